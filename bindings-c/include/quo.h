@@ -1,0 +1,1165 @@
+/**
+ * @file quo.h
+ * C interface of quo, the node runtime for coupled MPI+X programs.
+ *
+ * Compatible by source with QUO 1.4.1: every name, value and argument order of that interface is
+ * here. What quo adds is marked "since quo 0.1" and always appended, never inserted.
+ *
+ * Words used below:
+ * - *context*: what QUO_create() returns; it is created over a communicator and has a part on
+ *   every node of it.
+ * - *qid*: a rank's number among the context's ranks on the same node, from 0.
+ * - *binding*: the set of CPUs the kernel lets a thread run on.
+ * - *collective over the context*: every rank of the communicator given at creation must call.
+ * - *collective over the node*: every rank of the context on the caller's node must call.
+ * - *local*: any rank may call at any time, without the others.
+ *
+ * Rules that hold for every function unless its text says otherwise:
+ * - The result is a return code; #QUO_SUCCESS is 0. After any other code QUO_last_error() tells
+ *   what failed, on which object, and why. The library prints nothing and never aborts.
+ * - An output is written on success only. Functions that return memory set the pointer to NULL and
+ *   its length to 0 when they fail.
+ * - A collective function that fails fails on every rank that takes part, also when the arguments
+ *   of one rank only are wrong. A rank whose handle is refused cannot take part.
+ * - Local functions may be called by any thread, at the same time. A collective function may be
+ *   called by any thread, by one thread per rank and context at a time.
+ * - A handle that was freed, or was never returned by the library, is refused with
+ *   #QUO_ERR_INVLD_HANDLE; NULL is refused with #QUO_ERR_INVLD_ARG. Neither is ever followed.
+ * - Between MPI_Init and MPI_Finalize only: before, #QUO_ERR_CALL_BEFORE_INIT is returned; after,
+ *   #QUO_ERR_CALL_AFTER_FINALIZE. QUO_version(), QUO_strerror(), QUO_last_error() and
+ *   QUO_ptr_free() may be called at any time.
+ */
+
+#ifndef QUO_H_INCLUDED
+#define QUO_H_INCLUDED
+
+#include <stddef.h>
+
+/* MPI_Comm and MPI_Fint. */
+#include "mpi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Defined when this header was included. */
+#define LIBQUO 1
+
+/** Defined when #QUO_API_VERSION is. */
+#define QUO_HAS_API_VERSIONING 1
+
+/** The version of the QUO interface that is offered: (major << 16) + (minor << 8) + patch. */
+#define QUO_API_VERSION 0x00010401
+
+/** The version of quo's own additions, counted the same way. Since quo 0.1. */
+#define QUO_EXTENSION_VERSION 0x00000100
+
+/** A context; its contents are private. */
+struct QUO_t;
+/** Short for struct QUO_t. */
+typedef struct QUO_t QUO_t;
+/** Handle of a context. */
+typedef QUO_t *QUO_context;
+
+/**
+ * Return codes.
+ *
+ * *Fatal* means that the context cannot be relied on any more: free it, or end. *Not fatal* means
+ * that the call changed nothing and the context works as before.
+ */
+enum {
+    /** Done. */
+    QUO_SUCCESS = 0,
+    /** Done, and it had been done before. */
+    QUO_SUCCESS_ALREADY_DONE,
+    /** An error without a code of its own. Fatal. */
+    QUO_ERR,
+    /** The operating system refused a call. Fatal. */
+    QUO_ERR_SYS,
+    /** No memory, shared memory or handle is left. Fatal. */
+    QUO_ERR_OOR,
+    /** An argument is NULL, unknown or out of range. Not fatal. */
+    QUO_ERR_INVLD_ARG,
+    /** Called before MPI_Init. Not fatal: call again afterwards. */
+    QUO_ERR_CALL_BEFORE_INIT,
+    /** The machine's topology cannot be read, or QUO_TOPOLOGY does not hold one. Fatal. */
+    QUO_ERR_TOPO,
+    /** MPI returned an error. Fatal. */
+    QUO_ERR_MPI,
+    /** The machine or the MPI library cannot do this. Not fatal. */
+    QUO_ERR_NOT_SUPPORTED,
+    /** More pops than pushes; nothing was changed. Not fatal. */
+    QUO_ERR_POP,
+    /** The machine has no such object. Not fatal. */
+    QUO_ERR_NOT_FOUND,
+    /** A wait took longer than allowed; everyone in it gets this code. Not fatal. Since quo 0.1. */
+    QUO_ERR_TIMEOUT,
+    /** A rank of the node ended without freeing the context; QUO_last_error() names it.
+        Not fatal: local functions work on, and collective ones after QUO_expel(). Since quo 0.1. */
+    QUO_ERR_DEAD_MEMBER,
+    /** The ranks gave different arguments to one collective call. Not fatal. Since quo 0.1. */
+    QUO_ERR_DISAGREE,
+    /** The handle is not one that is in use: freed, of another kind, or never returned.
+        Not fatal. Since quo 0.1. */
+    QUO_ERR_INVLD_HANDLE,
+    /** Called after MPI_Finalize. Fatal. Since quo 0.1. */
+    QUO_ERR_CALL_AFTER_FINALIZE,
+    /** Another thread is inside a call on the object, or objects made from it are not freed yet.
+        Not fatal. Since quo 0.1. */
+    QUO_ERR_BUSY,
+    /** The caller detached from the node (QUO_detach()) and cannot take part. Not fatal.
+        Since quo 0.1. */
+    QUO_ERR_DETACHED,
+    /** A defect of the library, kept from spreading into the program. Fatal. Since quo 0.1. */
+    QUO_ERR_INTERNAL
+};
+
+/** Kinds of hardware objects. Indices of objects are logical: 0 is the first of its kind. */
+typedef enum {
+    /** The whole machine; there is exactly one. */
+    QUO_OBJ_MACHINE = 0,
+    /** NUMA node. */
+    QUO_OBJ_NUMANODE,
+    /** Package: what is plugged into one socket. */
+    QUO_OBJ_PACKAGE,
+    /** Another value with the meaning of #QUO_OBJ_PACKAGE. */
+    QUO_OBJ_SOCKET,
+    /** Core. */
+    QUO_OBJ_CORE,
+    /** Processing unit: a hardware thread, what the kernel calls a CPU. */
+    QUO_OBJ_PU,
+    /** Die inside a package. Since quo 0.1. */
+    QUO_OBJ_DIE,
+    /** Level-3 cache. Since quo 0.1. */
+    QUO_OBJ_L3CACHE,
+    /** Level-2 cache. Since quo 0.1. */
+    QUO_OBJ_L2CACHE,
+    /** Level-1 data cache. Since quo 0.1. */
+    QUO_OBJ_L1CACHE
+} QUO_obj_type_t;
+
+/** How QUO_bind_push() finds the object to bind to. */
+typedef enum {
+    /** The object given by type and index, wherever the caller is bound now. */
+    QUO_BIND_PUSH_PROVIDED = 0,
+    /** The smallest object of the type that encloses the caller's binding; when none does, the
+        first that shares a CPU with it. */
+    QUO_BIND_PUSH_OBJ
+} QUO_bind_push_policy_t;
+
+/** Flags of QUO_create_with_flags(). */
+typedef enum {
+    /** As QUO_create(). */
+    QUO_CREATE_NO_FLAGS = 0,
+    /** Hide all but one hardware thread of each core. */
+    QUO_CREATE_NO_MT = 1
+} QUO_create_flags_t;
+
+/** How ranks wait for each other. Since quo 0.1. */
+typedef enum {
+    /** What the environment variable QUO_WAIT says (futex, pthread, mpi), else futex. */
+    QUO_WAIT_DEFAULT = 0,
+    /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
+    QUO_WAIT_FUTEX,
+    /** A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare. */
+    QUO_WAIT_PTHREAD,
+    /** MPI_Barrier: usually spins and keeps the core busy. To compare. */
+    QUO_WAIT_MPI
+} QUO_wait_t;
+
+/** Options of QUO_create_with_options(). Start from #QUO_CREATE_OPTIONS_INIT. Since quo 0.1. */
+typedef struct QUO_create_options_t {
+    /** sizeof(QUO_create_options_t), so that fields can be appended. */
+    size_t size;
+    /** A combination of #QUO_create_flags_t. */
+    int flags;
+    /** One of #QUO_wait_t. */
+    int wait;
+} QUO_create_options_t;
+
+/** Initialiser: no flags, default wait. */
+#define QUO_CREATE_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(QUO_create_options_t), QUO_CREATE_NO_FLAGS, QUO_WAIT_DEFAULT                        \
+    }
+
+/** What QUO_auto_distrib_with_policy() computes. Since quo 0.1. */
+typedef enum {
+    /** At most the given number per object; bound ranks before unbound ones, each on an object it
+        is bound to; unbound ranks fill what is left, spread over the objects. */
+    QUO_DISTRIB_PROMISE = 0,
+    /** The algorithm QUO was published with, to the letter: a rank that spans two objects counts
+        on both, and ranks that share every object are never used to fill. */
+    QUO_DISTRIB_LITERAL
+} QUO_distrib_policy_t;
+
+/** @name Version and errors */
+/** @{ */
+
+/**
+ * Tells the version of the library's binary interface: the number in libquo.so.8, and its revision.
+ *
+ * Local. May be called at any time, by any thread.
+ *
+ * @param[out] version    Binary interface number.
+ * @param[out] subversion Revision of it.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG An output is NULL; nothing is written.
+ *
+ * @code{.c}
+ * int version, subversion;
+ * QUO_version(&version, &subversion);
+ * @endcode
+ */
+int
+QUO_version(int *version,
+            int *subversion);
+
+/**
+ * One sentence for a return code. Since quo 0.1.
+ *
+ * Local. May be called at any time, by any thread.
+ *
+ * @param[in] code A return code; any other number gets a sentence that says so.
+ * @return A constant string, never NULL; not to be freed.
+ */
+const char *
+QUO_strerror(int code);
+
+/**
+ * What went wrong in the last call that failed in this thread: the function, the object and the
+ * cause. Since quo 0.1.
+ *
+ * Local to the thread. May be called at any time.
+ *
+ * @return Never NULL; empty when no call has failed. Valid until the thread's next call that fails;
+ *         not to be freed.
+ *
+ * @code{.c}
+ * if (QUO_SUCCESS != QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PACKAGE, 9)) {
+ *     fprintf(stderr, "%s\n", QUO_last_error());
+ * }
+ * @endcode
+ */
+const char *
+QUO_last_error(void);
+
+/** @} */
+/** @name Contexts */
+/** @{ */
+
+/**
+ * Creates a context over a communicator, which is duplicated.
+ *
+ * Collective over comm. Call between MPI_Init and MPI_Finalize. The first context of a process
+ * discovers the machine (milliseconds, once per node); later ones reuse what is known.
+ *
+ * @param[out] q    The context, to be freed with QUO_free(); NULL on failure.
+ * @param[in]  comm An intracommunicator.
+ * @retval QUO_SUCCESS                 Done.
+ * @retval QUO_ERR_INVLD_ARG           q is NULL, or comm is MPI_COMM_NULL or an intercommunicator.
+ * @retval QUO_ERR_CALL_BEFORE_INIT    MPI_Init was not called.
+ * @retval QUO_ERR_CALL_AFTER_FINALIZE MPI_Finalize was called.
+ * @retval QUO_ERR_TOPO                The machine cannot be read or QUO_TOPOLOGY holds no topology.
+ * @retval QUO_ERR_DISAGREE            The ranks asked for different things.
+ * @retval QUO_ERR_OOR                 Shared memory or handles ran out.
+ * @retval QUO_ERR_SYS                 The operating system refused something.
+ * @retval QUO_ERR_MPI                 MPI failed.
+ *
+ * @code{.c}
+ * QUO_context q = NULL;
+ * MPI_Init(&argc, &argv);
+ * if (QUO_SUCCESS != QUO_create(&q, MPI_COMM_WORLD)) {
+ *     fprintf(stderr, "%s\n", QUO_last_error());
+ *     MPI_Abort(MPI_COMM_WORLD, 1);
+ * }
+ * @endcode
+ */
+int
+QUO_create(QUO_context *q,
+           MPI_Comm comm);
+
+/**
+ * As QUO_create(), with flags that change what the context shows.
+ *
+ * @param[out] q     As for QUO_create().
+ * @param[in]  comm  As for QUO_create().
+ * @param[in]  flags A combination of #QUO_create_flags_t, the same on every rank.
+ * @retval QUO_ERR_INVLD_ARG A flag is unknown; otherwise as QUO_create().
+ *
+ * @code{.c}
+ * QUO_create_with_flags(&q, MPI_COMM_WORLD, QUO_CREATE_NO_MT);
+ * @endcode
+ */
+int
+QUO_create_with_flags(QUO_context *q,
+                      MPI_Comm comm,
+                      QUO_create_flags_t flags);
+
+/**
+ * As QUO_create(), with all options. Since quo 0.1.
+ *
+ * @param[out] q       As for QUO_create().
+ * @param[in]  comm    As for QUO_create().
+ * @param[in]  options The same on every rank; NULL means #QUO_CREATE_OPTIONS_INIT.
+ * @retval QUO_ERR_INVLD_ARG A field is out of range, size is too small, or a field is set that a
+ *                           later version of the library appended; otherwise as QUO_create().
+ *
+ * @code{.c}
+ * QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
+ * options.wait = QUO_WAIT_PTHREAD;
+ * QUO_create_with_options(&q, MPI_COMM_WORLD, &options);
+ * @endcode
+ */
+int
+QUO_create_with_options(QUO_context *q,
+                        MPI_Comm comm,
+                        const QUO_create_options_t *options);
+
+/**
+ * Frees a context. Bindings that are still pushed are restored first.
+ *
+ * Collective over the context. Call before MPI_Finalize, by one thread, while no other thread is
+ * inside a call on the context. Phases and named barriers made from it must be freed first;
+ * cross-process memory may outlive it.
+ *
+ * @param[in] q A context. NULL is allowed and does nothing.
+ * @retval QUO_SUCCESS                 Done; the handle is not valid any more.
+ * @retval QUO_ERR_INVLD_HANDLE        q was freed before or is not a context.
+ * @retval QUO_ERR_BUSY                Another thread uses it, or phases or barriers of it are left.
+ * @retval QUO_ERR_CALL_AFTER_FINALIZE MPI_Finalize was called.
+ *
+ * @code{.c}
+ * QUO_free(q);
+ * MPI_Finalize();
+ * @endcode
+ */
+int
+QUO_free(QUO_context q);
+
+/** @} */
+/** @name What the machine has */
+/** @{ */
+
+/**
+ * Counts the objects of a type on the caller's node.
+ *
+ * Local.
+ *
+ * @param[in]  q           A context.
+ * @param[in]  target_type Type of object.
+ * @param[out] out_nobjs   How many there are; 0 when the machine has none.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The type is unknown, or a pointer is NULL.
+ *
+ * @code{.c}
+ * int packages = 0;
+ * QUO_nobjs_by_type(q, QUO_OBJ_PACKAGE, &packages);
+ * @endcode
+ */
+int
+QUO_nobjs_by_type(QUO_context q,
+                  QUO_obj_type_t target_type,
+                  int *out_nobjs);
+
+/**
+ * Counts the objects of one type inside an object of another, for example the cores of a package.
+ *
+ * Local. An object is inside another when all of its CPUs are.
+ *
+ * @param[in]  q             A context.
+ * @param[in]  in_type       Type of the outer object.
+ * @param[in]  in_type_index Index of the outer object, from 0.
+ * @param[in]  type          Type of the objects to count.
+ * @param[out] out_result    How many there are.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A type is unknown, there is no object with that index, or a pointer is
+ *                           NULL.
+ *
+ * @code{.c}
+ * int cores = 0;
+ * QUO_nobjs_in_type_by_type(q, QUO_OBJ_PACKAGE, 0, QUO_OBJ_CORE, &cores);
+ * @endcode
+ */
+int
+QUO_nobjs_in_type_by_type(QUO_context q,
+                          QUO_obj_type_t in_type,
+                          int in_type_index,
+                          QUO_obj_type_t type,
+                          int *out_result);
+
+/**
+ * Tells the CPUs of an object. Since quo 0.1.
+ *
+ * Local.
+ *
+ * @param[in]  q          A context.
+ * @param[in]  type       Type of the object.
+ * @param[in]  type_index Index of the object, from 0.
+ * @param[out] out_list   Physical CPU numbers as a list such as "0-3,8"; empty for a NUMA node
+ *                        without CPUs. Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The type is unknown, there is no object with that index, or a pointer
+ *                           is NULL.
+ * @retval QUO_ERR_OOR       No memory.
+ *
+ * @code{.c}
+ * char *list = NULL;
+ * if (QUO_SUCCESS == QUO_cpuset_of_type(q, QUO_OBJ_NUMANODE, 0, &list)) puts(list);
+ * free(list);
+ * @endcode
+ */
+int
+QUO_cpuset_of_type(QUO_context q,
+                   QUO_obj_type_t type,
+                   int type_index,
+                   char **out_list);
+
+/**
+ * Counts the NUMA nodes of the caller's node. Local.
+ *
+ * @param[in]  q              A context.
+ * @param[out] out_nnumanodes How many there are.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ *
+ * @code{.c}
+ * int numa_nodes = 0;
+ * QUO_nnumanodes(q, &numa_nodes);
+ * @endcode
+ */
+int
+QUO_nnumanodes(QUO_context q,
+               int *out_nnumanodes);
+
+/** As QUO_nnumanodes(), for packages. Local. */
+int
+QUO_nsockets(QUO_context q,
+             int *out_nsockets);
+
+/** As QUO_nnumanodes(), for cores. Local. */
+int
+QUO_ncores(QUO_context q,
+           int *out_ncores);
+
+/** As QUO_nnumanodes(), for processing units (hardware threads). Local. */
+int
+QUO_npus(QUO_context q,
+         int *out_npus);
+
+/** As QUO_nnumanodes(), for the nodes of the context: machines, not NUMA nodes. Local. */
+int
+QUO_nnodes(QUO_context q,
+           int *out_nodes);
+
+/** @} */
+/** @name Who is where */
+/** @{ */
+
+/** As QUO_nnumanodes(), for the context's ranks on the caller's node, with the caller. Local. */
+int
+QUO_nqids(QUO_context q,
+          int *out_nqids);
+
+/**
+ * Tells the caller's qid.
+ *
+ * Local.
+ *
+ * @param[in]  q       A context.
+ * @param[out] out_qid 0 to QUO_nqids() - 1, in the order of the ranks in the communicator.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ *
+ * @code{.c}
+ * int qid = 0;
+ * QUO_id(q, &qid);
+ * if (0 == qid) printf("once per node\n");
+ * @endcode
+ */
+int
+QUO_id(QUO_context q,
+       int *out_qid);
+
+/**
+ * Tells whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
+ * in every object.
+ *
+ * Local; asks the kernel each time, so the answer is true now.
+ *
+ * @param[in]  q             A context.
+ * @param[in]  type          Type of the object.
+ * @param[in]  in_type_index Index of the object, from 0.
+ * @param[out] out_result    1 or 0.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The type is unknown, there is no object with that index, or a pointer
+ *                           is NULL.
+ * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ *
+ * @code{.c}
+ * int here = 0;
+ * QUO_cpuset_in_type(q, QUO_OBJ_PACKAGE, 1, &here);
+ * @endcode
+ */
+int
+QUO_cpuset_in_type(QUO_context q,
+                   QUO_obj_type_t type,
+                   int in_type_index,
+                   int *out_result);
+
+/**
+ * Lists the ranks of the node whose binding shares a CPU with an object.
+ *
+ * Local; asks the kernel about each rank, so the answer is true now.
+ *
+ * @param[in]  q             A context.
+ * @param[in]  type          Type of the object.
+ * @param[in]  in_type_index Index of the object, from 0.
+ * @param[out] out_nqids     How many ranks there are.
+ * @param[out] out_qids      Their qids, ascending; NULL when there is none. Free with free().
+ * @retval QUO_SUCCESS         Done.
+ * @retval QUO_ERR_INVLD_ARG   The type is unknown, there is no object with that index, or a pointer
+ *                             is NULL.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_OOR         No memory.
+ *
+ * @code{.c}
+ * int count = 0, *qids = NULL;
+ * if (QUO_SUCCESS == QUO_qids_in_type(q, QUO_OBJ_PACKAGE, 0, &count, &qids)) {
+ *     for (int i = 0; i < count; ++i) printf("%d\n", qids[i]);
+ * }
+ * free(qids);
+ * @endcode
+ */
+int
+QUO_qids_in_type(QUO_context q,
+                 QUO_obj_type_t type,
+                 int in_type_index,
+                 int *out_nqids,
+                 int **out_qids);
+
+/**
+ * Tells whether the caller is bound: whether there are CPUs of the machine it may not run on.
+ *
+ * Local. On a machine with one CPU nobody is bound.
+ *
+ * @param[in]  q     A context.
+ * @param[out] bound 1 or 0.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ *
+ * @code{.c}
+ * int bound = 0;
+ * QUO_bound(q, &bound);
+ * @endcode
+ */
+int
+QUO_bound(QUO_context q,
+          int *bound);
+
+/**
+ * Tells the caller's binding as text.
+ *
+ * Local.
+ *
+ * @param[in]  q         A context.
+ * @param[out] cbind_str Physical CPU numbers as a list such as "0-3,8". Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ * @retval QUO_ERR_OOR       No memory.
+ *
+ * @code{.c}
+ * char *list = NULL;
+ * if (QUO_SUCCESS == QUO_stringify_cbind(q, &list)) puts(list);
+ * free(list);
+ * @endcode
+ */
+int
+QUO_stringify_cbind(QUO_context q,
+                    char **cbind_str);
+
+/**
+ * Tells the binding of a rank of the caller's node as text. Since quo 0.1.
+ *
+ * Local.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  qid       0 to QUO_nqids() - 1.
+ * @param[out] cbind_str As for QUO_stringify_cbind().
+ * @retval QUO_ERR_INVLD_ARG   There is no such qid, or a pointer is NULL.
+ * @retval QUO_ERR_DEAD_MEMBER That rank is gone; otherwise as QUO_stringify_cbind().
+ */
+int
+QUO_stringify_cbind_of(QUO_context q,
+                       int qid,
+                       char **cbind_str);
+
+/**
+ * Explains the node: what is bound where, by whom, and why, read back from the kernel, with logical
+ * and physical numbers. Says so when the machine is simulated. Since quo 0.1.
+ *
+ * Local.
+ *
+ * @param[in]  q    A context.
+ * @param[in]  json 0: text for people; anything else: one JSON object.
+ * @param[out] text Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ * @retval QUO_ERR_OOR       No memory.
+ *
+ * @code{.c}
+ * char *text = NULL;
+ * if (QUO_SUCCESS == QUO_explain(q, 0, &text)) fputs(text, stdout);
+ * free(text);
+ * @endcode
+ */
+int
+QUO_explain(QUO_context q,
+            int json,
+            char **text);
+
+/** @} */
+/** @name Changing the binding */
+/** @{ */
+
+/**
+ * Binds the process to an object and remembers the binding it had.
+ *
+ * Local. Threads of the process whose binding equals the one being replaced move along; a thread
+ * with a binding of its own (an MPI progress thread, a pinned pool thread) is left alone. Only CPUs
+ * that the system lets the process use are taken. The stack may be of any depth.
+ *
+ * @param[in] q         A context.
+ * @param[in] policy    How to find the object.
+ * @param[in] type      Type of the object.
+ * @param[in] obj_index Index of the object, from 0; ignored with #QUO_BIND_PUSH_OBJ (-1 is
+ *                      customary).
+ * @retval QUO_SUCCESS           Done; the binding was read back from the kernel.
+ * @retval QUO_ERR_INVLD_ARG     The policy or type is unknown, there is no object with that index,
+ *                               or q is NULL.
+ * @retval QUO_ERR_NOT_FOUND     No object of the type shares a CPU with the binding.
+ * @retval QUO_ERR_NOT_SUPPORTED The object has no CPU that may be used.
+ * @retval QUO_ERR_SYS           The kernel refused.
+ *
+ * @code{.c}
+ * QUO_bind_push(q, QUO_BIND_PUSH_OBJ, QUO_OBJ_PACKAGE, -1);
+ * threaded_solver();
+ * QUO_bind_pop(q);
+ * @endcode
+ */
+int
+QUO_bind_push(QUO_context q,
+              QUO_bind_push_policy_t policy,
+              QUO_obj_type_t type,
+              int obj_index);
+
+/**
+ * As QUO_bind_push(), for any set of CPUs. Since quo 0.1.
+ *
+ * @param[in] q    A context.
+ * @param[in] list Physical CPU numbers such as "0-3,8".
+ * @retval QUO_ERR_INVLD_ARG     The list is not one, is empty, names a CPU the machine does not
+ *                               have, or a pointer is NULL.
+ * @retval QUO_ERR_NOT_SUPPORTED None of the CPUs may be used; otherwise as QUO_bind_push().
+ *
+ * @code{.c}
+ * QUO_bind_push_cpuset(q, "0-3,8");
+ * @endcode
+ */
+int
+QUO_bind_push_cpuset(QUO_context q,
+                     const char *list);
+
+/**
+ * Undoes the last push: every thread gets back the binding it had then.
+ *
+ * Local.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_POP       Nothing is pushed; nothing was changed.
+ * @retval QUO_ERR_INVLD_ARG q is NULL.
+ * @retval QUO_ERR_SYS       The kernel refused.
+ */
+int
+QUO_bind_pop(QUO_context q);
+
+/** @} */
+/** @name Working together on a node */
+/** @{ */
+
+/**
+ * Waits until every rank of the node has called. Waiting ranks sleep and leave their cores to the
+ * others, which is what makes it different from MPI_Barrier.
+ *
+ * Collective over the node.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS         Everyone is here.
+ * @retval QUO_ERR_INVLD_ARG   q is NULL.
+ * @retval QUO_ERR_DEAD_MEMBER A rank ended and can never come; every rank that waits is told.
+ * @retval QUO_ERR_TIMEOUT     A rank entered with QUO_barrier_timed() and its time ran out.
+ * @retval QUO_ERR_DETACHED    The caller has detached.
+ *
+ * @code{.c}
+ * if (selected) {
+ *     QUO_bind_push(q, QUO_BIND_PUSH_OBJ, QUO_OBJ_PACKAGE, -1);
+ *     threaded_solver();
+ *     QUO_bind_pop(q);
+ * }
+ * QUO_barrier(q);
+ * @endcode
+ */
+int
+QUO_barrier(QUO_context q);
+
+/**
+ * As QUO_barrier(), but waits no longer than given. Since quo 0.1.
+ *
+ * When the time of one rank runs out, the barrier fails for every rank that is in it or still comes
+ * to it; the next barrier works again.
+ *
+ * @param[in] q       A context.
+ * @param[in] seconds How long to wait; 0 only looks whether everyone else is there.
+ * @retval QUO_ERR_TIMEOUT       The time ran out before everyone came.
+ * @retval QUO_ERR_INVLD_ARG     seconds is negative or not a number, or q is NULL.
+ * @retval QUO_ERR_NOT_SUPPORTED The context waits with #QUO_WAIT_PTHREAD or #QUO_WAIT_MPI;
+ *                               otherwise as QUO_barrier().
+ */
+int
+QUO_barrier_timed(QUO_context q,
+                  double seconds);
+
+/**
+ * Chooses the ranks that work when a phase needs fewer ranks than there are: at most a given number
+ * per object.
+ *
+ * Collective over the node. Nobody's binding is changed. The same bindings always give the same
+ * choice.
+ *
+ * @param[in]  q                     A context.
+ * @param[in]  distrib_over_this     Type of object to spread over; the same on every rank.
+ * @param[in]  max_qids_per_res_type Most ranks per object, at least 1; the same on every rank.
+ * @param[out] out_selected          1 when the caller was chosen, else 0.
+ * @retval QUO_SUCCESS         Done.
+ * @retval QUO_ERR_INVLD_ARG   The type is unknown, the number is below 1, or a pointer is NULL.
+ * @retval QUO_ERR_NOT_FOUND   The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE    The ranks gave different arguments.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ *
+ * @code{.c}
+ * int selected = 0;
+ * QUO_auto_distrib(q, QUO_OBJ_PACKAGE, 1, &selected);
+ * @endcode
+ */
+int
+QUO_auto_distrib(QUO_context q,
+                 QUO_obj_type_t distrib_over_this,
+                 int max_qids_per_res_type,
+                 int *out_selected);
+
+/**
+ * As QUO_auto_distrib(), with a choice of rule. Since quo 0.1.
+ *
+ * @param[in]  q                     A context.
+ * @param[in]  distrib_over_this     As for QUO_auto_distrib().
+ * @param[in]  max_qids_per_res_type As for QUO_auto_distrib().
+ * @param[in]  policy                The same on every rank.
+ * @param[out] out_selected          As for QUO_auto_distrib().
+ * @retval QUO_ERR_INVLD_ARG The policy is unknown; otherwise as QUO_auto_distrib().
+ */
+int
+QUO_auto_distrib_with_policy(QUO_context q,
+                             QUO_obj_type_t distrib_over_this,
+                             int max_qids_per_res_type,
+                             QUO_distrib_policy_t policy,
+                             int *out_selected);
+
+/**
+ * Makes a communicator of the ranks of the node that share an object with the caller.
+ *
+ * Collective over the context. Ranks of a node are together when their bindings lie on the same
+ * object of the type; a binding that spans several counts for the first of them. #QUO_OBJ_MACHINE
+ * gives all ranks of the node. The order is that of the qids.
+ *
+ * @param[in]  q           A context.
+ * @param[in]  target_type Type of object; the same on every rank.
+ * @param[out] out_comm    A new communicator, to be freed with MPI_Comm_free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The type is unknown, or a pointer is NULL.
+ * @retval QUO_ERR_NOT_FOUND The binding of some rank lies on no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different types.
+ * @retval QUO_ERR_MPI       MPI failed.
+ *
+ * @code{.c}
+ * MPI_Comm node;
+ * QUO_get_mpi_comm_by_type(q, QUO_OBJ_MACHINE, &node);
+ * MPI_Comm_free(&node);
+ * @endcode
+ */
+int
+QUO_get_mpi_comm_by_type(QUO_context q,
+                         QUO_obj_type_t target_type,
+                         MPI_Comm *out_comm);
+
+/** @} */
+/** @name Members that come and go. Since quo 0.1. */
+/** @{ */
+
+/**
+ * Leaves the barriers of the node: the others go on without the caller, and those who wait only for
+ * it are let go. The caller keeps its handle; local functions work as before.
+ *
+ * Local. What is collective over the node returns #QUO_ERR_DETACHED to the caller until
+ * QUO_attach(); named barriers have to be made again after that.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE The caller had detached before.
+ * @retval QUO_ERR_NOT_SUPPORTED    The context waits with #QUO_WAIT_PTHREAD.
+ */
+int
+QUO_detach(QUO_context q);
+
+/**
+ * Comes back after QUO_detach(): from the next barrier on the others wait for the caller again.
+ *
+ * Local. Agree with the others when to come back, for example by a message, or the caller waits in
+ * a barrier that the others have left.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE The caller is attached.
+ * @retval QUO_ERR_NOT_SUPPORTED    The context waits with #QUO_WAIT_PTHREAD.
+ */
+int
+QUO_attach(QUO_context q);
+
+/**
+ * Lists the ranks of the node that ended without freeing the context.
+ *
+ * Local.
+ *
+ * @param[in]  q         A context.
+ * @param[out] out_nqids How many there are.
+ * @param[out] out_qids  Their qids, ascending; NULL when there is none. Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ */
+int
+QUO_dead_qids(QUO_context q,
+              int *out_nqids,
+              int **out_qids);
+
+/**
+ * Removes a dead rank, so that barriers and selections work without it.
+ *
+ * Local; every rank that is left calls it before its next collective call.
+ *
+ * @param[in] q   A context.
+ * @param[in] qid The dead rank.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE Another rank has removed it.
+ * @retval QUO_ERR_INVLD_ARG        There is no such qid, or that rank is alive.
+ */
+int
+QUO_expel(QUO_context q,
+          int qid);
+
+/** @} */
+/** @name Named barriers: several independent ones per node. Since quo 0.1. */
+/** @{ */
+
+/** A named barrier; its contents are private. */
+typedef struct QUO_named_barrier_t QUO_named_barrier_t;
+/** Handle of a named barrier. */
+typedef QUO_named_barrier_t *QUO_named_barrier;
+
+/**
+ * Makes, or opens, a barrier among some ranks of the node.
+ *
+ * Collective over the named qids.
+ *
+ * @param[in]  q           A context.
+ * @param[in]  name        1 to 63 bytes; the same on every member.
+ * @param[in]  qids        The members, the caller among them; NULL means all ranks of the node.
+ * @param[in]  nqids       How many members; ignored when qids is NULL.
+ * @param[out] out_barrier The barrier, to be freed with QUO_named_barrier_free(); NULL on failure.
+ * @retval QUO_SUCCESS           Done.
+ * @retval QUO_ERR_INVLD_ARG     The name is empty or too long, a qid is unknown or given twice, the
+ *                               caller is not a member, or a pointer is NULL.
+ * @retval QUO_ERR_OOR           No barrier is left in the context.
+ *
+ * @code{.c}
+ * QUO_named_barrier io = NULL;
+ * int members[] = {0, 1};
+ * QUO_named_barrier_create(q, "io", members, 2, &io);
+ * QUO_named_barrier_wait(io);
+ * QUO_named_barrier_free(io);
+ * @endcode
+ */
+int
+QUO_named_barrier_create(QUO_context q,
+                         const char *name,
+                         const int *qids,
+                         int nqids,
+                         QUO_named_barrier *out_barrier);
+
+/** As QUO_barrier(), among the members. Collective over the members. */
+int
+QUO_named_barrier_wait(QUO_named_barrier barrier);
+
+/** As QUO_barrier_timed(), among the members. Collective over the members. */
+int
+QUO_named_barrier_wait_timed(QUO_named_barrier barrier,
+                             double seconds);
+
+/**
+ * Frees the handle of a named barrier. Local.
+ *
+ * @param[in] barrier A named barrier. NULL is allowed and does nothing.
+ * @retval QUO_SUCCESS          Done.
+ * @retval QUO_ERR_INVLD_HANDLE It was freed before or is not a named barrier.
+ * @retval QUO_ERR_BUSY         Another thread is inside a call on it.
+ */
+int
+QUO_named_barrier_free(QUO_named_barrier barrier);
+
+/** @} */
+/** @name Phases: select, push, set threads, run, pop, wake. Since quo 0.1. */
+/** @{ */
+
+/** A phase; its contents are private. */
+typedef struct QUO_phase_t QUO_phase_t;
+/** Handle of a phase. */
+typedef QUO_phase_t *QUO_phase;
+
+/** What a phase does with thread counts. */
+typedef enum {
+    /** Nothing. */
+    QUO_THREADS_KEEP = 0,
+    /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
+        worker's share while the phase runs. */
+    QUO_THREADS_OPENMP
+} QUO_threads_t;
+
+/** What a phase wants. Start from #QUO_PHASE_SPEC_INIT. The same on every rank. */
+typedef struct QUO_phase_spec_t {
+    /** sizeof(QUO_phase_spec_t), so that fields can be appended. */
+    size_t size;
+    /** Type of object to spread workers over. */
+    QUO_obj_type_t type;
+    /** Most workers per object, at least 1. */
+    int max_per_object;
+    /** One of #QUO_threads_t. */
+    int threads;
+    /** A name for QUO_explain() and messages; NULL for none. */
+    const char *name;
+} QUO_phase_spec_t;
+
+/** Initialiser: one worker per package, thread counts untouched, no name. */
+#define QUO_PHASE_SPEC_INIT                                                                        \
+    {                                                                                              \
+        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_KEEP, NULL                       \
+    }
+
+/** What a worker of a phase gets. */
+typedef struct QUO_worker_t {
+    /** Threads to run: the worker's share of the CPUs. */
+    int threads;
+    /** The first of the qids whose work this worker does; they are contiguous. */
+    int first_qid;
+    /** How many qids, the worker's own among them. */
+    int nqids;
+    /** The CPUs the worker is bound to, as a list; valid while the phase runs. */
+    const char *cpuset;
+} QUO_worker_t;
+
+/** What the last run of a phase cost this rank. Set size before asking. */
+typedef struct QUO_phase_metrics_t {
+    /** sizeof(QUO_phase_metrics_t), so that fields can be appended. */
+    size_t size;
+    /** 1 when this rank was selected. */
+    int selected;
+    /** Threads this rank ran; 0 when it was not selected. */
+    int threads;
+    /** Seconds at work, changes of binding and thread counts included. */
+    double run_seconds;
+    /** Seconds this rank slept. */
+    double quiesced_seconds;
+    /** Seconds spent on moving data between ranks; 0 unless the library moves it. */
+    double remap_seconds;
+} QUO_phase_metrics_t;
+
+/** Work of a phase: called on selected ranks, with the data given to QUO_phase_run(). Must return:
+    not by longjmp, exception or thread exit. */
+typedef void (*QUO_phase_work_t)(const QUO_worker_t *worker, void *data);
+
+/**
+ * Selects the workers of a phase. A phase can be run any number of times.
+ *
+ * Collective over the node.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  spec      What is wanted; NULL means #QUO_PHASE_SPEC_INIT.
+ * @param[out] out_phase The phase, to be freed with QUO_phase_free(); NULL on failure.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A field is out of range, or a pointer is NULL.
+ * @retval QUO_ERR_NOT_FOUND The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different specifications.
+ *
+ * @code{.c}
+ * QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
+ * QUO_phase phase = NULL;
+ * int selected, threads;
+ * spec.threads = QUO_THREADS_OPENMP;
+ * QUO_phase_create(q, &spec, &phase);
+ * QUO_phase_begin(phase, &selected, &threads);
+ * if (selected) threaded_solver(threads);
+ * QUO_phase_end(phase);
+ * QUO_phase_free(phase);
+ * @endcode
+ */
+int
+QUO_phase_create(QUO_context q,
+                 const QUO_phase_spec_t *spec,
+                 QUO_phase *out_phase);
+
+/**
+ * Starts a run: a selected rank gets its wider binding; the others get selected 0 and should go on
+ * to QUO_phase_end(), where they sleep. A selected rank that cannot be bound gets selected 0 too,
+ * and QUO_phase_end() then fails on every rank.
+ *
+ * Local; always followed by QUO_phase_end() on the same thread.
+ *
+ * @param[in]  phase    A phase.
+ * @param[out] selected 1 when the caller works, else 0.
+ * @param[out] threads  Threads to run; 0 when not selected. May be NULL.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_BUSY      A run of this phase has begun and not ended.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ */
+int
+QUO_phase_begin(QUO_phase phase,
+                int *selected,
+                int *threads);
+
+/**
+ * Tells whose work the caller does in this phase: the ranks first .. first + count - 1 of the node.
+ *
+ * Local.
+ *
+ * @param[in]  phase A phase.
+ * @param[out] first The first qid.
+ * @param[out] count How many; 0 when the caller is not selected.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ */
+int
+QUO_phase_qids(QUO_phase phase,
+               int *first,
+               int *count);
+
+/**
+ * Ends a run: workers get their bindings and thread counts back and wake the others; the others
+ * sleep here until then.
+ *
+ * Collective over the node.
+ *
+ * @param[in] phase A phase.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG No run has begun on this thread, or phase is NULL.
+ * @return As QUO_bind_push() when a worker could not be bound, the same on every rank; otherwise as
+ *         QUO_barrier().
+ */
+int
+QUO_phase_end(QUO_phase phase);
+
+/**
+ * Runs the phase once: begin, work on selected ranks, end. The binding is restored whatever
+ * happens.
+ *
+ * Collective over the node. The work may call any function on the context but QUO_free() and
+ * functions that are collective over ranks outside the workers.
+ *
+ * @param[in] phase A phase.
+ * @param[in] work  Called on selected ranks by the calling thread.
+ * @param[in] data  Handed to work.
+ * @retval QUO_SUCCESS As QUO_phase_begin() and QUO_phase_end().
+ *
+ * @code{.c}
+ * static void solve(const QUO_worker_t *worker, void *data) {
+ *     threaded_solver(data, worker->threads);
+ * }
+ * QUO_phase_run(phase, solve, &problem);
+ * @endcode
+ */
+int
+QUO_phase_run(QUO_phase phase,
+              QUO_phase_work_t work,
+              void *data);
+
+/**
+ * Tells what the last run cost the caller.
+ *
+ * Local.
+ *
+ * @param[in]     phase   A phase.
+ * @param[in,out] metrics Set size; the rest is written. All zero before the first run.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG size is too small, or a pointer is NULL.
+ */
+int
+QUO_phase_metrics(QUO_phase phase,
+                  QUO_phase_metrics_t *metrics);
+
+/**
+ * Frees a phase. Local.
+ *
+ * @param[in] phase A phase. NULL is allowed and does nothing.
+ * @retval QUO_SUCCESS          Done.
+ * @retval QUO_ERR_INVLD_HANDLE It was freed before or is not a phase.
+ * @retval QUO_ERR_BUSY         A run of it has begun and not ended.
+ */
+int
+QUO_phase_free(QUO_phase phase);
+
+/** @} */
+/** @name For Fortran: communicators as integers */
+/** @{ */
+
+/** QUO_create() for a Fortran communicator handle. */
+int
+QUO_create_f2c(QUO_t **q,
+               MPI_Fint comm);
+
+/** QUO_create_with_flags() for a Fortran communicator handle. */
+int
+QUO_create_with_flags_f2c(QUO_t **q,
+                          MPI_Fint comm,
+                          int flags);
+
+/** QUO_get_mpi_comm_by_type() for a Fortran communicator handle. */
+int
+QUO_get_mpi_comm_by_type_f2c(QUO_t *q,
+                             QUO_obj_type_t target_type,
+                             MPI_Fint *out_comm);
+
+/**
+ * Frees memory that the library returned, as free() does. Local. May be called at any time.
+ *
+ * @param[in] p Such memory, or NULL.
+ * @retval QUO_SUCCESS Always.
+ */
+int
+QUO_ptr_free(void *p);
+
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,184 @@
+//! Return codes, and which error of the `quo` crate becomes which code.
+
+use std::ffi::CStr;
+
+use quo::ErrorKind;
+
+/// A return code of the C interface; the numbers are those of `quo.h` and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i32)]
+#[non_exhaustive]
+pub enum Code {
+    /// `QUO_SUCCESS`.
+    Success = 0,
+    /// `QUO_SUCCESS_ALREADY_DONE`.
+    AlreadyDone = 1,
+    /// `QUO_ERR`.
+    Error = 2,
+    /// `QUO_ERR_SYS`.
+    System = 3,
+    /// `QUO_ERR_OOR`.
+    OutOfResources = 4,
+    /// `QUO_ERR_INVLD_ARG`.
+    InvalidArgument = 5,
+    /// `QUO_ERR_CALL_BEFORE_INIT`.
+    CallBeforeInit = 6,
+    /// `QUO_ERR_TOPO`.
+    Topology = 7,
+    /// `QUO_ERR_MPI`.
+    Mpi = 8,
+    /// `QUO_ERR_NOT_SUPPORTED`.
+    NotSupported = 9,
+    /// `QUO_ERR_POP`.
+    Pop = 10,
+    /// `QUO_ERR_NOT_FOUND`.
+    NotFound = 11,
+    /// `QUO_ERR_TIMEOUT`.
+    Timeout = 12,
+    /// `QUO_ERR_DEAD_MEMBER`.
+    DeadMember = 13,
+    /// `QUO_ERR_DISAGREE`.
+    Disagree = 14,
+    /// `QUO_ERR_INVLD_HANDLE`.
+    InvalidHandle = 15,
+    /// `QUO_ERR_CALL_AFTER_FINALIZE`.
+    CallAfterFinalize = 16,
+    /// `QUO_ERR_BUSY`.
+    Busy = 17,
+    /// `QUO_ERR_DETACHED`.
+    Detached = 18,
+    /// `QUO_ERR_INTERNAL`.
+    Internal = 19,
+}
+
+impl Code {
+    /// Every code, in the order of the numbers.
+    pub const ALL: [Self; 20] = [
+        Self::Success,
+        Self::AlreadyDone,
+        Self::Error,
+        Self::System,
+        Self::OutOfResources,
+        Self::InvalidArgument,
+        Self::CallBeforeInit,
+        Self::Topology,
+        Self::Mpi,
+        Self::NotSupported,
+        Self::Pop,
+        Self::NotFound,
+        Self::Timeout,
+        Self::DeadMember,
+        Self::Disagree,
+        Self::InvalidHandle,
+        Self::CallAfterFinalize,
+        Self::Busy,
+        Self::Detached,
+        Self::Internal,
+    ];
+
+    /// The name in `quo.h`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "QUO_SUCCESS",
+            Self::AlreadyDone => "QUO_SUCCESS_ALREADY_DONE",
+            Self::Error => "QUO_ERR",
+            Self::System => "QUO_ERR_SYS",
+            Self::OutOfResources => "QUO_ERR_OOR",
+            Self::InvalidArgument => "QUO_ERR_INVLD_ARG",
+            Self::CallBeforeInit => "QUO_ERR_CALL_BEFORE_INIT",
+            Self::Topology => "QUO_ERR_TOPO",
+            Self::Mpi => "QUO_ERR_MPI",
+            Self::NotSupported => "QUO_ERR_NOT_SUPPORTED",
+            Self::Pop => "QUO_ERR_POP",
+            Self::NotFound => "QUO_ERR_NOT_FOUND",
+            Self::Timeout => "QUO_ERR_TIMEOUT",
+            Self::DeadMember => "QUO_ERR_DEAD_MEMBER",
+            Self::Disagree => "QUO_ERR_DISAGREE",
+            Self::InvalidHandle => "QUO_ERR_INVLD_HANDLE",
+            Self::CallAfterFinalize => "QUO_ERR_CALL_AFTER_FINALIZE",
+            Self::Busy => "QUO_ERR_BUSY",
+            Self::Detached => "QUO_ERR_DETACHED",
+            Self::Internal => "QUO_ERR_INTERNAL",
+        }
+    }
+
+    /// The sentence that `QUO_strerror` gives.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::Success => c"done",
+            Self::AlreadyDone => c"done, and it had been done before",
+            Self::Error => c"an error without a code of its own",
+            Self::System => c"the operating system refused a call",
+            Self::OutOfResources => c"no memory, shared memory or handle is left",
+            Self::InvalidArgument => c"an argument is NULL, unknown or out of range",
+            Self::CallBeforeInit => c"called before MPI_Init",
+            Self::Topology => c"the machine's topology cannot be read",
+            Self::Mpi => c"MPI returned an error",
+            Self::NotSupported => c"the machine or the MPI library cannot do this",
+            Self::Pop => c"more pops than pushes; nothing was changed",
+            Self::NotFound => c"the machine has no such object",
+            Self::Timeout => c"a wait took longer than allowed",
+            Self::DeadMember => c"a rank of the node ended without freeing the context",
+            Self::Disagree => c"the ranks gave different arguments to one collective call",
+            Self::InvalidHandle => c"the handle was freed, is of another kind, or never existed",
+            Self::CallAfterFinalize => c"called after MPI_Finalize",
+            Self::Busy => c"the object is in use by another thread or by objects made from it",
+            Self::Detached => c"the caller has detached from its node",
+            Self::Internal => c"a defect of the library, which was kept from spreading",
+        }
+    }
+}
+
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::System => Self::System,
+            ErrorKind::OutOfResources => Self::OutOfResources,
+            ErrorKind::InvalidArgument => Self::InvalidArgument,
+            // Before its beginning is told apart where the error is still known.
+            ErrorKind::NotRunning => Self::CallAfterFinalize,
+            ErrorKind::Topology => Self::Topology,
+            ErrorKind::Mpi => Self::Mpi,
+            // A binding that is not granted has always been QUO_ERR_NOT_SUPPORTED.
+            ErrorKind::NotSupported | ErrorKind::Binding => Self::NotSupported,
+            ErrorKind::Pop => Self::Pop,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Timeout => Self::Timeout,
+            ErrorKind::DeadMember => Self::DeadMember,
+            ErrorKind::Disagreement => Self::Disagree,
+            _ => Self::Error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_count_from_zero_and_each_has_a_name_and_a_text_of_its_own() {
+        let mut names = HashSet::new();
+        let mut texts = HashSet::new();
+        for (number, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(usize::try_from(code as i32).unwrap(), number);
+            assert!(names.insert(code.name()));
+            assert!(texts.insert(code.text()));
+            assert!(!code.text().is_empty());
+        }
+    }
+
+    #[test]
+    fn kinds_of_error_keep_apart_as_codes() {
+        let mut seen = HashSet::new();
+        for kind in ErrorKind::ALL {
+            let code = Code::from(kind);
+            assert!(code > Code::AlreadyDone, "{kind:?} would look like a success");
+            assert_eq!(code == Code::Error, kind == ErrorKind::Other, "{kind:?} has no code");
+            // The one pair that shares a code, see `From`.
+            assert!(seen.insert(code) || kind == ErrorKind::Binding, "{kind:?} repeats {code:?}");
+        }
+    }
+}

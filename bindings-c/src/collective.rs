@@ -1,0 +1,151 @@
+//! Working together on a node. Wrong arguments take part as well: the others would wait for a rank
+//! that returned at once.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use mpi::ffi::MPI_Comm;
+use quo::context::Request;
+use quo::group::{Group, MpiGroup};
+use quo::plan::Policy;
+use quo::{Context, Error};
+
+use crate::codes::Code;
+use crate::create::context;
+use crate::guard::{Failure, entry};
+use crate::types::{Out, QUO_t, known_object_type, unknown_object_type};
+
+/// A time limit in seconds; whoever has longer than a century waits for as long as it takes.
+pub(crate) fn limit(seconds: f64) -> Result<Duration, Failure> {
+    const CENTURY: f64 = 100.0 * 366.0 * 86_400.0;
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(Failure::invalid(format!("{seconds} seconds are no time to wait")));
+    }
+    Ok(Duration::from_secs_f64(seconds.min(CENTURY)))
+}
+
+/// `QUO_barrier`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_barrier(q: *mut QUO_t) -> c_int {
+    entry("QUO_barrier", || {
+        context(q)?.barrier()?;
+        Ok(())
+    })
+}
+
+/// `QUO_barrier_timed`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_barrier_timed(q: *mut QUO_t, seconds: f64) -> c_int {
+    entry("QUO_barrier_timed", || {
+        let context = context(q)?;
+        context.barrier_timeout(limit(seconds)?)?;
+        Ok(())
+    })
+}
+
+/// Takes part in a selection with arguments that have been found wrong, so that it fails on every
+/// rank; gives the error to return here.
+pub(crate) fn refuse_selection(context: &Context, failure: Failure) -> Failure {
+    let request = Request { kind: None, max_per_object: 0, policy: Policy::Promise };
+    match context.distribute_request(&request) {
+        // The others were told that the ranks disagree, and so is this one.
+        Err(error @ (Error::Disagreement { .. } | Error::DeadMember { .. })) => error.into(),
+        _ => failure,
+    }
+}
+
+fn select(
+    q: *mut QUO_t,
+    kind: c_int,
+    most: c_int,
+    policy: Option<c_int>,
+    out: Out<c_int>,
+) -> Result<(), Failure> {
+    let context = context(q)?;
+    let checked = out.place("out_selected").and_then(|place| {
+        let kind = known_object_type(kind).ok_or_else(|| unknown_object_type(kind))?;
+        let policy = match policy {
+            None => context.policy(),
+            Some(0) => Policy::Promise,
+            Some(1) => Policy::Literal,
+            Some(other) => {
+                return Err(Failure::invalid(format!("{other} is not a QUO_distrib_policy_t")));
+            }
+        };
+        Ok((place, Request { kind: Some(kind), max_per_object: i64::from(most), policy }))
+    });
+    let (place, request) = match checked {
+        Ok(checked) => checked,
+        Err(failure) => return Err(refuse_selection(&context, failure)),
+    };
+    let distribution = context.distribute_request(&request)?;
+    place.set(c_int::from(distribution.is_selected(context.node_rank())));
+    Ok(())
+}
+
+/// `QUO_auto_distrib`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_auto_distrib(
+    q: *mut QUO_t,
+    distrib_over_this: c_int,
+    max_qids_per_res_type: c_int,
+    out_selected: Out<c_int>,
+) -> c_int {
+    entry("QUO_auto_distrib", || {
+        select(q, distrib_over_this, max_qids_per_res_type, None, out_selected)
+    })
+}
+
+/// `QUO_auto_distrib_with_policy`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_auto_distrib_with_policy(
+    q: *mut QUO_t,
+    distrib_over_this: c_int,
+    max_qids_per_res_type: c_int,
+    policy: c_int,
+    out_selected: Out<c_int>,
+) -> c_int {
+    entry("QUO_auto_distrib_with_policy", || {
+        select(q, distrib_over_this, max_qids_per_res_type, Some(policy), out_selected)
+    })
+}
+
+/// The communicator of the ranks around an object, owned by the caller from now on.
+pub(crate) fn communicator<T>(
+    q: *mut QUO_t,
+    target_type: c_int,
+    out: Out<T>,
+    convert: impl FnOnce(MPI_Comm) -> T,
+) -> Result<(), Failure> {
+    let context = context(q)?;
+    let place = out.place("out_comm");
+    let kind = if place.is_ok() { known_object_type(target_type) } else { None };
+    let group = context.group_over_request(kind);
+    let place = place?;
+    if kind.is_none() {
+        let failure = unknown_object_type(target_type);
+        // What the others are told when only this rank is wrong, the same as here.
+        return Err(group.err().map_or(failure, Failure::from));
+    }
+    let comm = take_communicator(group?)?;
+    place.set(convert(comm));
+    Ok(())
+}
+
+fn take_communicator(group: Box<dyn Group>) -> Result<MPI_Comm, Failure> {
+    match group.into_any().downcast::<MpiGroup>() {
+        Ok(group) => Ok(group.into_raw()),
+        Err(_) => Err(Failure::new(Code::NotSupported, "the context is not made over MPI")),
+    }
+}
+
+/// `QUO_get_mpi_comm_by_type`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_get_mpi_comm_by_type(
+    q: *mut QUO_t,
+    target_type: c_int,
+    out_comm: Out<MPI_Comm>,
+) -> c_int {
+    entry("QUO_get_mpi_comm_by_type", || communicator(q, target_type, out_comm, |comm| comm))
+}

@@ -1,0 +1,143 @@
+//! Contexts: making and freeing them.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ptr;
+
+use mpi::ffi::{self, MPI_Comm};
+use quo::context::{CreateOptions, Wait};
+use quo::group::GroupError;
+use quo::group::mpi::{MpiGroup, is_running};
+use quo::{Context, Error};
+
+use crate::codes::Code;
+use crate::guard::{self, Failure, entry};
+use crate::handle::{Held, Kind, Table};
+use crate::types::{Growing, In, Out, QUO_t};
+
+static CONTEXTS: Table<Context, 1024> = Table::new(Kind { number: 1, name: "context" });
+
+const NO_MT: c_int = 1;
+
+/// `QUO_create_options_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_create_options_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// `QUO_create_flags_t`.
+    pub flags: c_int,
+    /// `QUO_wait_t`.
+    pub wait: c_int,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_create_options_t {
+    const NAME: &'static str = "QUO_create_options_t";
+}
+
+/// Whether MPI is between its initialisation and its finalisation.
+pub(crate) fn mpi_state() -> Result<(), Failure> {
+    is_running().map_err(|error| {
+        let code = match error {
+            GroupError::NotInitialized => Code::CallBeforeInit,
+            _ => Code::CallAfterFinalize,
+        };
+        Failure::new(code, error.to_string())
+    })
+}
+
+/// For handles: whoever holds one has seen MPI initialised, so only its end is asked for.
+pub(crate) fn mpi_not_finalized() -> Result<(), Failure> {
+    let mut finalized: c_int = 0;
+    // SAFETY: MPI_Finalized may be called at any time and writes one int.
+    unsafe { ffi::MPI_Finalized(&raw mut finalized) };
+    if finalized == 0 { Ok(()) } else { mpi_state() }
+}
+
+/// The context of a handle.
+pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
+    let context = CONTEXTS.get(q.addr())?;
+    mpi_not_finalized()?;
+    Ok(context)
+}
+
+/// What the caller asks for, or what is wrong with it; wrong arguments take part in the creation so
+/// that it fails everywhere.
+pub(crate) type Request = Result<CreateOptions, Failure>;
+
+pub(crate) fn request(flags: c_int, wait: c_int) -> Request {
+    if flags & !NO_MT != 0 {
+        return Err(Failure::invalid(format!("flags {flags:#x} ({flags}) hold an unknown flag")));
+    }
+    let options = CreateOptions::new().with_no_smt(flags & NO_MT != 0);
+    Ok(match wait {
+        0 => options,
+        1 => options.with_wait(Wait::Futex),
+        2 => options.with_wait(Wait::Pthread),
+        3 => options.with_wait(Wait::Mpi),
+        _ => return Err(Failure::invalid(format!("wait {wait} is not a QUO_wait_t"))),
+    })
+}
+
+pub(crate) fn create(
+    out: Out<*mut QUO_t>,
+    comm: MPI_Comm,
+    request: Request,
+) -> Result<(), Failure> {
+    guard::stay_quiet();
+    let place = out.null_place("q");
+    mpi_state()?;
+    let refused = |failure: &Failure| CreateOptions::new().with_refusal(failure.text());
+    let options = match (&place, &request) {
+        (Err(failure), _) | (_, Err(failure)) => refused(failure),
+        (Ok(_), Ok(options)) => options.clone(),
+    };
+    // SAFETY: by the contract of the C interface the communicator is null or has not been freed.
+    let group = unsafe { MpiGroup::from_raw(comm) }.map_err(Error::from)?;
+    let context = Context::create_with(group, options)?;
+    let handle = CONTEXTS.insert(context)?;
+    place?.set(ptr::without_provenance_mut(handle));
+    Ok(())
+}
+
+/// `QUO_create`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_create(q: Out<*mut QUO_t>, comm: MPI_Comm) -> c_int {
+    entry("QUO_create", || create(q, comm, request(0, 0)))
+}
+
+/// `QUO_create_with_flags`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_create_with_flags(q: Out<*mut QUO_t>, comm: MPI_Comm, flags: c_int) -> c_int {
+    entry("QUO_create_with_flags", || create(q, comm, request(flags, 0)))
+}
+
+/// `QUO_create_with_options`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_create_with_options(
+    q: Out<*mut QUO_t>,
+    comm: MPI_Comm,
+    options: In<QUO_create_options_t>,
+) -> c_int {
+    entry("QUO_create_with_options", || {
+        let request = options.read().and_then(|options| {
+            options.map_or(Ok(CreateOptions::new()), |options| request(options.flags, options.wait))
+        });
+        create(q, comm, request)
+    })
+}
+
+/// `QUO_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_free(q: *mut QUO_t) -> c_int {
+    entry("QUO_free", || {
+        if q.is_null() {
+            return Ok(());
+        }
+        // Looked up first, so that a wrong handle is told from a late call.
+        drop(context(q)?);
+        CONTEXTS.remove(q.addr())?.free()?;
+        Ok(())
+    })
+}

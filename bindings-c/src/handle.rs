@@ -1,0 +1,265 @@
+//! Handles: numbers that look like pointers to C and are never followed.
+//!
+//! A handle names a slot of a fixed table and the generation of what is in it. Slots are used
+//! again, generations are not, so a handle that was freed never comes to mean something else, and a
+//! number that was never a handle is told from one by its form. Looking one up is a load and a
+//! compare-and-swap that also counts the user in; whoever frees sees whether others are still at it.
+//!
+//! State word of a slot: `generation:40 | users:23 | live:1`.
+//! Handle: `generation:40 | slot:12 | kind:3 | 1`; odd, so it is no pointer to anything useful.
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::codes::Code;
+use crate::guard::Failure;
+
+const LIVE: u64 = 1;
+const USER: u64 = 1 << 1;
+const USERS: u64 = ((1 << 23) - 1) << 1;
+const GENERATION: u32 = 24;
+const LAST_GENERATION: u64 = (1 << 40) - 1;
+const SLOT_BITS: u32 = 12;
+
+const _: () = assert!(usize::BITS == 64, "handles carry 56 bits");
+
+/// What a table holds, as it stands in its handles and in messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+}
+
+/// One place of a table; alone on its cache line, users of different objects do not meet.
+#[repr(align(64))]
+struct Slot<T> {
+    state: AtomicU64,
+    value: AtomicPtr<T>,
+}
+
+/// The objects of one kind that C holds handles of.
+pub(crate) struct Table<T: 'static, const SLOTS: usize> {
+    kind: Kind,
+    slots: [Slot<T>; SLOTS],
+    /// Where to look for a free slot next. Held while objects come, not while they are used.
+    next: Mutex<usize>,
+}
+
+impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
+    pub(crate) const fn new(kind: Kind) -> Self {
+        assert!(SLOTS <= 1 << SLOT_BITS && kind.number > 0 && kind.number < 8);
+        Self {
+            kind,
+            slots: [const { Slot { state: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) } };
+                SLOTS],
+            next: Mutex::new(0),
+        }
+    }
+
+    /// Puts an object in and gives its handle.
+    pub(crate) fn insert(&self, value: T) -> Result<usize, Failure> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        for step in 0..SLOTS {
+            let index = (*next + step) % SLOTS;
+            let slot = &self.slots[index];
+            let state = slot.state.load(Ordering::Relaxed);
+            let generation = state >> GENERATION;
+            if state & (LIVE | USERS) != 0 || generation == LAST_GENERATION {
+                continue;
+            }
+            *next = index + 1;
+            slot.value.store(Box::into_raw(Box::new(value)), Ordering::Relaxed);
+            slot.state.store((generation + 1) << GENERATION | LIVE, Ordering::Release);
+            let handle = (generation + 1) << (SLOT_BITS + 4)
+                | (index as u64) << 4
+                | self.kind.number << 1
+                | 1;
+            return Ok(handle as usize);
+        }
+        let name = self.kind.name;
+        Err(Failure::new(Code::OutOfResources, format!("there are {SLOTS} {name}s already")))
+    }
+
+    /// The object of a handle, held until the result is dropped.
+    pub(crate) fn get(&'static self, handle: usize) -> Result<Held<T>, Failure> {
+        let (slot, generation) = self.locate(handle)?;
+        let mut state = slot.state.load(Ordering::Relaxed);
+        loop {
+            if state >> GENERATION != generation || state & LIVE == 0 {
+                return Err(self.unknown(handle));
+            }
+            if state & USERS == USERS {
+                return Err(self.busy("by more threads than can be counted"));
+            }
+            match slot.state.compare_exchange_weak(
+                state,
+                state + USER,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(Held { slot }),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Takes the object of a handle out, if nobody holds it.
+    pub(crate) fn remove(&self, handle: usize) -> Result<Box<T>, Failure> {
+        let (slot, generation) = self.locate(handle)?;
+        let state = slot.state.load(Ordering::Relaxed);
+        if state >> GENERATION != generation || state & LIVE == 0 {
+            return Err(self.unknown(handle));
+        }
+        let idle = generation << GENERATION | LIVE;
+        match slot.state.compare_exchange(
+            idle,
+            generation << GENERATION,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => {
+                let value = slot.value.swap(ptr::null_mut(), Ordering::Relaxed);
+                // SAFETY: the pointer came from a Box in `insert`; the exchange above made this call
+                // the only one that takes it out, and found that nobody holds it.
+                Ok(unsafe { Box::from_raw(value) })
+            }
+            Err(now) if now >> GENERATION != generation || now & LIVE == 0 => {
+                Err(self.unknown(handle))
+            }
+            Err(_) => Err(self.busy("by a call of another thread, or by objects made from it")),
+        }
+    }
+
+    fn locate(&self, handle: usize) -> Result<(&Slot<T>, u64), Failure> {
+        if handle == 0 {
+            return Err(Failure::invalid(format!("the {} is NULL", self.kind.name)));
+        }
+        let bits = handle as u64;
+        let index = (bits >> 4) as usize & ((1 << SLOT_BITS) - 1);
+        match self.slots.get(index) {
+            Some(slot) if bits & 0xf == self.kind.number << 1 | 1 => {
+                Ok((slot, bits >> (SLOT_BITS + 4)))
+            }
+            _ => Err(self.unknown(handle)),
+        }
+    }
+
+    fn unknown(&self, handle: usize) -> Failure {
+        let name = self.kind.name;
+        Failure::new(
+            Code::InvalidHandle,
+            format!("{handle:#x} is not a {name} in use: it was freed, or never was one"),
+        )
+    }
+
+    fn busy(&self, by: &str) -> Failure {
+        Failure::new(Code::Busy, format!("the {} is in use {by}", self.kind.name))
+    }
+}
+
+/// An object that cannot be freed while this exists.
+pub(crate) struct Held<T: 'static> {
+    slot: &'static Slot<T>,
+}
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the slot was live when this user was counted in, and `remove` takes nothing out
+        // while a user is counted; the release store of `insert` made the object visible.
+        unsafe { &*self.slot.value.load(Ordering::Relaxed) }
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.slot.state.fetch_sub(USER, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    const KIND: Kind = Kind { number: 5, name: "number" };
+
+    #[test]
+    fn a_handle_means_its_object_until_removed_and_nothing_ever_after() {
+        static TABLE: Table<u32, 4> = Table::new(KIND);
+        let first = TABLE.insert(1).unwrap();
+        assert_eq!(*TABLE.get(first).unwrap(), 1);
+        assert_eq!(*TABLE.remove(first).unwrap(), 1);
+        for round in 0..100 {
+            let other = TABLE.insert(round).unwrap();
+            assert_ne!(other, first);
+            assert_eq!(TABLE.get(first).err().unwrap().code, Code::InvalidHandle);
+            assert_eq!(TABLE.remove(first).err().unwrap().code, Code::InvalidHandle);
+            assert_eq!(*TABLE.remove(other).unwrap(), round);
+        }
+    }
+
+    #[test]
+    fn numbers_that_never_were_handles_are_refused() {
+        static TABLE: Table<u32, 4> = Table::new(KIND);
+        static OTHER: Table<u32, 4> = Table::new(Kind { number: 6, name: "other" });
+        assert_eq!(TABLE.get(0).err().unwrap().code, Code::InvalidArgument);
+        let foreign = OTHER.insert(1).unwrap();
+        let nonsense = [foreign, 1, 8, 0xdead_beef, usize::MAX, usize::MAX & !0xf | 0xb, 0xb];
+        for handle in nonsense {
+            assert_eq!(TABLE.get(handle).err().unwrap().code, Code::InvalidHandle, "{handle:#x}");
+            assert_eq!(TABLE.remove(handle).err().unwrap().code, Code::InvalidHandle);
+        }
+    }
+
+    #[test]
+    fn a_held_object_stays() {
+        static TABLE: Table<u32, 4> = Table::new(KIND);
+        let handle = TABLE.insert(1).unwrap();
+        let held = TABLE.get(handle).unwrap();
+        assert_eq!(TABLE.remove(handle).err().unwrap().code, Code::Busy);
+        assert_eq!(*held, 1);
+        drop(held);
+        assert!(TABLE.remove(handle).is_ok());
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_works_again_when_there_is_room() {
+        static TABLE: Table<u32, 4> = Table::new(KIND);
+        let handles: Vec<usize> = (0..4).map(|n| TABLE.insert(n).unwrap()).collect();
+        assert_eq!(TABLE.insert(4).err().unwrap().code, Code::OutOfResources);
+        TABLE.remove(handles[2]).unwrap();
+        assert!(TABLE.insert(4).is_ok());
+    }
+
+    #[test]
+    fn objects_are_freed_once_however_many_threads_try() {
+        static FREED: AtomicUsize = AtomicUsize::new(0);
+        struct Counted;
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                FREED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        static TABLE: Table<Counted, 4> = Table::new(KIND);
+        const ROUNDS: usize = 200;
+        for _ in 0..ROUNDS {
+            let handle = TABLE.insert(Counted).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let held = TABLE.get(handle);
+                        drop(held);
+                        // Busy while another one looks; somebody comes last.
+                        while TABLE.remove(handle).is_err_and(|error| error.code == Code::Busy) {}
+                    });
+                }
+            });
+        }
+        assert_eq!(FREED.load(Ordering::Relaxed), ROUNDS);
+    }
+}

@@ -1,0 +1,35 @@
+//! C interface of quo: what `quo.h` and `quo-xpm.h` declare, installed as libquo.
+//!
+//! The headers are the documentation; they are written by hand, and a test compares them with the
+//! functions here name by name and type by type. Every function is a few lines between the C types
+//! of [`types`] and a call of the `quo` crate:
+//!
+//! - `codes`: the return codes, and which error becomes which;
+//! - `guard`: the one funnel that every call goes through;
+//! - `handle`: what a handle is, and how it is looked up without being followed;
+//! - [`types`]: pointers from C, checked and written to in one place;
+//! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
+//!   [`barriers`], [`phase`], [`xpm`], [`fortran`]: the functions, by the sections of the headers.
+#![allow(
+    non_snake_case,
+    non_camel_case_types,
+    reason = "functions and types carry the names of the C interface"
+)]
+
+pub mod barriers;
+pub mod bind;
+mod codes;
+pub mod collective;
+pub mod create;
+pub mod fortran;
+mod guard;
+mod handle;
+pub mod mask;
+pub mod members;
+pub mod phase;
+pub mod query;
+pub mod types;
+pub mod version;
+pub mod xpm;
+
+pub use codes::Code;

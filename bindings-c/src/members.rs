@@ -1,0 +1,55 @@
+//! Members that come and go.
+#![allow(unsafe_code, reason = "the functions are exported under their C names")]
+
+use std::ffi::c_int;
+
+use crate::codes::Code;
+use crate::create::context;
+use crate::guard::{entry, entry_with_code};
+use crate::types::{Out, QUO_t, node_rank, numbers_for_c};
+
+fn first_time(changed: bool) -> Code {
+    if changed { Code::Success } else { Code::AlreadyDone }
+}
+
+/// `QUO_detach`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_detach(q: *mut QUO_t) -> c_int {
+    entry_with_code("QUO_detach", || Ok(first_time(context(q)?.detach()?)))
+}
+
+/// `QUO_attach`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_attach(q: *mut QUO_t) -> c_int {
+    entry_with_code("QUO_attach", || Ok(first_time(context(q)?.attach()?)))
+}
+
+/// `QUO_dead_qids`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_dead_qids(
+    q: *mut QUO_t,
+    out_nqids: Out<c_int>,
+    out_qids: Out<*mut c_int>,
+) -> c_int {
+    entry("QUO_dead_qids", || {
+        let (number, list) = (out_nqids.place("out_nqids"), out_qids.null_place("out_qids"));
+        if let Ok(number) = number {
+            number.set(0);
+        }
+        let context = context(q)?;
+        let (number, list) = (number?, list?);
+        let dead = context.dead_node_ranks();
+        list.set(numbers_for_c(&dead)?);
+        number.set_number(dead.len())
+    })
+}
+
+/// `QUO_expel`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_expel(q: *mut QUO_t, qid: c_int) -> c_int {
+    entry_with_code("QUO_expel", || {
+        let context = context(q)?;
+        let rank = node_rank(qid, context.node_size())?;
+        Ok(first_time(context.expel(rank)?))
+    })
+}

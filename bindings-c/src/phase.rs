@@ -1,0 +1,309 @@
+//! Phases: select, push, set threads, run, pop, wake.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use quo::Context;
+use quo::phase::{Assignment, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Threads};
+
+use crate::codes::Code;
+use crate::collective::refuse_selection;
+use crate::create::{context, mpi_not_finalized};
+use crate::guard::{Failure, Mark, entry};
+use crate::handle::{Held, Kind, Table};
+use crate::types::{Growing, In, Out, QUO_phase_t, QUO_t, Text, int, object_type};
+
+static PHASES: Table<Phase, 1024> = Table::new(Kind { number: 2, name: "phase" });
+
+const PACKAGE: c_int = 2;
+
+/// `QUO_phase_spec_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QUO_phase_spec_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// `QUO_obj_type_t`.
+    pub r#type: c_int,
+    /// Most workers per object.
+    pub max_per_object: c_int,
+    /// `QUO_threads_t`.
+    pub threads: c_int,
+    /// The name, or NULL.
+    pub name: Text,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers and a pointer that is
+// checked when it is read.
+unsafe impl Growing for QUO_phase_spec_t {
+    const NAME: &'static str = "QUO_phase_spec_t";
+}
+
+/// `QUO_worker_t`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct QUO_worker_t {
+    /// Threads to run.
+    pub threads: c_int,
+    /// The first qid served.
+    pub first_qid: c_int,
+    /// How many are served.
+    pub nqids: c_int,
+    /// The CPUs as a list.
+    pub cpuset: *const c_char,
+}
+
+/// `QUO_phase_metrics_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_phase_metrics_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// Whether this rank was selected.
+    pub selected: c_int,
+    /// Threads it ran.
+    pub threads: c_int,
+    /// Seconds inside the work.
+    pub run_seconds: f64,
+    /// Seconds asleep.
+    pub quiesced_seconds: f64,
+    /// Seconds moving data.
+    pub remap_seconds: f64,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_phase_metrics_t {
+    const NAME: &'static str = "QUO_phase_metrics_t";
+}
+
+/// `QUO_phase_work_t`.
+pub type QUO_phase_work_t = Option<unsafe extern "C" fn(*const QUO_worker_t, *mut c_void)>;
+
+/// A phase that C holds; keeps its context from being freed.
+struct Phase {
+    plan: PhasePlan,
+    run: Mutex<Run>,
+    context: Held<Context>,
+}
+
+#[derive(Default)]
+struct Run {
+    entered: Option<Begun>,
+    last: Option<PhaseMetrics>,
+}
+
+/// A run that has begun, and the thread it belongs to: bindings and thread numbers are the thread's.
+struct Begun {
+    entered: Entered,
+    thread: ThreadId,
+}
+
+// SAFETY: `Entered` must stay on its thread. It is taken out only by `Phase::end`, which compares
+// threads first, and is never dropped in place, since a phase with a run under way is not freed.
+unsafe impl Send for Begun {}
+
+impl Begun {
+    fn new(entered: Entered) -> Self {
+        Self { entered, thread: thread::current().id() }
+    }
+
+    fn is_mine(&self) -> bool {
+        self.thread == thread::current().id()
+    }
+}
+
+impl Phase {
+    fn run(&self) -> MutexGuard<'_, Run> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a run; the part of this rank, if it works.
+    fn begin(&self) -> Result<Option<&Assignment>, Failure> {
+        let mut run = self.run();
+        if run.entered.is_some() {
+            let text = format!("a run of `{}` has begun and not ended", self.plan.name());
+            return Err(Failure::new(Code::Busy, text));
+        }
+        let entered = self.context.enter_phase(&self.plan);
+        // A worker that could not be bound does not work; leaving tells everyone why.
+        let works = entered.is_ready();
+        run.entered = Some(Begun::new(entered));
+        Ok(self.plan.assignment().filter(|_| works))
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        let begun = self.run().entered.take_if(|begun| begun.is_mine()).ok_or_else(|| {
+            let name = self.plan.name();
+            Failure::invalid(format!("no run of `{name}` has begun on this thread"))
+        })?;
+        let metrics = self.context.leave_phase(&self.plan, begun.entered)?;
+        self.run().last = Some(metrics);
+        Ok(())
+    }
+}
+
+fn phase(handle: *mut QUO_phase_t) -> Result<Held<Phase>, Failure> {
+    let phase = PHASES.get(handle.addr())?;
+    mpi_not_finalized()?;
+    Ok(phase)
+}
+
+fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
+    let Some(given) = given.read()? else {
+        return Ok(PhaseSpec::over(object_type(PACKAGE)?));
+    };
+    let most = usize::try_from(given.max_per_object).ok().filter(|&most| most > 0);
+    let most = most.ok_or_else(|| {
+        Failure::invalid(format!("max_per_object {} leaves nobody to work", given.max_per_object))
+    })?;
+    let threads = match given.threads {
+        0 => Threads::Keep,
+        1 => Threads::Follow,
+        other => return Err(Failure::invalid(format!("threads {other} is not a QUO_threads_t"))),
+    };
+    let spec = PhaseSpec::over(object_type(given.r#type)?).max_per_object(most).threads(threads);
+    if given.name.is_null() { Ok(spec) } else { Ok(spec.name(given.name.read("name")?)) }
+}
+
+/// `QUO_phase_create`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_create(
+    q: *mut QUO_t,
+    spec: In<QUO_phase_spec_t>,
+    out_phase: Out<*mut QUO_phase_t>,
+) -> c_int {
+    entry("QUO_phase_create", || {
+        let place = out_phase.null_place("out_phase");
+        let context = context(q)?;
+        let (place, spec) = match place.and_then(|place| Ok((place, self::spec(spec)?))) {
+            Ok(checked) => checked,
+            Err(failure) => return Err(refuse_selection(&context, failure)),
+        };
+        let plan = context.plan_phase(spec)?;
+        let handle = PHASES.insert(Phase { plan, run: Mutex::default(), context })?;
+        place.set(ptr::without_provenance_mut(handle));
+        Ok(())
+    })
+}
+
+/// `QUO_phase_begin`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_begin(
+    phase: *mut QUO_phase_t,
+    selected: Out<c_int>,
+    threads: Out<c_int>,
+) -> c_int {
+    entry("QUO_phase_begin", || {
+        let phase = self::phase(phase)?;
+        let place = selected.place("selected")?;
+        let part = phase.begin()?;
+        place.set(c_int::from(part.is_some()));
+        if let Some(place) = threads.optional() {
+            place.set_number(part.map_or(0, Assignment::threads))?;
+        }
+        Ok(())
+    })
+}
+
+/// `QUO_phase_qids`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_qids(
+    phase: *mut QUO_phase_t,
+    first: Out<c_int>,
+    count: Out<c_int>,
+) -> c_int {
+    entry("QUO_phase_qids", || {
+        let phase = self::phase(phase)?;
+        let (first, count) = (first.place("first")?, count.place("count")?);
+        let ranks = phase.plan.assignment().map_or(0..0, Assignment::ranks);
+        first.set_number(ranks.start)?;
+        count.set_number(ranks.len())
+    })
+}
+
+/// `QUO_phase_end`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_end(phase: *mut QUO_phase_t) -> c_int {
+    entry("QUO_phase_end", || self::phase(phase)?.end())
+}
+
+/// `QUO_phase_run`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_run(
+    phase: *mut QUO_phase_t,
+    work: QUO_phase_work_t,
+    data: *mut c_void,
+) -> c_int {
+    entry("QUO_phase_run", || {
+        let phase = self::phase(phase)?;
+        let part = phase.begin()?;
+        let called = match (part, work) {
+            (Some(part), Some(work)) => call(part, work, data),
+            (None, Some(_)) => Ok(()),
+            // Known to all ranks only after the others have been let go.
+            (_, None) => Err(Failure::invalid("the argument work is NULL")),
+        };
+        phase.end().and(called)
+    })
+}
+
+fn call(
+    part: &Assignment,
+    work: unsafe extern "C" fn(*const QUO_worker_t, *mut c_void),
+    data: *mut c_void,
+) -> Result<(), Failure> {
+    let cpus = CString::new(part.cpus().to_string()).unwrap_or_default();
+    let ranks = part.ranks();
+    let worker = QUO_worker_t {
+        threads: int(part.threads())?,
+        first_qid: int(ranks.start)?,
+        nqids: int(ranks.len())?,
+        cpuset: cpus.as_ptr(),
+    };
+    let _outside = Mark::outside();
+    // SAFETY: by the contract of the C interface `work` is a function of this type that takes the
+    // `data` given with it; the worker outlives the call.
+    unsafe { work(&raw const worker, data) };
+    Ok(())
+}
+
+/// `QUO_phase_metrics`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_metrics(
+    phase: *mut QUO_phase_t,
+    metrics: Out<QUO_phase_metrics_t>,
+) -> c_int {
+    entry("QUO_phase_metrics", || {
+        let phase = self::phase(phase)?;
+        let (place, size) = metrics.sized_place("metrics")?;
+        let run = phase.run();
+        let last = run.last.as_ref();
+        place.set(QUO_phase_metrics_t {
+            size,
+            selected: c_int::from(last.is_some_and(|last| last.selected)),
+            threads: int(last.map_or(0, |last| last.threads))?,
+            run_seconds: last.map_or(0.0, |last| last.run_seconds),
+            quiesced_seconds: last.map_or(0.0, |last| last.quiesced_seconds),
+            remap_seconds: last.map_or(0.0, |last| last.remap_seconds),
+        });
+        Ok(())
+    })
+}
+
+/// `QUO_phase_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_free(phase: *mut QUO_phase_t) -> c_int {
+    entry("QUO_phase_free", || {
+        if phase.is_null() {
+            return Ok(());
+        }
+        if self::phase(phase)?.run().entered.is_some() {
+            return Err(Failure::new(Code::Busy, "a run of the phase has begun and not ended"));
+        }
+        drop(PHASES.remove(phase.addr())?);
+        Ok(())
+    })
+}

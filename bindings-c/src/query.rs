@@ -1,0 +1,105 @@
+//! What the machine has.
+#![allow(unsafe_code, reason = "the functions are exported under their C names")]
+
+use std::ffi::{c_char, c_int};
+
+use quo::ObjectType;
+
+use crate::create::context;
+use crate::guard::{Failure, entry};
+use crate::types::{Out, QUO_t, object_index, object_type, text_for_c};
+
+fn count(
+    call: &'static str,
+    argument: &str,
+    q: *mut QUO_t,
+    out: Out<c_int>,
+    kind: impl FnOnce() -> Result<ObjectType, Failure>,
+) -> c_int {
+    entry(call, || {
+        let context = context(q)?;
+        let place = out.place(argument)?;
+        place.set_number(context.count(kind()?))
+    })
+}
+
+/// `QUO_nobjs_by_type`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_nobjs_by_type(
+    q: *mut QUO_t,
+    target_type: c_int,
+    out_nobjs: Out<c_int>,
+) -> c_int {
+    count("QUO_nobjs_by_type", "out_nobjs", q, out_nobjs, || object_type(target_type))
+}
+
+/// `QUO_nnumanodes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_nnumanodes(q: *mut QUO_t, out_nnumanodes: Out<c_int>) -> c_int {
+    count("QUO_nnumanodes", "out_nnumanodes", q, out_nnumanodes, || Ok(ObjectType::NumaNode))
+}
+
+/// `QUO_nsockets`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_nsockets(q: *mut QUO_t, out_nsockets: Out<c_int>) -> c_int {
+    count("QUO_nsockets", "out_nsockets", q, out_nsockets, || Ok(ObjectType::Package))
+}
+
+/// `QUO_ncores`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_ncores(q: *mut QUO_t, out_ncores: Out<c_int>) -> c_int {
+    count("QUO_ncores", "out_ncores", q, out_ncores, || Ok(ObjectType::Core))
+}
+
+/// `QUO_npus`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_npus(q: *mut QUO_t, out_npus: Out<c_int>) -> c_int {
+    count("QUO_npus", "out_npus", q, out_npus, || Ok(ObjectType::Pu))
+}
+
+/// `QUO_nnodes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_nnodes(q: *mut QUO_t, out_nodes: Out<c_int>) -> c_int {
+    entry("QUO_nnodes", || {
+        let context = context(q)?;
+        out_nodes.place("out_nodes")?.set_number(context.node_count())
+    })
+}
+
+/// `QUO_nobjs_in_type_by_type`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_nobjs_in_type_by_type(
+    q: *mut QUO_t,
+    in_type: c_int,
+    in_type_index: c_int,
+    r#type: c_int,
+    out_result: Out<c_int>,
+) -> c_int {
+    entry("QUO_nobjs_in_type_by_type", || {
+        let context = context(q)?;
+        let place = out_result.place("out_result")?;
+        let (outer, inner) = (object_type(in_type)?, object_type(r#type)?);
+        let index = object_index(outer, in_type_index, context.count(outer))?;
+        let inside = context.count_inside(outer, index, inner).map_err(Failure::of_index)?;
+        place.set_number(inside)
+    })
+}
+
+/// `QUO_cpuset_of_type`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_cpuset_of_type(
+    q: *mut QUO_t,
+    r#type: c_int,
+    type_index: c_int,
+    out_list: Out<*mut c_char>,
+) -> c_int {
+    entry("QUO_cpuset_of_type", || {
+        let place = out_list.null_place("out_list");
+        let context = context(q)?;
+        let kind = object_type(r#type)?;
+        let index = object_index(kind, type_index, context.count(kind))?;
+        let object = context.object(kind, index).map_err(Failure::of_index)?;
+        place?.set(text_for_c(&object.cpuset.to_string())?);
+        Ok(())
+    })
+}

@@ -1,0 +1,389 @@
+//! What crosses the border: pointers from C, wrapped so that they are checked and written to here
+//! and nowhere else, and the enums and structures of the headers.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use quo::ObjectType;
+
+use crate::codes::Code;
+use crate::guard::Failure;
+
+/// A context, as C sees it: private, and never followed.
+#[repr(C)]
+pub struct QUO_t {
+    private: [u8; 0],
+}
+
+/// A named barrier, as C sees it.
+#[repr(C)]
+pub struct QUO_named_barrier_t {
+    private: [u8; 0],
+}
+
+/// A phase, as C sees it.
+#[repr(C)]
+pub struct QUO_phase_t {
+    private: [u8; 0],
+}
+
+/// Cross-process memory, as C sees it.
+#[repr(C)]
+pub struct quo_xpm_t {
+    private: [u8; 0],
+}
+
+/// A pointer that a result is written to. A C caller passes NULL or a place for one `T`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for writes of one `T` until the call it is given to returns.
+    pub unsafe fn new(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
+    /// The place, or the error that the argument `name` is NULL.
+    pub(crate) fn place(self, name: &str) -> Result<Place<T>, Failure> {
+        if self.0.is_null() {
+            return Err(Failure::invalid(format!("the argument {name} is NULL")));
+        }
+        Ok(Place(self.0))
+    }
+
+    /// The place, or nothing for NULL.
+    pub(crate) fn optional(self) -> Option<Place<T>> {
+        (!self.0.is_null()).then_some(Place(self.0))
+    }
+}
+
+impl<T> Out<*mut T> {
+    /// The place of a pointer, set to NULL until there is something to point to.
+    pub(crate) fn null_place(self, name: &str) -> Result<Place<*mut T>, Failure> {
+        let place = self.place(name)?;
+        place.set(std::ptr::null_mut());
+        Ok(place)
+    }
+}
+
+/// A place for a result that is not NULL.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    pub(crate) fn set(self, value: T) {
+        // SAFETY: by the contract of the C interface a pointer that is not NULL is valid for a
+        // write; Rust callers promise the same to `Out::new`.
+        unsafe { self.0.write(value) }
+    }
+}
+
+impl Place<c_int> {
+    /// Writes a count or an index.
+    pub(crate) fn set_number(self, value: usize) -> Result<(), Failure> {
+        self.set(int(value)?);
+        Ok(())
+    }
+}
+
+/// A C string that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Text(*const c_char);
+
+impl Text {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or a C string that lives until the call it is given to returns.
+    pub unsafe fn new(pointer: *const c_char) -> Self {
+        Self(pointer)
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The text, or the error that the argument `name` is NULL or not UTF-8.
+    pub(crate) fn read(self, name: &str) -> Result<String, Failure> {
+        if self.0.is_null() {
+            return Err(Failure::invalid(format!("the argument {name} is NULL")));
+        }
+        // SAFETY: by the contract of the C interface a pointer that is not NULL is a C string.
+        let text = unsafe { CStr::from_ptr(self.0) };
+        let text = text.to_str().map_err(|_| {
+            Failure::invalid(format!("the argument {name} is not text: {}", text.to_string_lossy()))
+        })?;
+        Ok(text.to_owned())
+    }
+}
+
+/// An array of qids that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Qids(*const c_int);
+
+impl Qids {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for reads of as many numbers as are given beside it, until the
+    /// call it is given to returns.
+    pub unsafe fn new(pointer: *const c_int) -> Self {
+        Self(pointer)
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The `count` qids as distinct node ranks below `members`, `own` among them.
+    pub(crate) fn read(
+        self,
+        count: c_int,
+        members: usize,
+        own: usize,
+    ) -> Result<Vec<usize>, Failure> {
+        if self.0.is_null() {
+            return Err(Failure::invalid("the argument qids is NULL"));
+        }
+        let length = usize::try_from(count).ok().filter(|&count| count > 0 && count <= members);
+        let Some(length) = length else {
+            let text = format!("{count} qids were given, there are 1 to {members}");
+            return Err(Failure::invalid(text));
+        };
+        // SAFETY: by the contract of the C interface the array holds `count` numbers.
+        let qids = unsafe { std::slice::from_raw_parts(self.0, length) };
+        let mut ranks = Vec::with_capacity(length);
+        for &qid in qids {
+            let rank = node_rank(qid, members)?;
+            if ranks.contains(&rank) {
+                return Err(Failure::invalid(format!("qid {qid} is given twice")));
+            }
+            ranks.push(rank);
+        }
+        if !ranks.contains(&own) {
+            return Err(Failure::invalid(format!("the caller, qid {own}, is not among the qids")));
+        }
+        // The order of the list means nothing, and below it is ascending.
+        ranks.sort_unstable();
+        Ok(ranks)
+    }
+}
+
+/// A qid as a node rank below `members`.
+pub(crate) fn node_rank(qid: c_int, members: usize) -> Result<usize, Failure> {
+    usize::try_from(qid).ok().filter(|&rank| rank < members).ok_or_else(|| {
+        Failure::invalid(format!("there is no qid {qid}: this node has {members} ranks"))
+    })
+}
+
+/// A count or an index for C.
+pub(crate) fn int(value: usize) -> Result<c_int, Failure> {
+    c_int::try_from(value)
+        .map_err(|_| Failure::new(Code::Error, format!("{value} does not fit into an int")))
+}
+
+/// The object type of a number of `QUO_obj_type_t`, `None` for a number that is none.
+pub(crate) fn known_object_type(number: c_int) -> Option<ObjectType> {
+    Some(match number {
+        0 => ObjectType::Machine,
+        1 => ObjectType::NumaNode,
+        // QUO_OBJ_PACKAGE and QUO_OBJ_SOCKET mean the same.
+        2 | 3 => ObjectType::Package,
+        4 => ObjectType::Core,
+        5 => ObjectType::Pu,
+        6 => ObjectType::Die,
+        7 => ObjectType::L3Cache,
+        8 => ObjectType::L2Cache,
+        9 => ObjectType::L1Cache,
+        _ => return None,
+    })
+}
+
+/// As [`known_object_type`], or the error that says so.
+pub(crate) fn object_type(number: c_int) -> Result<ObjectType, Failure> {
+    known_object_type(number).ok_or_else(|| unknown_object_type(number))
+}
+
+pub(crate) fn unknown_object_type(number: c_int) -> Failure {
+    Failure::invalid(format!("{number} is not an object type"))
+}
+
+/// An index of an object of a type that has `count`.
+pub(crate) fn object_index(kind: ObjectType, index: c_int, count: usize) -> Result<usize, Failure> {
+    usize::try_from(index).ok().filter(|&index| index < count).ok_or_else(|| {
+        Failure::invalid(format!("there is no {kind} {index}: the machine has {count}"))
+    })
+}
+
+/// A copy of a text in memory that C frees.
+pub(crate) fn text_for_c(text: &str) -> Result<*mut c_char, Failure> {
+    let bytes = allocate(text.len() + 1)?.cast::<u8>();
+    // SAFETY: the new block has room for the text and the zero after it.
+    unsafe {
+        bytes.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        bytes.add(text.len()).write(0);
+    }
+    Ok(bytes.cast())
+}
+
+/// A copy of a list of node ranks in memory that C frees; NULL for an empty one.
+pub(crate) fn numbers_for_c(ranks: &[usize]) -> Result<*mut c_int, Failure> {
+    if ranks.is_empty() {
+        return Ok(std::ptr::null_mut());
+    }
+    let block = allocate(std::mem::size_of_val(ranks))?.cast::<c_int>();
+    for (index, &rank) in ranks.iter().enumerate() {
+        let number = c_int::try_from(rank).unwrap_or(c_int::MAX);
+        // SAFETY: an int is not longer than a usize, so the block has room for all of them; malloc
+        // aligns for both.
+        unsafe { block.add(index).write(number) };
+    }
+    Ok(block)
+}
+
+fn allocate(bytes: usize) -> Result<*mut c_void, Failure> {
+    // SAFETY: malloc may be called with any size.
+    let block = unsafe { libc::malloc(bytes) };
+    if block.is_null() {
+        return Err(Failure::new(Code::OutOfResources, format!("no {bytes} bytes are left")));
+    }
+    Ok(block)
+}
+
+/// Frees memory that went to C.
+pub(crate) fn free_for_c(block: *mut c_void) {
+    // SAFETY: by the contract of `QUO_ptr_free` the block came from malloc and is not used any more.
+    unsafe { libc::free(block) }
+}
+
+/// A structure that starts with its own size as C knows it, so that fields can be appended later.
+///
+/// # Safety
+/// The type is `repr(C)` without padding after its last field, its first field is a `usize` for the
+/// size, and any bytes that C may write to the other fields make a value of it.
+pub(crate) unsafe trait Growing: Copy {
+    /// What C calls it.
+    const NAME: &'static str;
+}
+
+fn check_size<T: Growing>(size: usize) -> Result<(), Failure> {
+    /// No structure will ever be longer; keeps a wild size from being read past.
+    const LONGEST: usize = 4096;
+    if (size_of::<T>()..=LONGEST).contains(&size) {
+        return Ok(());
+    }
+    let (name, least) = (T::NAME, size_of::<T>());
+    Err(Failure::invalid(format!("the size of {name} is {size}, set it to sizeof, {least}")))
+}
+
+/// A pointer to such a structure that C has filled in, or NULL.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct In<T>(*const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T> In<T> {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for reads of the number of bytes that its first field says, until
+    /// the call it is given to returns.
+    pub unsafe fn new(pointer: *const T) -> Self {
+        Self(pointer)
+    }
+}
+
+#[allow(private_bounds, reason = "only the structures of the headers are read")]
+impl<T: Growing> In<T> {
+    /// The structure, `None` for NULL.
+    pub(crate) fn read(self) -> Result<Option<T>, Failure> {
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: by the contract of the C interface the structure starts with its size.
+        let size = unsafe { self.0.cast::<usize>().read() };
+        check_size::<T>(size)?;
+        // SAFETY: the structure has as many bytes as it says, at least those of `T`, and any bytes
+        // make a `T`.
+        let (value, appended) = unsafe {
+            let after = self.0.add(1).cast::<u8>();
+            (self.0.read(), std::slice::from_raw_parts(after, size - size_of::<T>()))
+        };
+        if appended.iter().any(|&byte| byte != 0) {
+            let text = format!("{} has a field set that this version does not know", T::NAME);
+            return Err(Failure::invalid(text));
+        }
+        Ok(Some(value))
+    }
+}
+
+#[allow(private_bounds, reason = "only the structures of the headers are written")]
+impl<T: Growing> Out<T> {
+    /// The place, and the size that C gave, which the new value has to keep.
+    pub(crate) fn sized_place(self, name: &str) -> Result<(Place<T>, usize), Failure> {
+        let place = self.place(name)?;
+        // SAFETY: by the contract of the C interface the structure starts with its size, which C has
+        // set.
+        let size = unsafe { place.0.cast::<usize>().read() };
+        check_size::<T>(size)?;
+        Ok((place, size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_go_to_c_as_blocks_that_c_can_free() {
+        let block = numbers_for_c(&[3, 1, 2]).unwrap();
+        // SAFETY: the block holds three numbers.
+        assert_eq!(unsafe { std::slice::from_raw_parts(block, 3) }, [3, 1, 2]);
+        free_for_c(block.cast());
+        assert!(numbers_for_c(&[]).unwrap().is_null());
+        let text = text_for_c("0-3,8").unwrap();
+        // SAFETY: the block is a C string.
+        assert_eq!(unsafe { CStr::from_ptr(text) }, c"0-3,8");
+        free_for_c(text.cast());
+    }
+
+    #[test]
+    fn qids_are_distinct_known_and_name_the_caller() {
+        let read = |qids: &[c_int], count: c_int| {
+            // SAFETY: `count` is never larger than the slice when it is positive.
+            unsafe { Qids::new(qids.as_ptr()) }.read(count, 4, 1).map_err(|failure| failure.code)
+        };
+        assert_eq!(read(&[1, 3], 2).unwrap(), [1, 3]);
+        let wrong: [(&[c_int], c_int); 6] =
+            [(&[1, 1], 2), (&[0, 2], 2), (&[1, 4], 2), (&[1, -1], 2), (&[1], 0), (&[1], -7)];
+        for (qids, count) in wrong {
+            assert_eq!(read(qids, count).unwrap_err(), Code::InvalidArgument, "{qids:?}");
+        }
+        // SAFETY: null is allowed.
+        let null = unsafe { Qids::new(std::ptr::null()) };
+        assert!(null.read(1, 4, 1).is_err());
+    }
+
+    #[test]
+    fn only_numbers_of_the_header_are_object_types() {
+        let known: Vec<c_int> =
+            (-5..1000).filter(|&number| known_object_type(number).is_some()).collect();
+        assert_eq!(known, (0..10).collect::<Vec<c_int>>());
+        for kind in ObjectType::ALL {
+            assert!(known.iter().any(|&number| known_object_type(number) == Some(kind)));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Version and errors.
+#![allow(unsafe_code, reason = "the functions are exported under their C names")]
+
+use std::ffi::{c_char, c_int};
+
+use crate::codes::Code;
+use crate::guard::{entry, last};
+use crate::types::Out;
+
+/// The number in `libquo.so.8`, and the revision of that interface.
+const BINARY_INTERFACE: (c_int, c_int) = (8, 0);
+
+/// `QUO_version`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_version(version: Out<c_int>, subversion: Out<c_int>) -> c_int {
+    entry("QUO_version", || {
+        let (version, subversion) = (version.place("version")?, subversion.place("subversion")?);
+        version.set(BINARY_INTERFACE.0);
+        subversion.set(BINARY_INTERFACE.1);
+        Ok(())
+    })
+}
+
+/// `QUO_strerror`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_strerror(code: c_int) -> *const c_char {
+    usize::try_from(code)
+        .ok()
+        .and_then(|number| Code::ALL.get(number))
+        .map_or(c"not a return code of this library", |code| code.text())
+        .as_ptr()
+}
+
+/// `QUO_last_error`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_last_error() -> *const c_char {
+    last()
+}

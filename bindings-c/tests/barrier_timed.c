@@ -1,0 +1,49 @@
+/* QUO_barrier_timed: in time it is a barrier; out of time everyone is told, and it works again. */
+#include <math.h>
+
+#include "check.h"
+
+int
+main(int argc, char **argv)
+{
+    int qid = 0, nqids = 0;
+    QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
+    QUO_context naive = NULL;
+
+    CHECK_BEGIN(argc, argv, q);
+    CHECK_OK(QUO_id(q, &qid));
+    CHECK_OK(QUO_nqids(q, &nqids));
+
+    for (int round = 0; round < 20; ++round) CHECK_OK(QUO_barrier_timed(q, 60.0));
+
+    /* The last rank comes when the others have given up, and learns that they have. */
+    if (nqids > 1) {
+        for (int round = 0; round < 3; ++round) {
+            if (qid == nqids - 1) {
+                MPI_Barrier(MPI_COMM_WORLD);
+                CHECK_CODE(QUO_barrier(q), QUO_ERR_TIMEOUT);
+            } else {
+                CHECK_CODE(QUO_barrier_timed(q, 0.02), QUO_ERR_TIMEOUT);
+                CHECK_ERROR_NAMES("QUO_barrier_timed");
+                MPI_Barrier(MPI_COMM_WORLD);
+            }
+            CHECK_OK(QUO_barrier(q));
+        }
+    } else {
+        CHECK_OK(QUO_barrier_timed(q, 0.0));
+    }
+
+    CHECK_CODE(QUO_barrier_timed(q, -1.0), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_barrier_timed(q, (double)NAN), QUO_ERR_INVLD_ARG);
+    CHECK_REFUSES_BAD_HANDLES(QUO_barrier_timed(bad, 1.0));
+    CHECK_OK(QUO_barrier(q));
+    CHECK_OK(QUO_barrier_timed(q, 1.0e300));
+    CHECK_OK(QUO_barrier_timed(q, (double)INFINITY));
+
+    options.wait = QUO_WAIT_PTHREAD;
+    CHECK_OK(QUO_create_with_options(&naive, MPI_COMM_WORLD, &options));
+    CHECK_CODE(QUO_barrier_timed(naive, 1.0), QUO_ERR_NOT_SUPPORTED);
+    CHECK_OK(QUO_barrier(naive));
+    CHECK_OK(QUO_free(naive));
+    CHECK_END(q);
+}

@@ -1,0 +1,36 @@
+/* QUO_detach and QUO_attach: the others go on without the caller until it is back. */
+#include "check.h"
+
+int
+main(int argc, char **argv)
+{
+    int qid = 0, nqids = 0, out = 0;
+
+    CHECK_BEGIN(argc, argv, q);
+    CHECK_OK(QUO_id(q, &qid));
+    CHECK_OK(QUO_nqids(q, &nqids));
+
+    CHECK_CODE(QUO_attach(q), QUO_SUCCESS_ALREADY_DONE);
+    CHECK_OK(QUO_barrier(q));
+    if (qid == nqids - 1 && nqids > 1) {
+        CHECK_OK(QUO_detach(q));
+        CHECK_CODE(QUO_detach(q), QUO_SUCCESS_ALREADY_DONE);
+        CHECK_CODE(QUO_barrier(q), QUO_ERR_DETACHED);
+        CHECK_CODE(QUO_auto_distrib(q, QUO_OBJ_PU, 1, &out), QUO_ERR_DETACHED);
+        CHECK_OK(QUO_ncores(q, &out));
+        CHECK_OK(QUO_bound(q, &out));
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_OK(QUO_attach(q));
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else {
+        for (int round = 0; round < 20; ++round) CHECK_OK(QUO_barrier(q));
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    for (int round = 0; round < 20; ++round) CHECK_OK(QUO_barrier(q));
+    CHECK_OK(QUO_auto_distrib(q, QUO_OBJ_PU, 1, &out));
+
+    CHECK_REFUSES_BAD_HANDLES(QUO_detach(bad));
+    CHECK_REFUSES_BAD_HANDLES(QUO_attach(bad));
+    CHECK_END(q);
+}

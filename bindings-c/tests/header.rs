@@ -1,0 +1,354 @@
+//! The headers are written by hand; here they are held against the library: every function with its
+//! arguments, every constant, every structure, in C99 and in C++17.
+#![allow(clippy::unwrap_used)] // Helpers of tests are not seen as tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{offset_of, size_of};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use quo_c::Code;
+use quo_c::create::QUO_create_options_t;
+use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
+use quo_c::xpm::QUO_xpm_view_t;
+
+const HEADERS: [&str; 2] = [include_str!("../include/quo.h"), include_str!("../include/quo-xpm.h")];
+
+const SOURCES: [&str; 11] = [
+    include_str!("../src/barriers.rs"),
+    include_str!("../src/bind.rs"),
+    include_str!("../src/collective.rs"),
+    include_str!("../src/create.rs"),
+    include_str!("../src/fortran.rs"),
+    include_str!("../src/mask.rs"),
+    include_str!("../src/members.rs"),
+    include_str!("../src/phase.rs"),
+    include_str!("../src/query.rs"),
+    include_str!("../src/version.rs"),
+    include_str!("../src/xpm.rs"),
+];
+
+/// The functions of QUO 1.4.1 in this order of arguments; nothing here may ever change.
+const COMPATIBLE: [&str; 28] = [
+    "QUO_version(int *, int *)",
+    "QUO_create(QUO_context *, MPI_Comm)",
+    "QUO_create_with_flags(QUO_context *, MPI_Comm, QUO_create_flags_t)",
+    "QUO_free(QUO_context)",
+    "QUO_nobjs_by_type(QUO_context, QUO_obj_type_t, int *)",
+    "QUO_nobjs_in_type_by_type(QUO_context, QUO_obj_type_t, int, QUO_obj_type_t, int *)",
+    "QUO_cpuset_in_type(QUO_context, QUO_obj_type_t, int, int *)",
+    "QUO_qids_in_type(QUO_context, QUO_obj_type_t, int, int *, int **)",
+    "QUO_nnumanodes(QUO_context, int *)",
+    "QUO_nsockets(QUO_context, int *)",
+    "QUO_ncores(QUO_context, int *)",
+    "QUO_npus(QUO_context, int *)",
+    "QUO_nnodes(QUO_context, int *)",
+    "QUO_nqids(QUO_context, int *)",
+    "QUO_id(QUO_context, int *)",
+    "QUO_bound(QUO_context, int *)",
+    "QUO_stringify_cbind(QUO_context, char **)",
+    "QUO_bind_push(QUO_context, QUO_bind_push_policy_t, QUO_obj_type_t, int)",
+    "QUO_bind_pop(QUO_context)",
+    "QUO_barrier(QUO_context)",
+    "QUO_auto_distrib(QUO_context, QUO_obj_type_t, int, int *)",
+    "QUO_get_mpi_comm_by_type(QUO_context, QUO_obj_type_t, MPI_Comm *)",
+    "QUO_xpm_allocate(QUO_context, size_t, QUO_xpm_context *)",
+    "QUO_xpm_allocate_by_qids(QUO_context, int *, int, size_t, QUO_xpm_context *)",
+    "QUO_xpm_free(QUO_xpm_context)",
+    "QUO_xpm_view_local(QUO_xpm_context, QUO_xpm_view_t *)",
+    "QUO_xpm_view_by_qid(QUO_xpm_context, int, QUO_xpm_view_t *)",
+    "QUO_xpm_view_by_qid_range(QUO_xpm_context, int, int, QUO_xpm_view_t *)",
+];
+
+/// What a C type is on the Rust side; a pointer to int may also be an array to read.
+const TYPES: [(&str, &str); 30] = [
+    ("int", "c_int"),
+    ("double", "f64"),
+    ("size_t", "usize"),
+    ("void *", "*mut c_void"),
+    ("int *", "Out<c_int>"),
+    ("int *", "Qids"),
+    ("const int *", "Qids"),
+    ("int **", "Out<*mut c_int>"),
+    ("char **", "Out<*mut c_char>"),
+    ("const char *", "Text"),
+    ("MPI_Comm", "MPI_Comm"),
+    ("MPI_Comm *", "Out<MPI_Comm>"),
+    ("MPI_Fint", "MPI_Fint"),
+    ("MPI_Fint *", "Out<MPI_Fint>"),
+    ("QUO_context", "*mut QUO_t"),
+    ("QUO_t *", "*mut QUO_t"),
+    ("QUO_context *", "Out<*mut QUO_t>"),
+    ("QUO_t **", "Out<*mut QUO_t>"),
+    ("QUO_obj_type_t", "c_int"),
+    ("QUO_bind_push_policy_t", "c_int"),
+    ("QUO_create_flags_t", "c_int"),
+    ("QUO_distrib_policy_t", "c_int"),
+    ("const QUO_create_options_t *", "In<QUO_create_options_t>"),
+    ("const QUO_phase_spec_t *", "In<QUO_phase_spec_t>"),
+    ("QUO_phase_metrics_t *", "Out<QUO_phase_metrics_t>"),
+    ("QUO_phase_work_t", "QUO_phase_work_t"),
+    ("QUO_xpm_view_t *", "Out<QUO_xpm_view_t>"),
+    ("QUO_phase", "*mut QUO_phase_t"),
+    ("QUO_named_barrier", "*mut QUO_named_barrier_t"),
+    ("QUO_xpm_context", "*mut quo_xpm_t"),
+];
+
+const HANDLE_PLACES: [(&str, &str); 3] = [
+    ("QUO_phase *", "Out<*mut QUO_phase_t>"),
+    ("QUO_named_barrier *", "Out<*mut QUO_named_barrier_t>"),
+    ("QUO_xpm_context *", "Out<*mut quo_xpm_t>"),
+];
+
+/// A function: its arguments as type and name, and its result.
+#[derive(Debug, PartialEq, Eq)]
+struct Function {
+    arguments: Vec<(String, String)>,
+    result: String,
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn without_comments(text: &str) -> String {
+    let mut left = text;
+    let mut out = String::new();
+    while let Some((before, after)) = left.split_once("/*") {
+        out += before;
+        left = after.split_once("*/").expect("a comment that ends").1;
+    }
+    out + left
+}
+
+/// The prototypes of the headers.
+fn declared() -> BTreeMap<String, Function> {
+    let mut functions = BTreeMap::new();
+    for header in HEADERS {
+        let text = without_comments(header);
+        let code: Vec<&str> =
+            text.lines().filter(|line| !line.starts_with('#') && !line.ends_with('\\')).collect();
+        for statement in code.join("\n").split(';') {
+            let statement = words(statement.trim_start_matches(['{', '}', '\n', ' ']));
+            let Some((head, arguments)) = statement.split_once('(') else { continue };
+            if head.contains("typedef") {
+                continue;
+            }
+            let start = head.find("QUO_").expect("a function of the interface");
+            let arguments = arguments.trim_end_matches(')');
+            let arguments = if arguments == "void" { "" } else { arguments };
+            let split = |argument: &str| {
+                let argument = argument.trim();
+                let end = argument.rfind([' ', '*']).expect("a type and a name") + 1;
+                (argument[..end].trim().to_owned(), argument[end..].to_owned())
+            };
+            functions.insert(
+                head[start..].to_owned(),
+                Function {
+                    arguments: arguments.split(',').filter(|a| !a.is_empty()).map(split).collect(),
+                    result: head[..start].trim().trim_start_matches("extern \"C\" {").trim().into(),
+                },
+            );
+        }
+    }
+    functions
+}
+
+/// The functions that the Rust sources define for C.
+fn defined() -> BTreeMap<String, Function> {
+    let mut functions = BTreeMap::new();
+    for source in SOURCES {
+        for text in source.split("#[unsafe(no_mangle)]\npub extern \"C\" fn ").skip(1) {
+            let (name, text) = text.split_once('(').unwrap();
+            let (arguments, text) = text.split_once(") -> ").unwrap();
+            let arguments = words(arguments);
+            let split = |argument: &str| {
+                let (name, kind) = argument.split_once(':').unwrap();
+                (kind.trim().to_owned(), name.trim().trim_start_matches("r#").to_owned())
+            };
+            functions.insert(
+                name.to_owned(),
+                Function {
+                    arguments: arguments
+                        .split(',')
+                        .filter(|argument| !argument.trim().is_empty())
+                        .map(split)
+                        .collect(),
+                    result: text.split_once(" {").unwrap().0.to_owned(),
+                },
+            );
+        }
+    }
+    functions
+}
+
+#[test]
+fn every_declared_function_is_defined_with_the_same_arguments() {
+    let (declared, defined) = (declared(), defined());
+    let names =
+        |functions: &BTreeMap<String, Function>| functions.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(&declared), names(&defined));
+    for (name, c) in &declared {
+        let rust = &defined[name];
+        assert_eq!(c.arguments.len(), rust.arguments.len(), "{name}: {c:?} and {rust:?}");
+        for ((c_type, c_name), (rust_type, rust_name)) in c.arguments.iter().zip(&rust.arguments) {
+            assert_eq!(c_name, rust_name, "{name}");
+            let known = TYPES.iter().chain(&HANDLE_PLACES);
+            let mut known = known.filter(|(from, _)| from == c_type).map(|(_, to)| to);
+            assert!(known.any(|to| to == rust_type), "{name}: {c_type} is {rust_type}");
+        }
+        let result = match c.result.as_str() {
+            "int" => "c_int",
+            "const char *" => "*const c_char",
+            other => panic!("{name} returns {other}"),
+        };
+        assert_eq!(result, rust.result, "{name}");
+    }
+}
+
+#[test]
+fn the_functions_of_quo_1_4_1_have_not_changed() {
+    let declared = declared();
+    for expected in COMPATIBLE {
+        let name = expected.split_once('(').unwrap().0;
+        let function = declared.get(name).unwrap_or_else(|| panic!("{name} is gone"));
+        let types: Vec<&str> = function.arguments.iter().map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(format!("{name}({})", types.join(", ")), expected);
+        assert_eq!(function.result, "int");
+    }
+}
+
+#[test]
+fn the_shared_library_exports_what_the_headers_declare_and_nothing_else() {
+    let executable = std::env::current_exe().unwrap();
+    let library = executable.ancestors().nth(2).unwrap().join("libquo_c.so");
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output().unwrap();
+    assert!(output.status.success(), "nm {}: {output:?}", library.display());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let exported: BTreeSet<String> =
+        text.lines().filter_map(|line| Some(line.split_whitespace().nth(2)?.to_owned())).collect();
+    assert_eq!(exported, declared().into_keys().collect());
+}
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn include() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
+}
+
+fn compile(compiler: &str, source: &str, flags: &[&str], target: &str) -> PathBuf {
+    let target = folder().join(target);
+    let file = folder().join(format!("{}-{}", std::process::id(), source.len()));
+    std::fs::write(&file, source).unwrap();
+    let language = if compiler.ends_with("xx") { "c++" } else { "c" };
+    let output = Command::new(compiler)
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+        .arg(include())
+        .args(["-x", language])
+        .arg(&file)
+        .args(flags)
+        .arg("-o")
+        .arg(&target)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target
+}
+
+fn wrapper(variable: &str, default: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| default.to_owned())
+}
+
+#[test]
+fn the_headers_are_clean_c99_and_cpp17() {
+    let source = "#include \"quo-xpm.h\"\n#include \"quo.h\"\n#include \"quo-xpm.h\"\n\
+        extern int use(void);\nint use(void) {\n\
+        QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
+        QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
+        return (int)(o.size + s.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+    compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
+    // The MPI library's own C++ classes, long removed from MPI, are not clean.
+    let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
+    let source = format!("{source}\n/* not the length of the C source */");
+    compile(&wrapper("MPICXX", "mpicxx"), &source, &flags, "header-cpp17.o");
+}
+
+#[test]
+fn constants_and_structures_are_the_same_on_both_sides() {
+    let mut expected: Vec<(String, usize)> = Code::ALL
+        .into_iter()
+        .map(|code| (code.name().to_owned(), usize::try_from(code as i32).unwrap()))
+        .collect();
+    let mut constant = |name: &str, value: usize| expected.push((name.to_owned(), value));
+    let types = ["MACHINE", "NUMANODE", "PACKAGE", "SOCKET", "CORE", "PU"];
+    let more = ["DIE", "L3CACHE", "L2CACHE", "L1CACHE"];
+    for (value, name) in types.into_iter().chain(more).enumerate() {
+        constant(&format!("QUO_OBJ_{name}"), value);
+    }
+    constant("QUO_BIND_PUSH_PROVIDED", 0);
+    constant("QUO_BIND_PUSH_OBJ", 1);
+    constant("QUO_CREATE_NO_FLAGS", 0);
+    constant("QUO_CREATE_NO_MT", 1);
+    constant("QUO_WAIT_DEFAULT", 0);
+    constant("QUO_WAIT_FUTEX", 1);
+    constant("QUO_WAIT_PTHREAD", 2);
+    constant("QUO_WAIT_MPI", 3);
+    constant("QUO_DISTRIB_PROMISE", 0);
+    constant("QUO_DISTRIB_LITERAL", 1);
+    constant("QUO_THREADS_KEEP", 0);
+    constant("QUO_THREADS_OPENMP", 1);
+    constant("QUO_API_VERSION", 0x0001_0401);
+    constant("QUO_HAS_API_VERSIONING", 1);
+    constant("LIBQUO", 1);
+    macro_rules! structure {
+        ($name:ident, $($field:ident as $c:literal),*) => {
+            constant(concat!("sizeof(", stringify!($name), ")"), size_of::<$name>());
+            $(constant(
+                concat!("offsetof(", stringify!($name), ", ", $c, ")"),
+                offset_of!($name, $field),
+            );)*
+        };
+    }
+    structure!(QUO_create_options_t, size as "size", flags as "flags", wait as "wait");
+    structure!(QUO_phase_spec_t, size as "size", r#type as "type",
+        max_per_object as "max_per_object", threads as "threads", name as "name");
+    structure!(QUO_worker_t, threads as "threads", first_qid as "first_qid", nqids as "nqids",
+        cpuset as "cpuset");
+    structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",
+        run_seconds as "run_seconds", quiesced_seconds as "quiesced_seconds",
+        remap_seconds as "remap_seconds");
+    structure!(QUO_xpm_view_t, base as "base", extent as "extent");
+
+    let mut source = String::from(
+        "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-xpm.h\"\nint main(void) {\n",
+    );
+    for (name, _) in &expected {
+        source += &format!("    printf(\"%lu\\n\", (unsigned long)({name}));\n");
+    }
+    source += "    return 0;\n}\n";
+    let program = compile(&wrapper("MPICC", "mpicc"), &source, &["-std=c99"], "header-constants");
+    let output = Command::new(program).output().unwrap();
+    let values: Vec<usize> =
+        String::from_utf8(output.stdout).unwrap().lines().map(|l| l.parse().unwrap()).collect();
+    assert_eq!(values.len(), expected.len());
+    for ((name, expected), value) in expected.into_iter().zip(values) {
+        assert_eq!(value, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_code_of_the_header_says_whether_it_is_fatal() {
+    let enumeration = HEADERS[0].split("enum {\n").nth(1).unwrap().split("};").next().unwrap();
+    for code in Code::ALL.into_iter().filter(|code| *code > Code::AlreadyDone) {
+        let place = enumeration
+            .find(&format!("    {},", code.name()))
+            .or_else(|| enumeration.find(&format!("    {} ", code.name())))
+            .or_else(|| enumeration.find(&format!("    {}\n", code.name())))
+            .unwrap_or_else(|| panic!("{} is not in the header", code.name()));
+        let comment = &enumeration[enumeration[..place].rfind("/**").unwrap()..place];
+        assert!(comment.contains("atal"), "{}: {comment}", code.name());
+    }
+}

@@ -1,0 +1,21 @@
+/* QUO_strerror: a sentence of its own for every code, and one for numbers that are no code. */
+#include "check.h"
+
+int
+main(int argc, char **argv)
+{
+    const char *unknown = QUO_strerror(-1);
+
+    check_init(&argc, &argv);
+    for (int code = QUO_SUCCESS; code <= QUO_ERR_INTERNAL; ++code) {
+        const char *text = QUO_strerror(code);
+        CHECK(NULL != text && strlen(text) > 3);
+        CHECK(0 != strcmp(text, unknown));
+        for (int other = QUO_SUCCESS; other < code; ++other) {
+            CHECK(0 != strcmp(text, QUO_strerror(other)));
+        }
+    }
+    CHECK_STRING(QUO_strerror(QUO_ERR_INTERNAL + 1), unknown);
+    CHECK_STRING(QUO_strerror(2147483647), unknown);
+    return check_finish();
+}

@@ -1,0 +1,9 @@
+//! Time that processes of one machine share.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Seconds of the monotonic clock: comparable between processes of one machine.
+pub fn now() -> f64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

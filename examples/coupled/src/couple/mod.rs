@@ -1,0 +1,93 @@
+//! How L1 is called from L0: one file per way.
+//!
+//! | mode | who runs L1 | how the data gets there | what the others do |
+//! |---|---|---|---|
+//! | [`under`] | every rank | it is there | there are no others |
+//! | [`over`] | the first ranks of each node | messages | spin in `MPI_Barrier` |
+//! | quo: [`quo_caller`], [`heat_library`] | ranks selected by `quo` | memory the node shares | sleep |
+
+pub mod heat_library;
+pub mod over;
+pub mod quo_caller;
+mod shared;
+pub mod under;
+
+use anyhow::Result;
+use mpi::topology::SimpleCommunicator;
+
+use crate::deck::Deck;
+use crate::flow::{FlowBlock, Mesh};
+use crate::l1;
+use crate::timeline::Recorder;
+
+/// A way to run L1.
+pub trait Coupling {
+    /// How many ranks run L1, over all nodes.
+    fn workers(&self) -> usize;
+
+    /// Whether this rank does.
+    fn is_worker(&self) -> bool;
+
+    /// Threads of L1 on this rank; 0 if it does not run L1.
+    fn threads(&self) -> usize;
+
+    /// Moves the heat of `block` on by `dt` seconds of diffusion and records what it did. Collective
+    /// over all ranks. `None` on ranks that did not run L1.
+    ///
+    /// # Errors
+    /// Of the runtime below, the same on all ranks of a node.
+    fn diffuse(
+        &mut self,
+        block: &mut FlowBlock,
+        dt: f64,
+        recorder: &mut Recorder,
+    ) -> Result<Option<Result<l1::Solve, l1::Failure>>>;
+
+    /// Gives back what was set up. Collective over all ranks.
+    ///
+    /// # Errors
+    /// Of the runtime below.
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What L1 is asked to solve, the same at every step but for the time.
+#[derive(Copy, Clone, Debug)]
+pub struct Problem {
+    mesh: Mesh,
+    kappa: f64,
+    tolerance: f64,
+    max_iterations: usize,
+}
+
+impl Problem {
+    /// From a deck.
+    pub fn new(deck: &Deck) -> Self {
+        let part = &deck.diffusion;
+        Problem {
+            mesh: deck.mesh(),
+            kappa: part.kappa,
+            tolerance: part.tolerance,
+            max_iterations: part.max_iterations,
+        }
+    }
+
+    /// Calls L1 on consecutive rows, each its depths followed by its heats.
+    pub fn solve(
+        &self,
+        workers: &SimpleCommunicator,
+        dt: f64,
+        rows: &mut [f64],
+    ) -> Result<l1::Solve, l1::Failure> {
+        let Mesh { nx, dx, dy, .. } = self.mesh;
+        let block = l1::Block { nx, rows: rows.len() / (2 * nx), dx, dy };
+        let options = l1::Options {
+            dt,
+            kappa: self.kappa,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+        };
+        l1::diffuse(Some(workers), &block, &options, rows)
+    }
+}

@@ -1,0 +1,134 @@
+//! A rank per core and threads on top: nothing is lent, nobody sleeps.
+
+use anyhow::Result;
+use mpi::datatype::{Partition, PartitionMut};
+use mpi::topology::{Color, SimpleCommunicator};
+use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use quo::ObjectType;
+use quo::plan::blocks;
+
+use super::{Coupling, Problem};
+use crate::flow::FlowBlock;
+use crate::l1;
+use crate::layout::{Layout, agree, offsets, rank, size};
+use crate::timeline::{Phase, Recorder};
+
+/// The static choice for L0's sake.
+pub struct Over {
+    problem: Problem,
+    node: SimpleCommunicator,
+    /// The ranks that one worker serves; it is the first of them.
+    served: SimpleCommunicator,
+    workers: Option<SimpleCommunicator>,
+    worker_count: usize,
+    threads: usize,
+    /// Values of each served rank and where they start, on the worker.
+    counts: Vec<i32>,
+    starts: Vec<i32>,
+    own: Vec<f64>,
+    all: Vec<f64>,
+}
+
+impl Over {
+    /// At most `max` workers per object of type `over` on each node. Collective over all ranks.
+    ///
+    /// # Errors
+    /// If the machine cannot be discovered.
+    pub fn new(
+        problem: Problem,
+        layout: &Layout,
+        values: usize,
+        over: ObjectType,
+        max: usize,
+    ) -> Result<Self> {
+        let topology = agree(&layout.ranks, quo::Topology::live().map_err(Into::into))?;
+        let objects = topology.count(over).max(1);
+        let on_node = objects.saturating_mul(max).min(layout.node_size());
+        let heads: Vec<usize> = (0..on_node).collect();
+        let parts = blocks(layout.node_size(), &heads);
+        let mine =
+            parts.iter().position(|part| part.contains(&layout.node_rank())).unwrap_or_default();
+        let served = layout
+            .node
+            .split_by_color_with_key(Color::with_value(mine as i32), layout.node.rank())
+            .unwrap_or_else(|| layout.node.duplicate());
+        let is_worker = served.rank() == 0;
+        let workers = layout.among(is_worker);
+        let worker_count = layout.total(usize::from(is_worker));
+
+        let threads = (topology.allowed().len() / on_node.max(1)).max(1);
+        if is_worker {
+            l1::set_threads(threads);
+        }
+        let mut counts = vec![0; size(&served)];
+        served.all_gather_into(&i32::try_from(values).unwrap_or(i32::MAX), &mut counts[..]);
+        let all = if is_worker { counts.iter().map(|n| *n as usize).sum() } else { 0 };
+        Ok(Over {
+            problem,
+            node: layout.node.duplicate(),
+            starts: offsets(&counts),
+            counts,
+            served,
+            workers,
+            worker_count,
+            threads: if is_worker { threads } else { 0 },
+            own: vec![0.0; values],
+            all: vec![0.0; all],
+        })
+    }
+
+    fn gather(&mut self, block: &FlowBlock) {
+        block.copy_rows_out(&mut self.own);
+        let root = self.served.process_at_rank(0);
+        if rank(&self.served) > 0 {
+            root.gather_varcount_into(&self.own[..]);
+            return;
+        }
+        let mut parts = PartitionMut::new(&mut self.all[..], &self.counts[..], &self.starts[..]);
+        root.gather_varcount_into_root(&self.own[..], &mut parts);
+    }
+
+    fn scatter(&mut self, block: &mut FlowBlock) {
+        let root = self.served.process_at_rank(0);
+        if rank(&self.served) > 0 {
+            root.scatter_varcount_into(&mut self.own[..]);
+        } else {
+            let parts = Partition::new(&self.all[..], &self.counts[..], &self.starts[..]);
+            root.scatter_varcount_into_root(&parts, &mut self.own[..]);
+        }
+        block.copy_heat_in(&self.own);
+    }
+}
+
+impl Coupling for Over {
+    fn workers(&self) -> usize {
+        self.worker_count
+    }
+
+    fn is_worker(&self) -> bool {
+        self.workers.is_some()
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn diffuse(
+        &mut self,
+        block: &mut FlowBlock,
+        dt: f64,
+        recorder: &mut Recorder,
+    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+        recorder.enter(Phase::Remap, 1);
+        self.gather(block);
+        let solve = self.workers.as_ref().map(|workers| {
+            recorder.enter(Phase::Diffusion, self.threads);
+            self.problem.solve(workers, dt, &mut self.all)
+        });
+        recorder.enter(Phase::Wait, 1);
+        self.node.barrier();
+        recorder.enter(Phase::Remap, 1);
+        self.scatter(block);
+        Ok(solve)
+    }
+}

@@ -1,0 +1,173 @@
+//! Caller-driven: the driver itself selects workers, widens them, calls the solver, which knows
+//! nothing of all this, and narrows them again. Step by step with the calls of a context.
+
+use std::ops::Range;
+
+use anyhow::{Context as _, Result, bail};
+use mpi::topology::SimpleCommunicator;
+use quo::affinity::Target;
+use quo::group::mpi::MpiGroup;
+use quo::plan::{Policy, blocks, split};
+use quo::{Context, CpuSet, ObjectType};
+
+use super::shared::SharedRows;
+use super::{Coupling, Problem};
+use crate::flow::FlowBlock;
+use crate::l1;
+use crate::layout::{Layout, agree, size};
+use crate::timeline::{Phase, Recorder};
+
+/// The driver's half of the coupling.
+pub struct QuoCaller {
+    problem: Problem,
+    context: Context,
+    rows: SharedRows,
+    /// For whom each worker of this node works, and which of them this rank is.
+    parts: Vec<Range<usize>>,
+    part: Option<usize>,
+    /// Where this rank runs L1, and the ranks of all nodes that do.
+    target: Option<Target>,
+    threads: usize,
+    workers: Option<SimpleCommunicator>,
+    worker_count: usize,
+}
+
+impl QuoCaller {
+    /// At most `max` workers per object of type `over` on each node, for blocks of `values` values.
+    /// Collective over all ranks.
+    ///
+    /// # Errors
+    /// If a context or shared memory is not to be had.
+    pub fn new(
+        problem: Problem,
+        layout: &Layout,
+        values: usize,
+        over: ObjectType,
+        max: usize,
+    ) -> Result<Self> {
+        let (context, rows) = agree(&layout.ranks, create(layout, values))?;
+        let selection = context.distribute(over, max, Policy::Promise);
+        let selection = agree(&layout.ranks, selection.map_err(Into::into))?;
+        let selected = selection.selected();
+        let parts = blocks(context.node_size(), &selected);
+        let part = selected.iter().position(|rank| *rank == context.node_rank());
+        let target =
+            selection.object_of.get(context.node_rank()).copied().flatten().map(|object| {
+                let together = selection.workers_on(object);
+                target_on(&context, over, object, &together)
+            });
+        let target = agree(&layout.ranks, target.transpose())?;
+        let (target, threads) = target.unzip();
+        let workers = layout.among(part.is_some());
+        let worker_count = layout.total(usize::from(part.is_some()));
+        Ok(QuoCaller {
+            problem,
+            context,
+            rows,
+            parts,
+            part,
+            target,
+            threads: threads.unwrap_or(0),
+            workers,
+            worker_count,
+        })
+    }
+
+    fn solve_widened(
+        &mut self,
+        dt: f64,
+        recorder: &mut Recorder,
+    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+        let QuoCaller { problem, context, rows, parts, part, target, threads, workers, .. } = self;
+        let done = rows.lend(context, parts, *part, |rows| -> Result<_> {
+            let (Some(target), Some(workers)) = (target, workers) else {
+                bail!("a rank that is no worker was given work");
+            };
+            // All workers solve or none: the solver would wait for the one that is missing.
+            let binding = agree(workers, context.push_guard(target).context("widening a worker"))?;
+            l1::set_threads(*threads);
+            recorder.enter(Phase::Diffusion, *threads);
+            let solve = problem.solve(workers, dt, rows);
+            binding.pop().context("narrowing a worker")?;
+            Ok(solve)
+        })?;
+        done.transpose()
+    }
+}
+
+fn create(layout: &Layout, values: usize) -> Result<(Context, SharedRows)> {
+    let group = MpiGroup::new(&layout.ranks).context("making a group for the context")?;
+    let context = Context::create(group).context("creating the context")?;
+    same_node(&context, layout)?;
+    let rows = SharedRows::new(&context, values).context("sharing the rows of the node")?;
+    Ok((context, rows))
+}
+
+/// Blocks are in the order of node ranks only if the context sees the nodes that MPI does.
+pub fn same_node(context: &Context, layout: &Layout) -> Result<()> {
+    let (own, theirs) = (context.node_rank(), layout.node_rank());
+    if (own, context.node_size()) != (theirs, layout.node_size()) {
+        bail!("the context has other nodes than MPI: this rank is {own} on its node, not {theirs}");
+    }
+    Ok(())
+}
+
+/// Where a worker on an object runs and how many threads that is: the whole object, or its part of
+/// it if there are other workers on the same object.
+fn target_on(
+    context: &Context,
+    over: ObjectType,
+    object: usize,
+    together: &[usize],
+) -> Result<(Target, usize)> {
+    let topology = context.topology();
+    let whole = topology.object(over, object)?.cpuset.intersection(topology.allowed());
+    let Some(place) = together.iter().position(|rank| *rank == context.node_rank()) else {
+        bail!("this rank is not among the workers of {over} {object}");
+    };
+    if together.len() == 1 {
+        return Ok((Target::Object(over, object), whole.len()));
+    }
+    let cores: Vec<CpuSet> =
+        topology.objects(ObjectType::Core).iter().map(|core| core.cpuset.clone()).collect();
+    let parts = split(&whole, &cores, together.len())?;
+    // More workers than CPUs: those left over share all of them.
+    let cpus = parts.into_iter().nth(place).filter(|part| !part.is_empty()).unwrap_or(whole);
+    let threads = cpus.len();
+    Ok((Target::Cpus(cpus), threads))
+}
+
+impl Coupling for QuoCaller {
+    fn workers(&self) -> usize {
+        self.worker_count
+    }
+
+    fn is_worker(&self) -> bool {
+        self.workers.as_ref().is_some_and(|workers| size(workers) > 0)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn diffuse(
+        &mut self,
+        block: &mut FlowBlock,
+        dt: f64,
+        recorder: &mut Recorder,
+    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+        recorder.enter(Phase::Remap, 1);
+        block.copy_rows_out(self.rows.own());
+        if self.part.is_none() {
+            recorder.enter(Phase::Wait, 1);
+        }
+        let solve = self.solve_widened(dt, recorder)?;
+        recorder.enter(Phase::Remap, 1);
+        block.copy_heat_in(self.rows.own());
+        Ok(solve)
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.context.free().context("freeing the context")
+    }
+}

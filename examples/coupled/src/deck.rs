@@ -1,0 +1,406 @@
+//! Input decks: what a run computes. Read by one rank, checked, and sent to all.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::Mesh;
+use crate::flow::initial::{Initial, Round, Shape};
+
+/// A checked deck.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deck {
+    pub mesh: MeshPart,
+    pub time: TimePart,
+    pub water: WaterPart,
+    pub heat: HeatPart,
+    pub coupling: CouplingPart,
+    pub diffusion: DiffusionPart,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeshPart {
+    /// Cells.
+    pub nx: usize,
+    pub ny: usize,
+    /// Metres.
+    pub width: f64,
+    pub height: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimePart {
+    /// Steps of the flow.
+    pub steps: usize,
+    /// Length of a step as a part of the longest stable one, up to 0.5.
+    pub cfl: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaterPart {
+    pub shape: Shape,
+    /// Metres.
+    pub level: f64,
+    /// Metres per second squared.
+    #[serde(default = "earth")]
+    pub gravity: f64,
+    /// The hump or the dam.
+    #[serde(default = "nothing")]
+    pub rise: Round,
+    /// A hill of the bed.
+    #[serde(default)]
+    pub hill: Option<Round>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatPart {
+    pub background: f64,
+    pub warm: Round,
+}
+
+/// How the implicit solver is coupled in, and who runs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CouplingPart {
+    /// Steps of the flow per step of the diffusion.
+    pub every: usize,
+    /// At most `max` workers per object of this type.
+    pub over: Over,
+    pub max: usize,
+    #[serde(default)]
+    pub variant: Variant,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiffusionPart {
+    /// Square metres per second.
+    pub kappa: f64,
+    pub tolerance: f64,
+    pub max_iterations: usize,
+}
+
+/// The hardware objects that workers can be spread over.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    Machine,
+    Numa,
+    #[serde(alias = "socket")]
+    Package,
+    Core,
+}
+
+/// Who knows of `quo`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// The driver selects ranks, pushes, calls the unmodified solver and pops.
+    #[default]
+    Caller,
+    /// A library function does all that inside; the driver is oblivious.
+    Callee,
+}
+
+impl Variant {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Caller => "caller",
+            Variant::Callee => "callee",
+        }
+    }
+}
+
+fn earth() -> f64 {
+    9.81
+}
+
+fn nothing() -> Round {
+    Round { x: 0.5, y: 0.5, radius: 1.0, height: 0.0 }
+}
+
+/// What is wrong with a deck, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeckError {
+    /// Counted from 1.
+    pub line: Option<usize>,
+    /// As `section.key`, where known.
+    pub field: Option<String>,
+    pub cause: String,
+}
+
+impl fmt::Display for DeckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, "{field}: ")?;
+        }
+        f.write_str(&self.cause)
+    }
+}
+
+impl std::error::Error for DeckError {}
+
+impl Deck {
+    /// Reads and checks the text of a deck.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and field.
+    pub fn parse(text: &str) -> Result<Deck, DeckError> {
+        let deck: Deck = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+            let field = line.and_then(|line| field_at(text, line));
+            DeckError { line, field, cause: error.message().trim().to_owned() }
+        })?;
+        match deck.check() {
+            Ok(()) => Ok(deck),
+            Err((field, cause)) => {
+                Err(DeckError { line: line_of(text, field), field: Some(field.to_owned()), cause })
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        for (field, cells) in [("mesh.nx", self.mesh.nx), ("mesh.ny", self.mesh.ny)] {
+            if !(1..=65_536).contains(&cells) {
+                return Err((field, format!("{cells} cells; 1 to 65536 are possible")));
+            }
+        }
+        let positive = [
+            ("mesh.width", self.mesh.width),
+            ("mesh.height", self.mesh.height),
+            ("time.cfl", self.time.cfl),
+            ("water.level", self.water.level),
+            ("water.gravity", self.water.gravity),
+            ("water.rise", self.water.rise.radius),
+            ("water.hill", self.water.hill.map_or(1.0, |hill| hill.radius)),
+            ("heat.warm", self.heat.warm.radius),
+            ("diffusion.tolerance", self.diffusion.tolerance),
+        ];
+        for (field, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                let what = if field.ends_with("rise")
+                    || field.ends_with("hill")
+                    || field.ends_with("warm")
+                {
+                    "radius "
+                } else {
+                    ""
+                };
+                return Err((field, format!("{what}{value} is not a positive number")));
+            }
+        }
+        let finite = [
+            ("water.rise", self.water.rise),
+            ("water.hill", self.water.hill.unwrap_or_else(nothing)),
+            ("heat.warm", self.heat.warm),
+        ];
+        for (field, round) in finite {
+            if ![round.x, round.y, round.height].iter().all(|v| v.is_finite()) {
+                return Err((field, "has a value that is not finite".to_owned()));
+            }
+        }
+        if !self.heat.background.is_finite() {
+            return Err(("heat.background", "is not finite".to_owned()));
+        }
+        if self.time.cfl > 0.5 {
+            return Err(("time.cfl", format!("{} is not stable; at most 0.5", self.time.cfl)));
+        }
+        let counts = [
+            ("coupling.every", self.coupling.every),
+            ("coupling.max", self.coupling.max),
+            ("diffusion.max_iterations", self.diffusion.max_iterations),
+        ];
+        for (field, count) in counts {
+            if count == 0 {
+                return Err((field, "must be at least 1".to_owned()));
+            }
+        }
+        if self.time.steps > 100_000_000 {
+            return Err(("time.steps", format!("{} is more than 1e8", self.time.steps)));
+        }
+        if !(self.diffusion.kappa >= 0.0 && self.diffusion.kappa.is_finite()) {
+            return Err((
+                "diffusion.kappa",
+                format!("{} is not a number from 0 up", self.diffusion.kappa),
+            ));
+        }
+        if self.diffusion.tolerance >= 1.0 {
+            return Err((
+                "diffusion.tolerance",
+                format!("{} would accept anything; below 1", self.diffusion.tolerance),
+            ));
+        }
+        let lowest = self.water.level - self.water.hill.map_or(0.0, |hill| hill.height.max(0.0))
+            + self.water.rise.height.min(0.0);
+        if lowest <= 0.0 {
+            return Err((
+                "water.level",
+                format!("leaves {lowest} m of water at the shallowest; every cell must be wet"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks what depends on the number of ranks.
+    ///
+    /// # Errors
+    /// If there are more ranks than rows.
+    pub fn check_ranks(&self, text: &str, ranks: usize) -> Result<(), DeckError> {
+        if self.mesh.ny < ranks {
+            return Err(DeckError {
+                line: line_of(text, "mesh.ny"),
+                field: Some("mesh.ny".to_owned()),
+                cause: format!("{} rows are too few for {ranks} ranks", self.mesh.ny),
+            });
+        }
+        Ok(())
+    }
+
+    /// The mesh in cells and metres.
+    pub fn mesh(&self) -> Mesh {
+        let (nx, ny) = (self.mesh.nx, self.mesh.ny);
+        Mesh { nx, ny, dx: self.mesh.width / nx as f64, dy: self.mesh.height / ny as f64 }
+    }
+
+    /// The state at the start.
+    pub fn initial(&self) -> Initial {
+        Initial {
+            level: self.water.level,
+            shape: self.water.shape,
+            water: self.water.rise,
+            bed: self.water.hill,
+            background: self.heat.background,
+            warm: self.heat.warm,
+        }
+    }
+}
+
+/// The keys of a deck in order: line from 1, `section.key`.
+fn keys(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut section = String::new();
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix('[') {
+            section = rest.split(']').next().unwrap_or_default().trim().to_owned();
+            return Some((number + 1, section.clone()));
+        }
+        if line.starts_with('#') {
+            return None;
+        }
+        let key = line.split_once('=')?.0.trim();
+        let field = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
+        Some((number + 1, field))
+    })
+}
+
+/// The line that gives `field`, or the one of its section.
+fn line_of(text: &str, field: &str) -> Option<usize> {
+    let section = field.split('.').next().unwrap_or(field);
+    let find = |wanted: &str| keys(text).find(|(_, key)| key == wanted).map(|(line, _)| line);
+    find(field)
+        .or_else(|| keys(text).find(|(_, key)| key.starts_with(field)).map(|(l, _)| l))
+        .or_else(|| find(section))
+}
+
+fn field_at(text: &str, line: usize) -> Option<String> {
+    keys(text).find(|(number, _)| *number == line).map(|(_, field)| field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = include_str!("../decks/small.toml");
+    const LARGE: &str = include_str!("../decks/large.toml");
+
+    fn with(line: &str, replacement: &str) -> DeckError {
+        assert!(SMALL.contains(line), "the deck has no `{line}`");
+        Deck::parse(&SMALL.replace(line, replacement)).unwrap_err()
+    }
+
+    #[test]
+    fn the_decks_of_the_project_are_good() {
+        for text in [SMALL, LARGE] {
+            let deck = Deck::parse(text).unwrap();
+            let initial = deck.initial();
+            let mesh = deck.mesh();
+            for j in 0..mesh.ny {
+                assert!((0..mesh.nx).all(|i| initial.cell(&mesh, i, j).depth > 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_with_its_line_and_field() {
+        let error = with("nx = 96", "nx = \"many\"");
+        assert_eq!(error.field.as_deref(), Some("mesh.nx"));
+        assert_eq!(error.line, line_of(SMALL, "mesh.nx"));
+        assert!(error.cause.contains("string"), "{error}");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named_with_its_line_and_field() {
+        let error = with("cfl = 0.45", "cfl = 0.9");
+        assert_eq!(error.field.as_deref(), Some("time.cfl"));
+        assert_eq!(error.line, line_of(SMALL, "time.cfl"));
+        assert!(error.to_string().contains("0.9"), "{error}");
+        for (line, bad) in [
+            ("nx = 96", "nx = 0"),
+            ("cfl = 0.45", "cfl = nan"),
+            ("every = 10", "every = 0"),
+            ("max = 1", "max = 0"),
+            ("level = 2.0", "level = 0.5"),
+            ("kappa = 20.0", "kappa = -1.0"),
+            ("tolerance = 1e-10", "tolerance = 1.0"),
+        ] {
+            let field = bad.split(' ').next().unwrap();
+            let error = with(line, bad);
+            assert!(error.field.as_deref().unwrap().ends_with(field), "{error}");
+            assert!(error.line.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let error = with("nx = 96", "nx = 96\nnz = 4");
+        assert_eq!(error.field.as_deref(), Some("mesh.nz"));
+        assert!(error.cause.contains("unknown field"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_key_and_a_missing_section_are_named() {
+        assert!(with("every = 10", "").cause.contains("every"));
+        let error = Deck::parse("[mesh]\nnx = 1\nny = 1\nwidth = 1.0\nheight = 1.0\n").unwrap_err();
+        assert!(error.cause.contains("missing field `time`"), "{error}");
+    }
+
+    #[test]
+    fn a_text_that_is_not_a_deck_is_an_error_with_a_line() {
+        assert_eq!(Deck::parse("[mesh\nnx = 1").unwrap_err().line, Some(1));
+        assert_eq!(with("every = 10", "every = = 10").line, line_of(SMALL, "coupling.every"));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_worked_on_lists_those_that_can() {
+        let error = with("over = \"machine\"", "over = \"planet\"");
+        assert_eq!(error.field.as_deref(), Some("coupling.over"));
+        assert!(error.cause.contains("package"), "{error}");
+    }
+
+    #[test]
+    fn more_ranks_than_rows_are_refused() {
+        let deck = Deck::parse(SMALL).unwrap();
+        assert!(deck.check_ranks(SMALL, deck.mesh.ny).is_ok());
+        let error = deck.check_ranks(SMALL, deck.mesh.ny + 1).unwrap_err();
+        assert_eq!(error.line, line_of(SMALL, "mesh.ny"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Which rank is where: nodes, and the order of blocks.
+
+use anyhow::Result;
+use mpi::collective::SystemOperation;
+use mpi::datatype::PartitionMut;
+use mpi::topology::{Color, SimpleCommunicator};
+use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use quo::CpuSet;
+
+use crate::timeline::own_mask;
+
+/// The ranks in an order in which those of a node are consecutive, so that the blocks of a node's
+/// ranks are one stretch of rows.
+pub struct Layout {
+    pub ranks: SimpleCommunicator,
+    pub node: SimpleCommunicator,
+    pub nodes: usize,
+    /// Which node this rank is on.
+    pub node_index: usize,
+    /// CPUs the ranks of this node could use at the start, by node rank.
+    pub masks: Vec<CpuSet>,
+    /// CPUs all ranks can use together, summed over nodes.
+    pub cpus: usize,
+}
+
+impl Layout {
+    /// Collective over `world`.
+    pub fn new<C: Communicator>(world: &C) -> Layout {
+        let node = world.split_shared(world.rank());
+        let mut head = world.rank();
+        node.process_at_rank(0).broadcast_into(&mut head);
+        let mut heads = vec![0; size(world)];
+        world.all_gather_into(&head, &mut heads[..]);
+        heads.sort_unstable();
+        heads.dedup();
+        let node_index = heads.binary_search(&head).unwrap_or(0);
+
+        // Ranks on nodes before this one come first, then those of this node.
+        let mut index_of = vec![0; size(world)];
+        world.all_gather_into(&(node_index as i32), &mut index_of[..]);
+        let before = index_of.iter().filter(|index| **index < node_index as i32).count();
+        let key = before as i32 + node.rank();
+        let ranks = world
+            .split_by_color_with_key(Color::with_value(0), key)
+            .unwrap_or_else(|| world.duplicate());
+
+        let masks = gather_masks(&node);
+        let usable = masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask)).len();
+        let own = if node.rank() == 0 { usable } else { 0 };
+        let mut layout = Layout { ranks, node, nodes: heads.len(), node_index, masks, cpus: 0 };
+        layout.cpus = layout.total(own);
+        layout
+    }
+
+    /// This rank's number and how many there are, in the order of blocks.
+    pub fn rank(&self) -> usize {
+        rank(&self.ranks)
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        size(&self.ranks)
+    }
+
+    /// This rank's number on its node.
+    pub fn node_rank(&self) -> usize {
+        rank(&self.node)
+    }
+
+    /// How many ranks its node has.
+    pub fn node_size(&self) -> usize {
+        size(&self.node)
+    }
+
+    /// The sum of all ranks' numbers. Collective.
+    pub fn total(&self, own: usize) -> usize {
+        let mut sum = 0_u64;
+        self.ranks.all_reduce_into(&(own as u64), &mut sum, SystemOperation::sum());
+        sum as usize
+    }
+
+    /// A communicator of the ranks that say `member`, in the order of blocks. Collective.
+    pub fn among(&self, member: bool) -> Option<SimpleCommunicator> {
+        let color = if member { Color::with_value(0) } else { Color::undefined() };
+        self.ranks.split_by_color_with_key(color, self.ranks.rank())
+    }
+}
+
+/// The rank in `communicator` as an index.
+pub fn rank<C: Communicator>(communicator: &C) -> usize {
+    usize::try_from(communicator.rank()).unwrap_or(0)
+}
+
+/// The size of `communicator` as a length.
+pub fn size<C: Communicator>(communicator: &C) -> usize {
+    usize::try_from(communicator.size()).unwrap_or(1)
+}
+
+/// Everybody's bytes, by rank. Collective.
+pub fn gather_bytes(communicator: &SimpleCommunicator, mine: &[u8]) -> Vec<Vec<u8>> {
+    let length = i32::try_from(mine.len()).unwrap_or(i32::MAX);
+    let mut lengths = vec![0_i32; size(communicator)];
+    communicator.all_gather_into(&length, &mut lengths[..]);
+    let offsets = offsets(&lengths);
+    let mut all = vec![0_u8; lengths.iter().map(|length| *length as usize).sum()];
+    {
+        let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &offsets[..]);
+        communicator.all_gather_varcount_into(&mine[..length as usize], &mut parts);
+    }
+    let part =
+        |(start, length): (&i32, &i32)| all[*start as usize..(*start + *length) as usize].to_vec();
+    offsets.iter().zip(&lengths).map(part).collect()
+}
+
+/// A failure that is another rank's to tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere {
+    rank: usize,
+}
+
+impl std::fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} failed", self.rank)
+    }
+}
+
+impl std::error::Error for Elsewhere {}
+
+/// Fails on all ranks if `result` is an error on any: with its own on those that have one, with
+/// [`Elsewhere`] on the others. Collective.
+///
+/// # Errors
+/// See above.
+pub fn agree<T>(ranks: &SimpleCommunicator, result: Result<T>) -> Result<T> {
+    let first = first_rank(ranks, result.is_err());
+    match result {
+        Err(error) => Err(error),
+        Ok(value) => match first {
+            Some(rank) => Err(Elsewhere { rank }.into()),
+            None => Ok(value),
+        },
+    }
+}
+
+/// The first rank for which `condition` holds. Collective.
+pub fn first_rank(ranks: &SimpleCommunicator, condition: bool) -> Option<usize> {
+    let mine = if condition { rank(ranks) as u64 } else { u64::MAX };
+    let mut first = u64::MAX;
+    ranks.all_reduce_into(&mine, &mut first, SystemOperation::min());
+    usize::try_from(first).ok().filter(|_| first != u64::MAX)
+}
+
+/// Where each part starts when parts of these lengths follow each other.
+pub fn offsets(lengths: &[i32]) -> Vec<i32> {
+    let mut next = 0;
+    let start = |length: &i32| {
+        let start = next;
+        next += length;
+        start
+    };
+    lengths.iter().map(start).collect()
+}
+
+fn gather_masks(node: &SimpleCommunicator) -> Vec<CpuSet> {
+    gather_bytes(node, own_mask().to_string().as_bytes())
+        .iter()
+        .map(|text| String::from_utf8_lossy(text).parse().unwrap_or_default())
+        .collect()
+}

@@ -1,0 +1,233 @@
+//! A coupled program run three ways: an explicit flow solver that wants a rank per core, and an
+//! implicit diffusion solver that wants few ranks with many threads.
+
+mod clock;
+mod couple;
+mod deck;
+mod demo;
+mod fields;
+mod flow;
+mod l1;
+mod launch;
+mod layout;
+mod machine;
+mod model;
+mod report;
+mod result;
+mod run;
+mod runtime;
+mod sample;
+mod timeline;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use mpi::Threading;
+use mpi::traits::{Communicator, CommunicatorCollectives};
+
+use deck::Variant;
+use fields::Fields;
+use report::{Measured, Report};
+use result::{Mode, RunResult};
+use run::Stop;
+
+#[derive(Parser)]
+#[command(name = "coupled", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a deck; started by an MPI launcher.
+    Run {
+        /// What to compute.
+        #[arg(long)]
+        deck: PathBuf,
+        /// How ranks and threads meet.
+        #[arg(long)]
+        mode: Mode,
+        /// Where the result goes (JSON).
+        #[arg(long)]
+        output: PathBuf,
+        /// Who knows of quo; overrides the deck.
+        #[arg(long)]
+        variant: Option<Variant>,
+        /// Where the final fields go (binary).
+        #[arg(long)]
+        fields: Option<PathBuf>,
+        /// Print lines of progress for a program that watches.
+        #[arg(long)]
+        progress: bool,
+    },
+    /// Check that two runs computed the same: results (.json) or field files.
+    Compare {
+        a: PathBuf,
+        b: PathBuf,
+        /// Largest relative difference that still passes.
+        #[arg(long, default_value_t = fields::TOLERANCE)]
+        tolerance: f64,
+    },
+    /// Show what runs of one deck took: a table, a page, a picture.
+    Report {
+        /// Results of `run`.
+        #[arg(required = true)]
+        results: Vec<PathBuf>,
+        /// Where the page goes.
+        #[arg(long)]
+        html: Option<PathBuf>,
+        /// Where the picture of cores goes.
+        #[arg(long)]
+        svg: Option<PathBuf>,
+    },
+    /// Run a deck in all three modes on this machine, compare and report.
+    Demo {
+        /// What to compute.
+        #[arg(long)]
+        deck: PathBuf,
+        /// Directory for results and report.
+        #[arg(long)]
+        out: PathBuf,
+        /// Ranks of the modes with a rank per core; as many as cores if not given.
+        #[arg(long)]
+        ranks: Option<usize>,
+        /// Who knows of quo; overrides the deck.
+        #[arg(long)]
+        variant: Option<Variant>,
+        /// The MPI launcher, of the MPI this program was built with.
+        #[arg(long, default_value = "mpirun")]
+        mpirun: PathBuf,
+        /// Seconds that a mode may take.
+        #[arg(long, default_value_t = 600)]
+        timeout: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run { deck, mode, output, variant, fields, progress } => {
+            return run_under_mpi(&run::Request { deck, mode, variant, output, fields, progress });
+        }
+        Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
+        Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
+        Command::Demo { deck, out, ranks, variant, mpirun, timeout } => {
+            demo::demo(&demo::Request {
+                deck,
+                out,
+                ranks,
+                variant,
+                mpirun,
+                timeout: Duration::from_secs(timeout),
+            })
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&format!("{error:#}"), 1),
+    }
+}
+
+fn complain(message: &str, status: u8) -> ExitCode {
+    // Nothing can be done about a standard error that is closed.
+    let _ = writeln!(std::io::stderr(), "coupled: {message}");
+    ExitCode::from(status)
+}
+
+fn run_under_mpi(request: &run::Request) -> ExitCode {
+    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+        return complain("MPI could not be initialised", 1);
+    };
+    let world = universe.world().duplicate();
+    let (message, status) = match run::run(&world, request) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Stop::Deck(message)) => (Some(message), 2),
+        Err(Stop::Failed(error)) => {
+            let own = !error.is::<layout::Elsewhere>();
+            (own.then(|| format!("{error:#}")), 1)
+        }
+    };
+    // One rank tells, and before any is gone: the launcher ends the others when the first one
+    // leaves with a status.
+    let teller = layout::first_rank(&world, message.is_some());
+    if let Some(message) = message.filter(|_| teller == Some(layout::rank(&world))) {
+        complain(&message, status);
+    }
+    world.barrier();
+    ExitCode::from(status)
+}
+
+fn show(results: &[PathBuf], html: Option<&Path>, svg: Option<&Path>) -> Result<()> {
+    let runs: Result<Vec<Measured>> = results.iter().map(|path| Measured::read(path)).collect();
+    let report = Report::new(runs?);
+    report::write(&report, html, svg)?;
+    write!(std::io::stdout(), "{}", report::table::text(&report))?;
+    Ok(())
+}
+
+fn compare(a: &Path, b: &Path, tolerance: f64) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (a_fields, b_fields) = match (load(a)?, load(b)?) {
+        (Loaded::Fields(a), Loaded::Fields(b)) => (a, b),
+        (a, b) => {
+            let (a, b) = (a.checksum(), b.checksum());
+            if a == b {
+                writeln!(out, "identical: checksum {a}")?;
+                return Ok(());
+            }
+            bail!("checksums {a} and {b} differ, and without field files not by how much");
+        }
+    };
+    let differences = fields::compare(&a_fields, &b_fields)?;
+    for difference in &differences {
+        let verdict = if difference.identical { "identical" } else { "differs" };
+        writeln!(
+            out,
+            "{:<12}{verdict:<12}largest relative difference {:.3e}",
+            difference.field, difference.relative
+        )?;
+    }
+    let worst = differences.iter().map(|difference| difference.relative).fold(0.0, f64::max);
+    if worst > tolerance {
+        bail!("{} and {} differ by {worst:.3e}, more than {tolerance:e}", a.display(), b.display());
+    }
+    Ok(())
+}
+
+enum Loaded {
+    Fields(Fields),
+    Checksum(String),
+}
+
+impl Loaded {
+    fn checksum(&self) -> String {
+        match self {
+            Loaded::Fields(fields) => fields.checksum(),
+            Loaded::Checksum(text) => text.clone(),
+        }
+    }
+}
+
+/// The fields of a run, from a field file or by way of its result; else their checksum.
+fn load(path: &Path) -> Result<Loaded> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return Ok(Loaded::Fields(Fields::read(path)?));
+    }
+    let result = RunResult::read(path)?;
+    match &result.fields {
+        Some(fields) => {
+            let directory = path.parent().unwrap_or(Path::new(""));
+            let fields = Fields::read(&directory.join(fields))
+                .with_context(|| format!("the fields that {} names", path.display()))?;
+            if fields.checksum() != result.checksum {
+                bail!("the fields of {} are not those of its run", path.display());
+            }
+            Ok(Loaded::Fields(fields))
+        }
+        None => Ok(Loaded::Checksum(result.checksum)),
+    }
+}

@@ -1,0 +1,99 @@
+//! The numbers, as text in columns; the page shows the same.
+
+use super::{Measured, Report, remap_share};
+use crate::result::Mode;
+use crate::timeline::Phase;
+
+/// Column titles and what they mean.
+pub const COLUMNS: [(&str, &str); 11] = [
+    ("mode", "how ranks and threads meet"),
+    ("ranks", "processes, each with one thread in L0"),
+    ("L1 on", "workers of L1 and threads of each"),
+    ("total s", "time of the time-step loop"),
+    ("L0 s", "explicit flow"),
+    ("remap s", "moving data between ranks and workers"),
+    ("L1 s", "implicit diffusion"),
+    ("remap", "share of the total that remapping takes"),
+    ("useful", "measured: share of all cores' time spent in L0 and L1"),
+    ("speed-up", "measured, over the under-subscribed run"),
+    ("model", "speed-up that the model promises for u = 1 throughout"),
+];
+
+/// The cells of one run.
+pub fn cells(report: &Report, measured: &Measured) -> Vec<String> {
+    let run = &measured.run;
+    let seconds = |phase| format!("{:.2}", run.phase_seconds(phase));
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let missing = || "-".to_owned();
+    let model = match run.mode {
+        Mode::Under => Some(1.0),
+        Mode::Over => None,
+        Mode::Quo => report.predicted,
+    };
+    vec![
+        run.mode.name().to_owned(),
+        run.ranks.to_string(),
+        format!("{} x {}", run.workers, run.threads),
+        format!("{:.2}", run.seconds),
+        seconds(Phase::Flow),
+        seconds(Phase::Remap),
+        seconds(Phase::Diffusion),
+        percent(remap_share(run)),
+        measured.useful().map_or_else(missing, percent),
+        report.speed_up(measured).map_or_else(missing, |gain| format!("{gain:.2}")),
+        model.map_or_else(missing, |gain| format!("{gain:.2}")),
+    ]
+}
+
+/// What else there is to say of the runs, line by line.
+pub fn remarks(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    for measured in &report.runs {
+        let (water, heat) = measured.run.conservation.drift();
+        lines.push(format!(
+            "{}: water kept to {water:+.1e}, heat to {heat:+.1e}, checksum {}",
+            measured.run.mode.name(),
+            measured.run.checksum
+        ));
+    }
+    if report.runs.len() > 1 {
+        lines.push(if report.identical() {
+            "All runs ended with the same bits.".to_owned()
+        } else {
+            "The runs did NOT end with the same bits.".to_owned()
+        });
+    }
+    if let Some(other) = report.disturbance() {
+        lines.push(format!(
+            "Other programs took up to {:.0} % of the cores: these times say little.",
+            100.0 * other
+        ));
+    }
+    lines
+}
+
+/// The whole table with its remarks.
+pub fn text(report: &Report) -> String {
+    let mut rows = vec![COLUMNS.map(|(title, _)| title.to_owned()).to_vec()];
+    rows.extend(report.runs.iter().map(|measured| cells(report, measured)));
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+    let mut out = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            if column == 0 {
+                line += &format!("{cell:<width$}");
+            } else {
+                line += &format!("  {cell:>width$}");
+            }
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    for line in remarks(report) {
+        out += &line;
+        out.push('\n');
+    }
+    out
+}

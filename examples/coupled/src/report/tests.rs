@@ -1,0 +1,163 @@
+use super::*;
+
+/// Checks that a text is well-formed XML and returns how often each element occurs.
+fn parse_xml(text: &str) -> std::collections::BTreeMap<String, usize> {
+    let mut seen = std::collections::BTreeMap::new();
+    let mut open: Vec<String> = Vec::new();
+    let text = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);
+    let mut rest = text.trim();
+    while let Some(start) = rest.find('<') {
+        let between = &rest[..start];
+        assert!(!between.contains(']') || !between.contains("]]>"), "{between}");
+        for entity in between.split('&').skip(1) {
+            let name = entity.split(';').next().unwrap();
+            assert!(["amp", "lt", "gt", "quot"].contains(&name), "entity in `{between}`");
+        }
+        assert!(!open.is_empty() || between.trim().is_empty(), "text outside: {between}");
+        let end = start + tag_length(&rest[start..]);
+        let tag = &rest[start + 1..end - 1];
+        rest = &rest[end..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.trim()));
+            continue;
+        }
+        let (tag, empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+        let (name, attributes) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+        check_attributes(attributes);
+        assert!(!open.is_empty() || seen.is_empty(), "a second root");
+        *seen.entry(name.to_owned()).or_insert(0) += 1;
+        if !empty {
+            open.push(name.to_owned());
+        }
+    }
+    assert!(open.is_empty(), "not closed: {open:?}");
+    assert!(rest.trim().is_empty());
+    seen
+}
+
+/// Up to and with the `>` that is not in quotes.
+fn tag_length(text: &str) -> usize {
+    let mut quoted = false;
+    for (at, character) in text.char_indices() {
+        match character {
+            '"' => quoted = !quoted,
+            '>' if !quoted => return at + 1,
+            _ => {}
+        }
+    }
+    panic!("a tag is not closed: {}", &text[..text.len().min(80)]);
+}
+
+fn check_attributes(mut text: &str) {
+    let mut names = std::collections::BTreeSet::new();
+    while !text.trim().is_empty() {
+        let (name, rest) = text.split_once("=\"").unwrap_or_else(|| panic!("attribute `{text}`"));
+        let (value, rest) = rest.split_once('"').expect("a closing quote");
+        assert!(
+            !value.contains('<') && !value.contains("NaN") && !value.contains("inf"),
+            "{value}"
+        );
+        assert!(names.insert(name.trim().to_owned()), "{name} given twice");
+        text = rest;
+    }
+}
+
+fn report(cpus: usize) -> Report {
+    let runs = [Mode::Quo, Mode::Under, Mode::Over];
+    Report::new(runs.map(|mode| example::measured(mode, cpus)).into())
+}
+
+#[test]
+fn the_picture_is_well_formed_and_needs_nothing_else() {
+    let picture = chart::picture(&report(2), html::TITLE);
+    let seen = parse_xml(&picture);
+    assert!(seen["path"] > 12 && seen["style"] == 1, "{seen:?}");
+    for outside in ["href", "src=", "@import", "url(http"] {
+        assert!(!picture.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_nothing_else() {
+    let page = html::page(&report(2));
+    let seen = parse_xml(&page);
+    assert_eq!(seen["svg"], 4);
+    assert!(
+        !seen.contains_key("script") && !seen.contains_key("link") && !seen.contains_key("img")
+    );
+    assert!(page.contains("Example &lt;1&gt; &amp; co"));
+    for mode in Mode::ALL {
+        assert!(page.contains(&format!("<td>{}</td>", mode.name())));
+    }
+}
+
+#[test]
+fn a_large_machine_still_gives_a_picture_of_bounded_height() {
+    let picture = chart::picture(&report(200), html::TITLE);
+    parse_xml(&picture);
+    assert!(picture.contains("and 136 CPUs more"));
+}
+
+#[test]
+fn runs_without_samples_and_single_runs_are_reported_too() {
+    let mut alone = example::measured(Mode::Over, 2);
+    alone.usage.windows.clear();
+    let report = Report::new(vec![alone]);
+    assert!(report.predicted.is_none());
+    parse_xml(&html::page(&report));
+    assert!(chart::picture(&report, "x").contains("not sampled"));
+    let text = table::text(&report);
+    assert!(text.lines().nth(1).unwrap().starts_with("over"), "{text}");
+}
+
+#[test]
+fn modes_are_in_their_order_and_measured_over_the_first() {
+    let report = report(2);
+    let order: Vec<Mode> = report.runs.iter().map(|measured| measured.run.mode).collect();
+    assert_eq!(order, Mode::ALL);
+    let quo = report.in_mode(Mode::Quo).unwrap();
+    let expected = report.runs[0].run.seconds / quo.run.seconds;
+    assert_eq!(report.speed_up(quo), Some(expected));
+    assert_eq!(report.speed_up(&report.runs[0]), Some(1.0));
+    // 0.4 + 0.01 of 0.71 seconds at half the cores, the rest at all.
+    let predicted = 1.0 / (0.5 * 0.41 / 0.71 + 0.3 / 0.71);
+    assert!((report.predicted.unwrap() - predicted).abs() < 1e-9);
+}
+
+#[test]
+fn runs_with_different_bits_are_called_so() {
+    let mut runs = vec![example::measured(Mode::Under, 2), example::measured(Mode::Quo, 2)];
+    assert!(Report::new(vec![example::measured(Mode::Under, 2)]).identical());
+    runs[1].run.checksum = "another".to_owned();
+    let report = Report::new(runs);
+    assert!(!report.identical());
+    assert!(table::text(&report).contains("did NOT end with the same bits"));
+}
+
+#[test]
+fn a_disturbed_measurement_is_called_so() {
+    let mut disturbed = report(2);
+    assert_eq!(disturbed.disturbance(), None);
+    for window in &mut disturbed.runs[1].usage.windows {
+        window.by_cpu[0][4] = 0.5 * (window.end - window.start);
+    }
+    assert!(table::text(&disturbed).contains("Other programs took up to 26 %"));
+    let page = html::page(&disturbed);
+    parse_xml(&page);
+    assert!(page.contains("class=\"warning\""));
+}
+
+#[test]
+fn bindings_group_the_ranks_that_ran_alike() {
+    let over = bindings::of(&example::run(Mode::Over));
+    let flow = over.iter().find(|binding| binding.phase == crate::timeline::Phase::Flow).unwrap();
+    assert_eq!((flow.ranks.as_str(), flow.cpus.as_str()), ("0-1", "0-1"));
+    let quo = bindings::of(&example::run(Mode::Quo));
+    let solve: Vec<_> = quo.iter().filter(|b| b.threads == 2).collect();
+    assert_eq!((solve[0].ranks.as_str(), solve[0].cpus.as_str()), ("0", "0-1"));
+}
+
+#[test]
+fn text_is_escaped_for_xml() {
+    assert_eq!(escape("a<b>&\"c\"\u{1}"), "a&lt;b&gt;&amp;&quot;c&quot; ");
+}

@@ -1,0 +1,155 @@
+//! What a run leaves: `run.json`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::deck::{Deck, Variant};
+use crate::timeline::{Interval, Phase, PhaseTotal};
+
+/// The version of the result file's form.
+pub const FORMAT: u32 = 1;
+
+/// How threads and ranks meet.
+#[derive(
+    Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// As many ranks as workers; all other cores idle while L0 runs.
+    Under,
+    /// A rank per core; the workers' threads share the cores with spinning ranks.
+    Over,
+    /// A rank per core; ranks sleep and lend their cores while the workers' threads run.
+    Quo,
+}
+
+impl Mode {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Mode; 3] = [Mode::Under, Mode::Over, Mode::Quo];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Under => "under",
+            Mode::Over => "over",
+            Mode::Quo => "quo",
+        }
+    }
+}
+
+/// A run's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    pub format: u32,
+    pub mode: Mode,
+    pub variant: Variant,
+    /// File name of the deck.
+    pub deck_name: String,
+    pub deck: Deck,
+    pub machine: Machine,
+    pub ranks: usize,
+    pub nodes: usize,
+    /// Ranks that run L1, and threads of each of them.
+    pub workers: usize,
+    pub threads: usize,
+    /// CPUs that the ranks could use together, over all nodes.
+    pub cpus: usize,
+    /// Of the time-step loop, on the first rank, in seconds of the monotonic clock.
+    pub start: f64,
+    pub seconds: f64,
+    /// Mean over the workers, whose phases follow each other without gaps.
+    pub phases: Vec<PhaseTotal>,
+    pub simulated_seconds: f64,
+    pub solver_iterations: usize,
+    pub last_residual: f64,
+    pub conservation: Conservation,
+    pub checksum: String,
+    /// The fields themselves, if they were asked for; relative to this file where possible.
+    pub fields: Option<PathBuf>,
+    pub rank_records: Vec<RankRecord>,
+}
+
+/// Where a run was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    pub processor: String,
+    pub packages: usize,
+    pub numa_nodes: usize,
+    pub cores: usize,
+    pub cpus: usize,
+    pub memory_gib: f64,
+    pub system: String,
+    pub mpi: String,
+}
+
+/// Sums over the mesh, before and after.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conservation {
+    /// Cubic metres of water.
+    pub water_before: f64,
+    pub water_after: f64,
+    /// Cubic metres of water × temperature.
+    pub heat_before: f64,
+    pub heat_after: f64,
+}
+
+impl Conservation {
+    /// Relative changes of water and heat.
+    pub fn drift(&self) -> (f64, f64) {
+        let relative = |before: f64, after: f64| {
+            if before == 0.0 { after.abs() } else { (after - before) / before }
+        };
+        (relative(self.water_before, self.water_after), relative(self.heat_before, self.heat_after))
+    }
+}
+
+/// What one rank did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankRecord {
+    pub rank: usize,
+    pub node: usize,
+    pub pid: u32,
+    pub worker: bool,
+    /// CPUs it could use at the start.
+    pub cpus: String,
+    pub totals: Vec<PhaseTotal>,
+    pub intervals: Vec<Interval>,
+}
+
+impl RunResult {
+    /// Seconds of a phase, mean over the workers.
+    pub fn phase_seconds(&self, phase: Phase) -> f64 {
+        self.phases.iter().filter(|total| total.phase == phase).map(|total| total.seconds).sum()
+    }
+
+    /// Reads a result file.
+    ///
+    /// # Errors
+    /// If it cannot be read or is not one.
+    pub fn read(path: &Path) -> Result<RunResult> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("reading the result {}", path.display()))?;
+        let result: RunResult = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not the result of a run", path.display()))?;
+        ensure!(
+            result.format == FORMAT,
+            "{} has form {}, this program reads form {FORMAT}",
+            path.display(),
+            result.format
+        );
+        Ok(result)
+    }
+
+    /// Writes a result file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string(self).context("forming the result")?;
+        fs::write(path, text + "\n")
+            .with_context(|| format!("writing the result {}", path.display()))
+    }
+}

@@ -1,0 +1,48 @@
+//! The one place that chooses how L1 is run.
+
+use anyhow::Result;
+use quo::ObjectType;
+
+use crate::couple::heat_library::HeatLibrary;
+use crate::couple::over::Over;
+use crate::couple::quo_caller::QuoCaller;
+use crate::couple::under::Under;
+use crate::couple::{Coupling, Problem};
+use crate::deck::{self, Deck, Variant};
+use crate::layout::Layout;
+use crate::result::Mode;
+
+/// Sets up `mode` for blocks of `values` values in their rows on this rank. Collective over all ranks.
+///
+/// # Errors
+/// If the machine cannot be discovered or shared memory is not to be had.
+pub fn coupling(
+    mode: Mode,
+    variant: Variant,
+    deck: &Deck,
+    layout: &Layout,
+    values: usize,
+) -> Result<Box<dyn Coupling>> {
+    let problem = Problem::new(deck);
+    let (over, max) = (object_type(deck.coupling.over), deck.coupling.max);
+    match (mode, variant) {
+        (Mode::Under, _) => Ok(Box::new(Under::new(problem, layout, values))),
+        (Mode::Over, _) => Ok(Box::new(Over::new(problem, layout, values, over, max)?)),
+        (Mode::Quo, Variant::Caller) => {
+            Ok(Box::new(QuoCaller::new(problem, layout, values, over, max)?))
+        }
+        (Mode::Quo, Variant::Callee) => {
+            Ok(Box::new(HeatLibrary::new(problem, layout, values, over, max)?))
+        }
+    }
+}
+
+/// The deck's word for `quo`'s.
+pub fn object_type(over: deck::Over) -> ObjectType {
+    match over {
+        deck::Over::Machine => ObjectType::Machine,
+        deck::Over::Numa => ObjectType::NumaNode,
+        deck::Over::Package => ObjectType::Package,
+        deck::Over::Core => ObjectType::Core,
+    }
+}

@@ -1,0 +1,178 @@
+//! The back end that asks the Linux kernel.
+//!
+//! Masks are read and written by the system calls themselves, because the C library's fixed set
+//! ends at CPU 1,023 and the kernel's does not.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{Backend, ThreadId};
+use crate::cpuset::CpuSet;
+
+/// Words of the first try: 4,096 CPUs, half a kilobyte of stack.
+const FIRST_WORDS: usize = 64;
+/// Words at which to give up: no kernel is built for more CPUs.
+const LAST_WORDS: usize = 1 << 14;
+
+/// The masks of this process's threads, as the kernel has them.
+#[derive(Debug)]
+pub struct Kernel {
+    /// The C library's word for "this process has one thread", where it gives it: a load in place
+    /// of a system call.
+    alone: Option<&'static AtomicU8>,
+    // `/proc/self/task`, kept open: its link count is the number of threads plus two.
+    tasks: OwnedFd,
+}
+
+impl Kernel {
+    /// Opens the task directory of this process.
+    ///
+    /// # Errors
+    /// The system's own error, for instance where `/proc` is not mounted.
+    pub fn new() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let tasks = rustix::fs::open("/proc/self/task", flags, Mode::empty())?;
+        Ok(Self { alone: single_threaded_mark(), tasks })
+    }
+}
+
+/// `__libc_single_threaded` of glibc 2.32 and later: not zero only while no second thread was made.
+fn single_threaded_mark() -> Option<&'static AtomicU8> {
+    // SAFETY: looks a name up in the libraries that are loaded.
+    let mark = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    // SAFETY: the C library documents the name as one byte that lives as long as the process; it is
+    // written by plain stores of whole bytes, which a relaxed load may observe.
+    unsafe { mark.cast::<AtomicU8>().as_ref() }
+}
+
+/// The mask of a process or thread by its number, now: one system call. `0` is the calling thread.
+///
+/// # Errors
+/// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+pub fn mask_of(thread: ThreadId) -> io::Result<CpuSet> {
+    let mut words = [0_u64; FIRST_WORDS];
+    match read_mask(thread, &mut words) {
+        Ok(filled) => Ok(CpuSet::from_words(&words[..filled])),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let mut words = vec![0_u64; FIRST_WORDS];
+            while words.len() < LAST_WORDS {
+                words.resize(words.len() * 2, 0);
+                match read_mask(thread, &mut words) {
+                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                    Err(error) => return Err(error),
+                    Ok(filled) => return Ok(CpuSet::from_words(&words[..filled])),
+                }
+            }
+            Err(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_mask(thread: ThreadId, words: &mut [u64]) -> io::Result<usize> {
+    let bytes = std::mem::size_of_val(words);
+    // SAFETY: the kernel writes at most `bytes` bytes to the buffer, which is that long and mutable.
+    let filled =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, thread, bytes, words.as_mut_ptr()) };
+    match usize::try_from(filled) {
+        Ok(filled) => Ok(filled.div_ceil(size_of::<u64>())),
+        Err(_) => Err(thread_error()),
+    }
+}
+
+fn write_mask(thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
+    let words = mask.as_words();
+    let bytes = std::mem::size_of_val(words);
+    // SAFETY: the kernel reads at most `bytes` bytes from the buffer, which is that long.
+    let status =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, bytes, words.as_ptr()) };
+    if status == 0 { Ok(()) } else { Err(thread_error()) }
+}
+
+fn thread_error() -> io::Error {
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ESRCH) {
+        io::Error::from(io::ErrorKind::NotFound)
+    } else {
+        error
+    }
+}
+
+/// The number a name of digits stands for; `None` for `.` and `..`.
+fn number(name: &[u8]) -> Option<ThreadId> {
+    name.iter().try_fold(0, |number: ThreadId, digit| {
+        let digit = digit.is_ascii_digit().then(|| ThreadId::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+impl Backend for Kernel {
+    fn thread_count(&self) -> io::Result<usize> {
+        if self.alone.is_some_and(|alone| alone.load(Ordering::Relaxed) != 0) {
+            return Ok(1);
+        }
+        let links = rustix::fs::fstat(&self.tasks)?.st_nlink;
+        Ok(usize::try_from(links).unwrap_or(usize::MAX).saturating_sub(2))
+    }
+
+    fn threads(&self, threads: &mut Vec<ThreadId>, count: usize) -> io::Result<()> {
+        threads.clear();
+        // The buffer is for some thirty entries at a time, without an allocation.
+        let mut buffer = [MaybeUninit::uninit(); 1_024];
+        rustix::fs::seek(&self.tasks, rustix::fs::SeekFrom::Start(0))?;
+        let mut folder = rustix::fs::RawDir::new(&self.tasks, &mut buffer);
+        while let Some(entry) = folder.next() {
+            threads.extend(number(entry?.file_name().to_bytes()));
+            if threads.len() >= count {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn caller(&self) -> ThreadId {
+        thread_local!(static NUMBER: Cell<ThreadId> = const { Cell::new(0) });
+        NUMBER.with(|number| {
+            if number.get() == 0 {
+                number.set(rustix::thread::gettid().as_raw_nonzero().get());
+            }
+            number.get()
+        })
+    }
+
+    fn mask(&self, thread: ThreadId) -> io::Result<CpuSet> {
+        mask_of(thread)
+    }
+
+    fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
+        write_mask(thread, mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_lists_the_threads_of_this_process() {
+        let kernel = Kernel::new().unwrap();
+        let caller = kernel.caller();
+        let mut threads = Vec::new();
+        kernel.threads(&mut threads, usize::MAX).unwrap();
+        assert!(threads.contains(&caller));
+        assert!(kernel.thread_count().unwrap() >= 1);
+        assert_eq!(kernel.mask(caller).unwrap(), kernel.mask(super::super::CALLER).unwrap());
+    }
+
+    #[test]
+    fn a_thread_that_does_not_exist_is_not_found() {
+        let error = mask_of(i32::MAX).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

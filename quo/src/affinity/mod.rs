@@ -1,0 +1,123 @@
+//! CPU bindings of this process as a stack, thread by thread.
+//!
+//! A push moves *the threads that follow the process*: every thread whose mask equals the calling
+//! thread's mask. A thread with a mask of its own (an MPI progress thread, a pinned pool thread, an
+//! observer) is left alone. A pop brings back exactly the masks from before the push, also for
+//! threads born in between.
+//!
+//! - [`target`]: from "that package" or "the package around me" to a set of CPUs, a pure decision;
+//! - [`stack`]: the stack and its per-thread rule, over any [`Backend`];
+//! - [`kernel`]: the back end that asks the Linux kernel;
+//! - [`simulated`]: the back end for a machine that is not there;
+//! - [`initial`]: how ranks start out on such a machine.
+
+pub mod initial;
+pub mod kernel;
+pub mod simulated;
+pub mod stack;
+pub mod target;
+
+use std::io;
+
+use crate::cpuset::CpuSet;
+use crate::topology::ObjectType;
+
+pub use initial::{InitialBinding, ParseInitialBindingError};
+pub use kernel::Kernel;
+pub use simulated::Simulated;
+pub use stack::BindingStack;
+pub use target::Target;
+
+/// A kernel thread number; [`CALLER`] stands for the calling thread.
+pub type ThreadId = i32;
+
+/// The calling thread, whatever its number.
+pub const CALLER: ThreadId = 0;
+
+/// What a binding stack needs from the system: masks of the threads of this process.
+///
+/// A thread that has ended between being listed and being asked is reported as
+/// [`io::ErrorKind::NotFound`], which the stack takes as "nothing to do".
+pub trait Backend: Send + Sync + std::fmt::Debug {
+    /// The number of threads in this process; meant to be cheap, it is asked on every push and pop.
+    ///
+    /// # Errors
+    /// The system's own error.
+    fn thread_count(&self) -> io::Result<usize>;
+
+    /// Replaces the contents of `threads` by the threads of this process, in no particular order.
+    /// May stop when it has found `count` of them.
+    ///
+    /// # Errors
+    /// The system's own error.
+    fn threads(&self, threads: &mut Vec<ThreadId>, count: usize) -> io::Result<()>;
+
+    /// The number of the calling thread.
+    fn caller(&self) -> ThreadId;
+
+    /// The mask of a thread of this process, now.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+    fn mask(&self, thread: ThreadId) -> io::Result<CpuSet>;
+
+    /// Sets the mask of a thread of this process.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+    fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()>;
+}
+
+/// Why a binding was not changed. After any of these the masks are what they were before the call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// More pops than pushes; the base binding stays as it is.
+    #[error("pop: nothing has been pushed, the stack holds only the base binding")]
+    NothingPushed,
+    /// The set asked for has CPUs this process may not use.
+    #[error("push: CPUs {asked} are not all inside the allowed set {allowed}")]
+    OutsideAllowed {
+        /// What was asked for.
+        asked: CpuSet,
+        /// What the control group and the machine allow.
+        allowed: CpuSet,
+    },
+    /// The set asked for is empty.
+    #[error("push: an empty set of CPUs was asked for (allowed: {allowed})")]
+    Empty {
+        /// What the control group and the machine allow.
+        allowed: CpuSet,
+    },
+    /// No object of the type encloses the caller's mask.
+    #[error("push: no {kind} encloses the caller's mask {mask}")]
+    NotEnclosed {
+        /// The type asked for.
+        kind: ObjectType,
+        /// The caller's mask.
+        mask: CpuSet,
+    },
+    /// The object asked for does not exist.
+    #[error("push: {0}")]
+    Topology(#[from] crate::topology::TopologyError),
+    /// The system accepted the call but the mask read back is another one.
+    #[error("{call}: asked for CPUs {asked}, the system granted {granted}")]
+    NotGranted {
+        /// `push` or `pop`.
+        call: &'static str,
+        /// What was asked for.
+        asked: CpuSet,
+        /// What the thread has.
+        granted: CpuSet,
+    },
+    /// A system call failed.
+    #[error("{call}: {action} failed: {source}")]
+    System {
+        /// `push`, `pop` or `binding`.
+        call: &'static str,
+        /// What was being done.
+        action: &'static str,
+        /// The system's own error.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,59 @@
+//! The back end for a machine that is not there: masks are remembered, nothing is bound.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::{Backend, CALLER, ThreadId};
+use crate::cpuset::CpuSet;
+
+/// One simulated mask for all threads of the process.
+#[derive(Debug)]
+pub struct Simulated {
+    mask: Mutex<CpuSet>,
+}
+
+impl Simulated {
+    /// A simulated process bound to `mask`.
+    #[must_use]
+    pub fn new(mask: CpuSet) -> Self {
+        Self { mask: Mutex::new(mask) }
+    }
+
+    /// The simulated process on the machine called `machine`: made with `initial` the first time,
+    /// and the same one for every later context of this process, as a real mask would be.
+    #[must_use]
+    pub fn shared(machine: &str, initial: CpuSet) -> Arc<Self> {
+        static MACHINES: OnceLock<Mutex<HashMap<String, Arc<Simulated>>>> = OnceLock::new();
+        let mut machines =
+            MACHINES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let process =
+            machines.entry(machine.to_owned()).or_insert_with(|| Arc::new(Self::new(initial)));
+        Arc::clone(process)
+    }
+}
+
+impl Backend for Simulated {
+    fn thread_count(&self) -> io::Result<usize> {
+        Ok(1)
+    }
+
+    fn threads(&self, threads: &mut Vec<ThreadId>, _count: usize) -> io::Result<()> {
+        threads.clear();
+        threads.push(CALLER);
+        Ok(())
+    }
+
+    fn caller(&self) -> ThreadId {
+        CALLER
+    }
+
+    fn mask(&self, _thread: ThreadId) -> io::Result<CpuSet> {
+        Ok(self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn set_mask(&self, _thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
+        *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask.clone();
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What a push may ask for, and the CPUs it comes to.
+
+use super::BindError;
+use crate::cpuset::CpuSet;
+use crate::topology::{ObjectType, Topology};
+
+/// What to bind to.
+///
+/// ```
+/// use quo::affinity::Target;
+/// use quo::topology::{ObjectType, Topology};
+/// let machine = Topology::from_synthetic("pack:2 core:4 pu:1")?;
+/// let here = "5".parse()?;
+/// assert_eq!(Target::Object(ObjectType::Package, 0).resolve(&machine, &here)?.to_string(), "0-3");
+/// assert_eq!(Target::Enclosing(ObjectType::Package).resolve(&machine, &here)?.to_string(), "4-7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The object of this type with this logical index, wherever the caller is now.
+    #[doc(alias = "QUO_BIND_PUSH_PROVIDED")]
+    Object(ObjectType, usize),
+    /// The closest object of this type around the caller's current mask: keeps memory close.
+    #[doc(alias = "QUO_BIND_PUSH_OBJ")]
+    Enclosing(ObjectType),
+    /// These CPUs. All of them must be allowed.
+    Cpus(CpuSet),
+}
+
+impl Target {
+    /// The CPUs this target means on `topology` for a caller whose mask is `current`.
+    ///
+    /// An object counts with its allowed CPUs; an explicit set has to be allowed as a whole,
+    /// because silently narrowing what was spelled out would hide a mistake.
+    ///
+    /// # Errors
+    /// [`BindError::Topology`] for an object that does not exist, [`BindError::NotEnclosed`] when
+    /// the mask does not fit in one object of the type, [`BindError::OutsideAllowed`] and
+    /// [`BindError::Empty`] for sets that cannot be bound to.
+    pub fn resolve(&self, topology: &Topology, current: &CpuSet) -> Result<CpuSet, BindError> {
+        let object = match self {
+            Self::Object(kind, index) => topology.object(*kind, *index)?,
+            Self::Enclosing(kind) => {
+                // A topology without SMT knows fewer PUs than the mask may hold.
+                let known = current.intersection(topology.machine_cpuset());
+                topology
+                    .enclosing(*kind, &known)
+                    .filter(|_| !known.is_empty())
+                    .ok_or_else(|| BindError::NotEnclosed { kind: *kind, mask: current.clone() })?
+            }
+            Self::Cpus(cpus) => {
+                let allowed = topology.allowed();
+                return if cpus.is_empty() {
+                    Err(BindError::Empty { allowed: allowed.clone() })
+                } else if cpus.is_subset(allowed) {
+                    Ok(cpus.clone())
+                } else {
+                    Err(BindError::OutsideAllowed { asked: cpus.clone(), allowed: allowed.clone() })
+                };
+            }
+        };
+        let cpus = object.cpuset.intersection(topology.allowed());
+        if cpus.is_empty() {
+            return Err(BindError::OutsideAllowed {
+                asked: object.cpuset.clone(),
+                allowed: topology.allowed().clone(),
+            });
+        }
+        Ok(cpus)
+    }
+}

@@ -1,0 +1,97 @@
+//! Talking to the terminal: text on standard output, one line per error on standard error.
+#![allow(clippy::print_stderr)] // A command talks to its user.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Writes text as it is. A reader that has seen enough, such as `head`, is no error.
+pub fn text(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.context("writing to standard output"),
+    }
+}
+
+pub fn json(value: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_string_pretty(value).context("writing JSON")?;
+    line.push('\n');
+    text(&line)
+}
+
+/// Rows under a heading, in columns as wide as they need to be.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The columns of the terminal, or of a page where there is none.
+pub fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || {
+        let out = io::stdout();
+        let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten();
+        size.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0)
+    };
+    asked.or_else(terminal).unwrap_or(100)
+}
+
+/// The exit status, after telling what went wrong.
+pub fn finish(outcome: Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quo-info: {}", one_line(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Help and version go to standard output; of a wrong command line the first sentence is told.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    if matches!(error.kind(), DisplayHelp | DisplayVersion) {
+        return finish(text(&error.render().to_string()));
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{}", error.render());
+        return ExitCode::from(2);
+    }
+    let message = error.render().to_string();
+    let end =
+        ["\n\nUsage:", "\n\nFor more"].into_iter().filter_map(|mark| message.find(mark)).min();
+    let words: Vec<&str> = message[..end.unwrap_or(message.len())].split_whitespace().collect();
+    let message = words.join(" ");
+    eprintln!("quo-info: {} (see --help)", message.strip_prefix("error: ").unwrap_or(&message));
+    ExitCode::from(2)
+}
+
+/// An error and its causes, without those that the error has named already.
+fn one_line(error: &(dyn Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}

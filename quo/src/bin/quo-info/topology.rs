@@ -1,0 +1,60 @@
+//! `quo-info topology`: a machine as a picture for the terminal, as SVG, or as JSON.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use quo::{CpuSet, Topology};
+
+use crate::output;
+
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    machine: Machine,
+    /// Write an SVG picture to FILE instead, `-` for standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+    /// Print JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which machine a command is about.
+#[derive(Args)]
+pub struct Machine {
+    /// Another machine: an hwloc XML file, or such as `package:2 core:8 pu:2`
+    #[arg(long, value_name = "SPEC")]
+    topology: Option<String>,
+    /// Leave one PU per core
+    #[arg(long)]
+    no_smt: bool,
+}
+
+impl Machine {
+    pub fn describe(&self) -> Result<Topology> {
+        let topology = match &self.topology {
+            Some(spec) => Topology::from_spec(spec)?,
+            None => Topology::discover()?,
+        };
+        Ok(if self.no_smt { topology.without_smt() } else { topology })
+    }
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let machine = options.machine.describe()?;
+    match &options.svg {
+        Some(file) => svg(&machine, &[], file),
+        None if options.json => output::json(&machine),
+        None => output::text(&machine.draw().width(output::width()).to_string()),
+    }
+}
+
+/// Writes a picture of the machine with who is bound where.
+pub fn svg(machine: &Topology, bindings: &[(String, CpuSet)], file: &Path) -> Result<()> {
+    let picture = machine.draw().bindings(bindings).to_svg();
+    if file == Path::new("-") {
+        return output::text(&picture);
+    }
+    std::fs::write(file, picture).with_context(|| format!("writing `{}`", file.display()))
+}

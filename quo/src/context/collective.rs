@@ -1,0 +1,409 @@
+//! What the ranks of a node, or of the whole context, do together.
+
+use std::time::Duration;
+
+use super::create::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
+use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
+use super::{Context, Wait};
+use crate::cpuset::CpuSet;
+use crate::error::{Error, ErrorKind};
+use crate::group::{Group, Patience};
+use crate::node::{Channel, Exchange, SharedMemory};
+use crate::plan::{DistributeRequest, Distribution, Policy, distribute};
+use crate::topology::{ObjectType, TopologyError};
+
+/// Says which collective call an exchange belongs to, so that mixed-up calls are noticed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Operation {
+    Distribute = 1,
+    PhaseBegin = 2,
+    PhaseEnd = 3,
+}
+
+/// What to distribute over, as a program gave it: checked by all ranks together, so that a wrong
+/// argument on one rank is an error on every rank and not a wait without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The object type; `None` stands for one that does not exist.
+    pub kind: Option<ObjectType>,
+    /// The most workers per object; has to be positive.
+    pub max_per_object: i64,
+    /// The policy.
+    pub policy: Policy,
+}
+
+impl Context {
+    /// Waits until every rank of this node has come, and leaves the core to others meanwhile.
+    /// Collective over the node.
+    ///
+    /// How it waits was chosen when the context was made, see [`Wait`].
+    ///
+    /// # Errors
+    /// [`Error::DeadMember`] on every waiting rank when a member ended without coming.
+    #[doc(alias = "QUO_barrier")]
+    pub fn barrier(&self) -> Result<(), Error> {
+        const CALL: &str = "barrier";
+        self.check(CALL)?;
+        match (&self.waiters, self.settings.wait) {
+            (Some(group), Wait::Mpi) => Ok(group.barrier()?),
+            _ => self.node.barrier().map_err(self.name_ranks(CALL)),
+        }
+    }
+
+    /// As [`barrier`](Self::barrier), but gives up after `limit`. One barrier has one outcome: when
+    /// it times out, it does so for every rank that waits in it or still comes to it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`], [`Error::DeadMember`], and
+    /// [`Error::NotSupported`] where the way to wait has no timeout.
+    #[doc(alias = "QUO_barrier_timed")]
+    pub fn barrier_timeout(&self, limit: Duration) -> Result<(), Error> {
+        const CALL: &str = "barrier with a timeout";
+        self.check(CALL)?;
+        if self.settings.wait == Wait::Mpi {
+            return Err(Error::NotSupported {
+                call: CALL,
+                reason: "the communication library's barrier has no timeout".to_owned(),
+            });
+        }
+        self.node.barrier_timeout(limit).map_err(self.name_ranks(CALL))
+    }
+
+    /// A barrier of its own among some ranks of this node, found by its name. Collective over those
+    /// ranks, which all give the same list.
+    ///
+    /// # Errors
+    /// [`Error::Node`] when the list has no meaning or the node's barriers are used up.
+    pub fn named_barrier(
+        &self,
+        name: &str,
+        node_ranks: &[usize],
+    ) -> Result<NamedBarrier<'_>, Error> {
+        const CALL: &str = "named barrier";
+        self.check(CALL)?;
+        let channel = self.node.named_barrier(name, node_ranks).map_err(self.name_ranks(CALL))?;
+        Ok(NamedBarrier { context: self, channel })
+    }
+
+    /// Selects at most `max_per_object` ranks per object of a type, close to it and bound ones
+    /// first, and tells the caller whether it is one of them. Collective over the node.
+    ///
+    /// # Errors
+    /// As [`distribute`](Self::distribute).
+    #[doc(alias = "QUO_auto_distrib")]
+    pub fn auto_distrib(&self, kind: ObjectType, max_per_object: usize) -> Result<bool, Error> {
+        let distribution = self.distribute(kind, max_per_object, self.settings.policy)?;
+        Ok(distribution.is_selected(self.node_rank()))
+    }
+
+    /// Selects at most `max_per_object` ranks per object of a type: the whole selection, which is
+    /// the same on every rank of the node. Collective over the node.
+    ///
+    /// # Errors
+    /// [`Error::Disagreement`] when the ranks ask for different things, [`Error::InvalidArgument`],
+    /// [`Error::Topology`] when the machine has no object of the type; the same on every rank.
+    pub fn distribute(
+        &self,
+        kind: ObjectType,
+        max_per_object: usize,
+        policy: Policy,
+    ) -> Result<Distribution, Error> {
+        let max_per_object = i64::try_from(max_per_object).unwrap_or(i64::MAX);
+        self.distribute_request(&Request { kind: Some(kind), max_per_object, policy })
+    }
+
+    /// As [`distribute`](Self::distribute), for arguments that have not been checked.
+    ///
+    /// # Errors
+    /// As [`distribute`](Self::distribute).
+    pub fn distribute_request(&self, request: &Request) -> Result<Distribution, Error> {
+        const CALL: &str = "auto_distrib";
+        self.check(CALL)?;
+        let mut message = [0_u8; EXCHANGE_HEADER];
+        message[0] = Operation::Distribute as u8;
+        message[1] = request.kind.map_or(u8::MAX, kind_number);
+        message[2] = u8::from(request.policy == Policy::Literal);
+        message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
+        let masks = self.exchange_masks(CALL, &message)?;
+
+        let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
+        let Some(kind) = request.kind else {
+            return Err(invalid("there is no such object type".to_owned()));
+        };
+        let max_per_object = usize::try_from(request.max_per_object).unwrap_or(0);
+        if max_per_object == 0 {
+            let reason = format!(
+                "at most {} ranks per {kind} leaves nobody, give a positive number",
+                request.max_per_object
+            );
+            return Err(invalid(reason));
+        }
+        let objects = self.cpusets(kind);
+        if objects.is_empty() {
+            return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
+        }
+        // Ranks that have left the node are not planned for, and keep their numbers.
+        let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
+        let mut plan = distribute(&DistributeRequest {
+            objects,
+            allowed: self.topology.allowed(),
+            masks: &present,
+            max_per_object,
+            policy: request.policy,
+        })?;
+        if present.len() < masks.len() {
+            let mut chosen = plan.object_of.into_iter();
+            plan.object_of =
+                masks.iter().map(|mask| mask.as_ref().and_then(|_| chosen.next()?)).collect();
+        }
+        Ok(plan)
+    }
+
+    /// Exchanges current masks, and checks that everyone came with the same message. `None` stands
+    /// for a rank that has left the node.
+    fn exchange_masks(
+        &self,
+        call: &'static str,
+        message: &[u8; EXCHANGE_HEADER],
+    ) -> Result<Vec<Option<CpuSet>>, Error> {
+        let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(message);
+        match self.own_mask() {
+            Ok(mask) => {
+                bytes.extend([0; MASK_HEADER]);
+                let mask = mask.intersection(self.whole.machine_cpuset());
+                bytes.extend(mask.as_words().iter().flat_map(|word| word.to_ne_bytes()));
+            }
+            // The others must not wait for a rank that cannot tell.
+            Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
+        }
+        let all = self.node.exchange(&bytes).map_err(self.name_ranks(call))?;
+        self.check_messages(call, message, &all)?;
+        let mask = |node_rank| {
+            let words = all.of(node_rank)?.get(EXCHANGE_HEADER + MASK_HEADER..)?;
+            Some(mask_from(words))
+        };
+        Ok((0..self.node_size()).map(mask).collect())
+    }
+
+    /// Whether all ranks of the node came with this message, and none with trouble.
+    pub(super) fn check_messages(
+        &self,
+        call: &'static str,
+        message: &[u8; EXCHANGE_HEADER],
+        all: &Exchange<'_>,
+    ) -> Result<(), Error> {
+        let mut trouble = None;
+        for (node_rank, &rank) in self.members.iter().enumerate() {
+            let Some(theirs) = all.of(node_rank) else {
+                if self.node.is_counted(node_rank) {
+                    let values = format!("a barrier on rank {rank}, {call} elsewhere");
+                    return Err(Error::Disagreement { call, what: "the call they make", values });
+                }
+                continue;
+            };
+            if !theirs.starts_with(message) {
+                let headers: Vec<(usize, &[u8])> = (0..self.members.len())
+                    .filter_map(|other| {
+                        Some((self.members[other], all.of(other)?.get(..EXCHANGE_HEADER)?))
+                    })
+                    .collect();
+                return Err(disagreement(call, &headers));
+            }
+            let rest = theirs.get(EXCHANGE_HEADER..).unwrap_or_default();
+            if let (None, [1, kind, text @ ..]) = (&trouble, rest) {
+                trouble = Some(Error::Agreed {
+                    call,
+                    rank,
+                    kind: ErrorKind::from_number(*kind),
+                    text: String::from_utf8_lossy(text).into_owned(),
+                });
+            }
+        }
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
+    /// the first one for a mask that lies on several. `Machine` gives the ranks of the node.
+    /// Collective over the context.
+    ///
+    /// # Errors
+    /// [`Error::Agreed`] when any rank's machine has no such object, [`Error::Group`].
+    #[doc(alias = "QUO_get_mpi_comm_by_type")]
+    pub fn group_over(&self, kind: ObjectType) -> Result<Box<dyn Group>, Error> {
+        self.group_over_request(Some(kind))
+    }
+
+    /// As [`group_over`](Self::group_over), for a type that has not been checked: `None` stands for
+    /// one that does not exist.
+    ///
+    /// # Errors
+    /// As [`group_over`](Self::group_over).
+    pub fn group_over_request(&self, kind: Option<ObjectType>) -> Result<Box<dyn Group>, Error> {
+        const CALL: &str = "communicator by type";
+        /// More objects of one type than any node has.
+        const STRIDE: usize = 1 << 14;
+        self.check(CALL)?;
+        self.group.check()?;
+        let object = kind
+            .ok_or_else(|| Error::InvalidArgument {
+                call: CALL,
+                reason: "there is no such object type".to_owned(),
+            })
+            .and_then(|kind| self.first_object_under_mask(kind));
+        let patience = Patience::for_at_most(self.settings.create_timeout);
+        let mut record = encode_status(object.as_ref().err()).to_vec();
+        record.push(kind.map_or(u8::MAX, kind_number));
+        let records = self.group.allgather(&record, &patience)?;
+        let (mut statuses, mut kinds) = (Vec::new(), Vec::new());
+        for (rank, record) in records.chunks_exact(record.len()).enumerate() {
+            let (status, kind) = record.split_at(STATUS_BYTES);
+            statuses.extend_from_slice(status);
+            kinds.push((rank, u64::from(kind[0])));
+        }
+        require_agreement(CALL, "the object type", &kinds, kind_name)?;
+        first_failure(CALL, &statuses)?;
+        let colour = u32::try_from(self.node_index * STRIDE + object?).ok();
+        let part = self.group.split(colour, self.rank())?;
+        part.ok_or_else(|| Error::NotSupported {
+            call: CALL,
+            reason: "the context has too many nodes to number their objects".to_owned(),
+        })
+    }
+
+    fn first_object_under_mask(&self, kind: ObjectType) -> Result<usize, Error> {
+        let mask = self.own_mask()?;
+        let objects = self.cpusets(kind);
+        objects.iter().position(|object| object.intersects(&mask)).ok_or_else(|| {
+            TopologyError::NoSuchObject { kind, index: 0, count: objects.len() }.into()
+        })
+    }
+
+    /// Memory that all ranks of the node can read and write, `bytes` of it this rank's own; the
+    /// ranks' parts follow one another without gaps. Collective over the node; ranks may give
+    /// different sizes.
+    ///
+    /// # Errors
+    /// [`Error::Node`], the same on every rank.
+    #[doc(alias = "QUO_xpm_allocate")]
+    pub fn allocate(&self, bytes: usize) -> Result<SharedMemory, Error> {
+        const CALL: &str = "allocate shared memory";
+        self.check(CALL)?;
+        self.node.allocate(bytes).map_err(self.name_ranks(CALL))
+    }
+
+    /// As [`allocate`](Self::allocate), among some ranks of the node only. Collective over those.
+    ///
+    /// # Errors
+    /// [`Error::Node`], the same on every rank.
+    #[doc(alias = "QUO_xpm_allocate_by_qids")]
+    pub fn allocate_among(
+        &self,
+        node_ranks: &[usize],
+        bytes: usize,
+    ) -> Result<SharedMemory, Error> {
+        const CALL: &str = "allocate shared memory among ranks";
+        self.check(CALL)?;
+        self.node.allocate_among(node_ranks, bytes).map_err(self.name_ranks(CALL))
+    }
+}
+
+/// A barrier found by name, see [`Context::named_barrier`].
+#[derive(Debug)]
+pub struct NamedBarrier<'a> {
+    context: &'a Context,
+    channel: Channel,
+}
+
+impl NamedBarrier<'_> {
+    /// Waits for the ranks the barrier was made for. Collective over them.
+    ///
+    /// # Errors
+    /// As [`Context::barrier`].
+    pub fn wait(&self) -> Result<(), Error> {
+        self.channel.barrier().map_err(self.context.name_ranks("named barrier"))
+    }
+
+    /// As [`wait`](Self::wait), for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Context::barrier_timeout`].
+    pub fn wait_timeout(&self, limit: Duration) -> Result<(), Error> {
+        self.channel.barrier_timeout(limit).map_err(self.context.name_ranks("named barrier"))
+    }
+}
+
+pub(crate) fn kind_number(kind: ObjectType) -> u8 {
+    ObjectType::ALL.iter().position(|&known| known == kind).map_or(u8::MAX, |index| index as u8)
+}
+
+/// Appends why a rank has nothing to tell, as much of it as fits.
+pub(super) fn encode_trouble(
+    bytes: &mut smallvec::SmallVec<[u8; EXCHANGE_BYTES]>,
+    kind: ErrorKind,
+    text: &str,
+) {
+    let mut end = text.len().min(EXCHANGE_BYTES - EXCHANGE_HEADER - 2);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    bytes.extend([1, kind as u8]);
+    bytes.extend_from_slice(&text.as_bytes()[..end]);
+}
+
+/// The name of a [`kind_number`] as ranks tell it each other.
+fn kind_name(number: &u64) -> String {
+    usize::try_from(*number)
+        .ok()
+        .and_then(|index| ObjectType::ALL.get(index))
+        .map_or_else(|| "no object type".to_owned(), ToString::to_string)
+}
+
+fn mask_from(bytes: &[u8]) -> CpuSet {
+    let words: smallvec::SmallVec<[u64; 16]> = bytes
+        .chunks_exact(size_of::<u64>())
+        .map(|word| word.try_into().map_or(0, u64::from_ne_bytes))
+        .collect();
+    CpuSet::from_words(&words)
+}
+
+/// Says what exactly the ranks disagree on.
+pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Error {
+    let column = |value: &dyn Fn(&[u8]) -> u64| -> Vec<(usize, u64)> {
+        headers.iter().map(|(rank, header)| (*rank, value(header))).collect()
+    };
+    let operation = column(&|header| u64::from(header[0]));
+    let kind = column(&|header| u64::from(header[1]));
+    let policy = column(&|header| u64::from(header[2]));
+    let maximum = column(&|header| header[8..16].try_into().map_or(0, u64::from_ne_bytes));
+    let rest = column(&|header| header[16..].iter().map(|&byte| u64::from(byte)).sum());
+    let verdict = require_agreement(call, "the call they make", &operation, |value| {
+        match *value {
+            1 => "auto_distrib",
+            2 => "the start of a phase",
+            3 => "the end of a phase",
+            _ => "another call",
+        }
+        .to_owned()
+    })
+    .and_then(|()| require_agreement(call, "the object type", &kind, kind_name))
+    .and_then(|()| {
+        require_agreement(call, "the policy", &policy, |value| {
+            (if *value == 1 { "literal" } else { "promise" }).to_owned()
+        })
+    })
+    .and_then(|()| {
+        require_agreement(call, "the most ranks per object", &maximum, |value| {
+            value.cast_signed().to_string()
+        })
+    })
+    .and_then(|()| require_agreement(call, "further settings", &rest, |_| "a value".to_owned()));
+    match verdict {
+        Err(error) => error,
+        Ok(()) => Error::Disagreement {
+            call,
+            what: "further settings",
+            values: "the differing values have the same digest".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,124 @@
+//! The machine of a context: discovered once per node, and once per process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
+use crate::cpuset::CpuSet;
+use crate::environment;
+use crate::error::Error;
+use crate::topology::Topology;
+
+/// A snapshot as it is shared, and as it is used.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub bytes: Arc<[u8]>,
+    pub whole: Arc<Topology>,
+    pub without_smt: Arc<Topology>,
+}
+
+/// Snapshots this process has met, by the setting that chose them and by their bytes.
+static KNOWN: Mutex<Vec<(Option<String>, Snapshot)>> = Mutex::new(Vec::new());
+
+impl Snapshot {
+    /// The machine that `QUO_TOPOLOGY` names, discovered at most once per process.
+    pub fn discover() -> Result<Self, Error> {
+        let setting = environment::value(&environment::TOPOLOGY);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, snapshot)) = known.iter().find(|(name, _)| *name == setting) {
+            return Ok(snapshot.clone());
+        }
+        let topology = Topology::discover()?;
+        let bytes = topology.to_bytes().into();
+        let snapshot = Self::of(bytes, topology);
+        known.push((setting, snapshot.clone()));
+        Ok(snapshot)
+    }
+
+    /// The machine that another rank of the node has described.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let setting = environment::value(&environment::TOPOLOGY);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, snapshot)) = known.iter().find(|(_, known)| *known.bytes == *bytes) {
+            return Ok(snapshot.clone());
+        }
+        let snapshot = Self::of(bytes.into(), Topology::from_bytes(bytes)?);
+        known.retain(|(name, _)| *name != setting);
+        known.push((setting, snapshot.clone()));
+        Ok(snapshot)
+    }
+
+    fn of(bytes: Arc<[u8]>, topology: Topology) -> Self {
+        let without_smt = Arc::new(topology.without_smt());
+        Self { bytes, whole: Arc::new(topology), without_smt }
+    }
+}
+
+/// A digest of the settings that choose the machine, to see that all ranks have the same.
+pub(super) fn settings_digest() -> u64 {
+    // FNV-1a: the same text has the same digest in every process and build.
+    let mut digest: u64 = 0xcbf2_9ce4_8422_2325;
+    for variable in [&environment::TOPOLOGY, &environment::BINDING] {
+        for byte in environment::value(variable).unwrap_or_default().bytes().chain([0]) {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    digest
+}
+
+/// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.
+pub(super) fn backend(topology: &Topology, node_rank: usize) -> Result<Arc<dyn Backend>, Error> {
+    if !topology.is_simulated() {
+        let kernel = Kernel::new().map_err(|source| crate::affinity::BindError::System {
+            call: "create",
+            action: "opening the list of threads",
+            source,
+        })?;
+        return Ok(Arc::new(kernel));
+    }
+    let setting = environment::value(&environment::BINDING);
+    let initial = initial_mask(topology, setting.as_deref(), node_rank)?;
+    let machine = environment::value(&environment::TOPOLOGY).unwrap_or_default();
+    Ok(Simulated::shared(&machine, initial))
+}
+
+/// Where node rank `node_rank` starts on a simulated machine.
+fn initial_mask(
+    topology: &Topology,
+    setting: Option<&str>,
+    node_rank: usize,
+) -> Result<CpuSet, Error> {
+    let Some(text) = setting else { return Ok(topology.allowed().clone()) };
+    let refuse = |reason: String| Error::InvalidArgument {
+        call: "create",
+        reason: format!("{}={text}: {reason}", environment::BINDING.name),
+    };
+    let binding: InitialBinding =
+        text.parse().map_err(|error: ParseInitialBindingError| refuse(error.to_string()))?;
+    binding.mask(topology, node_rank).map_err(|error| refuse(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Topology {
+        Topology::from_synthetic("pack:2 core:4 pu:1").unwrap()
+    }
+
+    #[test]
+    fn simulated_ranks_start_on_objects_round_robin() {
+        let mask = |setting, rank| initial_mask(&machine(), setting, rank).unwrap().to_string();
+        assert_eq!(mask(None, 3), "0-7");
+        assert_eq!(mask(Some("core"), 9), "1");
+        assert_eq!(mask(Some("package"), 1), "4-7");
+        assert_eq!(mask(Some("0-1;2-7"), 1), "2-7");
+    }
+
+    #[test]
+    fn an_unusable_initial_binding_is_refused_with_its_reason() {
+        for (setting, reason) in [("die", "no die"), ("0-99", "0-99"), ("x", "not a CPU list")] {
+            let error = initial_mask(&machine(), Some(setting), 0).unwrap_err().to_string();
+            assert!(error.contains("QUO_BINDING") && error.contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How a context is made: options, and the environment that fills in what the program leaves open.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::environment;
+use crate::error::Error;
+use crate::plan::Policy;
+
+/// The way ranks wait in [`Context::barrier`](super::Context::barrier).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Spin briefly, then sleep on a futex shared by the node. Timeouts work, dead ranks are
+    /// noticed.
+    Futex,
+    /// A process-shared pthread barrier in the node's segment: sleeps as well, but has no timeout,
+    /// does not notice dead ranks, and its membership is fixed. For comparison.
+    Pthread,
+    /// The communication library's barrier, which usually spins and so keeps the core from the
+    /// workers. No timeout, dead ranks are not noticed. For comparison.
+    Mpi,
+}
+
+impl Wait {
+    const NAMES: [(&'static str, Self); 3] =
+        [("futex", Self::Futex), ("pthread", Self::Pthread), ("mpi", Self::Mpi)];
+}
+
+/// Options of [`Context::create_with`](super::Context::create_with). All ranks give the same.
+///
+/// ```
+/// use quo::context::{CreateOptions, Wait};
+/// let options = CreateOptions::new().with_no_smt(true).with_wait(Wait::Futex);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct CreateOptions {
+    pub(super) no_smt: bool,
+    pub(super) wait: Option<Wait>,
+    pub(super) policy: Option<Policy>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) create_timeout: Option<Duration>,
+    pub(super) trace: Option<PathBuf>,
+    pub(super) refusal: Option<String>,
+}
+
+impl CreateOptions {
+    /// The defaults: all PUs, and whatever the environment says about the rest.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hides SMT: one PU per core counts and is bound to.
+    #[doc(alias = "QUO_CREATE_NO_MT")]
+    pub fn with_no_smt(mut self, no_smt: bool) -> Self {
+        self.no_smt = no_smt;
+        self
+    }
+
+    /// The way to wait; otherwise `QUO_WAIT`, otherwise futex.
+    pub fn with_wait(mut self, wait: Wait) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// The policy of [`auto_distrib`](super::Context::auto_distrib); otherwise `QUO_DISTRIBUTE`,
+    /// otherwise the written promise.
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// The directory of the shared segments; otherwise `QUO_TMPDIR`, otherwise `/dev/shm`.
+    pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// How long create waits for ranks that do not come; otherwise `QUO_CREATE_TIMEOUT`, otherwise
+    /// ten minutes.
+    pub fn with_create_timeout(mut self, limit: Duration) -> Self {
+        self.create_timeout = Some(limit);
+        self
+    }
+
+    /// The file that rank 0 writes the trace of all phases to when the context is freed; otherwise
+    /// `QUO_TRACE`, otherwise none.
+    pub fn with_trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(path.into());
+        self
+    }
+
+    /// Makes the creation fail on every rank, for this reason. For bindings to other languages that
+    /// find an argument wrong on one rank: the others are already on their way.
+    pub fn with_refusal(mut self, reason: impl Into<String>) -> Self {
+        self.refusal = Some(reason.into());
+        self
+    }
+
+    pub(super) fn resolve(&self) -> Result<Settings, Error> {
+        if let Some(reason) = &self.refusal {
+            return Err(Error::InvalidArgument { call: "create", reason: reason.clone() });
+        }
+        Ok(Settings {
+            no_smt: self.no_smt,
+            wait: match self.wait {
+                Some(wait) => wait,
+                None => named(&environment::WAIT, &Wait::NAMES)?.unwrap_or(Wait::Futex),
+            },
+            policy: match self.policy {
+                Some(policy) => policy,
+                None => {
+                    let names = [("promise", Policy::Promise), ("literal", Policy::Literal)];
+                    named(&environment::DISTRIBUTE, &names)?.unwrap_or_default()
+                }
+            },
+            directory: self
+                .directory
+                .clone()
+                .or_else(|| environment::value(&environment::DIRECTORY).map(PathBuf::from))
+                .unwrap_or_else(|| PathBuf::from("/dev/shm")),
+            create_timeout: match self.create_timeout {
+                Some(limit) => limit,
+                None => seconds()?.unwrap_or(environment::DEFAULT_CREATE_TIMEOUT),
+            },
+            trace: self
+                .trace
+                .clone()
+                .or_else(|| environment::value(&environment::TRACE).map(PathBuf::from)),
+        })
+    }
+}
+
+/// Options with every gap filled.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub no_smt: bool,
+    pub wait: Wait,
+    pub policy: Policy,
+    pub directory: PathBuf,
+    pub create_timeout: Duration,
+    pub trace: Option<PathBuf>,
+}
+
+fn named<T: Copy>(
+    variable: &environment::Variable,
+    names: &[(&str, T)],
+) -> Result<Option<T>, Error> {
+    let Some(text) = environment::value(variable) else { return Ok(None) };
+    match names.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => Ok(Some(*value)),
+        None => Err(refused(variable, &text)),
+    }
+}
+
+fn seconds() -> Result<Option<Duration>, Error> {
+    environment::seconds(&environment::CREATE_TIMEOUT)
+        .map_err(|text| refused(&environment::CREATE_TIMEOUT, &text))
+}
+
+fn refused(variable: &environment::Variable, text: &str) -> Error {
+    Error::InvalidArgument {
+        call: "create",
+        reason: format!("{}={text} is not one of: {}", variable.name, variable.values),
+    }
+}

@@ -1,0 +1,90 @@
+//! Facts about this process and its neighbours that only the system knows.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::record::{Place, Process};
+use crate::cpuset::CpuSet;
+use crate::topology::Topology;
+
+/// Where shared memory made in `directory` can be reached from.
+pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
+    let folder = fs::metadata(directory)?;
+    let mut boot = [0; 16];
+    // Without the file all ranks have the same identifier, and the directory alone decides.
+    if let Ok(text) = fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        let digits: Vec<u8> =
+            text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+        for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+    }
+    Ok(Place { boot, device: folder.dev(), inode: folder.ino(), hint })
+}
+
+/// The CPUs on which the members of a node can run at the same time, given their masks.
+pub(super) fn usable_cpus(machine: &Topology, masks: &[CpuSet]) -> usize {
+    if machine.is_simulated() {
+        // Simulated masks bind nothing: what counts is the machine the processes really run on.
+        let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+        return online.trim().parse::<CpuSet>().map_or(1, |online| online.len().max(1));
+    }
+    let everyone = masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask));
+    everyone.intersection(machine.allowed()).len()
+}
+
+/// This process.
+pub(super) fn this() -> Process {
+    Process {
+        id: rustix::process::getpid().as_raw_nonzero().get(),
+        namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()),
+        started: start_time("self").map_or(0, |(_, started)| started),
+    }
+}
+
+/// Whether a process seen earlier has ended. Unknown counts as no: a process of another process
+/// namespace cannot be looked at.
+pub(super) fn has_ended(process: &Process, own: &Process) -> bool {
+    if process.namespace != own.namespace || process.started == 0 {
+        return false;
+    }
+    match start_time(&process.id.to_string()) {
+        Ok((state, started)) => started != process.started || matches!(state, 'Z' | 'X' | 'x'),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// State and start time from the process's `stat` file.
+fn start_time(process: &str) -> io::Result<(char, u64)> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    parse_stat(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// The name in the second field may hold anything, so fields count from its closing parenthesis.
+fn parse_stat(text: &str) -> Option<(char, u64)> {
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_full_of_parentheses_does_not_shift_the_fields() {
+        let text = "42 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 12345 20";
+        assert_eq!(parse_stat(text), Some(('S', 12_345)));
+        assert_eq!(parse_stat("42 (a"), None);
+    }
+
+    #[test]
+    fn this_process_has_not_ended_and_one_that_started_at_another_time_has() {
+        let own = this();
+        assert!(!has_ended(&own, &own));
+        assert!(has_ended(&Process { started: own.started + 1, ..own }, &own));
+        assert!(!has_ended(&Process { namespace: 1, started: 1, ..own }, &own));
+    }
+}

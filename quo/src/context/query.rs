@@ -1,0 +1,154 @@
+//! Questions about the machine, this rank and the others. All local; all answered as of now.
+
+use super::Context;
+use super::process::has_ended;
+use crate::affinity::kernel::mask_of;
+use crate::affinity::{BindError, CALLER};
+use crate::cpuset::CpuSet;
+use crate::error::Error;
+use crate::topology::{Object, ObjectType};
+
+impl Context {
+    /// The number of objects of a type on this node's machine; 0 where it has none. Local.
+    #[must_use]
+    #[doc(alias = "QUO_nobjs_by_type")]
+    #[doc(alias = "QUO_ncores")]
+    #[doc(alias = "QUO_npus")]
+    #[doc(alias = "QUO_nsockets")]
+    #[doc(alias = "QUO_nnumanodes")]
+    pub fn count(&self, kind: ObjectType) -> usize {
+        self.topology.count(kind)
+    }
+
+    /// The number of objects of type `inner` inside the object `index` of type `outer`. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object.
+    #[doc(alias = "QUO_nobjs_in_type_by_type")]
+    pub fn count_inside(
+        &self,
+        outer: ObjectType,
+        index: usize,
+        inner: ObjectType,
+    ) -> Result<usize, Error> {
+        Ok(self.topology.count_inside(outer, index, inner)?)
+    }
+
+    /// The object `index` of a type. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object.
+    pub fn object(&self, kind: ObjectType, index: usize) -> Result<&Object, Error> {
+        Ok(self.topology.object(kind, index)?)
+    }
+
+    /// The calling thread's mask, read now. Local.
+    ///
+    /// # Errors
+    /// [`Error::Bind`] when the system does not tell.
+    #[doc(alias = "QUO_stringify_cbind")]
+    pub fn binding(&self) -> Result<CpuSet, Error> {
+        self.check("binding")?;
+        self.own_mask()
+    }
+
+    pub(super) fn own_mask(&self) -> Result<CpuSet, Error> {
+        self.backend.mask(CALLER).map_err(|source| {
+            Error::Bind(BindError::System { call: "binding", action: "reading the mask", source })
+        })
+    }
+
+    /// The mask of another rank's main thread, read now. Local.
+    ///
+    /// On a simulated machine, and for ranks in another process-number namespace, it is the mask the
+    /// rank last published by a push or pop.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a node rank that does not exist, [`Error::DeadMember`] for one
+    /// whose process has ended.
+    pub fn binding_of(&self, node_rank: usize) -> Result<CpuSet, Error> {
+        const CALL: &str = "binding of a rank";
+        let peer = self.peers.get(node_rank).ok_or_else(|| Error::InvalidArgument {
+            call: CALL,
+            reason: format!(
+                "there is no node rank {node_rank}, this node has {}",
+                self.node_size()
+            ),
+        })?;
+        let published = self.published_mask(node_rank);
+        let dead = || Error::DeadMember { call: CALL, ranks: vec![self.members[node_rank]] };
+        if self.whole.is_simulated() || !peer.visible {
+            let own = &self.peers[self.node_rank()].process;
+            // Who has detached is not counted, and lives.
+            let lives = self.node.is_alive(node_rank)
+                || !self.node.is_counted(node_rank) && !has_ended(&peer.process, own);
+            return if lives { Ok(published) } else { Err(dead()) };
+        }
+        match mask_of(peer.process.id) {
+            // The number may by now belong to another process, so a surprising mask is checked.
+            Ok(mask) if mask == published || self.node.is_alive(node_rank) => Ok(mask),
+            Ok(_) => Err(dead()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(dead()),
+            Err(source) => Err(Error::Bind(BindError::System {
+                call: CALL,
+                action: "reading the mask",
+                source,
+            })),
+        }
+    }
+
+    /// The mask a rank published last, by a push, a pop or the creation of the context.
+    pub(crate) fn published_mask(&self, node_rank: usize) -> CpuSet {
+        self.node.mask_of(node_rank).ok().flatten().unwrap_or_default()
+    }
+
+    /// Whether the caller's mask is narrower than everything the process may use. Local.
+    ///
+    /// # Errors
+    /// As [`binding`](Self::binding).
+    #[doc(alias = "QUO_bound")]
+    pub fn is_bound(&self) -> Result<bool, Error> {
+        Ok(!self.whole.allowed().is_subset(&self.binding()?))
+    }
+
+    /// Whether the caller's mask shares a CPU with an object. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
+    #[doc(alias = "QUO_cpuset_in_type")]
+    pub fn is_on(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
+        let object = self.topology.object(kind, index)?;
+        Ok(self.binding()?.intersects(&object.cpuset))
+    }
+
+    /// Whether the caller's whole mask lies inside an object. Local.
+    ///
+    /// # Errors
+    /// As [`is_on`](Self::is_on).
+    pub fn is_inside(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
+        let object = self.topology.object(kind, index)?;
+        let mask = self.binding()?.intersection(self.topology.machine_cpuset());
+        Ok(mask.is_subset(&object.cpuset))
+    }
+
+    /// The node ranks whose masks share a CPU with an object, ascending. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object, and as [`binding_of`](Self::binding_of).
+    #[doc(alias = "QUO_qids_in_type")]
+    pub fn ranks_on(&self, kind: ObjectType, index: usize) -> Result<Vec<usize>, Error> {
+        self.check("ranks on an object")?;
+        let object = self.topology.object(kind, index)?;
+        let mut ranks = Vec::with_capacity(self.node_size());
+        for node_rank in 0..self.node_size() {
+            match self.binding_of(node_rank) {
+                Ok(mask) if mask.intersects(&object.cpuset) => ranks.push(node_rank),
+                Ok(_) => {}
+                // Expelled: the others go on without it.
+                Err(Error::DeadMember { .. }) if !self.node.is_counted(node_rank) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ranks)
+    }
+}

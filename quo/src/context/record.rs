@@ -1,0 +1,280 @@
+//! What every rank tells every other one when a context is created, and what follows from it.
+//!
+//! Pure: from the records of all ranks each rank derives the same nodes and the same verdict.
+
+use serde::{Deserialize, Serialize};
+
+use super::launcher::Launcher;
+use super::options::Wait;
+use crate::error::Error;
+
+/// Bytes of a record on the wire; the same on every rank.
+pub(super) const RECORD_BYTES: usize = 192;
+
+/// Changes whenever records or what is done with them change.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// One rank's part of the first exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub protocol: u32,
+    pub no_smt: bool,
+    pub wait: u8,
+    /// Whether a trace is to be written, which makes the release collective.
+    pub trace: bool,
+    /// A digest of the settings that decide the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
+    pub machine: u64,
+    pub place: Place,
+    pub process: Process,
+    pub launcher: Launcher,
+    /// Names the node's segment, if this rank turns out to lead its node.
+    pub token: [u8; 16],
+}
+
+/// Where a rank's shared memory is: equal places can reach each other, whatever the host is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The kernel's boot identifier.
+    pub boot: [u8; 16],
+    /// Device and inode of the directory of the segments.
+    pub device: u64,
+    pub inode: u64,
+    /// Apart by request of the group.
+    pub hint: u64,
+}
+
+/// A process, as other processes of the node may look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub id: i32,
+    /// The process-number namespace in which `id` means something.
+    pub namespace: u64,
+    /// Start time in clock ticks since boot: tells a process from a later one of the same number.
+    pub started: u64,
+}
+
+impl Record {
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        // A record is far shorter than its place; if it ever were not, peers refuse the empty one.
+        let _ = postcard::to_slice(self, &mut bytes);
+        bytes
+    }
+
+    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, Error> {
+        bytes
+            .chunks_exact(RECORD_BYTES)
+            .enumerate()
+            .map(|(rank, bytes)| match postcard::take_from_bytes::<Self>(bytes) {
+                Ok((record, _)) if record.protocol == PROTOCOL => Ok(record),
+                _ => Err(Error::Disagreement {
+                    call: "create",
+                    what: "the version of the library",
+                    values: format!("rank {rank} runs another one"),
+                }),
+            })
+            .collect()
+    }
+}
+
+pub(super) fn wait_number(wait: Wait) -> u8 {
+    match wait {
+        Wait::Futex => 0,
+        Wait::Pthread => 1,
+        Wait::Mpi => 2,
+    }
+}
+
+/// One value per rank, for arguments that have to be the same everywhere.
+///
+/// # Errors
+/// [`Error::Disagreement`] that lists each value with the ranks that gave it, the same everywhere.
+pub(super) fn require_agreement<T: PartialEq>(
+    call: &'static str,
+    what: &'static str,
+    values: &[(usize, T)],
+    show: impl Fn(&T) -> String,
+) -> Result<(), Error> {
+    const SHOWN: usize = 4;
+    let Some((_, first)) = values.first() else { return Ok(()) };
+    if values.iter().all(|(_, value)| value == first) {
+        return Ok(());
+    }
+    let mut kinds: Vec<(&T, Vec<usize>)> = Vec::new();
+    for (rank, value) in values {
+        match kinds.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, ranks)) => ranks.push(*rank),
+            None => kinds.push((value, vec![*rank])),
+        }
+    }
+    let texts: Vec<String> = kinds
+        .iter()
+        .map(|(value, ranks)| {
+            let shown: Vec<_> = ranks.iter().take(SHOWN).map(ToString::to_string).collect();
+            let more = if ranks.len() > SHOWN { ", ..." } else { "" };
+            format!("{} on rank {}{more}", show(value), shown.join(", "))
+        })
+        .collect();
+    Err(Error::Disagreement { call, what, values: texts.join("; ") })
+}
+
+/// Checks that all ranks asked for the same context.
+pub(super) fn check(records: &[Record]) -> Result<(), Error> {
+    const CALL: &str = "create";
+    let column = |value: fn(&Record) -> u64| -> Vec<(usize, u64)> {
+        records.iter().map(value).enumerate().collect()
+    };
+    require_agreement(CALL, "the no-SMT flag", &column(|r| u64::from(r.no_smt)), |value| {
+        (if *value == 1 { "set" } else { "not set" }).to_owned()
+    })?;
+    require_agreement(CALL, "the way to wait", &column(|r| u64::from(r.wait)), |value| {
+        (["futex", "pthread", "mpi"].get(*value as usize)).map_or("another", |name| name).to_owned()
+    })?;
+    require_agreement(CALL, "the trace", &column(|r| u64::from(r.trace)), |value| {
+        (if *value == 1 { "wanted" } else { "not wanted" }).to_owned()
+    })?;
+    require_agreement(CALL, "QUO_TOPOLOGY or QUO_BINDING", &column(|r| r.machine), |digest| {
+        format!("setting {digest:016x}")
+    })
+}
+
+/// The nodes of a context: which ranks share memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Nodes {
+    /// Ranks of the context by node, each ascending; nodes in the order of their first rank.
+    pub members: Vec<Vec<usize>>,
+}
+
+impl Nodes {
+    pub fn of(records: &[Record]) -> Self {
+        let mut known = std::collections::HashMap::new();
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        for (rank, record) in records.iter().enumerate() {
+            let node = *known.entry(record.place).or_insert_with(|| {
+                members.push(Vec::new());
+                members.len() - 1
+            });
+            members[node].push(rank);
+        }
+        Self { members }
+    }
+
+    /// The node of a rank and the rank's number there.
+    pub fn locate(&self, rank: usize) -> (usize, usize) {
+        for (node, members) in self.members.iter().enumerate() {
+            if let Ok(node_rank) = members.binary_search(&rank) {
+                return (node, node_rank);
+            }
+        }
+        (0, 0)
+    }
+}
+
+/// Bytes of a verdict on the wire.
+pub(super) const STATUS_BYTES: usize = 512;
+const ALL_WELL: u8 = u8::MAX;
+
+/// One rank's success or failure as it travels.
+pub(super) fn encode_status(failure: Option<&Error>) -> [u8; STATUS_BYTES] {
+    let mut bytes = [0; STATUS_BYTES];
+    match failure {
+        None => bytes[0] = ALL_WELL,
+        Some(error) => {
+            bytes[0] = error.kind() as u8;
+            let text = error.to_string();
+            let mut length = text.len().min(STATUS_BYTES - 3);
+            while !text.is_char_boundary(length) {
+                length -= 1;
+            }
+            bytes[1..3].copy_from_slice(&(length as u16).to_ne_bytes());
+            bytes[3..3 + length].copy_from_slice(&text.as_bytes()[..length]);
+        }
+    }
+    bytes
+}
+
+/// The first failure in rank order, the same on every rank.
+pub(super) fn first_failure(call: &'static str, statuses: &[u8]) -> Result<(), Error> {
+    for (rank, status) in statuses.chunks_exact(STATUS_BYTES).enumerate() {
+        if status[0] != ALL_WELL {
+            let length = usize::from(u16::from_ne_bytes([status[1], status[2]]));
+            let text = status.get(3..3 + length).unwrap_or_default();
+            return Err(Error::Agreed {
+                call,
+                rank,
+                kind: crate::error::ErrorKind::from_number(status[0]),
+                text: String::from_utf8_lossy(text).into_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(device: u64) -> Record {
+        let place = Place { boot: [7; 16], device, inode: u64::MAX, hint: u64::MAX };
+        let process = Process { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
+        Record {
+            protocol: PROTOCOL,
+            no_smt: true,
+            wait: wait_number(Wait::Mpi),
+            trace: true,
+            machine: u64::MAX,
+            place,
+            process,
+            launcher: Launcher::OpenMpi,
+            token: [255; 16],
+        }
+    }
+
+    #[test]
+    fn the_longest_record_fits_its_place_and_comes_back() {
+        let records: Vec<_> = [1, u64::MAX].map(record).to_vec();
+        let bytes: Vec<u8> = records.iter().flat_map(Record::encode).collect();
+        assert_eq!(Record::decode_all(&bytes).unwrap(), records);
+    }
+
+    #[test]
+    fn a_foreign_record_is_a_disagreement_that_names_the_rank() {
+        let mut bytes = record(1).encode().to_vec();
+        bytes.extend([0; RECORD_BYTES]);
+        let error = Record::decode_all(&bytes).unwrap_err().to_string();
+        assert!(error.contains("rank 1"), "{error}");
+    }
+
+    #[test]
+    fn ranks_are_grouped_by_reachable_memory_in_order_of_first_appearance() {
+        let records: Vec<_> = [4, 9, 4, 9, 4].map(record).to_vec();
+        let nodes = Nodes::of(&records);
+        assert_eq!(nodes.members, [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(nodes.locate(4), (0, 2));
+        assert_eq!(nodes.locate(3), (1, 1));
+    }
+
+    #[test]
+    fn a_disagreement_lists_each_value_with_its_ranks() {
+        let mut records: Vec<_> = [1, 1, 1].map(record).to_vec();
+        records[1].no_smt = false;
+        let error = check(&records).unwrap_err().to_string();
+        assert!(error.contains("set on rank 0, 2; not set on rank 1"), "{error}");
+    }
+
+    #[test]
+    fn the_first_failing_rank_is_the_verdict_and_long_texts_are_cut_at_a_character() {
+        let long = "é".repeat(400);
+        let failure = Error::InvalidArgument { call: "create", reason: long };
+        let mut statuses = encode_status(None).to_vec();
+        assert!(first_failure("create", &statuses).is_ok());
+        statuses.extend(encode_status(Some(&failure)));
+        match first_failure("create", &statuses).unwrap_err() {
+            Error::Agreed { rank: 1, kind, text, .. } => {
+                assert_eq!(kind, crate::error::ErrorKind::InvalidArgument);
+                assert!(text.ends_with('é'));
+            }
+            other => panic!("{other}"),
+        }
+    }
+}

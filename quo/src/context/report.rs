@@ -1,0 +1,80 @@
+//! What a context keeps about its phases, and how ranks tell each other how a step went.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use super::Context;
+use super::collective::{Operation, encode_trouble};
+use super::create::{EXCHANGE_BYTES, EXCHANGE_HEADER};
+use crate::error::{Error, ErrorKind};
+use crate::group::Patience;
+use crate::phase::trace::Trace;
+use crate::phase::{Clock, PhaseMetrics, ThreadControls};
+
+/// The most phases of one rank that are kept for a trace; later ones are left out.
+const MOST_TRACED: usize = 100_000;
+
+impl Context {
+    /// One step of the node's ranks: all come, and all learn the first trouble any of them had.
+    pub(crate) fn exchange_verdict(
+        &self,
+        call: &'static str,
+        operation: Operation,
+        trouble: Option<(ErrorKind, String)>,
+    ) -> Result<(), Error> {
+        self.check(call)?;
+        let mut message = [0_u8; EXCHANGE_HEADER];
+        message[0] = operation as u8;
+        let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(&message);
+        if let Some((kind, text)) = trouble {
+            encode_trouble(&mut bytes, kind, &text);
+        }
+        let all = self.node.exchange(&bytes).map_err(self.name_ranks(call))?;
+        self.check_messages(call, &message, &all)
+    }
+
+    /// The clock of times in metrics.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The threading libraries of this process.
+    pub(crate) fn thread_controls(&self) -> &ThreadControls {
+        &self.controls
+    }
+
+    /// Keeps a phase for the trace, when there will be one.
+    pub(crate) fn record(&self, metrics: &PhaseMetrics) {
+        if self.settings.trace.is_some() {
+            let mut trace = self.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // A day of phases is kept, not a year of them.
+            if trace.len() < MOST_TRACED {
+                trace.push(metrics.clone());
+            }
+        }
+    }
+
+    /// Gathers the phases of all ranks and writes them on rank 0.
+    pub(super) fn write_trace(&self) -> Result<(), Error> {
+        const CALL: &str = "trace";
+        let Some(path) = &self.settings.trace else { return Ok(()) };
+        self.group.check()?;
+        let mine = self.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let file_error =
+            |source| Error::File { call: CALL, path: path.display().to_string(), source };
+        let bytes = serde_json::to_vec(&mine).map_err(|error| file_error(error.into()))?;
+        let patience = Patience::for_at_most(self.settings.create_timeout);
+        let Some(all) = self.group.gather(&bytes, &patience)? else { return Ok(()) };
+        let mut phases: Vec<PhaseMetrics> = Vec::new();
+        for bytes in all {
+            phases.extend(
+                serde_json::from_slice::<Vec<PhaseMetrics>>(&bytes)
+                    .map_err(|error| file_error(error.into()))?,
+            );
+        }
+        let file = File::create(path).map_err(file_error)?;
+        Trace::of(&phases)
+            .write(BufWriter::new(file))
+            .map_err(|error| file_error(std::io::Error::other(error)))
+    }
+}

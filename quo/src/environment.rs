@@ -1,0 +1,106 @@
+//! Every environment variable the library reads, in one table.
+//!
+//! Variables are read when a context is created, never written, and an unusable value is an error
+//! of that create, not a silent default.
+
+use std::time::Duration;
+
+/// A variable: its name, what it may hold, and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The name.
+    pub name: &'static str,
+    /// The values it takes.
+    pub values: &'static str,
+    /// What happens when it is not set.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub meaning: &'static str,
+}
+
+/// A machine to plan for in place of the one the program runs on.
+pub const TOPOLOGY: Variable = Variable {
+    name: "QUO_TOPOLOGY",
+    values: "an hwloc XML file, or a synthetic string such as `pack:2 core:4 pu:1`",
+    default: "the live machine",
+    meaning: "simulates that machine: masks are remembered, nothing is bound",
+};
+
+/// The initial bindings on a simulated machine.
+pub const BINDING: Variable = Variable {
+    name: "QUO_BINDING",
+    values: "none, an object type (core, package, numa, ...), or CPU lists by node rank: `0-3;4-7`",
+    default: "none",
+    meaning: "how the ranks of a simulated machine start out bound; node rank i takes object i, \
+              round robin",
+};
+
+/// The way to wait in a barrier.
+pub const WAIT: Variable = Variable {
+    name: "QUO_WAIT",
+    values: "futex, pthread, mpi",
+    default: "futex",
+    meaning: "the way to wait in QUO_barrier; pthread has no timeout and does not notice dead \
+              ranks, mpi keeps its core busy",
+};
+
+/// The directory of the shared segments.
+pub const DIRECTORY: Variable = Variable {
+    name: "QUO_TMPDIR",
+    values: "a directory in memory that the ranks of a node share",
+    default: "/dev/shm",
+    meaning: "where the shared segments are made; they are unlinked before create returns",
+};
+
+/// How long create waits for the other ranks.
+pub const CREATE_TIMEOUT: Variable = Variable {
+    name: "QUO_CREATE_TIMEOUT",
+    values: "seconds",
+    default: "600",
+    meaning: "how long create waits for ranks that do not come",
+};
+
+/// The policy of automatic distribution.
+pub const DISTRIBUTE: Variable = Variable {
+    name: "QUO_DISTRIBUTE",
+    values: "promise, literal",
+    default: "promise",
+    meaning: "literal selects exactly as the published algorithm does, quirks included",
+};
+
+/// A file for the trace of all phases.
+pub const TRACE: Variable = Variable {
+    name: "QUO_TRACE",
+    values: "a file name",
+    default: "no trace",
+    meaning: "rank 0 writes the phases of all ranks there when the context is freed, for Perfetto \
+              or chrome://tracing",
+};
+
+/// All variables.
+pub const VARIABLES: [Variable; 7] =
+    [TOPOLOGY, BINDING, WAIT, DIRECTORY, CREATE_TIMEOUT, DISTRIBUTE, TRACE];
+
+/// The value of a variable; unset and empty are the same.
+#[must_use]
+pub fn value(variable: &Variable) -> Option<String> {
+    std::env::var_os(variable.name)
+        .filter(|text| !text.is_empty())
+        .map(|text| text.to_string_lossy().into_owned())
+}
+
+/// The value of [`CREATE_TIMEOUT`] when it is not set.
+pub const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The value of a variable that holds seconds.
+///
+/// # Errors
+/// The text, when it is not a number of seconds.
+pub fn seconds(variable: &Variable) -> Result<Option<Duration>, String> {
+    let Some(text) = value(variable) else { return Ok(None) };
+    let seconds = text.parse::<f64>().ok();
+    match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(duration) => Ok(Some(duration)),
+        None => Err(text),
+    }
+}

@@ -1,0 +1,181 @@
+//! What is bound where, by whom, and why: read back from the kernel, told in words.
+
+mod place;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::context::{Context, Launcher};
+use crate::cpuset::CpuSet;
+use crate::error::Error;
+use crate::topology::ObjectType;
+
+pub use place::describe_place;
+
+/// The bindings of one node of a context at one moment.
+///
+/// Its `Display` is a table for people, its serialised form is for scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The machine is simulated: masks are remembered, nothing is really bound.
+    pub simulated: bool,
+    /// Where the description of the machine comes from.
+    pub origin: String,
+    /// How many objects of each type there are, for the types the machine has.
+    pub objects: Vec<(ObjectType, usize)>,
+    /// SMT is hidden: one PU per core counts.
+    pub no_smt: bool,
+    /// The CPUs the control group allows, physical numbers.
+    pub allowed: CpuSet,
+    /// The node's number, from 0, and how many there are.
+    pub node: (usize, usize),
+    /// The ranks of the node, by node rank.
+    pub ranks: Vec<RankBinding>,
+    /// What this rank has pushed and not popped, oldest first: the mask before and the mask pushed.
+    pub pushed: Vec<(CpuSet, CpuSet)>,
+}
+
+/// Where one rank is bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RankBinding {
+    /// Rank in the context.
+    pub rank: usize,
+    /// Rank on the node.
+    pub node_rank: usize,
+    /// Process number.
+    pub process: i32,
+    /// Physical numbers of the CPUs, `None` for a rank that has ended.
+    pub cpus: Option<CpuSet>,
+    /// The same in logical objects.
+    pub place: String,
+    /// Who chose it.
+    pub reason: Reason,
+}
+
+/// Who chose a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The rank has the mask it was launched with.
+    Launched(Launcher),
+    /// The rank pushed it in this context.
+    Pushed,
+    /// Neither: somebody set it since, this program's threading library for instance.
+    Changed,
+    /// The process has ended.
+    Ended,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launched(launcher) => write!(out, "as launched by {launcher}"),
+            Self::Pushed => out.write_str("pushed by quo"),
+            Self::Changed => out.write_str("set by the program or a library since"),
+            Self::Ended => out.write_str("the process has ended"),
+        }
+    }
+}
+
+impl Context {
+    /// Who is bound where on this node, and why, as of now. Local.
+    ///
+    /// # Errors
+    /// [`Error::Bind`] when the kernel does not tell.
+    #[doc(alias = "QUO_explain")]
+    pub fn explain(&self) -> Result<Explanation, Error> {
+        let topology = self.topology();
+        let mut ranks = Vec::with_capacity(self.node_size());
+        for node_rank in 0..self.node_size() {
+            let Some(peer) = self.peer(node_rank) else { continue };
+            let cpus = match self.binding_of(node_rank) {
+                Ok(cpus) => Some(cpus),
+                Err(Error::DeadMember { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let reason = match &cpus {
+                None => Reason::Ended,
+                Some(cpus) if *cpus == peer.initial => Reason::Launched(peer.launcher),
+                Some(cpus) if *cpus == self.published_mask(node_rank) => Reason::Pushed,
+                Some(_) => Reason::Changed,
+            };
+            ranks.push(RankBinding {
+                rank: self.rank_of(node_rank).unwrap_or(node_rank),
+                node_rank,
+                process: peer.process.id,
+                place: cpus
+                    .as_ref()
+                    .map_or_else(String::new, |cpus| describe_place(topology, cpus)),
+                cpus,
+                reason,
+            });
+        }
+        Ok(Explanation {
+            simulated: topology.is_simulated(),
+            origin: topology.origin().to_string(),
+            objects: ObjectType::ALL
+                .iter()
+                .map(|&kind| (kind, topology.count(kind)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            no_smt: self.hides_smt(),
+            allowed: topology.allowed().clone(),
+            node: (self.node_index(), self.node_count()),
+            ranks,
+            pushed: self.pushed(),
+        })
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (node, nodes) = self.node;
+        write!(out, "node {node} of {nodes}: {}", self.origin)?;
+        for (kind, count) in &self.objects {
+            if *kind != ObjectType::Machine {
+                write!(out, ", {count} {}", place::counted(*kind, *count))?;
+            }
+        }
+        writeln!(out, "; allowed CPUs {}", self.allowed)?;
+        if self.simulated {
+            writeln!(out, "simulated machine: masks are remembered, nothing is really bound")?;
+        }
+        if self.no_smt {
+            writeln!(out, "SMT is hidden: one PU per core counts")?;
+        }
+        let rows: Vec<[String; 6]> = self
+            .ranks
+            .iter()
+            .map(|rank| {
+                [
+                    rank.rank.to_string(),
+                    rank.node_rank.to_string(),
+                    rank.process.to_string(),
+                    rank.cpus.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+                    rank.place.clone(),
+                    rank.reason.to_string(),
+                ]
+            })
+            .collect();
+        let head = ["rank", "node rank", "process", "CPUs", "where", "why"].map(str::to_owned);
+        let width = |column: usize| {
+            rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        for row in [&head].into_iter().chain(&rows) {
+            let mut line = String::new();
+            for (text, width) in row.iter().zip(&widths) {
+                line.push_str(&format!("{text:<width$}  "));
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        for (depth, (before, pushed)) in self.pushed.iter().enumerate() {
+            writeln!(out, "push {}: CPUs {before} to {pushed}", depth + 1)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! The ranks a context is made over: who they are and how they agree.
+//!
+//! A [`Group`] is all that the runtime asks of a communication library: rank, size, one gather of
+//! equal-sized records, a barrier for comparison, and a split. Two implementations exist: MPI
+//! communicators (`mpi`, behind the feature of that name) and local processes without MPI
+//! ([`local`]), for programs that fork and for tests. This is the only layer that meets MPI.
+
+pub mod local;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+
+use std::any::Any;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+pub use local::LocalGroup;
+#[cfg(feature = "mpi")]
+pub use mpi::MpiGroup;
+
+/// A set of processes, each of which knows its rank and can exchange records with all others.
+///
+/// Calls marked *collective* are made by every rank of the group in the same order.
+pub trait Group: Send + Sync + fmt::Debug + 'static {
+    /// This process's rank, from 0. Local.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks. Local.
+    fn size(&self) -> usize;
+
+    /// Whether the group can still be used. Local.
+    ///
+    /// # Errors
+    /// [`GroupError::NotInitialized`] and [`GroupError::Finalized`] for MPI outside its life time.
+    fn check(&self) -> Result<(), GroupError> {
+        Ok(())
+    }
+
+    /// Gathers one record of the same length from every rank on every rank; the records stand one
+    /// after the other in rank order. Collective.
+    ///
+    /// # Errors
+    /// [`GroupError::Dead`] and [`GroupError::Late`] as `patience` allows, else the library's own.
+    fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError>;
+
+    /// Gathers a text of any length from every rank on rank 0; the others get `None`. Collective.
+    ///
+    /// # Errors
+    /// As [`allgather`](Self::allgather).
+    fn gather(
+        &self,
+        mine: &[u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<Vec<Vec<u8>>>, GroupError> {
+        let all = allgather_bytes(self, mine, patience)?;
+        Ok((self.rank() == 0).then_some(all))
+    }
+
+    /// Waits for all ranks the way the communication library does. Collective.
+    ///
+    /// # Errors
+    /// The library's own.
+    fn barrier(&self) -> Result<(), GroupError>;
+
+    /// The group of the ranks that give the same colour, ordered by `key` and then by rank; no group
+    /// for a rank without a colour. Collective.
+    ///
+    /// # Errors
+    /// The library's own.
+    fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError>;
+
+    /// Sets ranks apart as if they were on different nodes: ranks with different values never share
+    /// a node. Zero unless a test machine is being played. Local.
+    fn node_hint(&self) -> u64 {
+        0
+    }
+
+    /// The implementation, for callers that know which one they handed in.
+    fn as_any(&self) -> &dyn Any;
+
+    /// As [`as_any`](Self::as_any), to take it over.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// How long, and on what conditions, to wait for the others.
+pub struct Patience<'a> {
+    /// When to give up.
+    pub deadline: Option<Instant>,
+    /// Asked from time to time while waiting; an error ends the wait.
+    pub watch: &'a dyn Fn() -> Result<(), GroupError>,
+}
+
+impl Patience<'_> {
+    /// Waits for as long as `limit`, without further conditions.
+    #[must_use]
+    pub fn for_at_most(limit: Duration) -> Self {
+        Self { deadline: Instant::now().checked_add(limit), watch: &|| Ok(()) }
+    }
+
+    /// Whether the wait should go on.
+    ///
+    /// # Errors
+    /// [`GroupError::Late`] past the deadline, and what the watch says.
+    pub fn check(&self, call: &'static str) -> Result<(), GroupError> {
+        (self.watch)()?;
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(GroupError::Late { call }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why the ranks of a group could not do something together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// MPI has not been initialised.
+    #[error("MPI has not been initialised: call MPI_Init first")]
+    NotInitialized,
+    /// MPI has been finalised.
+    #[error("MPI has been finalised: contexts are used and freed before MPI_Finalize")]
+    Finalized,
+    /// The communicator is null or of a kind that has no ranks in common.
+    #[error("{call}: {reason}")]
+    Unsuitable {
+        /// The call.
+        call: &'static str,
+        /// What is wrong with the communicator.
+        reason: &'static str,
+    },
+    /// MPI returned an error.
+    #[error("{call}: {text}")]
+    Mpi {
+        /// The MPI function.
+        call: &'static str,
+        /// The text MPI gives for its code.
+        text: String,
+    },
+    /// Ranks ended before they took part.
+    #[error("{call}: {} ended without taking part", Ranks(ranks))]
+    Dead {
+        /// The call.
+        call: &'static str,
+        /// Their ranks in the group.
+        ranks: Vec<usize>,
+    },
+    /// The others did not come in time.
+    #[error("{call}: not every rank took part in time")]
+    Late {
+        /// The call.
+        call: &'static str,
+    },
+    /// The shared segment under a local group failed.
+    #[error("{call}: {text}")]
+    Node {
+        /// The call.
+        call: &'static str,
+        /// The cause.
+        text: String,
+    },
+}
+
+/// Ranks in a sentence: `rank 3`, `ranks 1, 3`.
+pub(crate) struct Ranks<'a>(pub &'a [usize]);
+
+impl fmt::Display for Ranks<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", if self.0.len() == 1 { "rank " } else { "ranks " })?;
+        for (index, rank) in self.0.iter().enumerate() {
+            write!(out, "{}{rank}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Gathers texts of any length: lengths first, then the texts padded to the longest. Collective.
+///
+/// # Errors
+/// As [`Group::allgather`].
+pub fn allgather_bytes(
+    group: &(impl Group + ?Sized),
+    mine: &[u8],
+    patience: &Patience<'_>,
+) -> Result<Vec<Vec<u8>>, GroupError> {
+    let lengths = group.allgather(&(mine.len() as u64).to_ne_bytes(), patience)?;
+    let lengths: Vec<usize> = lengths
+        .chunks_exact(size_of::<u64>())
+        .map(|bytes| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize)
+        .collect();
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    if longest == 0 {
+        return Ok(vec![Vec::new(); lengths.len()]);
+    }
+    let mut padded = mine.to_vec();
+    padded.resize(longest, 0);
+    let all = group.allgather(&padded, patience)?;
+    Ok(all
+        .chunks_exact(longest)
+        .zip(lengths)
+        .map(|(bytes, length)| bytes[..length.min(longest)].to_vec())
+        .collect())
+}

@@ -1,0 +1,456 @@
+//! The barrier's state word and its transitions, free of system calls.
+//!
+//! README.md beside this file tells the protocol in prose. Everything here is a compare-and-swap on
+//! one 64-bit word, generic over the atomic and over how to wait, so that the model checker runs
+//! the same code as the processes do.
+
+use std::sync::atomic::Ordering;
+
+use crate::sys::AtomicWord;
+
+/// The most members a barrier counts.
+pub(crate) const MOST_MEMBERS: usize = EXPECTED.max() as usize;
+
+/// Failed generations are counted up to this number and then from zero again.
+pub(crate) const FAILURES: u64 = FAILED.max() + 1;
+
+/// How many failed generations the word remembers the kind of.
+const HISTORY_LENGTH: u64 = HISTORY.width as u64;
+
+/// A bit field of the word.
+struct Field {
+    shift: u32,
+    width: u32,
+}
+
+impl Field {
+    const fn max(&self) -> u64 {
+        (1 << self.width) - 1
+    }
+
+    const fn get(&self, word: u64) -> u64 {
+        word >> self.shift & self.max()
+    }
+
+    const fn set(&self, word: u64, value: u64) -> u64 {
+        word & !(self.max() << self.shift) | (value & self.max()) << self.shift
+    }
+}
+
+// The low half changes while a generation is open.
+const EXPECTED: Field = Field { shift: 0, width: 12 };
+const ARRIVED: Field = Field { shift: 12, width: 12 };
+const HISTORY: Field = Field { shift: 24, width: 4 };
+const EDITION: Field = Field { shift: 28, width: 3 };
+const SLEEPING: Field = Field { shift: 31, width: 1 };
+// The high half changes when a generation ends, and only then: it is the futex word.
+const FAILED: Field = Field { shift: 32, width: 28 };
+const COMPLETED: Field = Field { shift: 60, width: 2 };
+const DEAD: Field = Field { shift: 62, width: 1 };
+/// Tells a barrier from fresh memory.
+const OPEN: Field = Field { shift: 63, width: 1 };
+
+/// The half of the word that sleepers sleep on.
+pub(crate) const fn futex_half(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// Why a generation failed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A member ran out of patience.
+    TimedOut,
+    /// A member died.
+    Dead,
+}
+
+/// How a generation ended, the same for every member of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All expected members arrived.
+    Completed,
+    /// It ended without that.
+    Failed(Failure),
+}
+
+/// A value of the state word.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) u64);
+
+impl Word {
+    /// The first generation, awaiting `expected` members.
+    pub(crate) const fn opening(expected: u64) -> Self {
+        Self(OPEN.set(EXPECTED.set(0, expected), 1))
+    }
+
+    pub(crate) const fn expected(self) -> u64 {
+        EXPECTED.get(self.0)
+    }
+
+    pub(crate) const fn is_open(self) -> bool {
+        OPEN.get(self.0) == 1
+    }
+
+    pub(crate) const fn arrived(self) -> u64 {
+        ARRIVED.get(self.0)
+    }
+
+    pub(crate) const fn is_dead(self) -> bool {
+        DEAD.get(self.0) == 1
+    }
+
+    const fn is_sleeping(self) -> bool {
+        SLEEPING.get(self.0) == 1
+    }
+
+    /// How many generations failed.
+    pub(crate) const fn failed(self) -> u64 {
+        FAILED.get(self.0)
+    }
+
+    const fn completed(self) -> u64 {
+        COMPLETED.get(self.0)
+    }
+
+    /// The next generation; whoever slept in this one is being woken by who makes the change.
+    const fn reopened(self) -> Self {
+        Self(SLEEPING.set(ARRIVED.set(self.0, 0), 0))
+    }
+
+    const fn complete(self) -> Self {
+        let next = self.reopened();
+        Self(COMPLETED.set(next.0, self.completed() + 1))
+    }
+
+    const fn fail(self, why: Failure) -> Self {
+        let dead = matches!(why, Failure::Dead) as u64;
+        let mut next = self.reopened().0;
+        next = FAILED.set(next, self.failed() + 1);
+        next = HISTORY.set(next, HISTORY.get(self.0) << 1 | dead);
+        next = DEAD.set(next, DEAD.get(self.0) | dead);
+        Self(next)
+    }
+
+    const fn arrive(self) -> Self {
+        Self(ARRIVED.set(self.0, self.arrived() + 1))
+    }
+
+    const fn with_sleeper(self) -> Self {
+        Self(SLEEPING.set(self.0, 1))
+    }
+
+    /// With another roster. The edition tells it from an earlier word that looks the same.
+    const fn with_roster(self, expected: u64, dead: bool) -> Self {
+        let next = EXPECTED.set(self.0, expected);
+        let next = DEAD.set(next, dead as u64);
+        Self(EDITION.set(next, EDITION.get(self.0) + 1))
+    }
+
+    const fn is_full(self) -> bool {
+        self.arrived() > 0 && self.arrived() >= self.expected()
+    }
+
+    /// Why the failed generation with this number failed. Exact for the last few; for older ones
+    /// it is what the oldest remembered one says.
+    const fn failure(self, number: u64) -> Failure {
+        let back = FAILED.max() & self.failed().wrapping_sub(number).wrapping_sub(1);
+        let back = if back < HISTORY_LENGTH { back } else { HISTORY_LENGTH - 1 };
+        if HISTORY.get(self.0) >> back & 1 == 1 { Failure::Dead } else { Failure::TimedOut }
+    }
+}
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Word")
+            .field("completed", &self.completed())
+            .field("failed", &self.failed())
+            .field("dead", &self.is_dead())
+            .field("sleeping", &self.is_sleeping())
+            .field("arrived", &self.arrived())
+            .field("expected", &self.expected())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the members of one barrier share.
+#[repr(C)]
+pub(crate) struct State<A> {
+    word: A,
+    /// How many generations completed: right, or one too many while the word disagrees. Written by
+    /// whoever is about to complete one; read by joiners, who have not counted along.
+    completions: A,
+}
+
+impl<A: AtomicWord> State<A> {
+    /// The state before the first generation.
+    #[cfg(all(test, loom))]
+    pub(crate) fn new(word: A, completions: A) -> Self {
+        Self { word, completions }
+    }
+
+    /// The word as it is now.
+    #[inline]
+    pub(crate) fn word(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Opens the first generation unless somebody has. Zeroed memory is not open.
+    pub(crate) fn open(&self, expected: u64) {
+        let _ = self.word.exchange(0, Word::opening(expected).0);
+    }
+
+    /// What a member does that is killed after it arrived, before it wakes or waits.
+    #[cfg(all(test, loom))]
+    pub(super) fn arrive_without_waking(&self, word: Word) -> bool {
+        let next = word.arrive();
+        self.replace(word, if next.is_full() { next.complete() } else { next }).is_ok()
+    }
+
+    fn replace(&self, word: Word, next: Word) -> Result<(), Word> {
+        self.word.exchange(word.0, next.0).map_err(Word)
+    }
+
+    /// The full count of completed generations that `word` shows the low bits of, when `hint` is
+    /// what `completions` holds.
+    fn count(hint: u64, word: Word) -> u64 {
+        hint.wrapping_sub(hint.wrapping_sub(word.completed()) & COMPLETED.max())
+    }
+}
+
+/// Where one member stands: the generations it has seen the end of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Turn {
+    /// The place of a member that was counted from the first generation.
+    pub(crate) const fn founding() -> Self {
+        Self { completed: 0, failed: 0 }
+    }
+
+    /// The place of a member that the word counts from now on.
+    pub(crate) fn joining<A: AtomicWord>(state: &State<A>) -> Self {
+        // In this order: the hint is then as new as the word, and cannot be newer, since nothing
+        // completes without this member any more.
+        let word = state.word();
+        let hint = state.completions.load(Ordering::Acquire);
+        Self { completed: State::<A>::count(hint, word), failed: word.failed() }
+    }
+
+    /// How the generation that this member is in ended, if it has. A generation cannot complete
+    /// without this member, so a completion it did not see yet is its own.
+    #[inline]
+    fn outcome(&self, word: Word) -> Option<Outcome> {
+        if word.completed() != self.completed & COMPLETED.max() {
+            Some(Outcome::Completed)
+        } else if word.failed() != self.failed {
+            Some(Outcome::Failed(word.failure(self.failed)))
+        } else {
+            None
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Completed => self.completed = self.completed.wrapping_add(1),
+            Outcome::Failed(_) => self.failed = (self.failed + 1) & FAILED.max(),
+        }
+        outcome
+    }
+}
+
+/// Who is counted, and who is known to be dead.
+pub(crate) trait Roster {
+    /// How many members a generation needs.
+    fn expected(&self) -> u64;
+    /// Whether a member is known to be dead and not expelled.
+    fn has_dead(&self) -> bool;
+    /// Tests the members that are not known to be dead; whether any member is dead now. Members
+    /// that wait together may share the work unless it is `urgent`.
+    fn inspect(&self, urgent: bool) -> bool;
+}
+
+/// Why a sleep ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// Woken, or for no reason: look again.
+    Woken,
+    /// Long enough to ask whether the others still live.
+    Slice,
+    /// The caller's patience is over.
+    Deadline,
+}
+
+/// How to wait for a change of the word.
+pub(crate) trait Wait<A> {
+    /// Polls `done` for as long as that is cheaper than a sleep; whether it came true.
+    fn spin(&mut self, done: impl FnMut() -> bool) -> bool;
+    /// Sleeps while the futex half of `word` is that of `seen`.
+    fn sleep(&mut self, word: &A, seen: u64) -> Waited;
+    /// Wakes every sleeper on `word`.
+    fn wake(&mut self, word: &A);
+}
+
+/// Takes part in one generation, and says how it ended.
+#[inline]
+pub(crate) fn pass<A: AtomicWord>(
+    state: &State<A>,
+    turn: &mut Turn,
+    roster: &impl Roster,
+    wait: &mut impl Wait<A>,
+) -> Outcome {
+    let mut word = state.word();
+    loop {
+        // A generation that failed before this member arrived is still its own: it gets the
+        // others' outcome, so that everybody's n-th call ends alike.
+        if let Some(outcome) = turn.outcome(word) {
+            return turn.take(outcome);
+        }
+        // A death that is known ends the generation even when the dead had arrived in it.
+        let dead = roster.has_dead();
+        if word.is_dead() && !dead {
+            // Expelled, by somebody who has not made the word say so.
+            reconcile(state, roster, false, wait);
+            word = state.word();
+            continue;
+        }
+        let next = if dead { word.fail(Failure::Dead) } else { word.arrive() };
+        let last = !dead && next.is_full();
+        let next = if last {
+            state.completions.store(turn.completed.wrapping_add(1), Ordering::Relaxed);
+            next.complete()
+        } else {
+            next
+        };
+        match state.replace(word, next) {
+            Err(current) => word = current,
+            Ok(()) if last || dead => {
+                if word.is_sleeping() {
+                    wait.wake(&state.word);
+                }
+                let outcome =
+                    if last { Outcome::Completed } else { Outcome::Failed(Failure::Dead) };
+                return turn.take(outcome);
+            }
+            Ok(()) => break,
+        }
+    }
+    let outcome = await_outcome(state, turn, roster, wait);
+    turn.take(outcome)
+}
+
+#[inline]
+fn await_outcome<A: AtomicWord>(
+    state: &State<A>,
+    turn: &Turn,
+    roster: &impl Roster,
+    wait: &mut impl Wait<A>,
+) -> Outcome {
+    wait.spin(|| turn.outcome(state.word()).is_some());
+    // Deaths that are known already need no slice of sleep to be found.
+    let mut suspicious = roster.has_dead();
+    loop {
+        let word = state.word();
+        if let Some(outcome) = turn.outcome(word) {
+            return outcome;
+        }
+        if suspicious {
+            suspicious = false;
+            fail(state, turn, Failure::Dead, wait);
+            continue;
+        }
+        // Sleepers say so in the word itself: who ends the generation cannot miss it.
+        let asleep = word.with_sleeper();
+        if asleep != word && state.replace(word, asleep).is_err() {
+            continue;
+        }
+        match wait.sleep(&state.word, asleep.0) {
+            Waited::Woken => {}
+            Waited::Slice => {
+                suspicious = roster.inspect(false);
+                reconcile(state, roster, false, wait);
+            }
+            Waited::Deadline if roster.inspect(true) => suspicious = true,
+            Waited::Deadline => fail(state, turn, Failure::TimedOut, wait),
+        }
+    }
+}
+
+/// Ends the generation that `turn` is in, unless it has ended.
+fn fail<A: AtomicWord>(state: &State<A>, turn: &Turn, why: Failure, wait: &mut impl Wait<A>) {
+    let mut word = state.word();
+    while turn.outcome(word).is_none() {
+        match state.replace(word, word.fail(why)) {
+            Ok(()) => {
+                if word.is_sleeping() {
+                    wait.wake(&state.word);
+                }
+                return;
+            }
+            Err(current) => word = current,
+        }
+    }
+}
+
+/// Makes the word count what the roster says.
+///
+/// Whoever `changed` the roster calls this next; should it die in between, the first waiter that
+/// looks around does it. Who changed something replaces the word even if it is right already: that
+/// foils others who counted before the change and have yet to replace it.
+pub(crate) fn reconcile<A: AtomicWord>(
+    state: &State<A>,
+    roster: &impl Roster,
+    changed: bool,
+    wait: &mut impl Wait<A>,
+) {
+    loop {
+        let hint = state.completions.load(Ordering::Acquire);
+        let word = state.word();
+        let expected = roster.expected();
+        let dead = word.is_dead() && roster.has_dead();
+        let right = word.expected() == expected && word.is_dead() == dead;
+        if !word.is_open() || right && !changed {
+            return;
+        }
+        let next = word.with_roster(expected, dead);
+        let full = next.is_full();
+        let next = if full {
+            // Lost when somebody counted in between, and then the word has changed too.
+            let completed = State::<A>::count(hint, word).wrapping_add(1);
+            let _ = state.completions.exchange(hint, completed);
+            next.complete()
+        } else {
+            next
+        };
+        if state.replace(word, next).is_ok() {
+            if full && word.is_sleeping() {
+                wait.wake(&state.word);
+            }
+            return;
+        }
+    }
+}
+
+/// Makes sure that no arrival of a dead member is counted in the open generation, by failing it if
+/// any arrival is. `still_dead` tells whether the member is still marked; once it is not, somebody
+/// else has done this.
+pub(crate) fn disown<A: AtomicWord>(
+    state: &State<A>,
+    still_dead: impl Fn() -> bool,
+    wait: &mut impl Wait<A>,
+) {
+    loop {
+        let word = state.word();
+        if word.arrived() == 0 || !still_dead() {
+            return;
+        }
+        if state.replace(word, word.fail(Failure::Dead)).is_ok() {
+            if word.is_sleeping() {
+                wait.wake(&state.word);
+            }
+            return;
+        }
+    }
+}

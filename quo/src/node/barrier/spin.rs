@@ -1,0 +1,103 @@
+//! How long to poll before sleeping.
+//!
+//! A poll that is answered costs a fraction of a microsecond; a sleep costs its wake, some tens.
+//! So the budget of a poll is about the cost of a wake, doubles when polling was enough and halves
+//! when it was not. Whoever has just woken others polls longer once: they need the time of a wake
+//! to arrive at the next barrier, and sleeping on them would make every later round a sleep too.
+
+use std::time::{Duration, Instant};
+
+/// About what waking a sleeper costs.
+const MOST: Duration = Duration::from_micros(25);
+/// Enough to meet a member that arrives at the same time.
+const LEAST: Duration = Duration::from_micros(3);
+/// Long enough for a member that is being woken to come round.
+const AFTER_A_WAKE: Duration = Duration::from_micros(100);
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 32;
+
+/// The polling budget of one member.
+#[derive(Debug)]
+pub(crate) struct Spinner {
+    budget: Duration,
+    woke_others: bool,
+}
+
+impl Spinner {
+    pub(crate) const fn new() -> Self {
+        Self { budget: MOST, woke_others: false }
+    }
+
+    /// Notes that this member has just woken others.
+    pub(crate) fn woke_others(&mut self) {
+        self.woke_others = true;
+    }
+
+    /// Polls `done`, at most until `deadline`; whether it came true.
+    #[inline]
+    pub(crate) fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+        mut done: impl FnMut() -> bool,
+    ) -> bool {
+        for _ in 0..POLLS_PER_LOOK {
+            if done() {
+                return self.learn(true);
+            }
+            std::hint::spin_loop();
+        }
+        let budget = if std::mem::take(&mut self.woke_others) { AFTER_A_WAKE } else { self.budget };
+        let start = Instant::now();
+        let end = deadline.map_or(start + budget, |deadline| deadline.min(start + budget));
+        while Instant::now() < end {
+            for _ in 0..POLLS_PER_LOOK {
+                if done() {
+                    return self.learn(true);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.learn(false)
+    }
+
+    #[inline]
+    fn learn(&mut self, enough: bool) -> bool {
+        if enough {
+            self.budget = (self.budget * 2).min(MOST);
+        } else {
+            self.budget = (self.budget / 2).max(LEAST);
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_shrinks_when_polling_is_in_vain_and_grows_when_it_is_not() {
+        let mut spinner = Spinner::new();
+        for _ in 0..10 {
+            assert!(!spinner.poll(None, || false));
+        }
+        assert_eq!(spinner.budget, LEAST);
+        for _ in 0..10 {
+            assert!(spinner.poll(None, || true));
+        }
+        assert_eq!(spinner.budget, MOST);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_ends_the_polling() {
+        let mut spinner = Spinner::new();
+        spinner.woke_others();
+        let mut polls = 0;
+        let past = Instant::now();
+        assert!(!spinner.poll(Some(past), || {
+            polls += 1;
+            false
+        }));
+        assert_eq!(polls, POLLS_PER_LOOK);
+    }
+}

@@ -1,0 +1,246 @@
+//! Named barriers on some of a node's members.
+//!
+//! The segment has a fixed table of them. A name and its members hash to a key, and whoever of the
+//! members comes first writes the key into a free place of the table; the rest of the making is the
+//! same whoever does it, and may be done twice. A named barrier lasts as long as the segment, so
+//! there is nothing that a death could leave half removed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::barrier::protocol::Turn;
+use super::barrier::{self, Place};
+use super::layout::{CHANNELS, Slot};
+use super::liveness::guard;
+use super::name::Fingerprint;
+use super::roster::{Members, Status, contains};
+use super::segment::ChannelParts;
+use super::{Exchange, Home, Node, NodeError};
+
+/// A barrier of its own for some of the node's members, independent of the node's barrier.
+///
+/// Several can be in use at once. Dropping it changes nothing for the others; leaving the node
+/// leaves its named barriers.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub(super) home: Arc<Home>,
+    channel: Arc<ChannelHome>,
+}
+
+/// A named barrier as one process holds it.
+#[derive(Debug)]
+pub(super) struct ChannelHome {
+    parts: ChannelParts,
+    key: u64,
+    pub(super) place: Mutex<Place>,
+    pub(super) borrowed: AtomicBool,
+    /// This process has left the node since; it may have come back, but not to this.
+    pub(super) left: AtomicBool,
+}
+
+impl Node {
+    /// A barrier of its own for `members` of the node, known by `name`. Collective over `members`,
+    /// which all give the same list; does not wait. Asking again for the same name and members
+    /// gives the same barrier. The same name with other members is another barrier.
+    ///
+    /// It sleeps on a futex, also on a node whose own barrier is a pthread one.
+    ///
+    /// # Errors
+    /// [`NodeError::InvalidChannel`] for an empty list, a list that is not ascending or lacks this
+    /// member, members that do not exist, or when the node has 32 named barriers already.
+    pub fn named_barrier(&self, name: &str, members: &[usize]) -> Result<Channel, NodeError> {
+        let home = &self.home;
+        home.check()?;
+        let refuse = |reason| NodeError::InvalidChannel { name: name.to_owned(), reason };
+        if !members.is_sorted_by(|a, b| a < b) {
+            return Err(refuse("the members are not in ascending order"));
+        }
+        if !members.contains(&home.member) {
+            return Err(refuse("this process is not among the members"));
+        }
+        if members.last().is_some_and(|&last| last >= home.segment.layout.capacity) {
+            return Err(refuse("a member does not exist"));
+        }
+        let key = key(name, members);
+        let index = home.claim(key)?.ok_or_else(|| refuse("the node has no room for another"))?;
+        let mut channels = guard(&home.channels);
+        if let Some(channel) = channels.get(&index) {
+            return Ok(Channel { home: Arc::clone(home), channel: Arc::clone(channel) });
+        }
+        let parts = home.segment.channel(index)?;
+        make(&parts, members, home);
+        let place = Mutex::new(join(&parts, home));
+        let [borrowed, left] = [const { AtomicBool::new(false) }; 2];
+        let channel = Arc::new(ChannelHome { parts, key, place, borrowed, left });
+        channels.insert(index, Arc::clone(&channel));
+        Ok(Channel { home: Arc::clone(home), channel })
+    }
+}
+
+/// Never zero, which is a free place.
+fn key(name: &str, members: &[usize]) -> u64 {
+    let mut hash = Fingerprint::new(0xc4);
+    for member in members {
+        hash.bytes(&(*member as u64).to_le_bytes());
+    }
+    hash.bytes(name.as_bytes());
+    hash.finish().max(1)
+}
+
+/// The first making of a named barrier: whoever of its members comes first does it, and no harm is
+/// done when several do. Members that are not there yet are counted when they come.
+fn make(parts: &ChannelParts, members: &[usize], home: &Home) {
+    let barrier = &parts.cell[0].barrier;
+    if barrier.state.word().is_open() {
+        return;
+    }
+    let mut counted = 0;
+    for (index, word) in parts.members.iter().enumerate() {
+        let bits = members
+            .iter()
+            .filter(|&&member| member / 64 == index && home.is_counted(member))
+            .fold(0, |bits, member| bits | 1 << (member % 64));
+        let result = word.compare_exchange(0, bits, Ordering::AcqRel, Ordering::Acquire);
+        counted += u64::from(result.map_or_else(|first| first, |_| bits).count_ones());
+    }
+    barrier.state.open(counted);
+    parts.reconcile(home, true);
+}
+
+/// Counts this process in. It is already, if it was there when the named barrier was made and has
+/// not gone since.
+fn join(parts: &ChannelParts, home: &Home) -> Place {
+    let bit = 1 << (home.member % 64);
+    if parts.members[home.member / 64].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+        return Place::founding();
+    }
+    parts.reconcile(home, true);
+    Place::joining(&parts.cell[0].barrier)
+}
+
+impl ChannelParts {
+    /// Fails the open generation if the dead member may have arrived at it, then counts it out.
+    pub(super) fn disown(&self, member: usize, is_dead: impl Fn() -> bool) {
+        let is_ours = || is_dead() && contains(&self.members, member);
+        if is_ours() {
+            barrier::disown(&self.cell[0].barrier, &self.graves, member, is_ours);
+            self.remove(member);
+        }
+    }
+
+    /// Takes a member off the list.
+    pub(super) fn remove(&self, member: usize) {
+        self.members[member / 64].fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+    }
+
+    /// Makes the barrier count the members on the list, which the caller has `changed` or not.
+    pub(super) fn reconcile(&self, home: &Home, changed: bool) {
+        let barrier = &self.cell[0].barrier;
+        barrier::reconcile(barrier, &Members::some(&home.segment, self), changed);
+    }
+}
+
+impl Home {
+    /// The place of a named barrier in the table; `None` when the table is full.
+    fn claim(&self, key: u64) -> Result<Option<usize>, NodeError> {
+        for index in 0..CHANNELS {
+            let parts = self.segment.channel(index)?;
+            let place = &parts.cell[0].key;
+            match place.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(Some(index)),
+                Err(current) if current == key => return Ok(Some(index)),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a member is counted by the node's barrier.
+    fn is_counted(&self, member: usize) -> bool {
+        self.segment.slots.get(member).and_then(Slot::status).is_some_and(Status::is_counted)
+    }
+
+    /// All named barriers of the node that anyone has made.
+    pub(super) fn for_each_channel(&self, act: impl Fn(&ChannelParts)) -> Result<(), NodeError> {
+        for index in 0..CHANNELS {
+            let parts = self.segment.channel(index)?;
+            if parts.cell[0].key.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            act(&parts);
+        }
+        Ok(())
+    }
+}
+
+impl Channel {
+    fn members_view(&self) -> Members<'_> {
+        Members::some(&self.home.segment, &self.channel.parts)
+    }
+
+    fn pass(&self, place: &mut Place, timeout: Option<Duration>) -> Result<(), NodeError> {
+        let cell = &self.channel.parts.cell[0].barrier;
+        barrier::pass(cell, place, &self.members_view(), self.home.patience(timeout, true))
+    }
+
+    fn take_turn(&self) -> Result<MutexGuard<'_, Place>, NodeError> {
+        let place = self.home.take_turn(&self.channel.place, &self.channel.borrowed)?;
+        if self.channel.left.load(Ordering::Relaxed) { Err(NodeError::Left) } else { Ok(place) }
+    }
+
+    fn cross(&self, timeout: Option<Duration>) -> Result<(), NodeError> {
+        let mut place = self.take_turn()?;
+        self.pass(&mut place, timeout)
+    }
+
+    pub(super) fn position(&self) -> Turn {
+        guard(&self.channel.place).turn.clone()
+    }
+
+    pub(super) fn key(&self) -> u64 {
+        self.channel.key
+    }
+
+    /// The members that this barrier waits for, ascending. Local.
+    #[must_use]
+    pub fn members(&self) -> Vec<usize> {
+        self.members_view().counted().collect()
+    }
+
+    /// Waits until all members of this barrier are here. Collective over them.
+    ///
+    /// # Errors
+    /// As [`Node::barrier`]; a dead member of the node that is not one of this barrier's does not
+    /// matter.
+    pub fn barrier(&self) -> Result<(), NodeError> {
+        self.cross(None)
+    }
+
+    /// [`barrier`](Self::barrier) for a member that gives up after `timeout`, and then for all.
+    ///
+    /// # Errors
+    /// As [`Node::barrier_timeout`].
+    pub fn barrier_timeout(&self, timeout: Duration) -> Result<(), NodeError> {
+        self.cross(Some(timeout))
+    }
+
+    /// Tells the members of this barrier something, at most 48 bytes, and learns what each of them
+    /// told. Collective over them.
+    ///
+    /// # Errors
+    /// As [`Node::exchange`].
+    pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
+        let (board, borrowed) = (&self.channel.parts.board, &self.channel.borrowed);
+        let mut place = self.take_turn()?;
+        let generation = place.turn.completed;
+        board.write(generation, self.home.member, mine);
+        self.pass(&mut place, None)?;
+        let exchange = Exchange::new(board, generation, borrowed);
+        if board.has_oversize(generation) {
+            let (bytes, room) = (mine.len(), board.room());
+            return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });
+        }
+        Ok(exchange)
+    }
+}

@@ -1,0 +1,163 @@
+//! What can go wrong with a node's shared segment.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::WaitKind;
+
+/// Why a call on a [`Node`](super::Node) failed.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A system call failed.
+    #[error("{call} failed on {object}")]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// What it was called on.
+        object: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The directory has no room for the segment.
+    #[error("{directory} has no room for a segment of {bytes} bytes")]
+    NoRoom {
+        /// The directory.
+        directory: PathBuf,
+        /// The size asked for.
+        bytes: u64,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A text is not a segment name of this user.
+    #[error("`{name}` is not a segment name of this user: {reason}")]
+    InvalidName {
+        /// The text.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An option is out of range.
+    #[error("a node segment cannot have {option} = {value}: {reason}")]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: usize,
+        /// The limit it breaks.
+        reason: &'static str,
+    },
+    /// A file is not a segment that this process may use.
+    #[error("{path} is refused as a segment: {reason}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A member number is not one of the segment's.
+    #[error("member {member} does not exist: the segment has room for {capacity}")]
+    NoSuchMember {
+        /// The member asked for.
+        member: usize,
+        /// How many there can be.
+        capacity: usize,
+    },
+    /// Another process is this member.
+    #[error("member {member} is taken by another process or thread")]
+    MemberTaken {
+        /// The member asked for.
+        member: usize,
+    },
+    /// A member ran out of patience; all members of the barrier get this error.
+    #[error(
+        "the barrier was given up: not every member arrived within the time that one of them allowed"
+    )]
+    TimedOut,
+    /// Members died; all members of the barrier get this error until the dead are expelled.
+    #[error("the barrier was given up: member {} of the node died", list(.members))]
+    DeadMember {
+        /// The dead members, ascending.
+        members: Vec<usize>,
+    },
+    /// The member to expel has not died.
+    #[error("member {member} cannot be expelled: it is not dead")]
+    NotDead {
+        /// The member.
+        member: usize,
+    },
+    /// This process has left the node.
+    #[error("this process is no longer a member of the node")]
+    Left,
+    /// This process is a forked child of the member.
+    #[error("this process was forked from member {member} and is not a member itself")]
+    Forked {
+        /// The member that the parent process is.
+        member: usize,
+    },
+    /// What was asked for is not possible with this kind of waiting.
+    #[error("{operation} is not supported by the {kind:?} barrier")]
+    NotSupported {
+        /// The operation.
+        operation: &'static str,
+        /// The kind of waiting that the segment was made with.
+        kind: WaitKind,
+    },
+    /// The results of the previous exchange are still borrowed.
+    #[error("drop the results of the previous exchange before the next collective call")]
+    ExchangeInUse,
+    /// A member's contribution does not fit.
+    #[error("{what} of {bytes} bytes does not fit: there is room for {room}")]
+    TooLarge {
+        /// What does not fit.
+        what: &'static str,
+        /// Its size in bytes.
+        bytes: usize,
+        /// The room in bytes.
+        room: usize,
+    },
+    /// The members of a named barrier are not usable as such.
+    #[error("the named barrier `{name}` cannot be made: {reason}")]
+    InvalidChannel {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A mask kept changing while it was read.
+    #[error("the mask of member {member} changes too fast to be read")]
+    UnsteadyMask {
+        /// The member.
+        member: usize,
+    },
+    /// Cross-rank memory could not be had; all members of the call get this error.
+    #[error("memory of {bytes} bytes could not be shared: member {member} failed")]
+    Allocation {
+        /// The first member that failed.
+        member: usize,
+        /// The size of the whole.
+        bytes: u64,
+        /// Its reason.
+        source: io::Error,
+    },
+    /// The shared state makes no sense: another program has written to the segment.
+    #[error("the segment is damaged: {reason}")]
+    Damaged {
+        /// What was found.
+        reason: &'static str,
+    },
+}
+
+fn list(members: &[usize]) -> String {
+    members.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl NodeError {
+    pub(super) fn system(
+        call: &'static str,
+        object: impl Into<String>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self::System { call, object: object.into(), source: source.into() }
+    }
+}

@@ -1,0 +1,197 @@
+#![allow(unsafe_code)]
+//! What every member tells all others: two boards, used in turn.
+//!
+//! A member writes its entry, passes one barrier, and reads everybody's. The board is the one that
+//! the number of completed generations is odd or even for, so all members agree on it, and a fast
+//! member that is already writing for the next exchange writes on the other board. It cannot come
+//! round to this one before every reader has arrived at a later barrier, which a reader cannot do
+//! while it holds the results.
+//!
+//! Entries are stamped with the generation. The entry of somebody who is not a member any more, or
+//! not yet, has another stamp and is not shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::NodeError;
+use super::layout::{BoardShape, ENTRY_HEADER};
+use super::mapping::{Mapping, Shared};
+
+/// The length of an entry whose contribution did not fit.
+const OVERSIZE: u32 = u32::MAX;
+
+/// Both boards.
+#[derive(Debug)]
+pub(super) struct Board {
+    // A view as words only tells where the boards are and keeps them mapped.
+    memory: Shared<AtomicU64>,
+    shape: BoardShape,
+}
+
+impl Board {
+    pub(super) fn new(
+        mapping: &Arc<Mapping>,
+        offset: usize,
+        shape: BoardShape,
+    ) -> Result<Self, NodeError> {
+        let outside = NodeError::Damaged { reason: "an exchange lies outside the segment" };
+        let memory = Shared::new(mapping, offset, shape.bytes() / 8).ok_or(outside)?;
+        Ok(Self { memory, shape })
+    }
+
+    pub(super) fn room(&self) -> usize {
+        self.shape.room
+    }
+
+    /// The entry of a member on the board of a generation, or `None` without such a member.
+    fn entry(&self, generation: u64, member: usize) -> Option<Entry<'_>> {
+        if member >= self.shape.capacity {
+            return None;
+        }
+        let parity = (generation & 1) as usize;
+        let start = (parity * self.shape.capacity + member) * self.shape.stride();
+        // SAFETY: `start` is less than the size of both boards, which `memory` covers, and is
+        // aligned for the two atomic words that an entry begins with.
+        unsafe {
+            let entry = self.memory.as_ptr().cast::<u8>().add(start);
+            let header = entry.cast::<AtomicU32>();
+            Some(Entry {
+                stamp: header.as_ref(),
+                length: header.add(1).as_ref(),
+                bytes: entry.add(ENTRY_HEADER).as_ptr(),
+            })
+        }
+    }
+
+    /// Writes a member's own entry, before it arrives at the barrier of the generation. What does
+    /// not fit is noted as such, so that all members can say so.
+    pub(super) fn write(&self, generation: u64, member: usize, mine: &[u8]) {
+        let Some(entry) = self.entry(generation, member) else { return };
+        let length = if mine.len() <= self.shape.room {
+            // SAFETY: the entry has `room` bytes. Nobody reads them now: readers of this board's
+            // previous use have let go of it, and readers of this use come after the barrier.
+            unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), entry.bytes, mine.len()) };
+            mine.len() as u32
+        } else {
+            OVERSIZE
+        };
+        entry.length.store(length, Ordering::Relaxed);
+        entry.stamp.store(stamp(generation), Ordering::Relaxed);
+    }
+
+    /// The members that took part in the exchange of a generation whose contribution did not fit.
+    pub(super) fn has_oversize(&self, generation: u64) -> bool {
+        (0..self.shape.capacity).filter_map(|member| self.entry(generation, member)).any(|entry| {
+            entry.stamp.load(Ordering::Relaxed) == stamp(generation)
+                && entry.length.load(Ordering::Relaxed) == OVERSIZE
+        })
+    }
+}
+
+struct Entry<'a> {
+    stamp: &'a AtomicU32,
+    length: &'a AtomicU32,
+    bytes: *mut u8,
+}
+
+/// Never zero in the first generation, which fresh memory would pass for.
+fn stamp(generation: u64) -> u32 {
+    (generation as u32).wrapping_add(1)
+}
+
+/// What the members told each other in one exchange.
+///
+/// It borrows the shared memory. Drop it before the next collective call on the same node or named
+/// barrier; such a call is an error until then.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    board: &'a Board,
+    generation: u64,
+    borrowed: &'a AtomicBool,
+}
+
+impl<'a> Exchange<'a> {
+    /// The results of a generation that is complete, for a reader that will not arrive at another
+    /// barrier while `borrowed` is set.
+    pub(super) fn new(board: &'a Board, generation: u64, borrowed: &'a AtomicBool) -> Self {
+        borrowed.store(true, Ordering::Relaxed);
+        Self { board, generation, borrowed }
+    }
+
+    /// What `member` told; `None` when it took no part.
+    #[must_use]
+    pub fn of(&self, member: usize) -> Option<&[u8]> {
+        let entry = self.board.entry(self.generation, member)?;
+        let length = entry.length.load(Ordering::Relaxed) as usize;
+        if entry.stamp.load(Ordering::Relaxed) != stamp(self.generation)
+            || length > self.board.shape.room
+        {
+            return None;
+        }
+        // SAFETY: the entry has `length` bytes or more, written before the barrier that this
+        // member has passed. Its owner writes them again only after a later barrier that this
+        // member has arrived at, which it cannot while `self` lives.
+        Some(unsafe { std::slice::from_raw_parts(entry.bytes, length) })
+    }
+
+    /// The members that took part, ascending, with what they told.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        (0..self.board.shape.capacity).filter_map(|member| Some((member, self.of(member)?)))
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        self.borrowed.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        let shape = BoardShape { room: 48, capacity: 3 };
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(shape.bytes() as u64).unwrap();
+        let mapping = Mapping::new(&file, shape.bytes()).unwrap();
+        Board::new(&mapping, 0, shape).unwrap()
+    }
+
+    #[test]
+    fn only_entries_of_the_same_generation_are_shown() {
+        let (board, borrowed) = (board(), AtomicBool::new(false));
+        board.write(0, 1, b"one");
+        board.write(1, 2, b"two");
+        board.write(0, 9, b"nobody");
+        let told = |generation| {
+            let exchange = Exchange::new(&board, generation, &borrowed);
+            exchange.iter().map(|(member, bytes)| (member, bytes.to_vec())).collect::<Vec<_>>()
+        };
+        assert_eq!(told(0), [(1, b"one".to_vec())]);
+        assert_eq!(told(1), [(2, b"two".to_vec())]);
+        assert_eq!(told(2), [], "the same board, two generations later");
+        board.write(2, 0, b"");
+        assert_eq!(told(2), [(0, Vec::new())]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_seen_by_all() {
+        let (board, borrowed) = (board(), AtomicBool::new(false));
+        board.write(0, 0, &[1; 48]);
+        assert!(!board.has_oversize(0));
+        board.write(0, 1, &[1; 49]);
+        assert!(board.has_oversize(0));
+        assert!(!board.has_oversize(1));
+        assert_eq!(Exchange::new(&board, 0, &borrowed).of(1), None);
+    }
+
+    #[test]
+    fn results_are_borrowed_until_dropped() {
+        let (board, borrowed) = (board(), AtomicBool::new(false));
+        let exchange = Exchange::new(&board, 0, &borrowed);
+        assert!(borrowed.load(Ordering::Relaxed));
+        drop(exchange);
+        assert!(!borrowed.load(Ordering::Relaxed));
+    }
+}

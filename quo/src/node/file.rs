@@ -1,0 +1,180 @@
+//! The files behind shared memory: made and opened so that nobody else can get in between.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{self, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::NodeError;
+use super::name::{SegmentName, user};
+
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Makes an empty file that only this user can open.
+pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
+    let path = directory.join(name.to_string());
+    let file = fs::open(&path, FLAGS | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
+        .map_err(|error| NodeError::system("open", path.display().to_string(), error))?;
+    // A umask can only take rights away; a file without them would be refused by the others.
+    fs::fchmod(&file, Mode::RUSR | Mode::WUSR)
+        .map_err(|error| NodeError::system("fchmod", path.display().to_string(), error))?;
+    Ok(file)
+}
+
+/// Opens such a file, which is to be verified next.
+pub(super) fn open(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
+    let path = directory.join(name.to_string());
+    match fs::open(&path, FLAGS, Mode::empty()) {
+        Ok(file) => Ok(file),
+        Err(Errno::LOOP) => {
+            Err(NodeError::Refused { path, reason: "it is a symbolic link".to_owned() })
+        }
+        Err(error) => Err(NodeError::system("open", path.display().to_string(), error)),
+    }
+}
+
+/// Checks that nobody else made the file or can touch it. Returns its size.
+pub(super) fn verify(
+    file: impl AsFd,
+    directory: &Path,
+    name: &SegmentName,
+) -> Result<u64, NodeError> {
+    let path = directory.join(name.to_string());
+    let status = match fs::fstat(file) {
+        Ok(status) => status,
+        Err(error) => return Err(NodeError::system("fstat", path.display().to_string(), error)),
+    };
+    let reason = if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        "it is not a regular file"
+    } else if status.st_uid != user() {
+        "it belongs to another user"
+    } else if Mode::from_raw_mode(status.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+        "others have rights to it"
+    } else {
+        return Ok(u64::try_from(status.st_size).unwrap_or(0));
+    };
+    Err(NodeError::Refused { path, reason: reason.to_owned() })
+}
+
+/// Removes the name; it is no error when it is gone already.
+pub(super) fn unlink(directory: &Path, name: &SegmentName) -> Result<(), NodeError> {
+    let path = directory.join(name.to_string());
+    match fs::unlink(&path) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(NodeError::system("unlink", path.display().to_string(), error)),
+    }
+}
+
+/// Sets the size without using memory yet.
+pub(super) fn resize(file: impl AsFd + Copy, bytes: u64) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| fs::ftruncate(file, bytes))?)
+}
+
+/// Takes the memory behind a part of the file now, on this thread's NUMA node: a full directory is
+/// an error here rather than a fatal signal later. The file grows when it must.
+pub(super) fn reserve(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let flags = fs::FallocateFlags::empty();
+    match rustix::io::retry_on_intr(|| fs::fallocate(file, flags, start, bytes)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, start, bytes),
+        result => Ok(result?),
+    }
+}
+
+/// The same for file systems that cannot reserve: writes zeros, where nothing was written before.
+fn fill(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Result<()> {
+    const ZEROS: &[u8] = &[0; 1 << 16];
+    let mut done = 0;
+    while done < bytes {
+        let chunk = usize::try_from(bytes - done).map_or(ZEROS.len(), |rest| rest.min(ZEROS.len()));
+        write_at(file, &ZEROS[..chunk], start + done)?;
+        done += chunk as u64;
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes` at a place of the file.
+pub(super) fn write_at(file: impl AsFd + Copy, bytes: &[u8], start: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let more = rustix::io::retry_on_intr(|| {
+            rustix::io::pwrite(file, &bytes[done..], start + done as u64)
+        })?;
+        if more == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        done += more;
+    }
+    Ok(())
+}
+
+/// Fills `buffer` from the start of the file; `false` when the file is too short.
+pub(super) fn read_start(file: impl AsFd + Copy, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let more = rustix::io::retry_on_intr(|| {
+            rustix::io::pread(file, &mut buffer[filled..], filled as u64)
+        })?;
+        if more == 0 {
+            return Ok(false);
+        }
+        filled += more;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn scratch() -> (tempfile::TempDir, SegmentName) {
+        (tempfile::tempdir().unwrap(), SegmentName::random().unwrap())
+    }
+
+    #[test]
+    fn a_name_is_made_once_for_its_owner_only() {
+        let (directory, name) = scratch();
+        let file = create(directory.path(), &name).unwrap();
+        let mode = fs::fstat(&file).unwrap().st_mode & 0o7777;
+        assert_eq!(mode, 0o600);
+        assert!(create(directory.path(), &name).is_err());
+        unlink(directory.path(), &name).unwrap();
+        unlink(directory.path(), &name).unwrap();
+    }
+
+    #[test]
+    fn links_directories_and_open_modes_are_refused() {
+        let (directory, name) = scratch();
+        let path = directory.path().join(name.to_string());
+        let refusal = || {
+            let file = open(directory.path(), &name);
+            file.and_then(|file| verify(&file, directory.path(), &name)).unwrap_err().to_string()
+        };
+        symlink("/dev/null", &path).unwrap();
+        assert!(refusal().contains("symbolic link"), "{}", refusal());
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        assert!(refusal().contains("not a regular file"), "{}", refusal());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(refusal().contains("others have rights"), "{}", refusal());
+    }
+
+    #[test]
+    fn a_reserved_part_reads_as_zeros() {
+        let (directory, name) = scratch();
+        let file = create(directory.path(), &name).unwrap();
+        reserve(&file, 0, 5_000).unwrap();
+        fill(&file, 5_000, 100_000).unwrap();
+        let mut bytes = vec![1; 105_000];
+        assert!(read_start(&file, &mut bytes).unwrap());
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        assert!(!read_start(&file, &mut vec![0; 105_001]).unwrap());
+    }
+}

@@ -1,0 +1,79 @@
+#![allow(unsafe_code)]
+//! Telling a process from the children it forks.
+//!
+//! A forked child inherits the whole membership in its memory, but none of the locks that make it
+//! one. It must not act as the member. A page that the kernel wipes in a forked child tells the two
+//! apart for the price of one load; where the kernel cannot do that, the process id does.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm;
+
+/// Which process of a line of forks this is; never zero.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process(u32);
+
+static WIPED_ON_FORK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+impl Process {
+    /// This process.
+    #[inline]
+    pub(crate) fn current() -> Self {
+        let Some(mark) = WIPED_ON_FORK.get_or_init(wiped_on_fork) else {
+            return Self(rustix::process::getpid().as_raw_pid().unsigned_abs());
+        };
+        match mark.load(Ordering::Relaxed) {
+            0 => Self::begin(mark),
+            process => Self(process),
+        }
+    }
+
+    #[cold]
+    fn begin(mark: &AtomicU32) -> Self {
+        // The count is inherited, the mark is not: each child counts on from its parent.
+        let process = FORKS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+        match mark.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Self(process),
+            Err(first) => Self(first),
+        }
+    }
+}
+
+fn wiped_on_fork() -> Option<&'static AtomicU32> {
+    let bytes = rustix::param::page_size();
+    // SAFETY: a fresh private anonymous mapping, placed by the kernel, touches no existing memory.
+    let page = unsafe {
+        mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            bytes,
+            mm::ProtFlags::READ | mm::ProtFlags::WRITE,
+            mm::MapFlags::PRIVATE,
+        )
+    }
+    .ok()?;
+    // SAFETY: the advice covers exactly the page mapped above.
+    if unsafe { mm::madvise(page, bytes, mm::Advice::LinuxWipeOnFork) }.is_err() {
+        // SAFETY: the page mapped above, which nothing refers to.
+        let _ = unsafe { mm::munmap(page, bytes) };
+        return None;
+    }
+    // SAFETY: the page is zeroed, aligned, never unmapped, and only ever used through this atomic.
+    Some(unsafe { &*page.cast::<AtomicU32>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_stays_the_same_process() {
+        assert_eq!(Process::current(), Process::current());
+        assert_eq!(
+            std::thread::spawn(Process::current).join().unwrap(),
+            Process::current(),
+            "threads are not other processes"
+        );
+    }
+}

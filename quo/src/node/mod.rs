@@ -1,0 +1,568 @@
+//! What the processes of one node share: who lives, a barrier, an exchange, masks and memory.
+//!
+//! One process makes a segment ([`Node::create`]), tells the others its name, all attach
+//! ([`Node::attach`]), and the maker removes the name ([`CreatedSegment::unlink`]). From then on
+//! nothing can be left behind, however the processes end.
+//!
+//! ```
+//! use quo::node::{Node, NodeOptions, SegmentName};
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path();
+//! let name = SegmentName::random()?;
+//! let options = NodeOptions { directory: directory.into(), ..NodeOptions::new(1) };
+//! let segment = Node::create(&name, &options)?;
+//! let node = Node::attach(&name, directory, 0)?; // as every other member does
+//! segment.unlink()?; // once all are attached
+//! let told = node.exchange(b"hello")?;
+//! assert_eq!(told.of(0), Some(&b"hello"[..]));
+//! # drop(told);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A member that dies is found by the others within a second while they wait, and named in the
+//! error they all get. See [`Node::expel`] for going on without it. A member that is stopped or
+//! slow is not dead.
+
+pub(crate) mod barrier;
+mod channel;
+mod error;
+mod exchange;
+mod file;
+mod fork;
+mod layout;
+mod liveness;
+mod mapping;
+mod masks;
+mod memory;
+mod name;
+mod pthread;
+mod rejoin;
+mod roster;
+mod segment;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use barrier::Place;
+use barrier::protocol::Turn;
+use channel::ChannelHome;
+use fork::Process;
+use liveness::guard;
+use roster::{Members, Status};
+use segment::Segment;
+use wait::Patience;
+
+use crate::CpuSet;
+
+pub(crate) use fork::Process as ForkId;
+
+pub use channel::Channel;
+pub use error::NodeError;
+pub use exchange::Exchange;
+pub use memory::{MemoryView, SharedMemory};
+pub use name::SegmentName;
+pub use segment::CreatedSegment;
+
+/// Where segments lie unless told otherwise.
+pub const DEFAULT_DIRECTORY: &str = "/dev/shm";
+
+/// How the members of a node wait for each other.
+#[non_exhaustive]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WaitKind {
+    /// Poll for a moment, then sleep on a futex: timeouts, deaths and changes of membership work.
+    #[default]
+    Futex,
+    /// A process-shared pthread barrier, for comparison: a fixed membership, no timeout, and a
+    /// death leaves the others waiting for ever. Named barriers still use the futex.
+    Pthread,
+}
+
+/// What a segment is made with.
+#[derive(Clone, Debug)]
+pub struct NodeOptions<'a> {
+    /// How many members are on their way; the first barrier waits for all of them.
+    pub members: usize,
+    /// How many members there can be at most, at most 4,095.
+    pub capacity: usize,
+    /// How much each member can tell in an exchange, in bytes; at least 64 are given.
+    pub exchange_bytes: usize,
+    /// Bytes that every member can read from the start.
+    pub payload: &'a [u8],
+    /// How the members wait at the node's barrier.
+    pub wait: WaitKind,
+    /// Where the segment's file is made: a directory in memory, shared by all members.
+    pub directory: PathBuf,
+}
+
+impl NodeOptions<'_> {
+    /// A segment for this many members and no more, in [`DEFAULT_DIRECTORY`].
+    #[must_use]
+    pub fn new(members: usize) -> Self {
+        Self {
+            members,
+            capacity: members,
+            exchange_bytes: 1_024,
+            payload: &[],
+            wait: WaitKind::default(),
+            directory: DEFAULT_DIRECTORY.into(),
+        }
+    }
+}
+
+/// Which process a member is, as it published itself. For people to read: whether a member lives
+/// is never decided by it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MemberProcess {
+    /// The process id within its PID namespace.
+    pub id: u32,
+    /// The inode of that namespace; zero when it could not be told.
+    pub namespace: u64,
+}
+
+/// One process's membership of a node.
+///
+/// Can be used from any thread. Collective calls of one process on the same barrier take turns, so
+/// make them from one thread at a time, in the same order on every member. Dropping it leaves the
+/// node as [`leave`](Self::leave) does.
+#[derive(Debug)]
+pub struct Node {
+    home: Arc<Home>,
+}
+
+/// What the node's handles of one process share.
+#[derive(Debug)]
+struct Home {
+    segment: Segment,
+    member: usize,
+    process: Process,
+    left: AtomicBool,
+    may_spin: AtomicBool,
+    /// Results of an exchange are out.
+    borrowed: AtomicBool,
+    place: Mutex<Place>,
+    publishing: Mutex<()>,
+    channels: Mutex<BTreeMap<usize, Arc<ChannelHome>>>,
+}
+
+impl Home {
+    /// Whether this process may act as the member.
+    #[inline]
+    fn check(&self) -> Result<(), NodeError> {
+        if self.process != Process::current() {
+            Err(NodeError::Forked { member: self.member })
+        } else if self.left.load(Ordering::Relaxed) {
+            Err(NodeError::Left)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What passes of barriers need to be allowed.
+    #[inline]
+    fn check_collective(&self, borrowed: &AtomicBool) -> Result<(), NodeError> {
+        self.check()?;
+        if borrowed.load(Ordering::Relaxed) { Err(NodeError::ExchangeInUse) } else { Ok(()) }
+    }
+
+    fn everyone(&self) -> Members<'_> {
+        Members::everyone(&self.segment)
+    }
+
+    fn patience(&self, timeout: Option<Duration>, spin: bool) -> Patience {
+        Patience {
+            // Too far away to be a time is no deadline.
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            spin: spin && self.may_spin.load(Ordering::Relaxed),
+        }
+    }
+
+    fn supports(&self, operation: &'static str) -> Result<(), NodeError> {
+        match self.segment.layout.wait {
+            WaitKind::Futex => Ok(()),
+            kind => Err(NodeError::NotSupported { operation, kind }),
+        }
+    }
+
+    fn slot_exists(&self, member: usize) -> Result<(), NodeError> {
+        let capacity = self.segment.layout.capacity;
+        if member < capacity { Ok(()) } else { Err(NodeError::NoSuchMember { member, capacity }) }
+    }
+
+    #[inline]
+    fn pass(&self, place: &mut Place, patience: Patience) -> Result<(), NodeError> {
+        match self.segment.layout.wait {
+            WaitKind::Futex => {
+                barrier::pass(&self.segment.barrier[0], place, &self.everyone(), patience)
+            }
+            WaitKind::Pthread => {
+                pthread::wait(&self.segment.pthread[0])?;
+                place.turn.completed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The place at a barrier, for one thread at a time, if a collective call is allowed now.
+    #[inline]
+    fn take_turn<'a>(
+        &self,
+        place: &'a Mutex<Place>,
+        borrowed: &AtomicBool,
+    ) -> Result<MutexGuard<'a, Place>, NodeError> {
+        // Before the lock, which in a forked child may be held by a thread that it has not, and
+        // after it, when another thread may have left the node.
+        self.check()?;
+        let place = guard(place);
+        self.check_collective(borrowed)?;
+        Ok(place)
+    }
+
+    fn position(&self) -> Turn {
+        guard(&self.place).turn.clone()
+    }
+
+    #[inline]
+    fn barrier(&self, patience: Patience) -> Result<(), NodeError> {
+        let mut place = self.take_turn(&self.place, &self.borrowed)?;
+        self.pass(&mut place, patience)
+    }
+}
+
+impl Node {
+    fn join(segment: Segment, member: usize) -> Result<Self, NodeError> {
+        let capacity = segment.layout.capacity;
+        let slot = segment.slots.get(member).ok_or(NodeError::NoSuchMember { member, capacity })?;
+        let locked = segment
+            .file
+            .lock(member as u64)
+            .map_err(|error| NodeError::system("fcntl", segment.name.to_string(), error))?;
+        if !locked {
+            return Err(NodeError::MemberTaken { member });
+        }
+        let status = slot.status();
+        let refused = match status {
+            Some(Status::Awaited) => None,
+            Some(Status::Free | Status::Left | Status::Expelled) => match segment.layout.wait {
+                WaitKind::Futex => None,
+                kind => Some(NodeError::NotSupported { operation: "attaching later", kind }),
+            },
+            // Its process died and the others do not know yet.
+            _ => Some(NodeError::MemberTaken { member }),
+        };
+        if let Some(error) = refused {
+            let _ = segment.file.unlock(member as u64);
+            return Err(error);
+        }
+        slot.process.store(std::process::id(), Ordering::Relaxed);
+        slot.namespace.store(pid_namespace(), Ordering::Relaxed);
+        masks::publish(&segment.masks[member], None)?;
+        if !status.is_some_and(|status| slot.change(status, Status::Present)) {
+            let _ = segment.file.unlock(member as u64);
+            return Err(NodeError::MemberTaken { member });
+        }
+        let cell = &segment.barrier[0];
+        let place = if status == Some(Status::Awaited) {
+            Place::founding()
+        } else {
+            barrier::reconcile(cell, &Members::everyone(&segment), true);
+            Place::joining(cell)
+        };
+        let place = Mutex::new(place);
+        let may_spin = segment.layout.members <= processors();
+        Ok(Self {
+            home: Arc::new(Home {
+                segment,
+                member,
+                process: Process::current(),
+                left: AtomicBool::new(false),
+                may_spin: AtomicBool::new(may_spin),
+                borrowed: AtomicBool::new(false),
+                place,
+                publishing: Mutex::new(()),
+                channels: Mutex::new(BTreeMap::new()),
+            }),
+        })
+    }
+
+    /// The bytes that the segment was made with. Local.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.home.segment.payload
+    }
+
+    /// This process's member number. Local.
+    #[must_use]
+    pub fn member(&self) -> usize {
+        self.home.member
+    }
+
+    /// How many members the next barrier waits for. Local.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        match self.home.segment.layout.wait {
+            WaitKind::Futex => self.home.segment.barrier[0].state.word().expected() as usize,
+            WaitKind::Pthread => self.home.segment.layout.members,
+        }
+    }
+
+    /// How many members there can be. Local.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.home.segment.layout.capacity
+    }
+
+    /// How much each member can tell in an exchange, in bytes. Local.
+    #[must_use]
+    pub fn exchange_room(&self) -> usize {
+        self.home.segment.board.room()
+    }
+
+    /// The size of the segment in bytes, shared by all members. Local.
+    #[must_use]
+    pub fn segment_bytes(&self) -> usize {
+        self.home.segment.layout.total
+    }
+
+    /// How the members wait at the node's barrier. Local.
+    #[must_use]
+    pub fn wait_kind(&self) -> WaitKind {
+        self.home.segment.layout.wait
+    }
+
+    /// The directory of the segment. Local.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.home.segment.directory
+    }
+
+    /// Whether this member may poll for a moment before it sleeps at a barrier. Local. Allowed at
+    /// first when there are no more members than processors; forbid it when members share CPUs.
+    pub fn set_spin_allowed(&self, allowed: bool) {
+        self.home.may_spin.store(allowed, Ordering::Relaxed);
+    }
+
+    /// Waits until all members are here. Collective over the node.
+    ///
+    /// The n-th call ends in the same way on every member.
+    ///
+    /// # Errors
+    /// [`NodeError::DeadMember`] when a member died, and again until it is
+    /// [expelled](Self::expel); [`NodeError::TimedOut`] when another member gave up with
+    /// [`barrier_timeout`](Self::barrier_timeout); at once and on this member only,
+    /// [`NodeError::ExchangeInUse`], [`NodeError::Left`] and [`NodeError::Forked`].
+    #[doc(alias = "QUO_barrier")]
+    pub fn barrier(&self) -> Result<(), NodeError> {
+        self.home.barrier(self.home.patience(None, true))
+    }
+
+    /// [`barrier`](Self::barrier) for a member that expects to wait long: it sleeps at once and
+    /// leaves the CPU to those that work. Collective over the node; pairs with the other kinds.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    pub fn barrier_resting(&self) -> Result<(), NodeError> {
+        self.home.barrier(self.home.patience(None, false))
+    }
+
+    /// [`barrier`](Self::barrier) for a member that gives up after `timeout`. Collective over the
+    /// node; the others may wait with another timeout or none.
+    ///
+    /// When any member gives up, the call fails on every member: for those that wait at once, for
+    /// those on the way as soon as they arrive. The next call is a new attempt for all.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier), and [`NodeError::NotSupported`] for a pthread barrier.
+    pub fn barrier_timeout(&self, timeout: Duration) -> Result<(), NodeError> {
+        self.home.supports("a barrier with a timeout")?;
+        self.home.barrier(self.home.patience(Some(timeout), true))
+    }
+
+    /// Tells all members something, and learns what each of them told. Collective over the node;
+    /// it contains one barrier. Does not allocate.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier), and [`NodeError::TooLarge`] on all members when the bytes of
+    /// any of them do not fit in [`exchange_room`](Self::exchange_room).
+    pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
+        let home = &*self.home;
+        let mut place = home.take_turn(&home.place, &home.borrowed)?;
+        let (board, generation) = (&home.segment.board, place.turn.completed);
+        board.write(generation, home.member, mine);
+        home.pass(&mut place, home.patience(None, true))?;
+        let exchange = Exchange::new(board, generation, &home.borrowed);
+        if board.has_oversize(generation) {
+            let (bytes, room) = (mine.len(), board.room());
+            return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });
+        }
+        Ok(exchange)
+    }
+
+    /// Publishes the CPU mask of this member, for all to read at any time. Local.
+    ///
+    /// # Errors
+    /// [`NodeError::TooLarge`] for a CPU number above 8,191; [`NodeError::Left`];
+    /// [`NodeError::Forked`].
+    pub fn publish_mask(&self, mask: &CpuSet) -> Result<(), NodeError> {
+        self.home.check()?;
+        let _one_at_a_time = guard(&self.home.publishing);
+        masks::publish(&self.home.segment.masks[self.home.member], Some(mask))
+    }
+
+    /// The mask that a member published last; `None` when it has not since it attached. Local.
+    ///
+    /// Never waits, whatever happens to that member meanwhile.
+    ///
+    /// # Errors
+    /// [`NodeError::NoSuchMember`]; [`NodeError::UnsteadyMask`] when the member publishes without
+    /// pause.
+    pub fn mask_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
+        self.home.slot_exists(member)?;
+        masks::read(&self.home.segment.masks[member], member)
+    }
+
+    /// Which process a member is or was, as it told when it attached; `None` when nobody has
+    /// attached as this member. Local.
+    #[must_use]
+    pub fn member_process(&self, member: usize) -> Option<MemberProcess> {
+        let slot = self.home.segment.slots.get(member)?;
+        let id = slot.process.load(Ordering::Relaxed);
+        let namespace = slot.namespace.load(Ordering::Relaxed);
+        (id != 0).then_some(MemberProcess { id, namespace })
+    }
+
+    /// Whether a member is attached and its process lives. Stopped processes live. Local.
+    #[must_use]
+    pub fn is_alive(&self, member: usize) -> bool {
+        let slot = self.home.segment.slots.get(member);
+        slot.is_some_and(|slot| slot.status() == Some(Status::Present))
+            && !self.home.segment.note_if_dead(member)
+    }
+
+    /// The members that died and are not expelled, ascending: asks the kernel about each member.
+    /// Local.
+    #[must_use]
+    pub fn dead_members(&self) -> Vec<usize> {
+        let everyone = self.home.everyone();
+        everyone.counted().filter(|&member| self.home.segment.note_if_dead(member)).collect()
+    }
+
+    /// The members that the next barrier waits for, ascending. Local.
+    #[must_use]
+    pub fn member_list(&self) -> Vec<usize> {
+        self.home.everyone().counted().collect()
+    }
+
+    /// Whether barriers wait for a member. Local.
+    #[must_use]
+    pub fn is_counted(&self, member: usize) -> bool {
+        self.home.everyone().counted().any(|counted| counted == member)
+    }
+
+    /// Leaves the node: the others' barriers wait for one member less from now on. Local; waits for
+    /// this process's other threads to come out of its barriers. Leaving again does nothing.
+    ///
+    /// # Errors
+    /// [`NodeError::ExchangeInUse`]; [`NodeError::Forked`]; [`NodeError::NotSupported`] for a
+    /// pthread barrier, which counts a fixed number of members.
+    pub fn leave(&self) -> Result<(), NodeError> {
+        self.home.supports("leaving")?;
+        match self.home.leave() {
+            Err(NodeError::Left) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Goes on without a dead member. Local, but meant for every surviving member: each calls it
+    /// for the members named by [`NodeError::DeadMember`] before its next barrier; all but the
+    /// first such call do nothing.
+    ///
+    /// # Errors
+    /// [`NodeError::NotDead`] for a member whose process lives, or that never attached or has left;
+    /// [`NodeError::NoSuchMember`]; [`NodeError::Left`]; [`NodeError::Forked`];
+    /// [`NodeError::NotSupported`] for a pthread barrier.
+    pub fn expel(&self, member: usize) -> Result<(), NodeError> {
+        let home = &*self.home;
+        home.supports("expelling a member")?;
+        home.check()?;
+        home.slot_exists(member)?;
+        let slot = &home.segment.slots[member];
+        let is = |status| slot.status() == Some(status);
+        if home.segment.note_if_dead(member) {
+            let is_dead = || is(Status::Dead);
+            barrier::disown(&home.segment.barrier[0], &home.segment.graves, member, is_dead);
+            home.for_each_channel(|channel| channel.disown(member, is_dead))?;
+            home.segment.mark_expelled(member);
+            home.reconcile(true)
+        } else if is(Status::Expelled) {
+            // By somebody who may not have come to the second step yet.
+            home.reconcile(false)
+        } else {
+            Err(NodeError::NotDead { member })
+        }
+    }
+}
+
+impl Home {
+    /// Makes all barriers count the members that there are.
+    fn reconcile(&self, changed: bool) -> Result<(), NodeError> {
+        barrier::reconcile(&self.segment.barrier[0], &self.everyone(), changed);
+        self.for_each_channel(|channel| channel.reconcile(self, changed))
+    }
+
+    fn leave(&self) -> Result<(), NodeError> {
+        // First of all: in a forked child the locks below may be held by threads it has not.
+        self.check()?;
+        // No thread of this process is in any barrier while these are held.
+        let _place = guard(&self.place);
+        let mut channels = guard(&self.channels);
+        let mine: Vec<_> = channels.values().cloned().collect();
+        let _places: Vec<_> = mine.iter().map(|channel| guard(&channel.place)).collect();
+        self.check_collective(&self.borrowed)?;
+        if mine.iter().any(|channel| channel.borrowed.load(Ordering::Relaxed)) {
+            return Err(NodeError::ExchangeInUse);
+        }
+        self.left.store(true, Ordering::Relaxed);
+        self.segment.slots[self.member].change(Status::Present, Status::Left);
+        if self.segment.layout.wait == WaitKind::Futex {
+            barrier::reconcile(&self.segment.barrier[0], &self.everyone(), true);
+        }
+        // Coming back to the node is not coming back to these.
+        for channel in std::mem::take(&mut *channels).into_values() {
+            channel.left.store(true, Ordering::Relaxed);
+        }
+        self.for_each_channel(|channel| {
+            channel.remove(self.member);
+            channel.reconcile(self, true);
+        })?;
+        self.segment
+            .file
+            .unlock(self.member as u64)
+            .map_err(|error| NodeError::system("fcntl", self.segment.name.to_string(), error))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Already left, or a forked child: nothing to do, and nobody to tell.
+        let _ = self.home.leave();
+    }
+}
+
+/// How many processors are online, whatever this process is bound to.
+fn processors() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    online.ok().and_then(|list| list.trim().parse().ok()).map_or(1, |cpus: CpuSet| cpus.len())
+}
+
+fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.st_ino())
+}

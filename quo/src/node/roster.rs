@@ -1,0 +1,179 @@
+//! Who is a member: the slots' statuses, and the tests of life behind them.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::barrier::protocol::{FAILURES, Roster};
+use super::layout::{Rounds, Slot};
+use super::segment::{ChannelParts, Segment};
+
+/// Where a slot stands in the life of a member.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Status {
+    /// Nobody's.
+    Free = 0,
+    /// Counted since the segment was made; its process is on the way.
+    Awaited = 1,
+    /// A process holds the slot's lock.
+    Present = 2,
+    /// The member went in good order.
+    Left = 3,
+    /// Found dead; still counted, so that nothing completes before the others know.
+    Dead = 4,
+    /// Dead, and counted no more.
+    Expelled = 5,
+}
+
+impl Status {
+    pub(super) const fn is_counted(self) -> bool {
+        matches!(self, Self::Awaited | Self::Present | Self::Dead)
+    }
+}
+
+impl Slot {
+    pub(super) fn status(&self) -> Option<Status> {
+        use Status::{Awaited, Dead, Expelled, Free, Left, Present};
+        let value = self.status.load(Ordering::Acquire);
+        [Free, Awaited, Present, Left, Dead, Expelled].into_iter().find(|&s| s as u32 == value)
+    }
+
+    /// Moves on from one status to another; `false` when the slot was not in the first.
+    pub(super) fn change(&self, from: Status, to: Status) -> bool {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        self.status.compare_exchange(from as u32, to as u32, success, failure).is_ok()
+    }
+}
+
+/// A set of members in shared memory, one bit each.
+pub(super) fn contains(set: &[AtomicU64], member: usize) -> bool {
+    set.get(member / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (member % 64) & 1 == 1)
+}
+
+/// Notes that a member is expelled when so many generations of a barrier have failed.
+pub(super) fn bury(graves: &[AtomicU32], member: usize, failures: u64) {
+    if let Some(grave) = graves.get(member) {
+        grave.store((failures as u32).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Whether a grave was dug after the failed generation of this number. Numbers are taken as close
+/// to each other: they begin again after 2^28.
+fn is_later(grave: u32, failure: u64) -> bool {
+    let ahead = u64::from(grave).wrapping_sub(2).wrapping_sub(failure) & (FAILURES - 1);
+    grave != 0 && ahead < FAILURES / 2
+}
+
+/// Those whom one barrier counts, as one waiter sees them.
+pub(super) struct Members<'a> {
+    segment: &'a Segment,
+    /// Only those in the set; everyone without.
+    subset: Option<&'a [AtomicU64]>,
+    graves: &'a [AtomicU32],
+    rounds: &'a Rounds,
+    /// The inspections there had been when this waiter went to sleep.
+    seen: Cell<Option<u32>>,
+}
+
+impl<'a> Members<'a> {
+    /// Everyone on the node.
+    pub(super) fn everyone(segment: &'a Segment) -> Self {
+        Self::new(segment, None, &segment.graves, &segment.barrier[0].rounds)
+    }
+
+    /// The members of a named barrier.
+    pub(super) fn some(segment: &'a Segment, parts: &'a ChannelParts) -> Self {
+        Self::new(segment, Some(&parts.members), &parts.graves, &parts.cell[0].barrier.rounds)
+    }
+
+    fn new(
+        segment: &'a Segment,
+        subset: Option<&'a [AtomicU64]>,
+        graves: &'a [AtomicU32],
+        rounds: &'a Rounds,
+    ) -> Self {
+        Self { segment, subset, graves, rounds, seen: Cell::new(None) }
+    }
+
+    /// The numbers of the members in these statuses, ascending.
+    pub(super) fn in_status(&self, wanted: impl Fn(Status) -> bool) -> impl Iterator<Item = usize> {
+        self.segment.slots.iter().enumerate().filter_map(move |(member, slot)| {
+            let belongs = self.subset.is_none_or(|subset| contains(subset, member));
+            (belongs && slot.status().is_some_and(&wanted)).then_some(member)
+        })
+    }
+
+    /// The counted members, ascending.
+    pub(super) fn counted(&self) -> impl Iterator<Item = usize> {
+        self.in_status(Status::is_counted)
+    }
+
+    /// Whom to name when the failed generation of this number was broken: those who are dead, and
+    /// those who were then and have been expelled since.
+    pub(super) fn casualties(&self, failure: u64) -> Vec<usize> {
+        let named = |member: usize, slot: &Slot| match slot.status() {
+            Some(Status::Dead) => self.subset.is_none_or(|subset| contains(subset, member)),
+            // No longer in the subset, but its grave tells whether it was.
+            Some(Status::Expelled) => self
+                .graves
+                .get(member)
+                .is_some_and(|grave| is_later(grave.load(Ordering::Acquire), failure)),
+            _ => false,
+        };
+        let slots = self.segment.slots.iter().enumerate();
+        slots.filter(|&(member, slot)| named(member, slot)).map(|(member, _)| member).collect()
+    }
+
+    fn test_everyone(&self) {
+        for member in self.in_status(|status| status == Status::Present) {
+            self.segment.note_if_dead(member);
+        }
+    }
+}
+
+impl Roster for Members<'_> {
+    fn expected(&self) -> u64 {
+        self.counted().count() as u64
+    }
+
+    fn has_dead(&self) -> bool {
+        if self.seen.get().is_none() {
+            self.seen.set(Some(self.rounds.inspections.load(Ordering::Relaxed)));
+        }
+        self.segment.has_deaths()
+            && self.in_status(|status| status == Status::Dead).next().is_some()
+    }
+
+    fn inspect(&self, urgent: bool) -> bool {
+        let last = self.rounds.inspections.load(Ordering::Relaxed);
+        // Somebody went round while this one slept: good enough until the next time.
+        let mine = self.seen.get().is_none_or(|seen| seen == last)
+            && self
+                .rounds
+                .inspections
+                .compare_exchange(last, last.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        self.seen.set(Some(self.rounds.inspections.load(Ordering::Relaxed)));
+        if mine || urgent {
+            self.test_everyone();
+        }
+        self.has_dead()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grave_tells_which_failures_it_is_later_than() {
+        let graves = [AtomicU32::new(0)];
+        assert!(!is_later(0, 0) && !is_later(0, FAILURES - 1), "nobody was buried");
+        bury(&graves, 0, 3);
+        let grave = graves[0].load(Ordering::Relaxed);
+        assert!(is_later(grave, 0) && is_later(grave, 2));
+        assert!(!is_later(grave, 3) && !is_later(grave, 4));
+        bury(&graves, 0, 1);
+        assert!(is_later(graves[0].load(Ordering::Relaxed), FAILURES - 1), "before the wrap");
+    }
+}

@@ -1,0 +1,119 @@
+#![allow(unsafe_code)]
+//! Waiting for the barrier word to change: polling first, then a futex.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use super::barrier::protocol::{Wait, Waited, futex_half};
+use super::barrier::spin::Spinner;
+
+/// How long a sleeper sleeps before it asks whether the others still live. It bounds how late a
+/// death is found, and a wake-up that died with its sender made up for.
+pub(super) const SLICE: Duration = Duration::from_millis(350);
+
+/// How long a member is willing to wait, and how.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Patience {
+    /// When it gives up; never without.
+    pub(super) deadline: Option<Instant>,
+    /// Whether it may poll before it sleeps.
+    pub(super) spin: bool,
+}
+
+/// Waits on the shared word with a futex that is not private to the process.
+pub(super) struct FutexWait<'a> {
+    patience: Patience,
+    spinner: &'a mut Spinner,
+    slice_end: Option<Instant>,
+}
+
+impl<'a> FutexWait<'a> {
+    pub(super) fn new(patience: Patience, spinner: &'a mut Spinner) -> Self {
+        Self { patience, spinner, slice_end: None }
+    }
+}
+
+impl Wait<AtomicU64> for FutexWait<'_> {
+    #[inline]
+    fn spin(&mut self, done: impl FnMut() -> bool) -> bool {
+        self.patience.spin && self.spinner.poll(self.patience.deadline, done)
+    }
+
+    fn sleep(&mut self, word: &AtomicU64, seen: u64) -> Waited {
+        let now = Instant::now();
+        // Kept over interrupted sleeps, so that signals cannot put the rounds off for ever.
+        let slice_end = *self.slice_end.get_or_insert(now + SLICE);
+        let until = self.patience.deadline.map_or(slice_end, |deadline| deadline.min(slice_end));
+        let left = until.saturating_duration_since(now);
+        let result = if left.is_zero() {
+            Err(Errno::TIMEDOUT)
+        } else {
+            let timeout = rustix::time::Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let flags = futex::Flags::empty();
+            futex::wait(half(word), flags, futex_half(seen), Some(&timeout))
+        };
+        match result {
+            Err(Errno::TIMEDOUT)
+                if self.patience.deadline.is_some_and(|at| at <= Instant::now()) =>
+            {
+                Waited::Deadline
+            }
+            Err(Errno::TIMEDOUT) => {
+                self.slice_end = None;
+                Waited::Slice
+            }
+            _ => Waited::Woken,
+        }
+    }
+
+    fn wake(&mut self, word: &AtomicU64) {
+        self.spinner.woke_others();
+        // Nothing to do about an error: there is none for a mapped, aligned word.
+        let _ = futex::wake(half(word), futex::Flags::empty(), i32::MAX.unsigned_abs());
+    }
+}
+
+/// The half of the word that the kernel compares. No code of ours reads it this way.
+fn half(word: &AtomicU64) -> &AtomicU32 {
+    let index = if cfg!(target_endian = "little") { 1 } else { 0 };
+    // SAFETY: both halves lie inside the word, which is more strictly aligned and outlives the
+    // result; the reference is only handed to the kernel.
+    unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>().add(index) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patience(deadline: Option<Instant>) -> Patience {
+        Patience { deadline, spin: false }
+    }
+
+    #[test]
+    fn a_changed_high_half_is_not_slept_on_and_a_changed_low_half_is() {
+        let word = AtomicU64::new(7 << 32 | 1);
+        let mut spinner = Spinner::new();
+        let past = Some(Instant::now());
+        let soon = Some(Instant::now() + Duration::from_millis(1));
+        let mut wait = FutexWait::new(patience(None), &mut spinner);
+        assert_eq!(wait.sleep(&word, 6 << 32 | 1), Waited::Woken);
+        let mut wait = FutexWait::new(patience(soon), &mut spinner);
+        assert_eq!(wait.sleep(&word, 7 << 32 | 9), Waited::Deadline);
+        let mut wait = FutexWait::new(patience(past), &mut spinner);
+        assert_eq!(wait.sleep(&word, 7 << 32 | 1), Waited::Deadline);
+    }
+
+    #[test]
+    fn a_long_sleep_ends_in_a_slice() {
+        let word = AtomicU64::new(0);
+        let mut spinner = Spinner::new();
+        let mut wait = FutexWait::new(patience(None), &mut spinner);
+        assert_eq!(wait.sleep(&word, 0), Waited::Slice);
+    }
+}

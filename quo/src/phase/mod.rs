@@ -1,0 +1,26 @@
+//! Phases: parts of a program that want another number of threads than the rest.
+//!
+//! - `plan`: what a phase wants and who does what in it, pure;
+//! - `run`: its life: push, set threads, run, set back, pop, wake;
+//! - `remap`: data from n ranks to m workers and back, in memory the node shares;
+//! - `threads`, `pool`: thread numbers of OpenMP, BLAS and rayon;
+//! - `clock`, `metrics`, [`trace`]: where the time went.
+
+mod clock;
+mod metrics;
+mod plan;
+#[cfg(feature = "rayon")]
+mod pool;
+mod remap;
+mod run;
+mod threads;
+pub mod trace;
+
+pub use clock::Clock;
+pub use metrics::PhaseMetrics;
+pub use plan::{Assignment, PhaseSpec, Threads, assignments};
+#[cfg(feature = "rayon")]
+pub use pool::{PoolError, rayon_pool};
+pub use remap::{Plain, Remap};
+pub use run::{Entered, Outcome, Phase, PhasePlan, Worker};
+pub use threads::{Saved, Setting, ThreadControls, ThreadLibrary};

@@ -1,0 +1,192 @@
+//! What a phase wants, and who does what in it.
+
+use std::ops::Range;
+
+use crate::cpuset::CpuSet;
+use crate::plan::{Distribution, Policy, blocks, split};
+use crate::topology::{ObjectType, Topology};
+
+/// How threading libraries learn how many threads to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Threads {
+    /// They are not told; the program sets numbers itself, see [`Worker::threads`](super::Worker).
+    #[default]
+    Keep,
+    /// OpenMP and BLAS libraries found in the process are set to the worker's number of CPUs for
+    /// the length of the phase, and set back afterwards.
+    ///
+    /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
+    /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
+    /// also after a push to many; loops with little work between barriers then gain from
+    /// `OMP_WAIT_POLICY=active` with a small `GOMP_SPINCOUNT`, such as 3000.
+    Follow,
+}
+
+/// What a phase wants: how many workers where, and how they thread.
+///
+/// ```
+/// use quo::phase::{PhaseSpec, Threads};
+/// use quo::topology::ObjectType;
+/// let spec = PhaseSpec::over(ObjectType::NumaNode)
+///     .max_per_object(1)
+///     .threads(Threads::Follow)
+///     .name("diffusion");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PhaseSpec {
+    pub(super) over: ObjectType,
+    pub(super) max_per_object: i64,
+    pub(super) policy: Policy,
+    pub(super) threads: Threads,
+    pub(super) name: String,
+}
+
+impl PhaseSpec {
+    /// One worker per object of a type.
+    pub fn over(over: ObjectType) -> Self {
+        Self {
+            over,
+            max_per_object: 1,
+            policy: Policy::default(),
+            threads: Threads::default(),
+            name: "phase".to_owned(),
+        }
+    }
+
+    /// At most this many workers per object. They share its CPUs without overlap, by whole cores
+    /// while there are enough.
+    pub fn max_per_object(mut self, workers: usize) -> Self {
+        self.max_per_object = i64::try_from(workers).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// How workers are selected.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Whether threading libraries are told their number of threads.
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The name in metrics, traces and explanations.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+/// A worker's part in a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    pub(super) cpus: CpuSet,
+    pub(super) threads: usize,
+    pub(super) ranks: Range<usize>,
+}
+
+impl Assignment {
+    /// The CPUs the worker is bound to for the phase.
+    #[must_use]
+    pub fn cpus(&self) -> &CpuSet {
+        &self.cpus
+    }
+
+    /// The number of threads that fills those CPUs; 1 where there are more workers than CPUs.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The node ranks whose data the worker takes care of.
+    #[must_use]
+    pub fn ranks(&self) -> Range<usize> {
+        self.ranks.clone()
+    }
+}
+
+/// The part of every node rank in a phase over `objects`: `None` for those who sleep. Pure, the same
+/// on every rank.
+///
+/// Workers of one object share its allowed CPUs by whole cores, without overlap; together the
+/// workers serve all ranks.
+#[must_use]
+pub fn assignments(
+    distribution: &Distribution,
+    objects: &[CpuSet],
+    topology: &Topology,
+) -> Vec<Option<Assignment>> {
+    let cores: Vec<CpuSet> =
+        topology.objects(ObjectType::Core).iter().map(|core| core.cpuset.clone()).collect();
+    let workers = distribution.selected();
+    let ranks = blocks(distribution.object_of.len(), &workers);
+    let mut parts = vec![None; distribution.object_of.len()];
+    for (object, cpus) in objects.iter().enumerate() {
+        // Objects with the same CPUs, such as the two memories of one NUMA domain, share workers.
+        if objects[..object].contains(cpus) {
+            continue;
+        }
+        let mut here: Vec<usize> = (object..objects.len())
+            .filter(|&other| objects[other] == *cpus)
+            .flat_map(|other| distribution.workers_on(other))
+            .collect();
+        here.sort_unstable();
+        let cpus = cpus.intersection(topology.allowed());
+        let Ok(shares) = split(&cpus, &cores, here.len()) else { continue };
+        for (worker, share) in here.into_iter().zip(shares) {
+            // More workers than CPUs: the ones left over share the object.
+            let threads = share.len().max(1);
+            let cpus = if share.is_empty() { cpus.clone() } else { share };
+            let place = workers.iter().position(|&known| known == worker);
+            let ranks = place.and_then(|place| ranks.get(place).cloned()).unwrap_or(0..0);
+            parts[worker] = Some(Assignment { cpus, threads, ranks });
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_one_object_share_its_cores_and_all_ranks_are_served() {
+        let machine = Topology::from_synthetic("pack:2 core:4 pu:2").unwrap();
+        let packages: Vec<CpuSet> =
+            machine.objects(ObjectType::Package).iter().map(|p| p.cpuset.clone()).collect();
+        let object_of = vec![Some(0), None, Some(0), None, Some(1), None, None, None];
+        let parts = assignments(&Distribution { object_of }, &packages, &machine);
+        let show = |rank: usize| {
+            let part: &Assignment = parts[rank].as_ref().unwrap();
+            (part.cpus().to_string(), part.threads(), part.ranks())
+        };
+        assert_eq!(show(0), ("0-3".to_owned(), 4, 0..3));
+        assert_eq!(show(2), ("4-7".to_owned(), 4, 3..6));
+        assert_eq!(show(4), ("8-15".to_owned(), 8, 6..8));
+        assert!(parts[1].is_none());
+    }
+
+    #[test]
+    fn workers_beyond_the_cpus_run_one_thread_on_the_whole_object() {
+        let machine = Topology::from_synthetic("core:2 pu:1").unwrap();
+        let whole = [CpuSet::from_range(0..2)];
+        let parts = assignments(&Distribution { object_of: vec![Some(0); 3] }, &whole, &machine);
+        let shown: Vec<_> =
+            parts.iter().flatten().map(|part| (part.cpus().to_string(), part.threads())).collect();
+        assert_eq!(shown, [("0".to_owned(), 1), ("1".to_owned(), 1), ("0-1".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn workers_of_two_objects_with_the_same_cpus_do_not_overlap() {
+        let machine = Topology::from_synthetic("core:4 pu:1").unwrap();
+        let twice = [CpuSet::from_range(0..4), CpuSet::from_range(0..4)];
+        let parts =
+            assignments(&Distribution { object_of: vec![Some(0), Some(1)] }, &twice, &machine);
+        let shown: Vec<_> = parts.iter().flatten().map(|part| part.cpus().to_string()).collect();
+        assert_eq!(shown, ["0-1", "2-3"]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Data on its way from n ranks to m workers and back, through memory the node shares.
+//!
+//! Every rank owns a part; the parts follow one another in node-rank order. Between phases a rank
+//! reads and writes its own part. In a phase, a worker has the parts of the ranks it takes care of
+//! as one slice. Nothing is sent: the only copies are those a program makes into and out of its own
+//! arrays, and it needs none if it keeps its data here.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::node::SharedMemory;
+
+/// Values that are the same bytes in every process: numbers.
+///
+/// # Safety
+/// Any bytes are a value of the type, and a value holds no address.
+pub unsafe trait Plain: Copy + sealed::Sealed + 'static {}
+
+mod sealed {
+    /// Keeps [`Plain`](super::Plain) to the types listed here.
+    pub trait Sealed {}
+}
+
+macro_rules! plain {
+    ($($number:ty),*) => {$(
+        impl sealed::Sealed for $number {}
+        // SAFETY: a primitive number has no invalid bytes and no address.
+        unsafe impl Plain for $number {}
+    )*};
+}
+
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
+
+/// An array spread over the ranks of a node, which a phase hands to its workers in larger pieces.
+///
+/// Made by [`Context::remap`], used by [`Phase::run_on`](super::Phase::run_on). That call takes it
+/// by exclusive reference on every rank, so no rank can touch its part while a worker has it.
+///
+/// ```no_run
+/// # fn smooth(_values: &mut [f64], _threads: usize) {}
+/// # fn example(context: &quo::Context, mut mine: Vec<f64>) -> Result<(), quo::Error> {
+/// use quo::phase::PhaseSpec;
+/// use quo::topology::ObjectType;
+/// let phase = context.phase(PhaseSpec::over(ObjectType::Machine))?;
+/// let mut field = context.remap::<f64>(mine.len())?;
+/// field.load(&mine)?;
+/// phase.run_on(&mut field, |worker, values| smooth(values, worker.threads()))?;
+/// field.store(&mut mine)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Remap<T> {
+    memory: SharedMemory,
+    /// The context whose ranks the parts belong to.
+    context: u64,
+    node_rank: usize,
+    /// A phase ended without all ranks: a worker may still be writing.
+    abandoned: bool,
+    seconds: f64,
+    elements: PhantomData<T>,
+}
+
+impl Context {
+    /// An array over the ranks of this node, `elements` of it this rank's. Collective over the node;
+    /// ranks may give different numbers but use the same `T`.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub fn remap<T: Plain>(&self, elements: usize) -> Result<Remap<T>, Error> {
+        // A size beyond all memory is refused by the allocation on every rank alike.
+        let bytes = elements.saturating_mul(size_of::<T>());
+        let memory = self.allocate(bytes)?;
+        Ok(Remap {
+            memory,
+            context: self.number(),
+            node_rank: self.node_rank(),
+            abandoned: false,
+            seconds: 0.0,
+            elements: PhantomData,
+        })
+    }
+}
+
+impl<T: Plain> Remap<T> {
+    /// This rank's part, to read.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] after a phase on this array failed: a worker may still be writing.
+    pub fn local(&self) -> Result<&[T], Error> {
+        self.check("local")?;
+        let (base, length) = self.piece(self.node_rank..self.node_rank + 1);
+        // SAFETY: `piece` gives an aligned, mapped range of `T`s, valid for any bytes; other ranks
+        // write to it only in a phase, for which every rank gives up its references.
+        Ok(unsafe { std::slice::from_raw_parts(base, length) })
+    }
+
+    /// This rank's part, to write.
+    ///
+    /// # Errors
+    /// As [`local`](Self::local).
+    pub fn local_mut(&mut self) -> Result<&mut [T], Error> {
+        self.check("local")?;
+        let part = self.node_rank..self.node_rank + 1;
+        Ok(self.part_of(part))
+    }
+
+    fn check(&self, call: &'static str) -> Result<(), Error> {
+        if self.abandoned {
+            let reason = "a phase on this array failed, its contents are lost".to_owned();
+            return Err(Error::NotSupported { call, reason });
+        }
+        Ok(())
+    }
+
+    /// Why a phase of a context may not use the array.
+    pub(super) fn trouble(&self, context: u64) -> Option<&'static str> {
+        if self.context != context {
+            Some("the array was made in another context")
+        } else if self.abandoned {
+            Some("an earlier phase on the array failed, its contents are lost")
+        } else {
+            None
+        }
+    }
+
+    /// Nobody on this rank may touch the array any more.
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
+    /// Copies this rank's data in; counts as remap time of the next phase.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the lengths differ; as [`local`](Self::local).
+    pub fn load(&mut self, values: &[T]) -> Result<(), Error> {
+        let start = Instant::now();
+        let part = self.local_mut()?;
+        same_length("load", part.len(), values.len())?;
+        part.copy_from_slice(values);
+        self.seconds += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Copies this rank's data out; counts as remap time of the next phase.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the lengths differ; as [`local`](Self::local).
+    pub fn store(&mut self, values: &mut [T]) -> Result<(), Error> {
+        let start = Instant::now();
+        let part = self.local()?;
+        same_length("store", part.len(), values.len())?;
+        values.copy_from_slice(part);
+        self.seconds += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Seconds spent in copies since last asked.
+    pub fn take_seconds(&mut self) -> f64 {
+        std::mem::take(&mut self.seconds)
+    }
+
+    /// The parts of consecutive node ranks as one slice.
+    pub(super) fn part_of(&mut self, ranks: Range<usize>) -> &mut [T] {
+        let (base, length) = self.piece(ranks);
+        // SAFETY: `piece` gives an aligned, mapped range of `T`s, valid for any bytes. Outside of a
+        // phase only the own part is asked for; in a phase the workers' ranges do not overlap and
+        // the other ranks hold no reference, since `run_on` borrows their arrays exclusively.
+        unsafe { std::slice::from_raw_parts_mut(base, length) }
+    }
+
+    fn piece(&self, ranks: Range<usize>) -> (*mut T, usize) {
+        let nothing = (std::ptr::NonNull::<T>::dangling().as_ptr(), 0);
+        if ranks.is_empty() {
+            return nothing;
+        }
+        match self.memory.range(ranks.start..=ranks.end - 1) {
+            Some(view) if view.as_ptr().cast::<T>().is_aligned() => {
+                (view.as_ptr().cast::<T>(), view.len() / size_of::<T>())
+            }
+            // Only ranks that disagree on `T` get here; they find their parts empty.
+            _ => nothing,
+        }
+    }
+}
+
+fn same_length(call: &'static str, part: usize, values: usize) -> Result<(), Error> {
+    if part == values {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        call,
+        reason: format!("this rank's part has {part} elements, the slice given has {values}"),
+    })
+}

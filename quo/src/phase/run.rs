@@ -1,0 +1,335 @@
+//! The life of a phase: select, push, set threads, run, set back, pop, wake.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::metrics::PhaseMetrics;
+use super::plan::{Assignment, PhaseSpec, Threads, assignments};
+use super::remap::{Plain, Remap};
+use super::threads::Saved;
+use crate::affinity::Target;
+use crate::context::{Context, Operation, Request};
+use crate::error::{Error, ErrorKind};
+
+/// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
+#[derive(Debug)]
+pub struct Phase<'a> {
+    context: &'a Context,
+    plan: PhasePlan,
+}
+
+/// The plan of a phase without the context it was made in: for libraries that keep their context and
+/// their plans side by side ([`Context::phase_of`]), and for bindings to other languages, which pair
+/// [`Context::enter_phase`] and [`Context::leave_phase`] themselves.
+#[derive(Clone, Debug)]
+pub struct PhasePlan {
+    spec: PhaseSpec,
+    /// The context whose ranks are planned for.
+    context: u64,
+    assignments: Arc<[Option<Assignment>]>,
+    node_rank: usize,
+    /// What the selection took, until a run has reported it.
+    select_nanoseconds: Arc<AtomicU64>,
+}
+
+impl PhasePlan {
+    /// This rank's part, `None` for a rank that sleeps through the phase.
+    #[must_use]
+    pub fn assignment(&self) -> Option<&Assignment> {
+        self.assignments.get(self.node_rank)?.as_ref()
+    }
+
+    /// The parts of all node ranks.
+    #[must_use]
+    pub fn assignments(&self) -> &[Option<Assignment>] {
+        &self.assignments
+    }
+
+    /// The name of the phase.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+}
+
+/// What the closure of a worker is given.
+pub type Worker = Assignment;
+
+/// How a run of a phase ended on this rank.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Outcome<R> {
+    /// What the closure returned, on workers.
+    pub value: Option<R>,
+    /// Where the time went.
+    pub metrics: PhaseMetrics,
+}
+
+/// A phase under way on this rank, between entering and leaving.
+#[derive(Debug)]
+#[must_use = "a phase that is entered has to be left, the other ranks are waiting"]
+pub struct Entered {
+    pushed: bool,
+    saved: Option<Saved>,
+    at: Instant,
+    started_at: u64,
+    failed: Option<Error>,
+    remap_seconds: f64,
+}
+
+impl Entered {
+    /// Whether this rank is bound as its part of the phase wants it, so that it may work. `false`
+    /// for a rank that sleeps, and for a worker that could not be bound, of which
+    /// [`leave_phase`](Context::leave_phase) tells everyone.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.pushed
+    }
+}
+
+impl Context {
+    /// Plans a phase: selects the workers. Collective over the node.
+    ///
+    /// # Errors
+    /// As [`distribute`](Self::distribute).
+    pub fn phase(&self, spec: PhaseSpec) -> Result<Phase<'_>, Error> {
+        Ok(Phase { context: self, plan: self.plan_phase(spec)? })
+    }
+
+    /// As [`phase`](Self::phase), as a value that does not borrow the context.
+    ///
+    /// # Errors
+    /// As [`distribute`](Self::distribute).
+    pub fn plan_phase(&self, spec: PhaseSpec) -> Result<PhasePlan, Error> {
+        let start = Instant::now();
+        let distribution = self.distribute_request(&Request {
+            kind: Some(spec.over),
+            max_per_object: spec.max_per_object,
+            policy: spec.policy,
+        })?;
+        let assignments = assignments(&distribution, self.cpusets(spec.over), self.topology());
+        let selecting = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok(PhasePlan {
+            spec,
+            context: self.number(),
+            assignments: assignments.into(),
+            node_rank: self.node_rank(),
+            select_nanoseconds: Arc::new(AtomicU64::new(selecting)),
+        })
+    }
+
+    /// The phase of a plan that was made in this context before. Local.
+    ///
+    /// ```no_run
+    /// # fn solve(_threads: usize) {}
+    /// use quo::phase::PhasePlan;
+    /// struct Library {
+    ///     context: quo::Context,
+    ///     plan: PhasePlan,
+    /// }
+    /// impl Library {
+    ///     fn step(&self) -> Result<(), quo::Error> {
+    ///         self.context.phase_of(&self.plan).run(|worker| solve(worker.threads()))?;
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn phase_of(&self, plan: &PhasePlan) -> Phase<'_> {
+        Phase { context: self, plan: plan.clone() }
+    }
+
+    /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
+    /// told, when that was asked for; nothing happens on the others. Always followed by
+    /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local.
+    #[doc(alias = "QUO_phase_begin")]
+    pub fn enter_phase(&self, plan: &PhasePlan) -> Entered {
+        let at = Instant::now();
+        let mut entered = Entered {
+            pushed: false,
+            saved: None,
+            at,
+            started_at: self.clock().now(),
+            failed: None,
+            remap_seconds: 0.0,
+        };
+        if plan.context != self.number() {
+            let reason = "the phase was planned in another context".to_owned();
+            entered.failed = Some(Error::InvalidArgument { call: "phase", reason });
+            return entered;
+        }
+        let Some(assignment) = plan.assignment() else { return entered };
+        match self.push(&Target::Cpus(assignment.cpus().clone())) {
+            Ok(_) => {
+                entered.pushed = true;
+                if plan.spec.threads == Threads::Follow {
+                    entered.saved = Some(self.thread_controls().set(assignment.threads()));
+                }
+            }
+            Err(error) => entered.failed = Some(error),
+        }
+        entered
+    }
+
+    /// Ends a phase: sets threads and binding back on workers, then waits, asleep, until every rank
+    /// of the node has come here. Collective over the node.
+    ///
+    /// # Errors
+    /// What failed on this rank; [`Error::Agreed`] on all ranks when a worker did not get through
+    /// its part; [`Error::DeadMember`].
+    #[doc(alias = "QUO_phase_end")]
+    pub fn leave_phase(&self, plan: &PhasePlan, entered: Entered) -> Result<PhaseMetrics, Error> {
+        self.end_phase(plan, entered, None)
+    }
+
+    fn end_phase(
+        &self,
+        plan: &PhasePlan,
+        entered: Entered,
+        broken: Option<&str>,
+    ) -> Result<PhaseMetrics, Error> {
+        const CALL: &str = "phase";
+        let Entered { pushed, saved, at, started_at, failed, remap_seconds } = entered;
+        drop(saved);
+        let popped = if pushed { self.pop() } else { Ok(()) };
+        let own = failed.map_or(popped, Err);
+        let ran = at.elapsed().as_secs_f64();
+        let waiting = Instant::now();
+        let waited = self.wait_for_phase(CALL, broken, &own);
+        let selected = plan.assignment();
+        let select_nanoseconds = plan.select_nanoseconds.swap(0, Ordering::Relaxed);
+        let before = select_nanoseconds + (remap_seconds * 1e9) as u64;
+        let metrics = PhaseMetrics {
+            name: plan.spec.name.clone(),
+            rank: self.rank(),
+            node_rank: self.node_rank(),
+            selected: selected.is_some(),
+            threads: selected.map_or(0, Assignment::threads),
+            cpuset: selected.map(|part| part.cpus().clone()).unwrap_or_default(),
+            started_at: started_at.saturating_sub(before),
+            select_seconds: select_nanoseconds as f64 / 1e9,
+            run_seconds: if selected.is_some() { ran } else { 0.0 },
+            quiesced_seconds: waiting.elapsed().as_secs_f64(),
+            remap_seconds,
+        };
+        self.record(&metrics);
+        own.and(waited).map(|()| metrics)
+    }
+
+    fn wait_for_phase(
+        &self,
+        call: &'static str,
+        broken: Option<&str>,
+        own: &Result<(), Error>,
+    ) -> Result<(), Error> {
+        // The way to wait that was chosen is where the time goes; the exchange then finds all here.
+        if self.wait() != crate::context::Wait::Futex {
+            self.barrier()?;
+        }
+        let trouble = match (broken, own) {
+            (Some(text), _) => Some((ErrorKind::Other, text.to_owned())),
+            (None, Err(error)) => Some((error.kind(), error.to_string())),
+            (None, Ok(())) => None,
+        };
+        self.exchange_verdict(call, Operation::PhaseEnd, trouble)
+    }
+}
+
+impl Phase<'_> {
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &PhasePlan {
+        &self.plan
+    }
+
+    /// This rank's part, `None` for a rank that sleeps through the phase.
+    #[must_use]
+    pub fn assignment(&self) -> Option<&Assignment> {
+        self.plan.assignment()
+    }
+
+    /// Runs `work` on the workers while the other ranks of the node sleep. Returns on all ranks when
+    /// all workers are done. Collective over the node.
+    ///
+    /// Workers of several nodes may work together in `work`; but a phase knows only its node, so one
+    /// whose binding fails does not run `work` and the others would wait for it there.
+    ///
+    /// The binding is popped, thread numbers are set back and the others are woken whatever `work`
+    /// does: when it panics, the others get an error and the panic goes on here.
+    ///
+    /// # Errors
+    /// As [`Context::leave_phase`].
+    ///
+    /// ```no_run
+    /// # fn solve(_threads: usize) -> f64 { 0.0 }
+    /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
+    /// use quo::phase::PhaseSpec;
+    /// use quo::topology::ObjectType;
+    /// let phase = context.phase(PhaseSpec::over(ObjectType::Package).name("solve"))?;
+    /// for _step in 0..100 {
+    ///     let outcome = phase.run(|worker| solve(worker.threads()))?;
+    ///     if let Some(residual) = outcome.value {
+    ///         // only on workers
+    /// #       let _ = residual;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<R>(&self, work: impl FnOnce(&Worker) -> R) -> Result<Outcome<R>, Error> {
+        let entered = self.context.enter_phase(&self.plan);
+        self.finish(entered, work)
+    }
+
+    /// As [`run`](Self::run), with data: each worker is given the parts of the ranks it takes care
+    /// of as one slice, in node-shared memory, without a copy. Collective over the node.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on<T: Plain, R>(
+        &self,
+        field: &mut Remap<T>,
+        work: impl FnOnce(&Worker, &mut [T]) -> R,
+    ) -> Result<Outcome<R>, Error> {
+        let start = Instant::now();
+        // Nobody reads before everybody has written, and nobody works on an array of other ranks.
+        let trouble = field
+            .trouble(self.context.number())
+            .map(|reason| (ErrorKind::InvalidArgument, reason.to_owned()));
+        self.context.exchange_verdict("phase", Operation::PhaseBegin, trouble)?;
+        let synchronised = start.elapsed().as_secs_f64();
+        let mut entered = self.context.enter_phase(&self.plan);
+        entered.remap_seconds = field.take_seconds() + synchronised;
+        let result = self.finish(entered, |worker| work(worker, field.part_of(worker.ranks())));
+        // With another rank's trouble, all came to the end; otherwise some may still be at work.
+        if result.as_ref().is_err_and(|error| !matches!(error, Error::Agreed { .. })) {
+            field.abandon();
+        }
+        result
+    }
+
+    fn finish<R>(
+        &self,
+        entered: Entered,
+        work: impl FnOnce(&Worker) -> R,
+    ) -> Result<Outcome<R>, Error> {
+        let assignment = self.plan.assignment().filter(|_| entered.failed.is_none());
+        let Some(worker) = assignment else {
+            let metrics = self.context.end_phase(&self.plan, entered, None)?;
+            return Ok(Outcome { value: None, metrics });
+        };
+        match catch_unwind(AssertUnwindSafe(|| work(worker))) {
+            Ok(value) => {
+                let metrics = self.context.end_phase(&self.plan, entered, None)?;
+                Ok(Outcome { value: Some(value), metrics })
+            }
+            Err(panic) => {
+                let text = "the work of the phase panicked";
+                let _ = self.context.end_phase(&self.plan, entered, Some(text));
+                resume_unwind(panic)
+            }
+        }
+    }
+}

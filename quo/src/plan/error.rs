@@ -1,0 +1,37 @@
+//! What can be wrong with a request for a plan.
+
+/// Why no plan could be made. Every rank that asks the same question gets the same error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The caller allows no worker at all.
+    #[error("distribute: max_per_object is 0, so no rank could be selected; ask for at least 1")]
+    NoWorkersAllowed,
+    /// There is nothing to spread the workers over.
+    #[error("distribute: there are no objects to distribute ranks over")]
+    NoObjects,
+    /// There is nobody to select.
+    #[error("distribute: there are no ranks to select from")]
+    NoRanks,
+    /// No CPU may be used.
+    #[error("distribute: the set of allowed CPUs is empty")]
+    NothingAllowed,
+    /// A rank that may run nowhere; the kernel never reports this, so the mask was lost.
+    #[error("distribute: the mask of node rank {node_rank} is empty")]
+    EmptyMask {
+        /// The rank on its node.
+        node_rank: usize,
+    },
+    /// A CPU set was to be cut into no parts.
+    #[error("split: {set} was to be split into 0 parts; ask for at least 1")]
+    NoParts {
+        /// The CPUs that were to be split, as a CPU list.
+        set: crate::CpuSet,
+    },
+    /// A CPU set without CPUs was to be cut.
+    #[error("split: the set to split into {parts} parts is empty")]
+    NothingToSplit {
+        /// How many parts were asked for.
+        parts: usize,
+    },
+}

@@ -1,0 +1,38 @@
+//! The published selection algorithm, to the letter.
+//!
+//! In words: collect for each object the ordered set of ranks that have affinity to it, and the
+//! ranks that are in all of these sets. When that is everybody, nobody is effectively bound, and the
+//! first `m` times the number of objects are selected. Otherwise the ranks that are in all sets are
+//! passed over, and a rank is selected if it is among the first `m` of some set.
+//!
+//! What follows from the letter, and is kept: a rank in two sets takes up a place in both; an object
+//! whose first `m` ranks are all passed over or placed elsewhere stays empty; unbound ranks never
+//! fill. With a single object every rank that can use it is in "all" sets, so bound and unbound
+//! ranks are alike unless some rank cannot use the object: then nobody is selected at all.
+//!
+//! The letter says who is selected, not for what. A rank's object is the first one in which it
+//! qualifies. When nobody is effectively bound, rank `u` gets object `u` modulo the number of
+//! objects: within `m` per object, and spread when there are few ranks.
+
+use super::affinity::Affinity;
+
+pub(super) fn select(
+    affinity: &Affinity,
+    ranks: usize,
+    objects: usize,
+    max_per_object: usize,
+) -> Vec<Option<usize>> {
+    let everywhere = |rank: usize| affinity.degree(rank) == objects;
+    if (0..ranks).all(everywhere) {
+        let selected = objects.saturating_mul(max_per_object);
+        return (0..ranks).map(|rank| (rank < selected).then_some(rank % objects)).collect();
+    }
+    let mut object_of = vec![None; ranks];
+    for object in 0..objects {
+        let first = (0..ranks).filter(|&rank| affinity.contains(rank, object)).take(max_per_object);
+        for rank in first.filter(|&rank| !everywhere(rank)) {
+            object_of[rank].get_or_insert(object);
+        }
+    }
+    object_of
+}

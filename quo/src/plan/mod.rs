@@ -1,0 +1,32 @@
+//! Pure decisions: who works where, on which CPUs, with how many threads, for whom.
+//!
+//! Nothing here asks the machine anything. Objects, masks and the allowed set come in as
+//! [`CpuSet`](crate::CpuSet)s, so the same plan can be made offline for a machine one does not
+//! have, and every rank of a node that starts from the same values reaches the same answer without
+//! exchanging it.
+//!
+//! | question | answer | file |
+//! |---|---|---|
+//! | which ranks work, and on which object? | [`distribute`] | `distribute.rs` |
+//! | the same, by the published algorithm to the letter | [`Policy::Literal`] | `literal.rs` |
+//! | which CPUs does each of several workers get? | [`split`] | `split.rs` |
+//! | how many threads does each worker run? | [`threads_per_worker`] | `threads.rs` |
+//! | which ranks hand their data to which worker? | [`blocks`] | `blocks.rs` |
+//! | what can be wrong with a request? | [`PlanError`] | `error.rs` |
+
+mod affinity;
+mod blocks;
+mod distribute;
+mod error;
+mod literal;
+mod split;
+mod threads;
+
+#[cfg(test)]
+mod tests;
+
+pub use blocks::blocks;
+pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
+pub use error::PlanError;
+pub use split::split;
+pub use threads::threads_per_worker;

@@ -1,0 +1,49 @@
+//! The one atomic word the barrier protocol is generic over.
+//!
+//! In shared memory it is the standard library's; the model checker supplies its own. The rest of
+//! the crate is the same code in both builds.
+
+use std::sync::atomic::Ordering;
+
+/// A 64-bit atomic word.
+pub(crate) trait AtomicWord {
+    /// Reads the word.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes the word.
+    fn store(&self, value: u64, order: Ordering);
+    /// Replaces `current` by `new`; `Err` holds what was there instead. Acquires and releases on
+    /// success, acquires on failure.
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+}
+
+impl AtomicWord for std::sync::atomic::AtomicU64 {
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+
+    #[inline]
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        self.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+}
+
+#[cfg(loom)]
+impl AtomicWord for loom::sync::atomic::AtomicU64 {
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        self.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+}

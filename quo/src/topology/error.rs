@@ -1,0 +1,109 @@
+//! What can go wrong with a topology.
+
+use std::path::PathBuf;
+
+use super::{ObjectType, Origin};
+
+/// Why a topology could not be had, or why a question to it has no answer.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum TopologyError {
+    /// hwloc could not describe the machine.
+    #[error("hwloc could not describe {what}: {call} failed: {source}")]
+    Discovery {
+        /// What was to be described.
+        what: Origin,
+        /// The hwloc call that failed.
+        call: &'static str,
+        /// What hwloc or the kernel said.
+        source: std::io::Error,
+    },
+    /// The XML file cannot be read.
+    #[error("the topology file `{}` cannot be read: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The text is not a topology in hwloc's XML form.
+    #[error("{what} does not hold a topology in hwloc's XML form: {cause}")]
+    Xml {
+        /// The file, or the text.
+        what: Origin,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The text is not a synthetic topology.
+    #[error("`{text}` is not a synthetic topology such as `package:2 numa:1 core:8 pu:2`: {cause}")]
+    Synthetic {
+        /// The text, shortened when very long.
+        text: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The objects contradict each other or exceed a limit.
+    #[error("{what} is not a usable machine: {cause}")]
+    Invalid {
+        /// Where the objects come from.
+        what: Origin,
+        /// The contradiction.
+        cause: String,
+    },
+    /// The bytes are not those of a snapshot.
+    #[error("these {length} bytes are not a topology snapshot: {cause}")]
+    Bytes {
+        /// How many bytes there are.
+        length: usize,
+        /// What is wrong with them.
+        cause: String,
+    },
+    /// The variable names a topology that cannot be had.
+    #[error("{variable}=`{value}`: {source}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value, shortened when very long.
+        value: String,
+        /// Why its value does not serve.
+        source: Box<TopologyError>,
+    },
+    /// The machine has fewer objects of the type.
+    #[error("there is no {kind} {index}: this machine has {}", counted(*count, *kind))]
+    NoSuchObject {
+        /// The type that was asked for.
+        kind: ObjectType,
+        /// The logical index that was asked for.
+        index: usize,
+        /// How many the machine has.
+        count: usize,
+    },
+    /// The allowed set names CPUs that the machine does not have, or none at all.
+    #[error("CPUs `{cpus}` cannot be the allowed set of a machine with CPUs `{machine}`: {cause}")]
+    Allowed {
+        /// The set that was to be allowed.
+        cpus: String,
+        /// The CPUs of the machine.
+        machine: String,
+        /// What is wrong with the set.
+        cause: &'static str,
+    },
+}
+
+fn counted(count: usize, kind: ObjectType) -> String {
+    match count {
+        0 => format!("no {}", kind.plural()),
+        1 => format!("one {kind}"),
+        _ => format!("{count} {}", kind.plural()),
+    }
+}
+
+/// Keeps a hostile text from becoming a hostile message.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    if text.chars().count() <= LONGEST {
+        return text.chars().map(plain).collect();
+    }
+    text.chars().take(LONGEST).map(plain).chain("…".chars()).collect()
+}

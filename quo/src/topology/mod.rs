@@ -1,0 +1,44 @@
+//! The machine: an immutable snapshot of what it has, and what lies inside what.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `object.rs` | object types and objects |
+//! | `snapshot.rs` | [`Topology`]: counts, containment, enclosing, allowed CPUs, without SMT |
+//! | `index.rs` | the tables that make those queries a memory load |
+//! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
+//! | `draw.rs`, `svg.rs`, `picture.rs` | pictures of a machine for the terminal and as SVG |
+//! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
+//! | `xml.rs`, `markup.rs` | hwloc's XML files, read without hwloc |
+//! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
+//! | `hwloc.rs` | the only file that meets hwloc: live machine and synthetic strings |
+//! | `error.rs` | [`TopologyError`] |
+//!
+//! Everything here is plain data: a snapshot is read once and never changes, so it may be shared by
+//! any number of threads, and a snapshot of a machine you do not have is as good as that of the one
+//! you are on.
+
+mod bytes;
+mod draw;
+mod error;
+mod hwloc;
+mod index;
+mod markup;
+mod object;
+mod picture;
+mod snapshot;
+mod source;
+mod svg;
+mod synthetic;
+mod xml;
+
+#[cfg(test)]
+mod machines;
+#[cfg(test)]
+mod tests;
+
+pub use draw::Drawing;
+pub use error::TopologyError;
+pub use hwloc::hwloc_version;
+pub use object::{Object, ObjectType, ParseObjectTypeError};
+pub use snapshot::{MAX_CPU, MAX_NUMA_NODES, MAX_PUS, Origin, Topology};
+pub use source::TOPOLOGY_VARIABLE;

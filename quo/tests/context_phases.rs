@@ -1,0 +1,177 @@
+//! Phases over forked processes, without MPI: who works, where the data goes, what is told.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use quo::affinity::Target;
+use quo::group::local::LocalSpace;
+use quo::phase::PhaseSpec;
+use quo::{Context, ErrorKind, ObjectType};
+use support::contexts::{TWO_PACKAGES, options, with_contexts};
+use support::{Ranks, Segments};
+
+fn main() {
+    support::run(&[
+        ("phases_run_on_workers_only", phases_run_on_workers_only),
+        ("a_panic_in_a_phase_wakes_everyone", a_panic_in_a_phase_wakes_everyone),
+        ("data_reaches_the_workers_and_comes_back", data_reaches_the_workers_and_comes_back),
+        ("an_array_of_another_context_is_refused_by_all", foreign_arrays_are_refused_by_all),
+        ("a_rank_in_another_call_is_a_disagreement", another_call_is_a_disagreement),
+        ("the_trace_has_every_phase_of_every_rank", the_trace_has_every_phase_of_every_rank),
+        ("explanations_read_back_what_was_pushed", explanations_read_back_what_was_pushed),
+    ]);
+}
+
+fn phases_run_on_workers_only() {
+    let environment = [("QUO_TOPOLOGY", TWO_PACKAGES), ("QUO_BINDING", "core")];
+    with_contexts(8, &environment, |context| {
+        let before = context.binding().unwrap();
+        let spec = PhaseSpec::over(ObjectType::Package).max_per_object(2).name("solve");
+        let phase = context.phase(spec).unwrap();
+        let works = [0, 1, 4, 5].contains(&context.node_rank());
+        for step in 0..50 {
+            let outcome = phase
+                .run(|worker| {
+                    assert_eq!(worker.threads(), 4);
+                    assert_eq!(context.binding().unwrap(), *worker.cpus());
+                    step
+                })
+                .unwrap();
+            assert_eq!(outcome.value, works.then_some(step));
+            assert_eq!(outcome.metrics.selected, works);
+            assert_eq!(context.binding().unwrap(), before);
+        }
+    });
+}
+
+fn a_panic_in_a_phase_wakes_everyone() {
+    with_contexts(3, &[], |context| {
+        let before = context.binding().unwrap();
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        std::panic::set_hook(Box::new(|_| {}));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            phase.run(|_| panic!("on purpose"))
+        }));
+        let _ = std::panic::take_hook();
+        match result {
+            Err(_) => assert_eq!(context.rank(), 0),
+            Ok(outcome) => {
+                let text = outcome.unwrap_err().to_string();
+                assert!(text.contains("rank 0") && text.contains("panicked"), "{text}");
+            }
+        }
+        assert_eq!(context.binding().unwrap(), before);
+        assert_eq!(context.push_depth(), 0);
+        assert_eq!(phase.run(|_| 1).unwrap().value, (context.rank() == 0).then_some(1));
+    });
+}
+
+fn data_reaches_the_workers_and_comes_back() {
+    let environment = [("QUO_TOPOLOGY", TWO_PACKAGES), ("QUO_BINDING", "core")];
+    with_contexts(8, &environment, |context| {
+        let rank = context.node_rank();
+        let phase = context.phase(PhaseSpec::over(ObjectType::Package)).unwrap();
+        // Every rank brings another number of elements, one brings none.
+        let mut mine: Vec<f64> = (0..rank * 3).map(|i| (rank * 100 + i) as f64).collect();
+        let mut field = context.remap::<f64>(mine.len()).unwrap();
+        for _ in 0..20 {
+            let old = mine.clone();
+            field.load(&mine).unwrap();
+            phase
+                .run_on(&mut field, |worker, values| {
+                    assert_eq!(values.len(), worker.ranks().map(|rank| rank * 3).sum::<usize>());
+                    for value in values {
+                        *value += 1.0;
+                    }
+                })
+                .unwrap();
+            field.store(&mut mine).unwrap();
+            assert!(old.iter().zip(&mine).all(|(old, new)| old + 1.0 == *new));
+        }
+        assert!(field.load(&[1.0; 999]).is_err());
+    });
+}
+
+fn foreign_arrays_are_refused_by_all() {
+    let segments = Segments::new();
+    let spaces = [0, 1].map(|_| LocalSpace::new(2, segments.path()).unwrap());
+    Ranks::fork(2, |rank| {
+        let [one, other] = [0, 1].map(|index: usize| {
+            let group = spaces[index].join(rank).unwrap();
+            Context::create_with(group, options(segments.path())).unwrap()
+        });
+        let phase = one.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        let mut own = one.remap::<u32>(4).unwrap();
+        let mut foreign = other.remap::<u32>(4).unwrap();
+        // Only rank 1 mixes them up; both hear of it.
+        let field = if rank == 1 { &mut foreign } else { &mut own };
+        let error = phase.run_on(field, |_, _| ()).unwrap_err().to_string();
+        assert!(error.contains("rank 1") && error.contains("another context"), "{error}");
+        own.load(&[1; 4]).unwrap();
+        phase.run_on(&mut own, |_, values| values.fill(2)).unwrap();
+        assert_eq!(own.local().unwrap(), [2; 4]);
+    })
+    .succeed();
+    drop(spaces);
+    segments.assert_empty();
+}
+
+fn another_call_is_a_disagreement() {
+    with_contexts(3, &[], |context| {
+        if context.rank() == 2 {
+            context.barrier().unwrap();
+        } else {
+            let error = context.auto_distrib(ObjectType::Machine, 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Disagreement);
+            assert!(error.to_string().contains("rank 2"), "{error}");
+        }
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        let errors = if context.rank() == 1 {
+            context.auto_distrib(ObjectType::Machine, 1).map(drop).unwrap_err()
+        } else {
+            phase.run(|_| ()).map(drop).unwrap_err()
+        };
+        assert!(errors.to_string().contains("auto_distrib on rank 1"), "{errors}");
+    });
+}
+
+fn the_trace_has_every_phase_of_every_rank() {
+    let segments = Segments::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let space = LocalSpace::new(3, segments.path()).unwrap();
+    Ranks::fork(3, |rank| {
+        let options = options(segments.path()).with_trace(&file);
+        let context = Context::create_with(space.join(rank).unwrap(), options).unwrap();
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine).name("alpha")).unwrap();
+        phase.run(|_| ()).unwrap();
+        phase.run(|_| ()).unwrap();
+        context.free().unwrap();
+    })
+    .succeed();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
+    assert!(named("alpha") >= 2, "{text}");
+    drop(space);
+    segments.assert_empty();
+}
+
+fn explanations_read_back_what_was_pushed() {
+    let environment = [("QUO_TOPOLOGY", TWO_PACKAGES), ("QUO_BINDING", "core")];
+    with_contexts(2, &environment, |context| {
+        context.barrier().unwrap();
+        if context.rank() == 1 {
+            context.push(&Target::Object(ObjectType::Package, 1)).unwrap();
+        }
+        context.barrier().unwrap();
+        let text = context.explain().unwrap().to_string();
+        assert!(text.contains("simulated machine"), "{text}");
+        assert!(text.contains("core 0") && text.contains("package 1"), "{text}");
+        assert!(text.contains("pushed by quo"), "{text}");
+        let json = serde_json::to_value(context.explain().unwrap()).unwrap();
+        assert_eq!(json["ranks"][1]["cpus"], "8-15");
+        context.barrier().unwrap();
+    });
+}

@@ -1,0 +1,142 @@
+//! The node with real processes, which are killed, stopped and forked at awkward moments.
+//!
+//! Forking from a program with threads is dangerous, so this suite brings its own runner: one
+//! thread, and a process group of its own for each test, which is bounded in time, must leave no
+//! process and must leave its directory empty. It takes names to run, `--exact`, `--skip NAME` and
+//! `--list` as the usual runner does.
+#![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
+
+mod barriers;
+mod crew;
+mod deaths;
+mod segments;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, setpgid};
+
+/// How long a test may take before it is killed: much longer than any does.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A test, which is given a directory of its own.
+type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
+
+/// Why a test could not be made here.
+pub struct Skipped(pub &'static str);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let tests: Vec<Test> = [barriers::TESTS, deaths::TESTS, segments::TESTS].concat();
+    let tests: Vec<Test> =
+        tests.into_iter().filter(|(name, _)| is_wanted(name, &arguments)).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    println!("\nrunning {} tests", tests.len());
+    let mut failures = 0;
+    for (name, test) in &tests {
+        let start = Instant::now();
+        let verdict = run(*test);
+        let seconds = start.elapsed().as_secs_f64();
+        failures += usize::from(verdict.is_err());
+        let verdict = verdict.unwrap_or_else(|reason| format!("FAILED: {reason}"));
+        println!("test {name} ... {verdict} ({seconds:.2} s)");
+    }
+    let word = if failures == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {} passed; {failures} failed\n", tests.len() - failures);
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_wanted(name: &str, arguments: &[String]) -> bool {
+    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let mut filters = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--skip" => {
+                if words.next().is_some_and(|skipped| name.contains(skipped)) {
+                    return false;
+                }
+            }
+            "--test-threads" | "--format" | "--color" | "--logfile" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            filter => filters.push(filter),
+        }
+    }
+    filters.is_empty()
+        || filters.iter().any(|&filter| if exact { name == filter } else { name.contains(filter) })
+}
+
+/// Exit codes of a test's process.
+const SKIPPED: i32 = 77;
+const PASSED: i32 = 0;
+
+fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let directory = tempfile::Builder::new().prefix("quo-test-").tempdir_in(base).unwrap();
+    let (reason_out, reason_in) = nix::unistd::pipe().unwrap();
+    // SAFETY: this program has one thread.
+    let pid = match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            setpgid(Pid::from_raw(0), Pid::from_raw(0)).unwrap();
+            // Processes that lose their parent become this one's, to be waited for below.
+            // SAFETY: a plain system call.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
+            crew::exit_with(|| match test(directory.path()) {
+                Ok(()) => {
+                    while waitpid(None, None).is_ok() {}
+                    PASSED
+                }
+                Err(Skipped(reason)) => {
+                    nix::unistd::write(&reason_in, reason.as_bytes()).unwrap();
+                    SKIPPED
+                }
+            })
+        }
+        ForkResult::Parent { child } => child,
+    };
+    drop(reason_in);
+    let status = wait_at_most(pid, LIMIT);
+    // Whoever is left of the group is a failure, and must go.
+    let left = match killpg(pid, Signal::SIGKILL) {
+        Err(Errno::ESRCH) => false,
+        _ => status.is_some(),
+    };
+    let mut reason = [0; 256];
+    let length = nix::unistd::read(&reason_out, &mut reason).unwrap();
+    match status {
+        None => return Err(format!("still running after {} s", LIMIT.as_secs())),
+        Some(_) if left => return Err("it left a process behind".to_owned()),
+        Some(WaitStatus::Exited(_, PASSED)) => {}
+        Some(WaitStatus::Exited(_, SKIPPED)) => {
+            return Ok(format!("ignored: {}", String::from_utf8_lossy(&reason[..length])));
+        }
+        Some(other) => return Err(format!("{other:?}")),
+    }
+    match std::fs::read_dir(directory.path()).unwrap().next() {
+        None => Ok("ok".to_owned()),
+        Some(entry) => Err(format!("it left {:?} behind", entry.unwrap().file_name())),
+    }
+}
+
+/// Waits for a child; `None`, and the child with its group is killed, when it takes too long.
+fn wait_at_most(pid: Pid, limit: Duration) -> Option<WaitStatus> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        match waitpid(pid, Some(WaitPidFlag::WNOHANG)).unwrap() {
+            // Sleeps: between two looks at a child, which has no wait with a limit.
+            WaitStatus::StillAlive => std::thread::sleep(Duration::from_millis(2)),
+            status => return Some(status),
+        }
+    }
+    let _ = killpg(pid, Signal::SIGKILL);
+    waitpid(pid, None).unwrap();
+    None
+}

@@ -1,0 +1,196 @@
+//! A test runner for suites that fork, and the means to fork ranks.
+//!
+//! The standard runner has several threads, and a forked child of such a process may not do much.
+//! These suites are programs of their own (`harness = false`) with one thread; they take the usual
+//! name filter and print the usual lines.
+#![allow(dead_code, unsafe_code, clippy::print_stdout, clippy::unwrap_used)]
+
+pub mod contexts;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+/// A named test.
+pub type Test = (&'static str, fn());
+
+/// How long the ranks of one test may take together.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the tests whose name contains the first plain argument, and exits.
+pub fn run(tests: &[Test]) -> ! {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        for (name, _) in tests {
+            println!("{name}: test");
+        }
+        std::process::exit(0);
+    }
+    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let filter = arguments.iter().find(|argument| !argument.starts_with("--"));
+    let chosen: Vec<&Test> = tests
+        .iter()
+        .filter(|(name, _)| match filter {
+            Some(filter) if exact => name == filter,
+            Some(filter) => name.contains(filter.as_str()),
+            None => true,
+        })
+        .collect();
+    println!("\nrunning {} tests", chosen.len());
+    let start = Instant::now();
+    let mut failed = 0;
+    for (name, test) in &chosen {
+        let good = catch_unwind(AssertUnwindSafe(test)).is_ok();
+        println!("test {name} ... {}", if good { "ok" } else { "FAILED" });
+        failed += usize::from(!good);
+    }
+    println!(
+        "\ntest result: {}. {} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out; \
+         finished in {:.2}s\n",
+        if failed == 0 { "ok" } else { "FAILED" },
+        chosen.len() - failed,
+        tests.len() - chosen.len(),
+        start.elapsed().as_secs_f64()
+    );
+    std::process::exit(i32::from(failed > 0));
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It returned, or left with this status; a panic is status 101.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(Signal),
+}
+
+/// Ranks that were forked; whatever is left of them is killed when this is dropped.
+pub struct Ranks {
+    running: BTreeMap<usize, Pid>,
+}
+
+impl Ranks {
+    /// Forks `size` ranks that each run `body` with their number.
+    pub fn fork(size: usize, body: impl Fn(usize)) -> Self {
+        let mut running = BTreeMap::new();
+        for rank in 0..size {
+            // SAFETY: this process has one thread, so the child may do everything.
+            match unsafe { fork() }.unwrap() {
+                ForkResult::Parent { child } => {
+                    running.insert(rank, child);
+                }
+                ForkResult::Child => {
+                    let good = catch_unwind(AssertUnwindSafe(|| body(rank))).is_ok();
+                    // SAFETY: ends this process without running the parent's exit handlers.
+                    unsafe { libc::_exit(if good { 0 } else { 101 }) };
+                }
+            }
+        }
+        Self { running }
+    }
+
+    /// The process of a rank.
+    pub fn process(&self, rank: usize) -> Pid {
+        self.running[&rank]
+    }
+
+    /// Sends a signal to a rank.
+    pub fn signal(&self, rank: usize, signal: Signal) {
+        kill(self.process(rank), signal).unwrap();
+    }
+
+    /// Waits until all ranks have ended, in at most [`LIMIT`].
+    pub fn wait(mut self) -> BTreeMap<usize, End> {
+        let deadline = Instant::now() + LIMIT;
+        let mut ends = BTreeMap::new();
+        while !self.running.is_empty() {
+            assert!(Instant::now() < deadline, "ranks {:?} hang", self.running.keys());
+            let mut quiet = true;
+            for (rank, process) in self.running.clone() {
+                let end = match waitpid(process, Some(WaitPidFlag::WNOHANG)).unwrap() {
+                    WaitStatus::Exited(_, status) => End::Exited(status),
+                    WaitStatus::Signaled(_, signal, _) => End::Killed(signal),
+                    _ => continue,
+                };
+                self.running.remove(&rank);
+                ends.insert(rank, end);
+                quiet = false;
+            }
+            if quiet {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+        ends
+    }
+
+    /// Waits and requires that every rank returned without a panic.
+    pub fn succeed(self) {
+        let ends = self.wait();
+        assert!(ends.values().all(|end| *end == End::Exited(0)), "{ends:?}");
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for process in self.running.values() {
+            let _ = kill(*process, Signal::SIGKILL);
+            let _ = waitpid(*process, None);
+        }
+    }
+}
+
+/// Mounts a file system in memory over a directory, with options such as `size=8k`, for this process
+/// and those it forks from now on. Needs root.
+pub fn mount_small_directory(directory: &Path, options: &str) {
+    let mount = |source: &str, target: &Path, kind: &str, flags, options: &str| {
+        let text = |text: &str| std::ffi::CString::new(text).unwrap();
+        let target = text(target.to_str().unwrap());
+        let (source, kind, options) = (text(source), text(kind), text(options));
+        // SAFETY: all strings live for the length of the call.
+        let status = unsafe {
+            libc::mount(
+                source.as_ptr(),
+                target.as_ptr(),
+                kind.as_ptr(),
+                flags,
+                options.as_ptr().cast(),
+            )
+        };
+        assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+    };
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+    mount("none", Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE, "");
+    mount("tmpfs", directory, "tmpfs", 0, options);
+}
+
+/// A directory in memory for segments, of which nothing may be left at the end.
+pub struct Segments {
+    directory: tempfile::TempDir,
+}
+
+impl Segments {
+    /// A fresh directory under `/dev/shm`.
+    pub fn new() -> Self {
+        Self { directory: tempfile::Builder::new().prefix("test-").tempdir_in("/dev/shm").unwrap() }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What is in it.
+    pub fn files(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Requires that it is empty.
+    pub fn assert_empty(&self) {
+        assert_eq!(self.files(), Vec::<PathBuf>::new(), "segments were left behind");
+    }
+}

@@ -1,0 +1,30 @@
+//! The real GNU OpenMP runtime, in a process of its own.
+#![allow(unsafe_code)]
+
+use quo::phase::{ThreadControls, ThreadLibrary};
+
+#[test]
+fn the_openmp_count_of_this_thread_is_set_and_restored() {
+    // SAFETY: libgomp's initialisers only read the environment.
+    let handle =
+        unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
+        eprintln!("skipped: there is no libgomp.so.1 on this machine");
+        return;
+    }
+    // SAFETY: the handle is open.
+    let symbol = unsafe { libc::dlsym(handle, c"omp_get_max_threads".as_ptr()) };
+    assert!(!symbol.is_null());
+    // SAFETY: OpenMP declares `int omp_get_max_threads(void)`.
+    let max_threads: extern "C" fn() -> i32 = unsafe { std::mem::transmute(symbol) };
+
+    let controls = ThreadControls::new();
+    assert!(controls.libraries().contains(&ThreadLibrary::OpenMp));
+    let before = max_threads();
+    let saved = controls.set(7);
+    assert_eq!(max_threads(), 7);
+    let elsewhere = std::thread::spawn(move || max_threads()).join().unwrap();
+    assert_eq!(elsewhere, before, "the count belongs to the thread that set it");
+    saved.restore();
+    assert_eq!(max_threads(), before);
+}

@@ -1,0 +1,71 @@
+//! The checkout under test and what cargo has built from it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::library::{HOW_TO_BUILD, Library};
+
+/// The checkout and the build folder this test program lies in.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    root: PathBuf,
+    build: PathBuf,
+}
+
+impl Checkout {
+    /// Finds both.
+    ///
+    /// # Errors
+    ///
+    /// The test program does not lie in a build folder.
+    pub fn find() -> Result<Checkout> {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = package.parent().context("the package has no parent folder")?.to_path_buf();
+        let executable = std::env::current_exe().context("finding the running executable")?;
+        // <build folder>/deps/<test program>
+        let build = executable.ancestors().nth(2).context("not in a build folder")?.to_path_buf();
+        Ok(Checkout { root, build })
+    }
+
+    /// The folder of the workspace.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A program that cargo has built.
+    ///
+    /// # Errors
+    ///
+    /// It has not.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let file = self.build.join(name);
+        if !file.exists() {
+            bail!("{} is not built; {HOW_TO_BUILD}", file.display());
+        }
+        Ok(file)
+    }
+
+    /// The libquo that cargo has built.
+    ///
+    /// # Errors
+    ///
+    /// It has not.
+    pub fn library(&self) -> Result<Library> {
+        Library::as_built(&self.root.join("bindings-c/include"), &self.build.join("libquo_c.so"))
+    }
+
+    /// Compiles a C program of the checkout against its own libquo, into `folder`. All warnings are
+    /// errors; `flags` come last, so that libraries can be among them.
+    ///
+    /// # Errors
+    ///
+    /// libquo is not built, or the compiler complains: all it said is in the error.
+    pub fn compile_c(&self, source: &str, folder: &Path, flags: &[&str]) -> Result<PathBuf> {
+        let source = self.root.join(source);
+        let program = folder.join(source.file_stem().context("a source without a name")?);
+        self.library()?.compile(&source, &program, flags)?;
+        Ok(program)
+    }
+}

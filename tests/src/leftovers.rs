@@ -1,0 +1,128 @@
+//! What a job left behind: processes that carry its mark, segments that nobody holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::wait::ends_within;
+
+/// How long a process may take to end after its launcher has.
+const LAST_STEPS: Duration = Duration::from_secs(5);
+
+/// The living processes whose environment holds the mark, wherever they have moved in the tree.
+pub fn marked_processes(mark: &str) -> Vec<Pid> {
+    process_folders()
+        .into_iter()
+        .filter(|(_, folder)| {
+            let environment = fs::read(folder.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        })
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+/// The marked processes that do not end by themselves, with what they are running.
+pub fn lingering(mark: &str) -> Vec<String> {
+    let lingers = |pid: &Pid| !ends_within(*pid, LAST_STEPS).unwrap_or(false);
+    let names = |pid: Pid| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        format!("process {pid}: {}", String::from_utf8_lossy(&command).replace('\0', " "))
+    };
+    marked_processes(mark).into_iter().filter(lingers).map(names).collect()
+}
+
+/// Ends every marked process and sees each of them go.
+pub fn end_marked(mark: &str) {
+    // A process born while we look has its parent's mark and is found by the next round.
+    for _ in 0..10 {
+        let living = marked_processes(mark);
+        if living.is_empty() {
+            return;
+        }
+        for pid in &living {
+            let _already_gone = kill_process(*pid, Signal::KILL);
+        }
+        for pid in living {
+            let _unkillable = ends_within(pid, LAST_STEPS);
+        }
+    }
+}
+
+/// This user's segments that no process has mapped or open. Those of a job that runs elsewhere on
+/// the machine are held by it, and those of other users we could not judge.
+pub fn orphaned_segments(folder: &Path) -> Vec<PathBuf> {
+    let prefix = format!("quo-{}-", geteuid().as_raw());
+    let candidates: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect();
+    if candidates.is_empty() {
+        return candidates;
+    }
+    let held = held_files(folder);
+    // One that vanished meanwhile was held by its job after all.
+    candidates.into_iter().filter(|path| !held.contains(path) && path.exists()).collect()
+}
+
+fn held_files(folder: &Path) -> Vec<PathBuf> {
+    let mut held = Vec::new();
+    for (_, process) in process_folders() {
+        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+        held.extend(maps.lines().filter_map(|line| line.find('/').map(|at| line[at..].into())));
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        held.extend(files.filter_map(|file| fs::read_link(file.path()).ok()));
+    }
+    held.retain(|path| path.starts_with(folder));
+    held
+}
+
+fn process_folders() -> Vec<(Pid, PathBuf)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+            Some((pid, entry.path()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_marked_process_is_found_and_ended_wherever_it_went() {
+        let mark = format!("QUO_TESTS_MARK=unit-{}", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut child = Command::new("setsid")
+            .args(["sh", "-c", "echo; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .env(name, value)
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        assert!(!marked_processes(&mark).is_empty());
+        end_marked(&mark);
+        assert!(!child.wait().unwrap().success());
+        assert!(marked_processes(&mark).is_empty());
+    }
+
+    #[test]
+    fn only_segments_that_nobody_holds_are_orphans() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str| folder.path().join(format!("quo-{}-{name}", geteuid().as_raw()));
+        let orphan = named("orphan");
+        fs::write(&orphan, "").unwrap();
+        fs::write(folder.path().join("quo-99999-of-another-user"), "").unwrap();
+        let _held = fs::File::create(named("held")).unwrap();
+        assert_eq!(orphaned_segments(folder.path()), [orphan]);
+    }
+}

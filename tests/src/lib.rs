@@ -1,0 +1,36 @@
+//! Harness of the end-to-end suites: real launcher, real ranks, nothing left behind.
+//!
+//! A suite compiles or finds a program ([`Checkout`]), runs it under the launcher ([`Job`]) and
+//! judges the [`Outcome`], which also knows the processes and shared-memory segments that the job
+//! forgot. Every job is bounded in time, and jobs take turns within one test program, since two at
+//! once on a small machine only slow each other down.
+//!
+//! ```no_run
+//! use quo_tests::{Checkout, Job};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let checkout = Checkout::find()?;
+//! let folder = tempfile::tempdir()?;
+//! let program = checkout.compile_c("bindings-c/tests/barrier.c", folder.path(), &[])?;
+//! Job::new(4, program).topology("pack:2 core:4 pu:1").run()?.expect_success()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod checkout;
+mod job;
+mod launcher;
+mod leftovers;
+mod library;
+mod wait;
+
+pub use checkout::Checkout;
+pub use job::{Job, Outcome};
+pub use launcher::{BindTo, Launcher};
+pub use library::{Library, mpicc, run_compiler};
+pub use wait::ends_within;
+
+/// The Rust program of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,0 +1,131 @@
+//! Every C function: good use, bad input, wrong handles, ranks that disagree; on this machine with
+//! one to eight ranks, and on simulated ones. The programs are bindings-c/tests/*.c; each counts its
+//! own failures and prints them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use quo_tests::{BindTo, Checkout, Job};
+
+/// A simulated machine, and how many objects of each `QUO_obj_type_t` it has.
+struct Machine {
+    description: &'static str,
+    counts: &'static str,
+    ranks: usize,
+}
+
+const MACHINES: [Machine; 5] = [
+    Machine { description: "pack:2 core:4 pu:1", counts: "0=1,2=2,3=2,4=8,5=8", ranks: 8 },
+    Machine { description: "pack:2 numa:2 core:2 pu:2", counts: "1=4,2=2,4=8,5=16", ranks: 4 },
+    Machine { description: "pack:1 core:2 pu:4", counts: "2=1,4=2,5=8", ranks: 3 },
+    Machine { description: "quo/tests/machines/fast-and-slow-cores.xml", counts: "0=1", ranks: 4 },
+    Machine { description: "quo/tests/machines/memory-without-cpus.xml", counts: "0=1", ranks: 2 },
+];
+
+/// Where the real machine matters: how many ranks, bound how.
+const LIVE: [(usize, BindTo); 6] = [
+    (1, BindTo::None),
+    (2, BindTo::Core),
+    (2, BindTo::None),
+    (3, BindTo::None),
+    (4, BindTo::Core),
+    (8, BindTo::None),
+];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn passes(name: &str) -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let source = format!("bindings-c/tests/{name}.c");
+    let program = checkout.compile_c(&source, folder.path(), &["-pthread"])?;
+    for (ranks, bind_to) in LIVE {
+        let job = Job::new(ranks, &program).bind_to(bind_to).limit(LIMIT);
+        job.run()?.expect_success().with_context(|| format!("{ranks} ranks, {bind_to:?}"))?;
+    }
+    for machine in MACHINES {
+        let description = if machine.description.ends_with(".xml") {
+            checkout.root().join(machine.description).display().to_string()
+        } else {
+            machine.description.to_owned()
+        };
+        let job = Job::new(machine.ranks, &program)
+            .topology(&description)
+            .env("QUO_TEST_EXPECT", machine.counts)
+            .limit(LIMIT);
+        job.run()?.expect_success().with_context(|| description)?;
+    }
+    Ok(())
+}
+
+/// One test per program, and the list of all of them.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[test]
+            fn $name() -> Result<()> {
+                passes(stringify!($name))
+            }
+        )*
+    };
+}
+
+programs! {
+    auto_distrib
+    auto_distrib_with_policy
+    barrier
+    barrier_timed
+    bind_pop
+    bind_push
+    bind_push_cpuset
+    bound
+    contexts
+    cpuset_in_type
+    cpuset_of_type
+    create
+    create_with_flags
+    create_with_options
+    dead_qids
+    detach
+    disagree
+    explain
+    f2c
+    free
+    get_mpi_comm_by_type
+    id
+    last_error
+    named_barrier
+    ncores
+    nnodes
+    nnumanodes
+    nobjs_by_type
+    nobjs_in_type_by_type
+    npus
+    nqids
+    nsockets
+    outside_mpi
+    phase
+    qids_in_type
+    strerror
+    stringify_cbind
+    topology_nonsense
+    version
+    xpm
+}
+
+#[test]
+fn no_program_is_forgotten() -> Result<()> {
+    let mut found = BTreeSet::new();
+    for entry in Checkout::find()?.root().join("bindings-c/tests").read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            let stem = path.file_stem().context("a file without a name")?;
+            found.insert(stem.to_string_lossy().into_owned());
+        }
+    }
+    assert_eq!(found, PROGRAMS.iter().map(|&name| name.to_owned()).collect());
+    Ok(())
+}

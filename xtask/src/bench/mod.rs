@@ -1,0 +1,164 @@
+//! `cargo xtask bench`: what the operations cost, beside what the kernel allows and, if there is one
+//! on the machine, beside a reference library. All in one run, since only ratios of one run mean
+//! anything on a shared machine.
+
+mod micro;
+mod quiescence;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use quo_tests::{BindTo, Job, Library, run_compiler};
+use serde_json::{Value, json};
+
+use crate::{project, release, run, setup};
+use quiescence::Quiescence;
+use table::Measurements;
+
+/// Of one run of one program.
+const LIMIT: Duration = Duration::from_secs(180);
+
+#[derive(Args)]
+pub struct Options {
+    /// Compare with the QUO library installed below PREFIX.
+    #[arg(long, value_name = "PREFIX")]
+    reference: Option<PathBuf>,
+    /// How often each program runs, in turns; the table holds medians.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=50))]
+    rounds: u8,
+    /// Also write everything measured to FILE.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print the tables as Markdown.
+    #[arg(long)]
+    markdown: bool,
+    /// Leave out the microbenchmarks of the Rust crate.
+    #[arg(long)]
+    operations_only: bool,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    setup::ensure()?;
+    let reference = options.reference.as_deref().map(Library::in_prefix).transpose()?;
+    let built = release::build("quo-c")?;
+    let include = project::root().join("bindings-c/include");
+    let ours = Library::as_built(&include, &built.join("libquo_c.so"))?;
+    let programs = Programs::compile(&ours, reference.as_ref())?;
+
+    let (mut measurements, mut quiescence) = (Measurements::default(), Quiescence::new());
+    for round in 1..=options.rounds {
+        println!("round {round} of {}", options.rounds);
+        measurements.ours.push(program_output(&operations(&programs.ours))?);
+        if let Some(program) = &programs.reference {
+            measurements.reference.push(program_output(&operations(program))?);
+        }
+        measurements.kernel.push(plain_output(&programs.kernel)?);
+        quiescence.round(&programs.quiescence, 2)?;
+    }
+    let rows = table::rows(&measurements);
+    print_tables(&rows, &quiescence, options.markdown);
+    let micro = if options.operations_only { Vec::new() } else { micro::run()? };
+    if let Some(file) = &options.json {
+        let everything = json!({
+            "ours": measurements.ours,
+            "reference": measurements.reference,
+            "kernel": measurements.kernel,
+            "quiescence": quiescence.to_json(),
+            "micro": micro.iter().map(|line| json!({"name": line.name, "time": line.time}))
+                .collect::<Vec<_>>(),
+        });
+        std::fs::write(file, format!("{everything:#}\n"))
+            .with_context(|| format!("writing {}", file.display()))?;
+        println!("\nwritten to {}", file.display());
+    }
+    Ok(())
+}
+
+fn print_tables(rows: &[table::Row], quiescence: &Quiescence, markdown: bool) {
+    let text = if markdown { table::markdown(rows) } else { table::plain(rows) };
+    println!("\n{text}");
+    if markdown {
+        println!("| how the others wait | phase ÷ ideal | CPU of a waiter |\n|---|--:|--:|");
+    } else {
+        println!(
+            "{:<30}  {:>13}  {:>15}",
+            "how the others wait", "phase ÷ ideal", "CPU of a waiter"
+        );
+    }
+    for [name, times, share] in quiescence.lines() {
+        if markdown {
+            println!("| {name} | {times} | {share} |");
+        } else {
+            println!("{name:<30}  {times:>13}  {share:>15}");
+        }
+    }
+}
+
+struct Programs {
+    ours: PathBuf,
+    reference: Option<PathBuf>,
+    kernel: PathBuf,
+    quiescence: PathBuf,
+}
+
+impl Programs {
+    fn compile(ours: &Library, reference: Option<&Library>) -> Result<Programs> {
+        let folder = project::target()?.join("xtask/benches");
+        std::fs::create_dir_all(&folder)?;
+        let source = |name: &str| project::root().join("bindings-c/benches").join(name);
+        let compile = |library: &Library, from: &str, to: &str| -> Result<PathBuf> {
+            let program = folder.join(to);
+            library.compile(&source(from), &program, &["-O2", "-fopenmp", "-lm"])?;
+            Ok(program)
+        };
+        let kernel = folder.join("kernel");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O2"]).arg(source("kernel.c")).arg("-o").arg(&kernel);
+        run_compiler(compiler.args(hwloc_flags()?).args(["-lm", "-pthread"]))?;
+        Ok(Programs {
+            ours: compile(ours, "operations.c", "operations-ours")?,
+            reference: reference
+                .map(|library| compile(library, "operations.c", "operations-reference"))
+                .transpose()?,
+            kernel,
+            quiescence: compile(ours, "quiescence.c", "quiescence")?,
+        })
+    }
+}
+
+fn hwloc_flags() -> Result<Vec<String>> {
+    let mut asked = Command::new("pkg-config");
+    let flags = run::captured(asked.args(["--cflags", "--libs", "hwloc"]))?;
+    Ok(flags.split_whitespace().map(str::to_owned).collect())
+}
+
+fn operations(program: &Path) -> Job {
+    Job::new(2, program).bind_to(BindTo::Core).limit(LIMIT)
+}
+
+/// The object that a program prints under the launcher.
+fn program_output(job: &Job) -> Result<Value> {
+    let outcome = job.run()?;
+    outcome.expect_success()?;
+    parse(&outcome.stdout).with_context(|| outcome.report())
+}
+
+fn plain_output(program: &Path) -> Result<Value> {
+    let finished = run::logged(&mut Command::new(program), &program.with_extension("log"), LIMIT)?;
+    if !finished.ending.is_success() {
+        bail!("{}: {}\n{}", program.display(), finished.ending, finished.output);
+    }
+    parse(&finished.output)
+}
+
+fn parse(output: &str) -> Result<Value> {
+    // Launchers may add lines of their own.
+    let Some(line) = output.lines().find(|line| line.starts_with('{')) else {
+        bail!("the benchmark printed no result");
+    };
+    serde_json::from_str(line).context("reading the benchmark's result")
+}

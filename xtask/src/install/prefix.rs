@@ -1,0 +1,79 @@
+//! Which prefixes are sensible.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The prefix as an absolute path. Nothing is created or changed.
+pub fn checked(prefix: &Path) -> Result<PathBuf> {
+    if prefix.as_os_str().is_empty() {
+        bail!("--prefix is empty: name the folder to install into");
+    }
+    let Some(text) = prefix.to_str() else {
+        bail!("--prefix {}: not UTF-8, which pkg-config files cannot hold", prefix.display());
+    };
+    // pkg-config splits at blanks, and make and the shell read the rest as their own.
+    if let Some(bad) =
+        text.chars().find(|c| c.is_whitespace() || c.is_control() || "$#'\"\\:".contains(*c))
+    {
+        bail!("--prefix {text:?}: {bad:?} in a path breaks pkg-config and what reads its answers");
+    }
+    let absolute = std::path::absolute(prefix).with_context(|| format!("--prefix {text}"))?;
+    let absolute = without_dots(&absolute);
+    if absolute.parent().is_none() {
+        bail!("--prefix {text}: that is the root folder; did a variable expand to nothing?");
+    }
+    if let Some(file) =
+        absolute.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir())
+    {
+        bail!("--prefix {text}: {} is not a folder", file.display());
+    }
+    Ok(absolute)
+}
+
+fn without_dots(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sensible_prefixes_become_absolute() {
+        assert_eq!(checked(Path::new("/opt/quo/")).unwrap(), Path::new("/opt/quo"));
+        assert_eq!(checked(Path::new("/opt/x/../quo")).unwrap(), Path::new("/opt/quo"));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(checked(Path::new("out/prefix")).unwrap(), here.join("out/prefix"));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let below = file.join("prefix");
+        for (prefix, word) in [
+            (Path::new(""), "empty"),
+            (Path::new("/"), "root folder"),
+            (Path::new("/usr/.."), "root folder"),
+            (Path::new("/opt/my quo"), "breaks pkg-config"),
+            (Path::new("$HOME/quo"), "breaks pkg-config"),
+            (&file, "not a folder"),
+            (&below, "not a folder"),
+        ] {
+            let error = checked(prefix).unwrap_err().to_string();
+            assert!(error.contains(word), "{}: {error}", prefix.display());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The commands of the project: `cargo xtask setup | demo | test | bench | install`.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
+
+mod bench;
+mod demo;
+mod headers;
+mod install;
+mod project;
+mod release;
+mod rules;
+mod run;
+mod setup;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Set up, try, test, measure and install quo")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install the system packages the project needs and this machine lacks.
+    Setup,
+    /// Set up, then run a coupled program three ways and show what each core did.
+    Demo(demo::Options),
+    /// Set up, then run every check and every test.
+    Test(test::Options),
+    /// Measure every operation beside what the kernel allows and beside a reference library.
+    Bench(bench::Options),
+    /// Build optimised and install the library, its headers and quo-info.
+    Install(install::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Setup => setup::run(),
+        Command::Demo(options) => demo::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Install(options) => install::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where things are: the checkout, its build folder, and commands that know both.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// The checkout this xtask was built from.
+pub fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+/// Cargo's build folder: the one this executable lies in, wherever the user keeps it.
+pub fn target() -> Result<PathBuf> {
+    let executable = std::env::current_exe().context("finding the running executable")?;
+    let folder = executable.ancestors().nth(2).context("xtask runs outside a build folder")?;
+    Ok(folder.to_path_buf())
+}
+
+/// A cargo call at the root of the checkout that fills the same build folder.
+pub fn cargo() -> Result<Command> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root()).env("CARGO_TARGET_DIR", target()?).env("CARGO_TERM_COLOR", "never");
+    // Cargo describes xtask in the environment of `cargo run`; build scripts would see a change
+    // from one way of starting to the other and compile everything again.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+/// The full path of a program on `PATH`.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let candidate = Path::new(name);
+    if candidate.components().count() > 1 {
+        return is_executable(candidate).then(|| candidate.to_path_buf());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}

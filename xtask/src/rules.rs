@@ -1,0 +1,260 @@
+//! House rules that no compiler checks. Each finding is one line: place, then what to do.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{project, run};
+
+/// The only files that may allow `unsafe`: where the project meets the kernel, shared memory, C and
+/// MPI. The workspace denies it everywhere else.
+const UNSAFE_FILES: &[&str] = &[
+    "bindings-c/src/barriers.rs",
+    "bindings-c/src/collective.rs",
+    "bindings-c/src/create.rs",
+    "bindings-c/src/fortran.rs",
+    "bindings-c/src/guard.rs",
+    "bindings-c/src/handle.rs",
+    "bindings-c/src/phase.rs",
+    "bindings-c/src/types.rs",
+    "examples/coupled/src/couple/shared.rs",
+    "examples/coupled/src/l1/mod.rs",
+    "examples/coupled/src/launch.rs",
+    "quo/src/affinity/kernel.rs",
+    "quo/src/group/mpi.rs",
+    "quo/src/node/barrier/model.rs",
+    "quo/src/node/exchange.rs",
+    "quo/src/node/fork.rs",
+    "quo/src/node/layout.rs",
+    "quo/src/node/liveness.rs",
+    "quo/src/node/mapping.rs",
+    "quo/src/node/memory.rs",
+    "quo/src/node/pthread.rs",
+    "quo/src/node/tests.rs",
+    "quo/src/node/wait.rs",
+    "quo/src/phase/remap.rs",
+    "quo/src/phase/threads.rs",
+    "quo/tests/thread_controls.rs",
+    "quo/tests/thread_controls_openmp.rs",
+];
+
+/// A public header is a manual in one piece; it may be as long as it needs.
+const MANUALS: &str = "bindings-c/include/";
+
+const LONGEST_FILE: usize = 700;
+const LONG_FILE: usize = 600;
+
+/// Words that mean unfinished work. Split, so that this file does not find itself.
+const UNFINISHED: &[&str] = &[
+    concat!("to", "do!"),
+    concat!("un", "implemented!"),
+    concat!("FIX", "ME"),
+    concat!("#[ig", "nore"),
+];
+
+const SLEEPS: &[&str] = &[
+    concat!("thread::sl", "eep"),
+    concat!("usl", "eep("),
+    concat!("nanosl", "eep("),
+    concat!(" sl", "eep("),
+];
+
+/// How the line above a sleep begins when time must pass, as before a kill at a random moment.
+const SLEEP_REASON: &str = "// Sleeps:";
+
+/// What the rules found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub errors: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Checks every file of the checkout that git tracks or would add.
+pub fn check() -> Result<Findings> {
+    let root = project::root();
+    let listed = run::captured(Command::new("git").current_dir(root).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    let mut findings = Findings::default();
+    for name in listed.split('\0').filter(|name| !name.is_empty()) {
+        // Pictures and other bytes have no lines; a deleted file is listed until it is staged.
+        if let Ok(text) = fs::read_to_string(root.join(name)) {
+            check_file(name, &text, &mut findings);
+        }
+    }
+    check_unsafe_list(root, &mut findings);
+    check_lints_apply(root, &mut findings);
+    check_links(root, &mut findings);
+    Ok(findings)
+}
+
+fn check_file(name: &str, text: &str, findings: &mut Findings) {
+    if name.ends_with(".rs")
+        || name.ends_with(".c")
+        || name.ends_with(".h")
+        || name.ends_with(".hpp")
+    {
+        check_source(name, text, findings);
+    }
+    if name != "Cargo.lock" {
+        check_paths(name, text, findings);
+    }
+}
+
+fn check_source(name: &str, text: &str, findings: &mut Findings) {
+    let lines = if name.starts_with(MANUALS) { 0 } else { text.lines().count() };
+    if lines > LONGEST_FILE {
+        findings.errors.push(format!("{name}: {lines} lines, at most {LONGEST_FILE}: split it"));
+    } else if lines > LONG_FILE {
+        findings.warnings.push(format!("{name}: {lines} lines, soon too long"));
+    }
+    let mut in_tests = is_test_file(name);
+    let mut previous = "";
+    for (number, line) in text.lines().enumerate() {
+        let place = format!("{name}:{}", number + 1);
+        in_tests |= line.trim_start().starts_with("#[cfg(test)]");
+        if let Some(word) = UNFINISHED.iter().find(|word| line.contains(**word)) {
+            findings.errors.push(format!("{place}: {word}: finish it"));
+        }
+        let explained = previous.trim_start().starts_with(SLEEP_REASON);
+        if in_tests && !explained && SLEEPS.iter().any(|word| line.contains(word)) {
+            findings.errors.push(format!(
+                "{place}: a test sleeps: wait for the event, \
+                 or say above why there is none to wait for: {SLEEP_REASON} ..."
+            ));
+        }
+        previous = line;
+        if line.contains("allow(unsafe_code)") && name.ends_with(".rs") && !may_be_unsafe(name) {
+            findings.errors.push(format!(
+                "{place}: unsafe outside the list in xtask/src/rules.rs: use an edge module"
+            ));
+        }
+    }
+}
+
+fn is_test_file(name: &str) -> bool {
+    name.split('/').any(|part| part == "tests") || name.ends_with("/tests.rs")
+}
+
+fn may_be_unsafe(name: &str) -> bool {
+    // This file names the attribute it looks for.
+    name == "xtask/src/rules.rs" || UNSAFE_FILES.contains(&name)
+}
+
+fn check_paths(name: &str, text: &str, findings: &mut Findings) {
+    let homes = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
+    for (number, line) in text.lines().enumerate() {
+        if homes.iter().any(|home| line.contains(home)) {
+            findings.errors.push(format!("{name}:{}: names somebody's home folder", number + 1));
+        }
+    }
+}
+
+/// A listed file that no longer needs `unsafe` leaves the list.
+fn check_unsafe_list(root: &Path, findings: &mut Findings) {
+    for name in UNSAFE_FILES {
+        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+        if !text.contains("allow(unsafe_code)") {
+            findings
+                .errors
+                .push(format!("xtask/src/rules.rs: {name} is listed but needs no unsafe"));
+        }
+    }
+}
+
+/// A package that forgets `[lints] workspace = true` would escape every lint of the workspace.
+fn check_lints_apply(root: &Path, findings: &mut Findings) {
+    let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
+    let members = workspace.lines().find_map(|line| line.trim().strip_prefix("members = ["));
+    for member in members.unwrap_or_default().split('"').skip(1).step_by(2) {
+        let manifest = fs::read_to_string(root.join(member).join("Cargo.toml")).unwrap_or_default();
+        if !manifest.contains("[lints]\nworkspace = true") {
+            findings.errors.push(format!("{member}/Cargo.toml: add [lints] workspace = true"));
+        }
+    }
+}
+
+/// Pictures and pages that the README shows are there.
+fn check_links(root: &Path, findings: &mut Findings) {
+    let readme = fs::read_to_string(root.join("README.md")).unwrap_or_default();
+    for name in local_links(&readme).filter(|name| !root.join(name).exists()) {
+        findings.errors.push(format!("README.md: {name} does not exist"));
+    }
+}
+
+fn local_links(markdown: &str) -> impl Iterator<Item = &str> {
+    let links = markdown.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    links.filter(|link| !link.contains("://") && !link.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, text: &str) -> Vec<String> {
+        let mut findings = Findings::default();
+        check_file(name, text, &mut findings);
+        findings.errors
+    }
+
+    #[test]
+    fn a_clean_file_has_no_findings() {
+        assert!(found("quo/src/plan.rs", "//! Plans.\n\nfn plan() {}\n").is_empty());
+    }
+
+    #[test]
+    fn length_warns_before_it_fails() {
+        let mut findings = Findings::default();
+        check_file("a.rs", &"\n".repeat(LONG_FILE + 1), &mut findings);
+        assert_eq!((findings.errors.len(), findings.warnings.len()), (0, 1));
+        assert_eq!(found("a.rs", &"\n".repeat(LONGEST_FILE + 1)).len(), 1);
+        assert!(found("data.xml", &"\n".repeat(LONGEST_FILE + 1)).is_empty());
+    }
+
+    #[test]
+    fn unfinished_work_is_found_with_its_line() {
+        for word in UNFINISHED {
+            let errors = found("quo/src/a.rs", &format!("fn a() {{}}\n// {word}\n"));
+            assert!(errors[0].starts_with("quo/src/a.rs:2"), "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn sleeps_are_found_in_tests_only() {
+        let sleep = format!("    {}(one_second);\n", SLEEPS[0]);
+        assert!(found("quo/src/a.rs", &sleep).is_empty());
+        for name in ["tests/tests/t0100.rs", "bindings-c/tests/a.c", "quo/src/node/tests.rs"] {
+            assert_eq!(found(name, &sleep).len(), 1, "{name}");
+        }
+        let explained = format!("    {SLEEP_REASON} the kill is to land anywhere.\n{sleep}");
+        assert!(found("tests/tests/t0100.rs", &explained).is_empty());
+        let unit = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
+        assert_eq!(found("quo/src/a.rs", &unit).len(), 1);
+    }
+
+    #[test]
+    fn unsafe_outside_the_list_is_found() {
+        let text = "#![allow(unsafe_code)]\n";
+        assert_eq!(found("quo/src/plan/mod.rs", text).len(), 1);
+        assert!(found("quo/docs/unsafe.md", text).is_empty());
+    }
+
+    #[test]
+    fn links_within_the_checkout_are_told_from_others() {
+        let text = "![a](docs/a.svg) [b](https://example.org/) [c](#c) [d](D.md), plain (text)";
+        assert_eq!(local_links(text).collect::<Vec<_>>(), ["docs/a.svg", "D.md"]);
+    }
+
+    #[test]
+    fn home_folders_are_found_in_any_text() {
+        let text = format!("see {}someone/file\n", concat!("/ho", "me/"));
+        assert_eq!(found("README.md", &text).len(), 1);
+        assert!(found("README.md", "see ~/file or $HOME/file\n").is_empty());
+    }
+}

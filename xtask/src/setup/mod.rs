@@ -1,0 +1,86 @@
+//! Makes a fresh machine ready: probe, say what is missing and why, install it, probe again.
+
+mod needs;
+mod plan;
+mod probe;
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run;
+use needs::Need;
+use plan::Plan;
+
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Brings the machine to where every other command works. Says nothing when it already is.
+pub fn ensure() -> Result<bool> {
+    let missing = probe::missing();
+    if missing.is_empty() {
+        return Ok(false);
+    }
+    match plan::plan(&missing, probe::machine()) {
+        Plan::TellUser { cause } => {
+            explain(&missing);
+            bail!("cannot install what is missing: {cause}.\n{}", plan::advice(&missing));
+        }
+        Plan::Install { packages, prefix, update_first } => {
+            explain(&missing);
+            println!("set-up: installing {}", packages.join(" "));
+            install(&packages, prefix, update_first)
+                .with_context(|| format!("apt-get failed.\n{}", plan::advice(&missing)))?;
+        }
+    }
+    let still_missing = probe::missing();
+    if !still_missing.is_empty() {
+        let names: Vec<&str> = still_missing.iter().map(|need| need.name()).collect();
+        bail!(
+            "apt-get succeeded, but {} cannot be used yet.\n{}",
+            names.join(", "),
+            plan::advice(&still_missing)
+        );
+    }
+    println!("set-up: complete");
+    Ok(true)
+}
+
+/// `cargo xtask setup`: as above, and says so when there was nothing to do.
+pub fn run() -> Result<()> {
+    if !ensure()? {
+        println!("set-up: everything is there, nothing to install");
+    }
+    Ok(())
+}
+
+fn explain(missing: &[Need]) {
+    println!("set-up: missing on this machine:");
+    for need in missing {
+        println!("  {:10}  {}", need.name(), need.reason());
+    }
+}
+
+fn install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()> {
+    if update_first {
+        apt(prefix, &["update", "--quiet"])?;
+    }
+    let mut arguments = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+    arguments.extend(packages);
+    let outcome = apt(prefix, &arguments);
+    if outcome.is_err() && !update_first {
+        // Fresh lists can still name a package that was replaced an hour ago.
+        apt(prefix, &["update", "--quiet"])?;
+        return apt(prefix, &arguments);
+    }
+    outcome
+}
+
+fn apt(prefix: &[&str], arguments: &[&str]) -> Result<()> {
+    // `env` goes behind sudo, which may drop variables set in front of it.
+    let mut words = prefix.to_vec();
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    words.extend(arguments);
+    println!("set-up: {}", words.join(" "));
+    run::shown(Command::new(words[0]).args(&words[1..]), DOWNLOAD_LIMIT)
+}

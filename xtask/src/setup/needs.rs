@@ -1,0 +1,84 @@
+//! What the project needs from the machine, and what each package manager calls it.
+
+/// One thing that a build or a run needs and that Cargo cannot bring.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    MpiCompiler,
+    MpiLauncher,
+    CxxCompiler,
+    PkgConfig,
+    Hwloc,
+    Udev,
+    LibClang,
+    OpenMp,
+    Fortran,
+}
+
+impl Need {
+    pub const ALL: [Need; 9] = [
+        Need::MpiCompiler,
+        Need::MpiLauncher,
+        Need::CxxCompiler,
+        Need::PkgConfig,
+        Need::Hwloc,
+        Need::Udev,
+        Need::LibClang,
+        Need::OpenMp,
+        Need::Fortran,
+    ];
+
+    /// What was looked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::MpiCompiler => "mpicc",
+            Need::MpiLauncher => "mpirun",
+            Need::CxxCompiler => "c++",
+            Need::PkgConfig => "pkg-config",
+            Need::Hwloc => "hwloc 2",
+            Need::Udev => "libudev",
+            Need::LibClang => "libclang",
+            Need::OpenMp => "OpenMP",
+            Need::Fortran => "gfortran",
+        }
+    }
+
+    /// Why it is needed.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Need::MpiCompiler => "compiles everything that meets MPI",
+            Need::MpiLauncher => "starts the ranks of demos and tests",
+            Need::CxxCompiler => "checks that the headers are C++ too",
+            Need::PkgConfig => "tells the build where hwloc is",
+            Need::Hwloc => "discovers packages, NUMA nodes, caches and cores",
+            Need::Udev => "hwloc's pkg-config file links it",
+            Need::LibClang => "reads mpi.h when the MPI bindings are built",
+            Need::OpenMp => "runs the threads of the coupled example",
+            Need::Fortran => "compiles Fortran programs that are coupled",
+        }
+    }
+
+    /// The packages that bring it with apt, dnf and Spack.
+    pub fn packages(self) -> Packages {
+        let (apt, dnf, spack) = match self {
+            Need::MpiCompiler => ("libopenmpi-dev", "openmpi-devel", "openmpi"),
+            Need::MpiLauncher => ("openmpi-bin", "openmpi", "openmpi"),
+            Need::CxxCompiler => ("g++", "gcc-c++", "gcc"),
+            Need::PkgConfig => ("pkg-config", "pkgconf-pkg-config", "pkgconf"),
+            Need::Hwloc => ("libhwloc-dev", "hwloc-devel", "hwloc"),
+            Need::Udev => ("libudev-dev", "systemd-devel", "hwloc~libudev"),
+            Need::LibClang => ("libclang-dev", "clang-devel", "llvm+clang"),
+            // gcc brings its OpenMP along; only clang has it in a package of its own.
+            Need::OpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
+            Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
+        };
+        Packages { apt, dnf, spack }
+    }
+}
+
+/// The names of one package in three worlds.
+#[derive(Copy, Clone, Debug)]
+pub struct Packages {
+    pub apt: &'static str,
+    pub dnf: &'static str,
+    pub spack: &'static str,
+}

@@ -1,0 +1,82 @@
+//! Adds up what test programs say about themselves.
+
+use std::ops::AddAssign;
+
+/// Tests passed, failed and skipped.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl Tally {
+    /// One check that is not a test program.
+    pub fn of_check(passed: bool) -> Self {
+        Tally { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
+    }
+
+    /// The sum of all `test result:` lines. Output without any (a crash, a build error) from a
+    /// program that failed counts as one failure, so that no failure is lost from the sum.
+    pub fn of_output(output: &str, succeeded: bool) -> Self {
+        let mut tally = Tally::default();
+        for line in output.lines().filter_map(|line| line.trim().strip_prefix("test result: ")) {
+            tally += Tally {
+                passed: number_before(line, "passed"),
+                failed: number_before(line, "failed"),
+                skipped: number_before(line, "ignored"),
+            };
+        }
+        if !succeeded && tally.failed == 0 {
+            tally.failed = 1;
+        }
+        tally
+    }
+}
+
+fn number_before(line: &str, word: &str) -> usize {
+    let mut previous = "";
+    for part in line.split([' ', ';', '.']).filter(|part| !part.is_empty()) {
+        if part == word {
+            return previous.parse().unwrap_or(0);
+        }
+        previous = part;
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_several_programs_are_summed() {
+        let output = "running 3 tests\ntest a ... ok\n\
+            test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.00s\n\
+            test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s\n";
+        assert_eq!(Tally::of_output(output, false), Tally { passed: 13, failed: 2, skipped: 1 });
+    }
+
+    #[test]
+    fn a_failure_without_a_result_line_is_counted() {
+        assert_eq!(
+            Tally::of_output("error: could not compile", false),
+            Tally { passed: 0, failed: 1, skipped: 0 }
+        );
+        let aborted = "test result: ok. 4 passed; 0 failed; 0 ignored\nsignal: 6, SIGABRT";
+        assert_eq!(Tally::of_output(aborted, false), Tally { passed: 4, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn a_test_that_talks_about_results_is_not_counted() {
+        assert_eq!(Tally::of_output("note: test result: ok. 9 passed", true), Tally::default());
+    }
+}

@@ -1,0 +1,286 @@
+//! `cargo xtask test`: set-up, checks, every test program, one closing line.
+
+mod suites;
+
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::tally::Tally;
+use crate::{headers, project, rules, run, setup};
+use suites::Suite;
+
+const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
+const SUITE_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+#[derive(Args)]
+pub struct Options {
+    /// Run only the steps whose name contains TEXT (what has to be built for them is built).
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Leave out clippy, documentation and model checking.
+    #[arg(long)]
+    quick: bool,
+    /// Name the steps and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|text| name.contains(text.as_str()))
+    }
+}
+
+/// One check that is not a test program of ours.
+struct Check {
+    name: &'static str,
+    /// Left out by `--quick`.
+    slow: bool,
+    work: Work,
+}
+
+enum Work {
+    /// A cargo call: arguments, then variables.
+    Cargo(&'static [&'static str], &'static [(&'static str, &'static str)]),
+    /// The same in a build folder of its own.
+    CargoApart(&'static [&'static str], &'static [(&'static str, &'static str)]),
+    Rules,
+    Headers,
+}
+
+const CHECKS: &[Check] = &[
+    Check { name: "format", slow: false, work: Work::Cargo(&["fmt", "--all", "--check"], &[]) },
+    Check { name: "house rules", slow: false, work: Work::Rules },
+    Check { name: "headers", slow: false, work: Work::Headers },
+    Check {
+        name: "clippy",
+        slow: true,
+        work: Work::Cargo(
+            &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"],
+            &[],
+        ),
+    },
+    // What a Rust user without MPI builds.
+    Check {
+        name: "clippy without features",
+        slow: true,
+        work: Work::Cargo(&["clippy", "--package", "quo", "--", "-Dwarnings"], &[]),
+    },
+    Check {
+        name: "rustdoc",
+        slow: true,
+        work: Work::Cargo(
+            &["doc", "--workspace", "--no-deps", "--all-features"],
+            &[("RUSTDOCFLAGS", "-Dwarnings")],
+        ),
+    },
+];
+
+/// Steps that run tests through cargo, after the suites.
+const CARGO_SUITES: &[Check] = &[
+    Check {
+        name: "doc examples",
+        slow: false,
+        work: Work::Cargo(
+            &["test", "--doc", "--no-fail-fast", "--workspace", "--all-features"],
+            &[],
+        ),
+    },
+    // The barrier protocol under every interleaving. A build folder of its own, since the flag
+    // would make cargo compile everything again; optimised, since the search is long.
+    Check {
+        name: "model checking",
+        slow: true,
+        work: Work::CargoApart(
+            &["test", "--release", "--package", "quo", "--lib", "loom"],
+            &[("RUSTFLAGS", "--cfg loom")],
+        ),
+    },
+];
+
+const BUILDS: &[(&str, &[&str])] = &[
+    ("build", &["build", "--workspace", "--all-features"]),
+    ("build tests", &["test", "--no-run", "--workspace", "--all-features"]),
+];
+
+pub fn run(options: &Options) -> Result<()> {
+    let known = suites::known()?;
+    if options.list {
+        return list(options, &known);
+    }
+    setup::ensure()?;
+    let mut report = Report::default();
+    for check in chosen(CHECKS, options) {
+        report.check(check)?;
+    }
+    let wanted: Vec<&Suite> = known.iter().filter(|suite| options.wants(&suite.name)).collect();
+    if !wanted.is_empty() {
+        if report.build()? {
+            for suite in wanted {
+                report.suite(suite)?;
+            }
+        } else {
+            report.sum.skipped += wanted.len();
+        }
+    }
+    for check in chosen(CARGO_SUITES, options) {
+        report.check(check)?;
+    }
+    if report.sum == Tally::default() {
+        bail!("no step has this in its name; `cargo xtask test --list` names them");
+    }
+    report.close()
+}
+
+fn chosen<'a>(checks: &'a [Check], options: &Options) -> impl Iterator<Item = &'a Check> {
+    let (quick, filter) = (options.quick, options.filter.clone());
+    checks.iter().filter(move |check| {
+        !(quick && check.slow)
+            && filter.as_ref().is_none_or(|text| check.name.contains(text.as_str()))
+    })
+}
+
+fn list(options: &Options, known: &[Suite]) -> Result<()> {
+    let before = chosen(CHECKS, options).map(|check| check.name);
+    let suites = known.iter().map(|suite| suite.name.as_str()).filter(|name| options.wants(name));
+    let after = chosen(CARGO_SUITES, options).map(|check| check.name);
+    for name in before.chain(suites).chain(after) {
+        println!("{name}");
+    }
+    Ok(())
+}
+
+/// Prints each step as it goes and adds up.
+#[derive(Default)]
+struct Report {
+    sum: Tally,
+}
+
+impl Report {
+    fn check(&mut self, check: &Check) -> Result<()> {
+        let step = Step::begin(check.name);
+        match check.work {
+            Work::Rules => {
+                let findings = rules::check()?;
+                let passed = findings.errors.is_empty();
+                let lines = [findings.errors, findings.warnings].concat().join("\n");
+                self.end(step, passed, Tally::of_check(passed), &lines);
+                if passed && !lines.is_empty() {
+                    println!("{lines}");
+                }
+            }
+            Work::Headers => {
+                let outcome = headers::check();
+                let complaint = outcome.as_ref().err().map(ToString::to_string);
+                let passed = outcome.is_ok();
+                self.end(step, passed, Tally::of_check(passed), &complaint.unwrap_or_default());
+            }
+            Work::Cargo(arguments, variables) | Work::CargoApart(arguments, variables) => {
+                let mut command = project::cargo()?;
+                command.args(arguments).envs(variables.iter().copied());
+                if matches!(check.work, Work::CargoApart(..)) {
+                    command.env("CARGO_TARGET_DIR", project::target()?.join("apart"));
+                }
+                let finished = self.logged(check.name, &mut command, BUILD_LIMIT)?;
+                let mut passed = finished.ending.is_success();
+                let mut tally = Tally::of_check(passed);
+                if arguments.first() == Some(&"test") {
+                    tally = Tally::of_output(&finished.output, passed);
+                    // A filter that no test's name matches any more would pass for ever.
+                    passed &= tally.passed > 0;
+                    tally.failed = tally.failed.max(usize::from(!passed));
+                }
+                self.end(step, passed, tally, &explained(&finished));
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds what the suites run. Says whether it worked.
+    fn build(&mut self) -> Result<bool> {
+        for (name, arguments) in BUILDS {
+            let step = Step::begin(name);
+            let mut command = project::cargo()?;
+            command.args(*arguments).arg("--message-format=json-render-diagnostics");
+            let finished = self.logged(name, &mut command, BUILD_LIMIT)?;
+            let passed = finished.ending.is_success();
+            let said: Vec<&str> =
+                finished.output.lines().filter(|line| !line.starts_with('{')).collect();
+            let tally = if passed { Tally::default() } else { Tally::of_check(false) };
+            self.end(step, passed, tally, &said.join("\n"));
+            if !passed {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn suite(&mut self, suite: &Suite) -> Result<()> {
+        let step = Step::begin(&suite.name);
+        let log = std::fs::read_to_string(log_of("build tests")?)?;
+        let Some(executable) = suite.executable(&log) else {
+            bail!("{}: cargo built no test program for it", suite.name);
+        };
+        let finished = self.logged(&suite.name, &mut suite.command(&executable), SUITE_LIMIT)?;
+        let passed = finished.ending.is_success();
+        self.end(step, passed, Tally::of_output(&finished.output, passed), &explained(&finished));
+        Ok(())
+    }
+
+    fn logged(&self, name: &str, command: &mut Command, limit: Duration) -> Result<run::Finished> {
+        run::logged(command, &log_of(name)?, limit)
+    }
+
+    fn end(&mut self, step: Step, passed: bool, tally: Tally, output: &str) {
+        self.sum += tally;
+        step.end(passed, tally);
+        if !passed {
+            println!("{output}");
+        }
+    }
+
+    fn close(self) -> Result<()> {
+        let Tally { passed, failed, skipped } = self.sum;
+        println!("\n{passed} passed, {failed} failed, {skipped} skipped");
+        if failed > 0 {
+            // The report above says what failed.
+            std::process::exit(1);
+        }
+        Ok(())
+    }
+}
+
+fn explained(finished: &run::Finished) -> String {
+    format!("{}\n{}", finished.output.trim_end(), finished.ending)
+}
+
+fn log_of(name: &str) -> Result<std::path::PathBuf> {
+    let file = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    Ok(project::target()?.join("xtask").join(format!("{file}.log")))
+}
+
+/// One line of the report, begun before the work so that a reader sees what is running.
+struct Step {
+    start: Instant,
+}
+
+impl Step {
+    fn begin(name: &str) -> Step {
+        print!("{name:.<44} ");
+        let _terminal_gone = std::io::stdout().flush();
+        Step { start: Instant::now() }
+    }
+
+    fn end(self, passed: bool, tally: Tally) {
+        let word = if passed { "ok" } else { "FAILED" };
+        let tests = match tally.passed + tally.failed {
+            0 | 1 => String::new(),
+            several => format!("{several:6} tests"),
+        };
+        println!("{word:6} {:7.1} s{tests}", self.start.elapsed().as_secs_f64());
+    }
+}

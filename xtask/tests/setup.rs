@@ -1,0 +1,136 @@
+//! Set-up on machines that lack things. `PATH` is the machine: stand-ins for the package manager and
+//! the tools are all that it holds.
+#![allow(clippy::unwrap_used)] // The lint knows tests, not their helpers.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+struct Machine {
+    programs: TempDir,
+}
+
+impl Machine {
+    fn bare() -> Self {
+        let machine = Machine { programs: tempfile::tempdir().unwrap() };
+        // What every system has and the stand-ins use.
+        for tool in ["sh", "env", "cat", "chmod"] {
+            let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(tool));
+            let real = real.iter().find(|file| file.exists()).unwrap();
+            std::os::unix::fs::symlink(real, machine.path(tool)).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, program: &str) -> std::path::PathBuf {
+        self.programs.path().join(program)
+    }
+
+    fn with(self, program: &str, script: &str) -> Self {
+        fs::write(self.path(program), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(self.path(program), fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// All that is needed, except what the given names stand for.
+    fn complete_but(self, absent: &[&str]) -> Self {
+        let tools = ["mpicc", "mpirun", "c++", "gfortran", "pkg-config", "cc"];
+        let present = tools.iter().filter(|tool| !absent.contains(tool));
+        present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))
+    }
+
+    /// An apt-get that writes down its calls and then does what the script says.
+    fn with_apt(self, script: &str) -> Self {
+        let calls = self.path("calls");
+        let record = format!("echo \"$*\" >> '{}'\n{script}", calls.display());
+        // Behind sudo for those who are not root; the stand-in asks nobody.
+        self.with("apt-get", &record).with("sudo", "[ \"$1\" = -n ] && shift\nexec \"$@\"")
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.path("calls")).unwrap_or_default()
+    }
+
+    fn set_up(&self) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .arg("setup")
+            .env("PATH", self.programs.path())
+            .env("LIBCLANG_PATH", self.libclang())
+            .env_remove("MPICC")
+            .env_remove("CC")
+            .output()
+            .unwrap()
+    }
+
+    fn libclang(&self) -> std::path::PathBuf {
+        let file = self.path("libclang.so");
+        fs::write(&file, "").unwrap();
+        file
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_complete_machine_is_left_alone() {
+    let machine = Machine::bare().complete_but(&[]).with_apt("exit 0");
+    let output = machine.set_up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("nothing to install"));
+    assert_eq!(machine.calls(), "");
+}
+
+#[test]
+fn without_a_package_manager_the_packages_are_named_for_three() {
+    let output = Machine::bare().set_up();
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(&output.stdout);
+    for name in ["mpicc", "mpirun", "gfortran", "pkg-config", "hwloc", "OpenMP"] {
+        assert!(stdout.contains(name), "{name} is not in:\n{stdout}");
+    }
+    let stderr = text(&output.stderr);
+    for words in
+        ["there is no apt-get", "apt-get install libopenmpi-dev", "dnf install", "spack install"]
+    {
+        assert!(stderr.contains(words), "{words} is not in:\n{stderr}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_installed_and_the_rest_is_not() {
+    let machine = Machine::bare().complete_but(&["mpirun"]);
+    let mpirun = machine.path("mpirun");
+    let machine = machine.with_apt(&format!(
+        "[ \"$1\" = install ] && {{ echo '#!/bin/sh' > '{0}'; chmod 755 '{0}'; }}; exit 0",
+        mpirun.display()
+    ));
+    let output = machine.set_up();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("starts the ranks"), "{}", text(&output.stdout));
+    let calls = machine.calls();
+    let install = calls.lines().last().unwrap();
+    assert_eq!(install, "install --quiet --yes --no-install-recommends openmpi-bin");
+    let again = machine.set_up();
+    assert!(again.status.success());
+    assert_eq!(machine.calls(), calls, "the second run installs nothing");
+}
+
+#[test]
+fn an_installation_that_changes_nothing_is_not_believed() {
+    let output = Machine::bare().complete_but(&["mpirun"]).with_apt("exit 0").set_up();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("mpirun cannot be used yet"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_package_manager_that_fails_stops_the_set_up() {
+    let output = Machine::bare().complete_but(&["mpirun"]).with_apt("exit 100").set_up();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("100") && stderr.contains("apt-get install openmpi-bin"), "{stderr}");
+}

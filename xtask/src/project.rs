@@ -41,6 +41,12 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
+/// The same for programs that administrators run, which others may not have on their `PATH`.
+pub fn find_system_program(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
+    find_program(name).or_else(|| folders.into_iter().find(|file| is_executable(file)))
+}
+
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)

@@ -15,9 +15,33 @@ use plan::Plan;
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Brings the machine to where every other command works. Says nothing when it already is.
-pub fn ensure() -> Result<bool> {
-    let missing = probe::missing();
+/// Brings the machine to where everything builds and runs. Says nothing when it already is.
+pub fn ensure() -> Result<()> {
+    install_missing(needs::BASE).map(drop)
+}
+
+/// The same, and what the machines need that tests make. Where that cannot be installed, those
+/// suites are skipped, and this says why.
+pub fn ensure_test_beds() -> Result<()> {
+    ensure()?;
+    if let Err(error) = install_missing(needs::TEST_BEDS) {
+        println!("set-up: {error:#}\nset-up: going on; suites that need them are skipped");
+    }
+    Ok(())
+}
+
+/// `cargo xtask setup`: all of it, and says so when there was nothing to do.
+pub fn run() -> Result<()> {
+    let base = install_missing(needs::BASE)?;
+    if !install_missing(needs::TEST_BEDS)? && !base {
+        println!("set-up: everything is there, nothing to install");
+    }
+    Ok(())
+}
+
+/// Whether there was something to install.
+fn install_missing(needs: &[Need]) -> Result<bool> {
+    let missing = probe::missing(needs);
     if missing.is_empty() {
         return Ok(false);
     }
@@ -33,7 +57,7 @@ pub fn ensure() -> Result<bool> {
                 .with_context(|| format!("apt-get failed.\n{}", plan::advice(&missing)))?;
         }
     }
-    let still_missing = probe::missing();
+    let still_missing = probe::missing(needs);
     if !still_missing.is_empty() {
         let names: Vec<&str> = still_missing.iter().map(|need| need.name()).collect();
         bail!(
@@ -46,18 +70,10 @@ pub fn ensure() -> Result<bool> {
     Ok(true)
 }
 
-/// `cargo xtask setup`: as above, and says so when there was nothing to do.
-pub fn run() -> Result<()> {
-    if !ensure()? {
-        println!("set-up: everything is there, nothing to install");
-    }
-    Ok(())
-}
-
 fn explain(missing: &[Need]) {
     println!("set-up: missing on this machine:");
     for need in missing {
-        println!("  {:10}  {}", need.name(), need.reason());
+        println!("  {:18}  {}", need.name(), need.reason());
     }
 }
 

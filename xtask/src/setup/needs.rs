@@ -12,21 +12,28 @@ pub enum Need {
     LibClang,
     OpenMp,
     Fortran,
+    NetworkTools,
+    Slurm,
+    Emulator,
 }
 
-impl Need {
-    pub const ALL: [Need; 9] = [
-        Need::MpiCompiler,
-        Need::MpiLauncher,
-        Need::CxxCompiler,
-        Need::PkgConfig,
-        Need::Hwloc,
-        Need::Udev,
-        Need::LibClang,
-        Need::OpenMp,
-        Need::Fortran,
-    ];
+/// Without these nothing builds or runs.
+pub const BASE: &[Need] = &[
+    Need::MpiCompiler,
+    Need::MpiLauncher,
+    Need::CxxCompiler,
+    Need::PkgConfig,
+    Need::Hwloc,
+    Need::Udev,
+    Need::LibClang,
+    Need::OpenMp,
+    Need::Fortran,
+];
 
+/// For machines that tests make for themselves. Suites without theirs are skipped and say so.
+pub const TEST_BEDS: &[Need] = &[Need::NetworkTools, Need::Slurm, Need::Emulator];
+
+impl Need {
     /// What was looked for.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +46,9 @@ impl Need {
             Need::LibClang => "libclang",
             Need::OpenMp => "OpenMP",
             Need::Fortran => "gfortran",
+            Need::NetworkTools => "ip",
+            Need::Slurm => "slurmctld",
+            Need::Emulator => "qemu-system-x86_64",
         }
     }
 
@@ -54,6 +64,9 @@ impl Need {
             Need::LibClang => "reads mpi.h when the MPI bindings are built",
             Need::OpenMp => "runs the threads of the coupled example",
             Need::Fortran => "compiles Fortran programs that are coupled",
+            Need::NetworkTools => "connects the hosts that tests make",
+            Need::Slurm => "runs jobs on the hosts that tests make",
+            Need::Emulator => "emulates machines with several packages",
         }
     }
 
@@ -70,6 +83,10 @@ impl Need {
             // gcc brings its OpenMP along; only clang has it in a package of its own.
             Need::OpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
             Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
+            Need::NetworkTools => ("iproute2", "iproute", "iproute2"),
+            // Controller, node daemon and commands.
+            Need::Slurm => ("slurm-wlm", "slurm-slurmctld", "slurm"),
+            Need::Emulator => ("qemu-system-x86", "qemu-system-x86-core", "qemu"),
         };
         Packages { apt, dnf, spack }
     }

@@ -11,14 +11,14 @@ use quo_tests::mpicc;
 
 use super::needs::Need;
 use super::plan::{Machine, Privilege};
-use crate::project::find_program;
+use crate::project::{find_program, find_system_program};
 
 /// Lists older than this name packages that the mirrors no longer have.
 const LISTS_GROW_OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The needs this machine does not meet.
-pub fn missing() -> Vec<Need> {
-    Need::ALL.into_iter().filter(|need| !is_met(*need)).collect()
+/// Those of some needs that this machine does not meet.
+pub fn missing(needs: &[Need]) -> Vec<Need> {
+    needs.iter().copied().filter(|need| !is_met(*need)).collect()
 }
 
 fn is_met(need: Need) -> bool {
@@ -29,6 +29,9 @@ fn is_met(need: Need) -> bool {
         Need::Fortran => find_program("gfortran").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
+        Need::NetworkTools | Need::Slurm | Need::Emulator => {
+            find_system_program(need.name()).is_some()
+        }
         Need::Udev => !hwloc_links_udev() || links("int main(void) { return 0; }", "-ludev"),
         Need::LibClang => finds_libclang(),
         Need::OpenMp => {

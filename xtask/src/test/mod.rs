@@ -112,7 +112,7 @@ pub fn run(options: &Options) -> Result<()> {
     if options.list {
         return list(options, &known);
     }
-    setup::ensure()?;
+    setup::ensure_test_beds()?;
     let mut report = Report::default();
     for check in chosen(CHECKS, options) {
         report.check(check)?;

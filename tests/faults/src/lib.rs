@@ -1,0 +1,1 @@
+//! Seeded, bounded, replayable faults at random points of the node runtime.

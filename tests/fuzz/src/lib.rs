@@ -1,0 +1,1 @@
+//! Hostile input for whatever reads files, text and shared segments.

@@ -1,8 +1,9 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | install`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | install`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
 mod demo;
+mod fresh;
 mod headers;
 mod install;
 mod project;
@@ -34,6 +35,8 @@ enum Command {
     Test(test::Options),
     /// Measure every operation beside what the kernel allows and beside a reference library.
     Bench(bench::Options),
+    /// Prove the README on a bare Debian in a folder (root).
+    Fresh(fresh::Options),
     /// Build optimised and install the library, its headers and quo-info.
     Install(install::Options),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Fresh(options) => fresh::run(&options),
         Command::Install(options) => install::run(&options),
     };
     match outcome {

@@ -30,6 +30,11 @@ pub fn ensure_test_beds() -> Result<()> {
     Ok(())
 }
 
+/// What `cargo xtask fresh` needs.
+pub fn ensure_fresh() -> Result<()> {
+    install_missing(needs::FRESH).map(drop)
+}
+
 /// `cargo xtask setup`: all of it, and says so when there was nothing to do.
 pub fn run() -> Result<()> {
     let base = install_missing(needs::BASE)?;

@@ -15,6 +15,7 @@ pub enum Need {
     NetworkTools,
     Slurm,
     Emulator,
+    Bootstrap,
 }
 
 /// Without these nothing builds or runs.
@@ -33,6 +34,9 @@ pub const BASE: &[Need] = &[
 /// For machines that tests make for themselves. Suites without theirs are skipped and say so.
 pub const TEST_BEDS: &[Need] = &[Need::NetworkTools, Need::Slurm, Need::Emulator];
 
+/// For `cargo xtask fresh` alone.
+pub const FRESH: &[Need] = &[Need::Bootstrap];
+
 impl Need {
     /// What was looked for.
     pub fn name(self) -> &'static str {
@@ -49,6 +53,7 @@ impl Need {
             Need::NetworkTools => "ip",
             Need::Slurm => "slurmctld",
             Need::Emulator => "qemu-system-x86_64",
+            Need::Bootstrap => "debootstrap",
         }
     }
 
@@ -67,6 +72,7 @@ impl Need {
             Need::NetworkTools => "connects the hosts that tests make",
             Need::Slurm => "runs jobs on the hosts that tests make",
             Need::Emulator => "emulates machines with several packages",
+            Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
 
@@ -87,6 +93,7 @@ impl Need {
             // Controller, node daemon and commands.
             Need::Slurm => ("slurm-wlm", "slurm-slurmctld", "slurm"),
             Need::Emulator => ("qemu-system-x86", "qemu-system-x86-core", "qemu"),
+            Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }
     }

@@ -77,7 +77,7 @@ pub fn advice(missing: &[Need]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::needs::{BASE, TEST_BEDS};
+    use super::super::needs::{BASE, FRESH, TEST_BEDS};
     use super::*;
 
     const ROOT: Machine =
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn advice_names_each_package_once_for_each_manager() {
-        let all = [BASE, TEST_BEDS].concat();
+        let all = [BASE, TEST_BEDS, FRESH].concat();
         let advice = advice(&all);
         for need in all {
             let packages = need.packages();

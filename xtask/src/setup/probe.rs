@@ -29,7 +29,7 @@ fn is_met(need: Need) -> bool {
         Need::Fortran => find_program("gfortran").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
-        Need::NetworkTools | Need::Slurm | Need::Emulator => {
+        Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Bootstrap => {
             find_system_program(need.name()).is_some()
         }
         Need::Udev => !hwloc_links_udev() || links("int main(void) { return 0; }", "-ludev"),

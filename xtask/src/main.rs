@@ -1,4 +1,4 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | install`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | machine | install`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
@@ -6,6 +6,7 @@ mod demo;
 mod fresh;
 mod headers;
 mod install;
+mod machine;
 mod project;
 mod release;
 mod rules;
@@ -37,6 +38,8 @@ enum Command {
     Bench(bench::Options),
     /// Prove the README on a bare Debian in a folder (root).
     Fresh(fresh::Options),
+    /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
+    Machine(machine::Options),
     /// Build optimised and install the library, its headers and quo-info.
     Install(install::Options),
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),
+        Command::Machine(options) => machine::run(&options),
         Command::Install(options) => install::run(&options),
     };
     match outcome {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run;
+use crate::{machine, run};
 use needs::Need;
 use plan::Plan;
 
@@ -27,6 +27,9 @@ pub fn ensure_test_beds() -> Result<()> {
     if let Err(error) = install_missing(needs::TEST_BEDS) {
         println!("set-up: {error:#}\nset-up: going on; suites that need them are skipped");
     }
+    if let Err(error) = fetch_kernel() {
+        println!("set-up: {error:#}\nset-up: going on; suites on emulated machines are skipped");
+    }
     Ok(())
 }
 
@@ -41,7 +44,15 @@ pub fn run() -> Result<()> {
     if !install_missing(needs::TEST_BEDS)? && !base {
         println!("set-up: everything is there, nothing to install");
     }
-    Ok(())
+    fetch_kernel()
+}
+
+/// What emulated machines boot, which is no package to install.
+fn fetch_kernel() -> Result<()> {
+    if quo_machine::missing().is_some() {
+        return Ok(());
+    }
+    quo_machine::prepare(&machine::cache()?)
 }
 
 /// Whether there was something to install.

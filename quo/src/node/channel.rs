@@ -233,11 +233,12 @@ impl Channel {
     pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
         let (board, borrowed) = (&self.channel.parts.board, &self.channel.borrowed);
         let mut place = self.take_turn()?;
-        let generation = place.turn.completed;
-        board.write(generation, self.home.member, mine);
+        let turn = place.turn.clone();
+        board.write(&turn, self.home.member, mine);
         self.pass(&mut place, None)?;
-        let exchange = Exchange::new(board, generation, borrowed);
-        if board.has_oversize(generation) {
+        let oversize = board.has_oversize(&turn);
+        let exchange = Exchange::new(board, turn, borrowed);
+        if oversize {
             let (bytes, room) = (mine.len(), board.room());
             return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });
         }

@@ -7,13 +7,16 @@
 //! round to this one before every reader has arrived at a later barrier, which a reader cannot do
 //! while it holds the results.
 //!
-//! Entries are stamped with the generation. The entry of somebody who is not a member any more, or
-//! not yet, has another stamp and is not shown.
+//! Entries are stamped with the generation and with the number of failed attempts at it: when it
+//! completes, all members have seen the same failures. The entry of somebody who is not a member any
+//! more, or not yet, has another stamp and is not shown; nor is that of somebody who died or left in
+//! an earlier attempt at the same generation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::NodeError;
+use super::barrier::protocol::{FAILURES, Turn};
 use super::layout::{BoardShape, ENTRY_HEADER};
 use super::mapping::{Mapping, Shared};
 
@@ -43,30 +46,29 @@ impl Board {
         self.shape.room
     }
 
-    /// The entry of a member on the board of a generation, or `None` without such a member.
-    fn entry(&self, generation: u64, member: usize) -> Option<Entry<'_>> {
+    /// The entry of a member on the board of a turn, or `None` without such a member.
+    fn entry(&self, turn: &Turn, member: usize) -> Option<Entry<'_>> {
         if member >= self.shape.capacity {
             return None;
         }
-        let parity = (generation & 1) as usize;
+        let parity = (turn.completed & 1) as usize;
         let start = (parity * self.shape.capacity + member) * self.shape.stride();
         // SAFETY: `start` is less than the size of both boards, which `memory` covers, and is
         // aligned for the two atomic words that an entry begins with.
         unsafe {
             let entry = self.memory.as_ptr().cast::<u8>().add(start);
-            let header = entry.cast::<AtomicU32>();
             Some(Entry {
-                stamp: header.as_ref(),
-                length: header.add(1).as_ref(),
+                stamp: entry.cast::<AtomicU64>().as_ref(),
+                length: entry.add(size_of::<AtomicU64>()).cast::<AtomicU32>().as_ref(),
                 bytes: entry.add(ENTRY_HEADER).as_ptr(),
             })
         }
     }
 
-    /// Writes a member's own entry, before it arrives at the barrier of the generation. What does
-    /// not fit is noted as such, so that all members can say so.
-    pub(super) fn write(&self, generation: u64, member: usize, mine: &[u8]) {
-        let Some(entry) = self.entry(generation, member) else { return };
+    /// Writes a member's own entry, before it arrives at the barrier at its turn. What does not fit
+    /// is noted as such, so that all members can say so.
+    pub(super) fn write(&self, turn: &Turn, member: usize, mine: &[u8]) {
+        let Some(entry) = self.entry(turn, member) else { return };
         let length = if mine.len() <= self.shape.room {
             // SAFETY: the entry has `room` bytes. Nobody reads them now: readers of this board's
             // previous use have let go of it, and readers of this use come after the barrier.
@@ -76,27 +78,27 @@ impl Board {
             OVERSIZE
         };
         entry.length.store(length, Ordering::Relaxed);
-        entry.stamp.store(stamp(generation), Ordering::Relaxed);
+        entry.stamp.store(stamp(turn), Ordering::Relaxed);
     }
 
-    /// The members that took part in the exchange of a generation whose contribution did not fit.
-    pub(super) fn has_oversize(&self, generation: u64) -> bool {
-        (0..self.shape.capacity).filter_map(|member| self.entry(generation, member)).any(|entry| {
-            entry.stamp.load(Ordering::Relaxed) == stamp(generation)
+    /// Whether anybody who took part in the exchange at a turn had more to tell than fits.
+    pub(super) fn has_oversize(&self, turn: &Turn) -> bool {
+        (0..self.shape.capacity).filter_map(|member| self.entry(turn, member)).any(|entry| {
+            entry.stamp.load(Ordering::Relaxed) == stamp(turn)
                 && entry.length.load(Ordering::Relaxed) == OVERSIZE
         })
     }
 }
 
 struct Entry<'a> {
-    stamp: &'a AtomicU32,
+    stamp: &'a AtomicU64,
     length: &'a AtomicU32,
     bytes: *mut u8,
 }
 
-/// Never zero in the first generation, which fresh memory would pass for.
-fn stamp(generation: u64) -> u32 {
-    (generation as u32).wrapping_add(1)
+/// Never zero at the first turn, which fresh memory would pass for.
+fn stamp(turn: &Turn) -> u64 {
+    turn.completed.wrapping_mul(FAILURES).wrapping_add(turn.failed).wrapping_add(1)
 }
 
 /// What the members told each other in one exchange.
@@ -106,24 +108,24 @@ fn stamp(generation: u64) -> u32 {
 #[derive(Debug)]
 pub struct Exchange<'a> {
     board: &'a Board,
-    generation: u64,
+    turn: Turn,
     borrowed: &'a AtomicBool,
 }
 
 impl<'a> Exchange<'a> {
-    /// The results of a generation that is complete, for a reader that will not arrive at another
-    /// barrier while `borrowed` is set.
-    pub(super) fn new(board: &'a Board, generation: u64, borrowed: &'a AtomicBool) -> Self {
+    /// The results of a turn whose generation is complete, for a reader that will not arrive at
+    /// another barrier while `borrowed` is set.
+    pub(super) fn new(board: &'a Board, turn: Turn, borrowed: &'a AtomicBool) -> Self {
         borrowed.store(true, Ordering::Relaxed);
-        Self { board, generation, borrowed }
+        Self { board, turn, borrowed }
     }
 
     /// What `member` told; `None` when it took no part.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<&[u8]> {
-        let entry = self.board.entry(self.generation, member)?;
+        let entry = self.board.entry(&self.turn, member)?;
         let length = entry.length.load(Ordering::Relaxed) as usize;
-        if entry.stamp.load(Ordering::Relaxed) != stamp(self.generation)
+        if entry.stamp.load(Ordering::Relaxed) != stamp(&self.turn)
             || length > self.board.shape.room
         {
             return None;
@@ -158,38 +160,53 @@ mod tests {
         Board::new(&mapping, 0, shape).unwrap()
     }
 
+    fn turn(completed: u64, failed: u64) -> Turn {
+        Turn { completed, failed }
+    }
+
+    fn told(board: &Board, completed: u64, failed: u64) -> Vec<(usize, Vec<u8>)> {
+        let borrowed = AtomicBool::new(false);
+        let exchange = Exchange::new(board, turn(completed, failed), &borrowed);
+        exchange.iter().map(|(member, bytes)| (member, bytes.to_vec())).collect()
+    }
+
     #[test]
     fn only_entries_of_the_same_generation_are_shown() {
-        let (board, borrowed) = (board(), AtomicBool::new(false));
-        board.write(0, 1, b"one");
-        board.write(1, 2, b"two");
-        board.write(0, 9, b"nobody");
-        let told = |generation| {
-            let exchange = Exchange::new(&board, generation, &borrowed);
-            exchange.iter().map(|(member, bytes)| (member, bytes.to_vec())).collect::<Vec<_>>()
-        };
-        assert_eq!(told(0), [(1, b"one".to_vec())]);
-        assert_eq!(told(1), [(2, b"two".to_vec())]);
-        assert_eq!(told(2), [], "the same board, two generations later");
-        board.write(2, 0, b"");
-        assert_eq!(told(2), [(0, Vec::new())]);
+        let board = board();
+        board.write(&turn(0, 0), 1, b"one");
+        board.write(&turn(1, 0), 2, b"two");
+        board.write(&turn(0, 0), 9, b"nobody");
+        assert_eq!(told(&board, 0, 0), [(1, b"one".to_vec())]);
+        assert_eq!(told(&board, 1, 0), [(2, b"two".to_vec())]);
+        assert_eq!(told(&board, 2, 0), [], "the same board, two generations later");
+        board.write(&turn(2, 0), 0, b"");
+        assert_eq!(told(&board, 2, 0), [(0, Vec::new())]);
+    }
+
+    #[test]
+    fn what_was_told_in_an_attempt_that_failed_is_not_shown() {
+        let board = board();
+        (0..3).for_each(|member| board.write(&turn(4, 0), member, b"before"));
+        // Member 1 died; the others try again.
+        [0, 2].into_iter().for_each(|member| board.write(&turn(4, 1), member, b"after"));
+        assert_eq!(told(&board, 4, 1), [(0, b"after".to_vec()), (2, b"after".to_vec())]);
     }
 
     #[test]
     fn what_does_not_fit_is_seen_by_all() {
         let (board, borrowed) = (board(), AtomicBool::new(false));
-        board.write(0, 0, &[1; 48]);
-        assert!(!board.has_oversize(0));
-        board.write(0, 1, &[1; 49]);
-        assert!(board.has_oversize(0));
-        assert!(!board.has_oversize(1));
-        assert_eq!(Exchange::new(&board, 0, &borrowed).of(1), None);
+        board.write(&turn(0, 0), 0, &[1; 48]);
+        assert!(!board.has_oversize(&turn(0, 0)));
+        board.write(&turn(0, 0), 1, &[1; 49]);
+        assert!(board.has_oversize(&turn(0, 0)));
+        assert!(!board.has_oversize(&turn(1, 0)) && !board.has_oversize(&turn(0, 1)));
+        assert_eq!(Exchange::new(&board, turn(0, 0), &borrowed).of(1), None);
     }
 
     #[test]
     fn results_are_borrowed_until_dropped() {
         let (board, borrowed) = (board(), AtomicBool::new(false));
-        let exchange = Exchange::new(&board, 0, &borrowed);
+        let exchange = Exchange::new(&board, turn(0, 0), &borrowed);
         assert!(borrowed.load(Ordering::Relaxed));
         drop(exchange);
         assert!(!borrowed.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -154,7 +154,7 @@ impl BoardShape {
 }
 
 /// Stamp and length, before the bytes of an exchange entry.
-pub(super) const ENTRY_HEADER: usize = 8;
+pub(super) const ENTRY_HEADER: usize = size_of::<u64>() + size_of::<u32>();
 
 impl Layout {
     /// Lays a segment out.

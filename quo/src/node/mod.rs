@@ -395,11 +395,12 @@ impl Node {
     pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
         let home = &*self.home;
         let mut place = home.take_turn(&home.place, &home.borrowed)?;
-        let (board, generation) = (&home.segment.board, place.turn.completed);
-        board.write(generation, home.member, mine);
+        let (board, turn) = (&home.segment.board, place.turn.clone());
+        board.write(&turn, home.member, mine);
         home.pass(&mut place, home.patience(None, true))?;
-        let exchange = Exchange::new(board, generation, &home.borrowed);
-        if board.has_oversize(generation) {
+        let oversize = board.has_oversize(&turn);
+        let exchange = Exchange::new(board, turn, &home.borrowed);
+        if oversize {
             let (bytes, room) = (mine.len(), board.room());
             return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });
         }

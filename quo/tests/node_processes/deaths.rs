@@ -23,6 +23,7 @@ pub const TESTS: &[Test] = &[
     ("two_members_killed_at_once_are_both_named", two_killed_at_once),
     ("a_death_breaks_the_named_barriers_it_concerns_only", deaths_and_named_barriers),
     ("a_member_killed_while_it_allocates_leaves_nothing", killed_while_it_allocates),
+    ("what_a_dead_member_told_is_not_told_again", what_a_dead_member_told),
     ("a_dead_member_can_be_replaced", a_dead_member_can_be_replaced),
     ("a_member_that_executes_something_else_is_dead", executing_something_else),
     ("a_forked_child_is_not_the_member", a_forked_child_is_not_the_member),
@@ -282,6 +283,34 @@ fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
         }
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "seed {seed}");
     }
+    Ok(())
+}
+
+fn what_a_dead_member_told(directory: &Path) -> Result<(), Skipped> {
+    let [waits, killed] = ledger(2) else { unreachable!() };
+    let home = Home::new(directory, 3);
+    let crew = home.crew(3, |node| {
+        if node.member() == 1 {
+            count(waits);
+            let _ = node.exchange(b"last words");
+            unreachable!("it is killed while it waits");
+        }
+        until(|| read(killed) == 1);
+        // Its entry is on the board that the next attempts use again.
+        let error = node.exchange(b"first").err().unwrap();
+        assert_eq!(casualties(error), [1]);
+        node.expel(1).unwrap();
+        let told = node.exchange(b"second").unwrap();
+        let expected = [0, 2].map(|member| (member, &b"second"[..]));
+        assert_eq!(told.iter().collect::<Vec<_>>(), expected);
+    });
+    until(|| read(waits) == 1);
+    until(|| is_asleep(crew[1]));
+    kill(crew[1], Signal::SIGKILL).unwrap();
+    count(killed);
+    join(crew[0]);
+    join(crew[2]);
+    bury(crew[1]);
     Ok(())
 }
 

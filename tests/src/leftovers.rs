@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
@@ -25,7 +25,9 @@ pub fn marked_processes(mark: &str) -> Vec<Pid> {
 
 /// The marked processes that do not end by themselves, with what they are running.
 pub fn lingering(mark: &str) -> Vec<String> {
-    let lingers = |pid: &Pid| !ends_within(*pid, LAST_STEPS).unwrap_or(false);
+    let end = Instant::now() + LAST_STEPS;
+    let left = || end.saturating_duration_since(Instant::now());
+    let lingers = |pid: &Pid| !ends_within(*pid, left()).unwrap_or(false);
     let names = |pid: Pid| {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         format!("process {pid}: {}", String::from_utf8_lossy(&command).replace('\0', " "))

@@ -22,12 +22,15 @@ mod job;
 mod launcher;
 mod leftovers;
 mod library;
+mod listener;
+mod running;
 mod wait;
 
 pub use checkout::Checkout;
-pub use job::{Job, Outcome};
-pub use launcher::{BindTo, Launcher};
+pub use job::{Job, describe};
+pub use launcher::{BindTo, Launcher, Network};
 pub use library::{Library, mpicc, run_compiler};
+pub use running::{MARK, Outcome, Running};
 pub use wait::ends_within;
 
 /// The Rust program of the README compiles.

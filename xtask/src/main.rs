@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod fresh;
 mod headers;
+mod hosts;
 mod install;
 mod machine;
 mod project;
@@ -40,6 +41,8 @@ enum Command {
     Fresh(fresh::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
+    /// Several hosts on this machine, to run ranks on.
+    Hosts(hosts::Options),
     /// Build optimised and install the library, its headers and quo-info.
     Install(install::Options),
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),
         Command::Machine(options) => machine::run(&options),
+        Command::Hosts(options) => hosts::run(&options),
         Command::Install(options) => install::run(&options),
     };
     match outcome {

@@ -1,1 +1,44 @@
-//! Several hosts on one machine: a network namespace each, with its own name, `/dev/shm` and `/run`.
+//! Several hosts on one machine, for tests: a network namespace each, with its own host name,
+//! `/dev/shm`, `/run` and process numbers.
+//!
+//! All hosts are connected to a front, from which a launcher reaches them by a remote shell of our
+//! own; the front is no host itself. Everything lies in namespaces held by processes: there is no
+//! file, no interface and no address on the machine itself, so that sets of hosts never disturb each
+//! other, and what the holders' death does not remove does not exist. A set lives as long as the
+//! process that made it, unless it was told to stay.
+//!
+//! ```no_run
+//! use quo_hosts::Hosts;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let hosts = Hosts::up("example", 2)?;
+//! let output = hosts.command(1, "hostname").output()?;
+//! assert_eq!(output.stdout, b"host1\n");
+//! // Two ranks on each.
+//! hosts.job(&[(0, 2), (1, 2)], "/usr/bin/hostname").run()?.expect_success()?;
+//! hosts.cut(1)?;
+//! hosts.restore(1)?;
+//! hosts.kill(0)?;
+//! assert!(hosts.leftovers().is_empty());
+//! hosts.down()
+//! # }
+//! ```
+//!
+//! A test program that needs hosts is run by [`suite::run`], so that its tests are counted as
+//! skipped where there cannot be any.
+#![allow(clippy::print_stdout)] // The runner of test programs talks to its user.
+
+mod birth;
+mod host;
+mod hosts;
+mod job;
+mod layout;
+mod process;
+mod requirements;
+pub mod suite;
+
+pub use host::Host;
+pub use hosts::Hosts;
+pub use job::HostJob;
+pub use layout::Layout;
+pub use requirements::why_not;

@@ -1,0 +1,156 @@
+//! One host: a process that holds its namespaces, and what can be done inside them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, Process};
+
+/// A host, or the place that launchers run at. It ends when its holder does.
+#[derive(Clone, Debug)]
+pub struct Host {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) holder: Process,
+}
+
+impl Host {
+    /// What it calls itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the others reach it.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether it has not been killed.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.holder.is_alive()
+    }
+
+    /// A program to be run on the host, by this machine's user. The process that runs it is outside:
+    /// when that is ended, the program is told to terminate. It starts in `/`, with `TMPDIR` set to
+    /// a folder that only this host sees.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.enter();
+        command.arg("--pid").args(["setpriv", "--pdeathsig", "TERM", "--"]).arg(program);
+        command.env("TMPDIR", "/run/tmp");
+        command
+    }
+
+    /// Everything but the number space of processes, for tools that name processes as we do.
+    fn enter(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg("--target").arg(self.holder.number().to_string());
+        command.args(["--net", "--uts", "--mount", "--ipc"]);
+        command
+    }
+
+    /// A file or folder of the host, as it is reached from outside.
+    ///
+    /// # Panics
+    ///
+    /// The path is not absolute.
+    #[must_use]
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        assert!(path.is_absolute(), "{} is not absolute", path.display());
+        let inner = path.components().filter(|part| *part != Component::RootDir);
+        inner.fold(self.holder.folder().join("root"), |all, part| all.join(part))
+    }
+
+    /// Covers an existing folder with an empty one that only this host sees. `options` are those of
+    /// tmpfs, such as `mode=0755,size=1m`.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist, or the options are wrong.
+    pub fn private_folder(&self, folder: &str, options: &str) -> Result<()> {
+        self.check(self.mount().args(["-t", "tmpfs", "-o", options, "tmpfs", folder]))
+    }
+
+    /// Makes an existing folder, such as `/etc` or `/var`, this host's own: it begins as it is, and
+    /// what is written there is seen and kept by this host only. Folders mounted below it disappear.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist, or the kernel cannot overlay it.
+    pub fn private_copy(&self, folder: &str) -> Result<()> {
+        let store = format!("/run/copies/{}", folder.trim_matches('/').replace('/', "-"));
+        for part in ["upper", "work"] {
+            fs::create_dir_all(self.path(&store).join(part))
+                .with_context(|| format!("a private copy of {folder}"))?;
+        }
+        let layers = format!("lowerdir={folder},upperdir={store}/upper,workdir={store}/work");
+        self.check(self.mount().args(["-t", "overlay", "-o", &layers, "overlay", folder]))
+    }
+
+    /// Covers an existing file, such as `/etc/hosts`, with another text on this host only.
+    ///
+    /// # Errors
+    ///
+    /// The file does not exist.
+    pub fn replace_file(&self, file: &str, text: &str) -> Result<()> {
+        let store = format!("/run/files/{}", file.trim_matches('/').replace('/', "-"));
+        let outside = self.path(&store);
+        fs::create_dir_all(outside.parent().context("a file without a folder")?)?;
+        // A file that is mounted already is replaced in place.
+        fs::write(&outside, text).with_context(|| format!("another {file}"))?;
+        self.check(self.mount().args(["--bind", &store, file]))
+    }
+
+    fn mount(&self) -> Command {
+        let mut command = self.enter();
+        command.arg("mount");
+        command
+    }
+
+    fn check(&self, command: &mut Command) -> Result<()> {
+        checked(command).with_context(|| format!("on {}", self.name))
+    }
+
+    /// Kills all that runs on the host, at once.
+    pub(crate) fn kill(&self) -> Result<()> {
+        self.holder.kill().with_context(|| format!("killing {}", self.name))
+    }
+
+    /// Processes and files that do not belong to the host itself. `own` are processes that do.
+    pub(crate) fn leftovers(&self, own: &[i32]) -> Vec<String> {
+        let space = process::namespace(self.holder.number());
+        if space.is_none() {
+            return Vec::new();
+        }
+        let is_stray = |pid: &i32| {
+            !own.contains(pid) && *pid != self.holder.number() && process::namespace(*pid) == space
+        };
+        let strays = process::all().into_iter().filter(is_stray);
+        let mut found: Vec<String> = strays
+            .map(|pid| format!("{}: process {pid}: {}", self.name, process::command_line(pid)))
+            .collect();
+        for folder in ["/dev/shm", "/run/tmp"] {
+            let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+            found.extend(entries.map(|entry| {
+                format!("{}: {folder}/{}", self.name, entry.file_name().to_string_lossy())
+            }));
+        }
+        found
+    }
+}
+
+/// Runs a tool that says nothing when all is well.
+pub(crate) fn checked(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!("{command:?}: {}: {}", output.status, complaint.trim());
+    }
+    Ok(())
+}

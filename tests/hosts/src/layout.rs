@@ -1,0 +1,199 @@
+//! What a set of hosts is to look like. Plain data.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use anyhow::{Result, bail};
+
+/// The network of every set. Sets do not see each other, so all can have the same.
+pub(crate) const SUBNET: &str = "10.77.0.0/24";
+pub(crate) const PREFIX: u8 = 24;
+const MOST_HOSTS: usize = 64;
+
+/// A set of hosts to be made.
+///
+/// ```
+/// use quo_hosts::Layout;
+/// let layout = Layout::new("doc", 2).same_name("node").own_name_at([127, 0, 1, 1]);
+/// assert_eq!(layout.name(1), "node");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layout {
+    set: String,
+    names: Vec<String>,
+    own_name_at: Option<Ipv4Addr>,
+    memory: String,
+    stays: bool,
+}
+
+impl Layout {
+    /// `hosts` hosts with the names `host0`, `host1`, ... The set's name tells it from other sets on
+    /// this machine.
+    #[must_use]
+    pub fn new(set: &str, hosts: usize) -> Layout {
+        Layout {
+            set: set.to_owned(),
+            names: (0..hosts).map(|index| format!("host{index}")).collect(),
+            own_name_at: None,
+            memory: "50%".to_owned(),
+            stays: false,
+        }
+    }
+
+    /// Gives all hosts one and the same name.
+    #[must_use]
+    pub fn same_name(mut self, name: &str) -> Layout {
+        self.names.iter_mut().for_each(|own| name.clone_into(own));
+        self
+    }
+
+    /// On every host, its own name is resolved to this address, as Debian does with 127.0.1.1.
+    #[must_use]
+    pub fn own_name_at(mut self, address: impl Into<Ipv4Addr>) -> Layout {
+        self.own_name_at = Some(address.into());
+        self
+    }
+
+    /// The size of every host's `/dev/shm`, as tmpfs takes it; half of the machine's memory at first.
+    #[must_use]
+    pub fn memory(mut self, size: &str) -> Layout {
+        size.clone_into(&mut self.memory);
+        self
+    }
+
+    /// The set outlives the process that makes it, until somebody takes it down.
+    #[must_use]
+    pub fn stay(mut self) -> Layout {
+        self.stays = true;
+        self
+    }
+
+    /// The set's name.
+    #[must_use]
+    pub fn set(&self) -> &str {
+        &self.set
+    }
+
+    /// Number of hosts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What host `index` calls itself.
+    #[must_use]
+    pub fn name(&self, index: usize) -> &str {
+        &self.names[index]
+    }
+
+    pub(crate) fn memory_size(&self) -> &str {
+        &self.memory
+    }
+
+    pub(crate) fn stays(&self) -> bool {
+        self.stays
+    }
+
+    /// Refuses what could not be made, before anything is.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_set(&self.set)?;
+        if self.is_empty() || self.len() > MOST_HOSTS {
+            bail!("{} hosts: between 1 and {MOST_HOSTS} can be made", self.len());
+        }
+        for name in &self.names {
+            if name.len() > 64 || !is_plain(name) {
+                bail!("'{name}' cannot be a host's name");
+            }
+        }
+        Ok(())
+    }
+
+    /// The file `/etc/hosts` of one host, or of the place that launchers run at.
+    pub(crate) fn hosts_file(&self, own: Option<usize>) -> String {
+        let mut text = "127.0.0.1 localhost\n".to_owned();
+        let own_name = own.map(|index| self.name(index));
+        if let (Some(address), Some(name)) = (self.own_name_at, own_name) {
+            let _infallible = writeln!(text, "{address} {name}");
+        }
+        let _infallible = writeln!(text, "{} {FRONT}", front_address());
+        for (index, name) in self.names.iter().enumerate() {
+            // Of several entries for a name the first counts.
+            let _infallible = writeln!(text, "{} {name}", address(index));
+        }
+        text
+    }
+}
+
+/// What the place calls itself that launchers run at and that all hosts are connected to.
+pub(crate) const FRONT: &str = "front";
+
+pub(crate) fn address(index: usize) -> Ipv4Addr {
+    let last = u8::try_from(index + 1).unwrap_or(u8::MAX);
+    Ipv4Addr::new(10, 77, 0, last)
+}
+
+pub(crate) fn front_address() -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, 0, 254)
+}
+
+/// The name of the plug at the front's side of host `index`'s cable.
+pub(crate) fn port(index: usize) -> String {
+    format!("port{index}")
+}
+
+/// A set's name becomes part of variables and messages.
+pub(crate) fn check_set(set: &str) -> Result<()> {
+    if set.is_empty() || !is_plain(set) {
+        bail!("'{set}' cannot be a set's name: letters, digits and dashes");
+    }
+    Ok(())
+}
+
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_resolves_every_name() {
+        let text = Layout::new("unit", 2).hosts_file(Some(1));
+        for line in ["127.0.0.1 localhost", "10.77.0.1 host0", "10.77.0.2 host1"] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_own_name_at_the_loopback_comes_first_and_on_its_own_host_only() {
+        let layout = Layout::new("unit", 2).own_name_at([127, 0, 1, 1]);
+        let of = |index| {
+            let text = layout.hosts_file(Some(index));
+            text.lines().find(|line| line.ends_with(" host1")).map(str::to_owned)
+        };
+        assert_eq!(of(1).as_deref(), Some("127.0.1.1 host1"));
+        assert_eq!(of(0).as_deref(), Some("10.77.0.2 host1"));
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused() {
+        assert!(Layout::new("unit-1", 64).check().is_ok());
+        for layout in [
+            Layout::new("", 1),
+            Layout::new("a b", 1),
+            Layout::new("../a", 1),
+            Layout::new("unit", 0),
+            Layout::new("unit", 65),
+            Layout::new("unit", 1).same_name("a\nb"),
+        ] {
+            assert!(layout.check().is_err(), "{layout:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Facts about processes, from `/proc`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use quo_tests::ends_within;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// How long a killed process and all that dies with it may take.
+const DEATH: Duration = Duration::from_secs(20);
+
+/// A process that is not mistaken for a later one with the same number.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    started: u64,
+}
+
+impl Process {
+    pub(crate) fn find(pid: i32) -> Result<Process> {
+        let started = started(pid).with_context(|| format!("process {pid} has ended"))?;
+        let pid = Pid::from_raw(pid).context("no process has the number 0")?;
+        Ok(Process { pid, started })
+    }
+
+    /// One that has ended long ago.
+    pub(crate) fn never(self) -> Process {
+        Process { started: u64::MAX, ..self }
+    }
+
+    pub(crate) fn number(self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    pub(crate) fn is_alive(self) -> bool {
+        started(self.number()) == Some(self.started)
+    }
+
+    pub(crate) fn folder(self) -> PathBuf {
+        Path::new("/proc").join(self.number().to_string())
+    }
+
+    /// Kills it and waits until it is gone.
+    pub(crate) fn kill(self) -> Result<()> {
+        let handle = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(rustix::io::Errno::SRCH) => return Ok(()),
+            Err(error) => return Err(error).context("opening a process"),
+        };
+        // Only now is it certain whom the handle means.
+        if !self.is_alive() {
+            return Ok(());
+        }
+        match pidfd_send_signal(&handle, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error).context("killing a process"),
+        }
+        if !ends_within(self.pid, DEATH)? {
+            bail!("process {} does not die", self.number());
+        }
+        Ok(())
+    }
+}
+
+/// All processes that can be seen.
+pub(crate) fn all() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// When a living process started, in clock ticks; `None` when it has ended, reaped or not.
+fn started(pid: i32) -> Option<u64> {
+    let (state, fields) = stat(pid)?;
+    if matches!(state, 'Z' | 'X' | 'x') { None } else { fields.get(18)?.parse().ok() }
+}
+
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    stat(pid)?.1.first()?.parse().ok()
+}
+
+/// Its state and what follows. The name before them may hold anything.
+fn stat(pid: i32) -> Option<(char, Vec<String>)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.map(str::to_owned).collect()))
+}
+
+/// The namespace that its number counts in, for comparison.
+pub(crate) fn namespace(pid: i32) -> Option<PathBuf> {
+    started(pid)?;
+    fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
+}
+
+/// Its numbers, from the outermost namespace that we see to its own.
+pub(crate) fn numbers(pid: i32) -> Vec<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    parse_numbers(&text)
+}
+
+fn parse_numbers(status: &str) -> Vec<i32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    line.unwrap_or_default().split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// A variable of the environment it was started with; `None` for other users' processes.
+pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    find_variable(&bytes, name)
+}
+
+fn find_variable(environment: &[u8], name: &str) -> Option<String> {
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let text = std::str::from_utf8(entry).ok()?;
+        Some(text.strip_prefix(name)?.strip_prefix('=')?.to_owned())
+    })
+}
+
+/// Whether the process belongs to us, so that what it says of itself can be believed.
+pub(crate) fn is_ours(pid: i32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owner = fs::metadata(format!("/proc/{pid}")).map(|folder| folder.uid());
+    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+}
+
+/// The command it runs.
+pub(crate) fn command_line(pid: i32) -> String {
+    let bytes = match fs::read(format!("/proc/{pid}/cmdline")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return "(ended meanwhile)".to_owned(),
+        result => result.unwrap_or_default(),
+    };
+    String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn numbers_and_variables_are_read_from_what_the_kernel_writes() {
+        assert_eq!(parse_numbers("Name:\tsh\nNSpid:\t16030\t8\t1\nNSpgid:\t0\n"), [16030, 8, 1]);
+        assert!(parse_numbers("Name:\tsh\n").is_empty());
+        let environment = b"A_SET=no\0SET=yes\0";
+        assert_eq!(find_variable(environment, "SET").as_deref(), Some("yes"));
+        assert_eq!(find_variable(environment, "SE"), None);
+    }
+
+    #[test]
+    fn a_killed_process_is_gone_and_a_second_kill_harms_nobody() {
+        let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = Process::find(child.id().try_into().unwrap()).unwrap();
+        assert!(process.is_alive());
+        process.kill().unwrap();
+        assert!(!process.is_alive());
+        child.wait().unwrap();
+        process.kill().unwrap();
+        // Its number may by now belong to another process, which is spared.
+        let own = Process::find(std::process::id().try_into().unwrap()).unwrap();
+        Process { started: own.started + 1, ..own }.kill().unwrap();
+    }
+}

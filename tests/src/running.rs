@@ -1,0 +1,201 @@
+//! One launch of ranks, bounded in time.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::leftovers;
+use crate::listener::Listener;
+use crate::wait::ends_within;
+
+/// Time for a launcher that was told to stop to stop its ranks.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The variable by which the processes of one job are told from all others.
+pub const MARK: &str = "QUO_TESTS_MARK";
+
+/// A job that has been started. Dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    description: String,
+    mark: String,
+    end: Instant,
+    limit: Duration,
+    stdout: Listener,
+    stderr: File,
+    finished: bool,
+}
+
+impl Running {
+    /// Starts a launch, which is to end within `limit`. The command is given a variable, [`MARK`],
+    /// by which all processes of the job are found, wherever they have moved in the tree.
+    ///
+    /// # Errors
+    ///
+    /// The command cannot be started.
+    pub fn start(command: &mut Command, description: &str, limit: Duration) -> Result<Running> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let value = format!("{}-{number}", std::process::id());
+        command.env(MARK, &value);
+        // A file, since nobody reads it before the end.
+        let stderr = tempfile::tempfile()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
+        let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        let stdout = child.stdout.take().context("a child without output")?;
+        Ok(Running {
+            child,
+            description: description.to_owned(),
+            mark: format!("{MARK}={value}"),
+            end: Instant::now() + limit,
+            limit,
+            stdout: Listener::new(stdout),
+            stderr,
+            finished: false,
+        })
+    }
+
+    /// Waits until the ranks have printed `text` so many times.
+    ///
+    /// # Errors
+    ///
+    /// The job ended without, or its time is up; the error shows what was said.
+    pub fn wait_for(&self, text: &str, times: usize) -> Result<()> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if !self.stdout.heard(text, times, left) {
+            bail!(
+                "{}\n  did not say \"{text}\" {times} times\n--- output\n{}--- complaints\n{}",
+                self.description,
+                self.stdout.text(),
+                all(&self.stderr)?
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the job, or ends it when its time is up.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not let us watch it. A job that fails is an [`Outcome`].
+    pub fn finish(mut self) -> Result<Outcome> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        let out_of_time = !ends_within(Pid::from_child(&self.child), left)?;
+        if out_of_time {
+            self.stop()?;
+        }
+        let status = self.child.wait()?;
+        let leftovers = leftovers::lingering(&self.mark);
+        leftovers::end_marked(&self.mark);
+        self.finished = true;
+        // A forgotten process of another kind could hold the pipe open for ever.
+        self.stdout.ended_within(FAREWELL);
+        Ok(Outcome {
+            description: std::mem::take(&mut self.description),
+            limit: self.limit,
+            status,
+            out_of_time,
+            stdout: self.stdout.text(),
+            stderr: all(&self.stderr)?,
+            leftovers,
+        })
+    }
+
+    /// Politely first, so that the launcher removes its own files.
+    fn stop(&self) -> Result<()> {
+        let launcher = Pid::from_child(&self.child);
+        kill_process(launcher, Signal::TERM)?;
+        if !ends_within(launcher, FAREWELL)? {
+            leftovers::end_marked(&self.mark);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _already_ended = self.stop();
+            leftovers::end_marked(&self.mark);
+            let _already_waited = self.child.wait();
+        }
+    }
+}
+
+/// How a job ended, what it said, and what it forgot.
+#[derive(Debug)]
+pub struct Outcome {
+    description: String,
+    limit: Duration,
+    /// The launcher's exit status.
+    pub status: ExitStatus,
+    /// The job was ended because its time was up.
+    pub out_of_time: bool,
+    /// What the ranks printed.
+    pub stdout: String,
+    /// What the ranks and the launcher complained about.
+    pub stderr: String,
+    /// Processes and shared-memory segments that the job left behind.
+    pub leftovers: Vec<String>,
+}
+
+impl Outcome {
+    /// The job succeeded in time and left nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// It did not; the error shows everything known about it.
+    pub fn expect_success(&self) -> Result<&Outcome> {
+        if !self.status.success() || self.out_of_time {
+            bail!("the job failed\n{}", self.report());
+        }
+        self.expect_clean()
+    }
+
+    /// The job left nothing behind, however it ended.
+    ///
+    /// # Errors
+    ///
+    /// It left something.
+    pub fn expect_clean(&self) -> Result<&Outcome> {
+        if !self.leftovers.is_empty() {
+            bail!("the job left something behind\n{}", self.report());
+        }
+        Ok(self)
+    }
+
+    /// All that is known, for a failure message.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut text = self.description.clone();
+        let end = if self.out_of_time {
+            format!("ended by us after {} s", self.limit.as_secs())
+        } else {
+            self.status.to_string()
+        };
+        let _infallible = write!(
+            text,
+            "\n  {end}\n--- output\n{}\n--- complaints\n{}",
+            self.stdout.trim_end(),
+            self.stderr.trim_end()
+        );
+        if !self.leftovers.is_empty() {
+            let _infallible = write!(text, "\n--- left behind\n{}", self.leftovers.join("\n"));
+        }
+        text
+    }
+}
+
+fn all(mut file: &File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

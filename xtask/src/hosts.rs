@@ -1,0 +1,215 @@
+//! `cargo xtask hosts`: several hosts on this machine, to try things on.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use quo_hosts::{Hosts, Layout};
+
+use crate::project;
+
+/// Several hosts on this machine: each with its own network, name, /dev/shm, /run and processes.
+///
+/// They are named host0, host1, ... and are connected to a front, from which mpirun reaches them.
+/// Needs root.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo xtask hosts up 3
+  cargo xtask hosts run --host 1 -- hostname
+  cargo xtask hosts run --ranks 4 --hosts 0,2 -- target/debug/examples/some-mpi-program
+  cargo xtask hosts cut 2; cargo xtask hosts restore 2; cargo xtask hosts kill 0
+  cargo xtask hosts down")]
+pub struct Options {
+    /// Which set of hosts, when there are several.
+    #[arg(long, global = true, default_value = "developer", value_name = "NAME")]
+    set: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make N hosts that stay until they are taken down; those of before go.
+    Up {
+        /// How many.
+        #[arg(value_name = "N")]
+        hosts: usize,
+        /// Give all of them this name.
+        #[arg(long, value_name = "HOSTNAME")]
+        same_name: Option<String>,
+    },
+    /// Run a command on one host, or ranks of an MPI program over several.
+    Run(Run),
+    /// Cut a host's link.
+    Cut {
+        /// Its number.
+        host: usize,
+    },
+    /// Restore it.
+    Restore {
+        /// Its number.
+        host: usize,
+    },
+    /// Kill a host and all that runs on it.
+    Kill {
+        /// Its number.
+        host: usize,
+    },
+    /// Show the hosts and what is left on them; without a set of this name, which sets there are.
+    List,
+    /// Take the hosts down.
+    Down,
+}
+
+#[derive(Args)]
+struct Run {
+    /// The host to run the command on.
+    #[arg(long, value_name = "I", default_value_t = 0, conflicts_with = "ranks")]
+    host: usize,
+    /// Run so many ranks of an MPI program.
+    #[arg(long, value_name = "N")]
+    ranks: Option<usize>,
+    /// The hosts to run them on, in turn; all when not given.
+    #[arg(long, value_name = "I,J", value_delimiter = ',', requires = "ranks")]
+    hosts: Vec<usize>,
+    /// End the ranks after so long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "ranks")]
+    limit: u64,
+    /// A variable for the ranks.
+    #[arg(long, value_name = "NAME=VALUE", requires = "ranks")]
+    env: Vec<String>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let set = options.set.as_str();
+    if !rustix::process::geteuid().is_root() {
+        bail!("hosts need root: they are made of network namespaces and mounts");
+    }
+    match &options.action {
+        Action::Up { hosts, same_name } => {
+            let layout = Layout::new(set, *hosts);
+            let layout = match same_name {
+                Some(name) => layout.same_name(name),
+                None => layout,
+            };
+            Hosts::with(&layout.stay())?;
+            list(set)
+        }
+        Action::Run(run) => match run.ranks {
+            Some(ranks) => launch(&Hosts::open(set)?, ranks, run),
+            None => single(&Hosts::open(set)?, run),
+        },
+        Action::Cut { host } => chosen(set, *host)?.cut(*host),
+        Action::Restore { host } => chosen(set, *host)?.restore(*host),
+        Action::Kill { host } => chosen(set, *host)?.kill(*host),
+        Action::List => list(set),
+        Action::Down => {
+            if !Hosts::remove(set)? {
+                println!("there were no hosts of the set '{set}'");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The set, which has such a host.
+fn chosen(set: &str, host: usize) -> Result<Hosts> {
+    let hosts = Hosts::open(set)?;
+    check(&hosts, host)?;
+    Ok(hosts)
+}
+
+fn check(hosts: &Hosts, host: usize) -> Result<()> {
+    if host >= hosts.len() {
+        bail!("there is no host {host}: they are 0 to {}", hosts.len() - 1);
+    }
+    Ok(())
+}
+
+fn list(set: &str) -> Result<()> {
+    let hosts = match Hosts::open(set) {
+        Ok(hosts) => hosts,
+        Err(error) => match Hosts::sets() {
+            sets if sets.is_empty() => return Err(error),
+            sets => return Err(error.context(format!("the sets are {}", sets.join(", ")))),
+        },
+    };
+    for index in 0..hosts.len() {
+        let host = hosts.host(index);
+        let state = if host.is_alive() { "up" } else { "killed" };
+        println!("{index}  {:<12} {:<12} {state}", host.name(), host.address());
+    }
+    for left in hosts.leftovers() {
+        println!("{left}");
+    }
+    Ok(())
+}
+
+fn single(hosts: &Hosts, run: &Run) -> Result<()> {
+    check(hosts, run.host)?;
+    // In the folder we are in, if the host sees it.
+    let mut command = hosts.command(run.host, "sh");
+    command.args(["-c", "cd \"$1\" 2> /dev/null; shift; exec \"$@\"", "sh"]);
+    command.arg(std::env::current_dir()?).args(&run.command);
+    finish(command)
+}
+
+fn finish(mut command: Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    if !status.success() {
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    Ok(())
+}
+
+fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
+    let chosen = if run.hosts.is_empty() { (0..hosts.len()).collect() } else { run.hosts.clone() };
+    chosen.iter().try_for_each(|&host| check(hosts, host))?;
+    let (program, arguments) = run.command.split_first().context("a program to run")?;
+    let path = project::find_program(program).unwrap_or_else(|| PathBuf::from(program));
+    let mut job = hosts.job(&shared(ranks, &chosen), std::path::absolute(path)?);
+    job = job.limit(Duration::from_secs(run.limit));
+    for argument in arguments {
+        job = job.arg(argument);
+    }
+    for variable in &run.env {
+        let (name, value) = variable.split_once('=').context("--env takes NAME=VALUE")?;
+        job = job.env(name, value);
+    }
+    let outcome = job.run()?;
+    print!("{}", outcome.stdout);
+    eprint!("{}", outcome.stderr);
+    outcome.leftovers.iter().for_each(|left| eprintln!("left behind: {left}"));
+    if outcome.out_of_time {
+        bail!("ended after {} s", run.limit);
+    }
+    if !outcome.status.success() {
+        std::process::exit(outcome.status.code().unwrap_or(1));
+    }
+    Ok(())
+}
+
+/// As many ranks on each host as on the others, the first ones have the rest.
+fn shared(ranks: usize, hosts: &[usize]) -> Vec<(usize, usize)> {
+    let (each, rest) = (ranks / hosts.len(), ranks % hosts.len());
+    let counts = hosts.iter().enumerate();
+    let counts = counts.map(|(place, &host)| (host, each + usize::from(place < rest)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_shared_evenly_and_none_is_lost() {
+        assert_eq!(shared(4, &[0, 2]), [(0, 2), (2, 2)]);
+        assert_eq!(shared(5, &[0, 1, 2]), [(0, 2), (1, 2), (2, 1)]);
+        assert_eq!(shared(1, &[1, 0]), [(1, 1)]);
+    }
+}

@@ -11,6 +11,10 @@ use super::{MAX_CPU, MAX_PUS};
 /// The longest text; explicit PU numbers of the largest machine fit.
 const MAX_BYTES: usize = 1 << 17;
 
+/// hwloc compares each new object with its siblings, word by word of their sets. So many words take it
+/// about two seconds; the largest machine that was ever built takes a tenth.
+const MOST_COMPARED: usize = 1 << 30;
+
 /// What a level may be called, or begin with in two letters or more, as hwloc has it.
 const TYPES: [&str; 8] = ["package", "socket", "numanode", "node", "die", "core", "group", "pu"];
 
@@ -32,6 +36,7 @@ pub(super) fn look_over(text: &str) -> Result<(), String> {
         return Err(format!("it has the character {odd:?}"));
     }
     let mut pus = 1_usize;
+    let mut siblings = 0_usize;
     let mut above: Vec<&str> = Vec::new();
     let mut last = "";
     for part in parts(text)? {
@@ -41,10 +46,16 @@ pub(super) fn look_over(text: &str) -> Result<(), String> {
             if pus > MAX_PUS {
                 return Err(format!("it has more than {MAX_PUS} PUs"));
             }
+            siblings += count;
             above.push(kind);
             last = kind;
         }
         numbering(part.attributes, &above)?;
+    }
+    if pus * siblings * pus.div_ceil(64) > MOST_COMPARED {
+        return Err(format!(
+            "its {pus} PUs are in too few levels for hwloc to put them in order in reasonable time"
+        ));
     }
     // A level without a type, as in `2 4 2`, gets one from hwloc; the last becomes the PUs.
     if !last.is_empty() && !last.eq_ignore_ascii_case("pu") {

@@ -200,6 +200,8 @@ fn nonsense_is_refused_as_a_synthetic_machine_with_its_cause() {
         ("core:1000000000 pu:4", "more than"),
         ("core:99999999999999999999999999", "more than"),
         ("core:2 pu:1000000", "more than"),
+        ("2424 4 1", "too few levels"),
+        ("core:1 pu:16384", "too few levels"),
         ("core:2(memory=1GB", "missing"),
         ("core:2) pu:1", "closes nothing"),
         ("core:2 pu:2(indexes=0,1,2,99999999)", "larger than"),

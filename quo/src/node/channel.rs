@@ -70,6 +70,9 @@ impl Node {
         }
         let parts = home.segment.channel(index)?;
         make(&parts, members, home);
+        if !parts.cell[0].barrier.state.word().is_open() {
+            return Err(NodeError::Damaged { reason: "a named barrier is not open" });
+        }
         let place = Mutex::new(join(&parts, home));
         let [borrowed, left] = [const { AtomicBool::new(false) }; 2];
         let channel = Arc::new(ChannelHome { parts, key, place, borrowed, left });

@@ -241,6 +241,10 @@ impl Node {
     fn join(segment: Segment, member: usize) -> Result<Self, NodeError> {
         let capacity = segment.layout.capacity;
         let slot = segment.slots.get(member).ok_or(NodeError::NoSuchMember { member, capacity })?;
+        // Waiting at such a barrier could go on for ever.
+        if !segment.barrier[0].state.word().is_open() {
+            return Err(NodeError::Damaged { reason: "its barrier is not open" });
+        }
         let locked = segment
             .file
             .lock(member as u64)

@@ -1,9 +1,10 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | machine | install`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | install`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
 mod demo;
 mod fresh;
+mod fuzz;
 mod headers;
 mod hosts;
 mod install;
@@ -39,6 +40,8 @@ enum Command {
     Bench(bench::Options),
     /// Prove the README on a bare Debian in a folder (root).
     Fresh(fresh::Options),
+    /// Hostile input, found by coverage, for whatever reads files, text and segments.
+    Fuzz(fuzz::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
     /// Several hosts on this machine, to run ranks on.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Hosts(options) => hosts::run(&options),
         Command::Install(options) => install::run(&options),

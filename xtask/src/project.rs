@@ -5,6 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::run;
+
 /// The checkout this xtask was built from.
 pub fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -29,6 +31,14 @@ pub fn cargo() -> Result<Command> {
         command.env_remove(name);
     }
     Ok(command)
+}
+
+/// What this machine is called when cargo is told to compile for it.
+pub fn triple() -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let told = run::captured(Command::new(rustc).current_dir(root()).arg("-vV"))?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
 /// The full path of a program on `PATH`.

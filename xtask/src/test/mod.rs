@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::tally::Tally;
-use crate::{headers, project, rules, run, setup};
+use crate::{fuzz, headers, project, rules, run, setup};
 use suites::Suite;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -21,7 +21,7 @@ pub struct Options {
     /// Run only the steps whose name contains TEXT (what has to be built for them is built).
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Leave out clippy, documentation and model checking.
+    /// Leave out clippy, documentation, model checking and fuzzing.
     #[arg(long)]
     quick: bool,
     /// Name the steps and stop.
@@ -50,6 +50,7 @@ enum Work {
     CargoApart(&'static [&'static str], &'static [(&'static str, &'static str)]),
     Rules,
     Headers,
+    Fuzz,
 }
 
 const CHECKS: &[Check] = &[
@@ -100,6 +101,7 @@ const CARGO_SUITES: &[Check] = &[
             &[("RUSTFLAGS", "--cfg loom")],
         ),
     },
+    Check { name: "fuzz", slow: true, work: Work::Fuzz },
 ];
 
 const BUILDS: &[(&str, &[&str])] = &[
@@ -173,6 +175,12 @@ impl Report {
                     println!("{lines}");
                 }
             }
+            Work::Fuzz => match fuzz::test(&log_of(check.name)?) {
+                Ok((tally, report)) => self.end(step, tally.failed == 0, tally, &report),
+                Err(error) => {
+                    self.end(step, false, Tally::of_check(false), &format!("{error:#}"));
+                }
+            },
             Work::Headers => {
                 let outcome = headers::check();
                 let complaint = outcome.as_ref().err().map(ToString::to_string);

@@ -103,12 +103,14 @@ mod tests {
         let mark = format!("QUO_TESTS_MARK=unit-{}", std::process::id());
         let (name, value) = mark.split_once('=').unwrap();
         let mut child = Command::new("setsid")
-            .args(["sh", "-c", "echo; exec cat"])
+            .arg("cat")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .env(name, value)
             .spawn()
             .unwrap();
+        // It echoes: whatever was executed on the way to it is done.
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
         let mut line = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         assert!(!marked_processes(&mark).is_empty());

@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+/// How long a killed process may take to end.
+const LAST_STEPS: Duration = Duration::from_secs(5);
+
 /// How a command ended.
 #[derive(Debug)]
 pub enum Ending {
@@ -90,18 +93,21 @@ fn forget_dead_orphans() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }
 
-/// Ends every process below this one. A process that is being born while we look is caught by the
-/// next round; rounds are bounded so that an unkillable process cannot hold us.
+/// Ends every process below this one and sees each of them go. A process that is being born while we
+/// look is caught by the next round; rounds and waits are bounded so that an unkillable process
+/// cannot hold us.
 fn end_all_descendants() {
-    for _ in 0..50 {
+    for _ in 0..10 {
         let living = descendants(rustix::process::getpid());
         if living.is_empty() {
             return;
         }
-        for pid in living {
-            let _already_gone = rustix::process::kill_process(pid, Signal::KILL);
+        for pid in &living {
+            let _already_gone = rustix::process::kill_process(*pid, Signal::KILL);
         }
-        std::thread::yield_now();
+        for pid in living {
+            let _unkillable = ends_within(pid, LAST_STEPS);
+        }
     }
 }
 

@@ -287,7 +287,7 @@ fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
 }
 
 fn what_a_dead_member_told(directory: &Path) -> Result<(), Skipped> {
-    let [waits, killed] = ledger(2) else { unreachable!() };
+    let [waits, killed, seen] = ledger(3) else { unreachable!() };
     let home = Home::new(directory, 3);
     let crew = home.crew(3, |node| {
         if node.member() == 1 {
@@ -296,6 +296,9 @@ fn what_a_dead_member_told(directory: &Path) -> Result<(), Skipped> {
             unreachable!("it is killed while it waits");
         }
         until(|| read(killed) == 1);
+        until(|| node.dead_members() == [1]);
+        count(seen);
+        until(|| read(seen) == 2);
         // Its entry is on the board that the next attempts use again.
         let error = node.exchange(b"first").err().unwrap();
         assert_eq!(casualties(error), [1]);

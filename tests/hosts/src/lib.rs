@@ -35,6 +35,7 @@ mod job;
 mod layout;
 mod process;
 mod requirements;
+pub mod slurm;
 pub mod suite;
 
 pub use host::Host;

@@ -1,0 +1,106 @@
+/* Ranks wait in a barrier and say "asleep" when they sleep there, until somebody ends it.
+ * Usage: waits never    the last rank of each node never comes
+ *        waits killed   the last rank of the first node is killed in the barrier; the others must
+ *                       get an error that names it and can go on without it */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "quo.h"
+
+static char main_thread[64];
+static int is_to_die = 0;
+
+/* Polls the state of the main thread, which does nothing but wait from now on. */
+static void *
+watch(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        char line[512] = "", *state;
+        FILE *file = fopen(main_thread, "r");
+        if (NULL == file || NULL == fgets(line, sizeof(line), file)) abort();
+        fclose(file);
+        state = strrchr(line, ')');
+        if (NULL == state || 'S' != state[2]) continue;
+        if (is_to_die) raise(SIGKILL);
+        /* One piece: others write to the same stream. */
+        if (write(STDOUT_FILENO, "asleep\n", 7) != 7) abort();
+        return NULL;
+    }
+}
+
+static void
+must(int code, const char *call)
+{
+    if (QUO_SUCCESS == code) return;
+    fprintf(stderr, "%s: %s\n", call, QUO_last_error());
+    abort();
+}
+#define MUST(call) must(call, #call)
+
+int
+main(int argc, char **argv)
+{
+    QUO_context q = NULL;
+    const char *what = argc > 1 ? argv[1] : "";
+    int rank, id, members, code, count = 0, *qids = NULL, node_of_first;
+    char host[256], first_host[256];
+    pthread_t thread;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (0 != gethostname(host, sizeof(host))) abort();
+    memcpy(first_host, host, sizeof(host));
+    MPI_Bcast(first_host, sizeof(first_host), MPI_CHAR, 0, MPI_COMM_WORLD);
+    node_of_first = 0 == strcmp(host, first_host);
+    MUST(QUO_create(&q, MPI_COMM_WORLD));
+    MUST(QUO_id(q, &id));
+    MUST(QUO_nqids(q, &members));
+    MUST(QUO_barrier(q));
+
+    if (0 == strcmp(what, "never")) {
+        if (id == members - 1) {
+            for (;;) pause();
+        }
+        snprintf(main_thread, sizeof(main_thread), "/proc/self/task/%d/stat", (int)getpid());
+        if (0 != pthread_create(&thread, NULL, watch, NULL)) abort();
+        QUO_barrier(q);
+        abort();
+    }
+    if (0 != strcmp(what, "killed")) return EXIT_FAILURE;
+    if (node_of_first && id == members - 1) {
+        is_to_die = 1;
+        snprintf(main_thread, sizeof(main_thread), "/proc/self/task/%d/stat", (int)getpid());
+        if (0 != pthread_create(&thread, NULL, watch, NULL)) abort();
+        QUO_barrier(q);
+        abort();
+    }
+    if (node_of_first && 0 == id) {
+        /* Comes only when the other is no more: nobody can complete the barrier with it. */
+        do {
+            free(qids);
+            MUST(QUO_dead_qids(q, &count, &qids));
+        } while (0 == count);
+        free(qids);
+    }
+    code = QUO_barrier(q);
+    if (QUO_SUCCESS == code) {
+        printf("rank %d on %s: all came\n", rank, host);
+    } else {
+        printf("rank %d on %s: %s\n", rank, host, QUO_last_error());
+        if (QUO_ERR_DEAD_MEMBER != code) return EXIT_FAILURE;
+        /* Another survivor may have been faster. */
+        code = QUO_expel(q, members - 1);
+        if (QUO_SUCCESS_ALREADY_DONE != code) MUST(code);
+        MUST(QUO_barrier(q));
+        printf("rank %d on %s: on without it\n", rank, host);
+    }
+    fflush(stdout);
+    /* MPI_Finalize would wait for the dead. */
+    _exit(EXIT_SUCCESS);
+}

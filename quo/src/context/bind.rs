@@ -34,7 +34,7 @@ impl Context {
         self.check("push")?;
         let mut stack = self.stack();
         let before = stack.current()?;
-        let cpus = target.resolve(&self.topology, &before)?;
+        let cpus = target.resolve(&self.own, &before)?;
         stack.push(before, cpus.clone())?;
         self.publish(&cpus)?;
         Ok(cpus)

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::confinement::{self, Machine};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::process;
@@ -96,7 +97,8 @@ impl Context {
             }
         };
 
-        let joined = Joined::new(&name, &settings, node_rank);
+        let differ = record::confinements_differ(&records, &nodes);
+        let joined = Joined::new(&name, &settings, node_rank, differ);
         let verdict = verdict(&*group, joined.as_ref().err(), &patience);
         let joined = match (verdict, joined) {
             (Ok(()), joined) => joined,
@@ -112,12 +114,18 @@ impl Context {
         if joined.is_err() {
             Node::unlink(&name, &settings.directory);
         }
-        let Joined { node, snapshot, topology, backend } = joined?;
+        let Joined { node, snapshot, divided, mask, backend } = joined?;
+        let machine = if divided {
+            let snapshot = (&snapshot, settings.no_smt);
+            confinement::divide(&*group, &node, snapshot, (members.len(), &mask), &patience)?
+        } else {
+            Machine::common(&snapshot, settings.no_smt)
+        };
 
         let initial: Vec<CpuSet> = (0..members.len())
             .map(|member| node.mask_of(member).ok().flatten().unwrap_or_default())
             .collect();
-        node.set_spin_allowed(members.len() <= process::usable_cpus(&snapshot.whole, &initial));
+        node.set_spin_allowed(members.len() <= process::usable_cpus(&machine.whole, &initial));
         let own = records[group.rank()].process;
         let peers = members
             .iter()
@@ -145,8 +153,10 @@ impl Context {
             waiters,
             peers,
             settings,
-            topology,
-            whole: snapshot.whole,
+            topology: machine.topology,
+            whole: machine.whole,
+            own: machine.own,
+            allowed: machine.allowed,
             stack: Mutex::new(BindingStack::new(Arc::clone(&backend))),
             cpusets: Default::default(),
             backend,
@@ -213,6 +223,7 @@ impl Prepared {
             machine: machine::settings_digest(),
             place,
             process: process::this(),
+            confinement: process::confinement(),
             launcher: Launcher::detect(),
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };
@@ -225,20 +236,31 @@ impl Prepared {
 struct Joined {
     node: Node,
     snapshot: Snapshot,
-    topology: Arc<crate::topology::Topology>,
+    /// What was published is what the rank may use, and the mask follows.
+    divided: bool,
+    mask: CpuSet,
     backend: Arc<dyn crate::affinity::Backend>,
 }
 
 impl Joined {
-    fn new(name: &SegmentName, settings: &Settings, node_rank: usize) -> Result<Self, Error> {
+    fn new(
+        name: &SegmentName,
+        settings: &Settings,
+        node_rank: usize,
+        confinements_differ: bool,
+    ) -> Result<Self, Error> {
         let node = Node::attach(name, &settings.directory, node_rank)?;
         let snapshot = Snapshot::from_bytes(node.payload())?;
-        let topology =
-            Arc::clone(if settings.no_smt { &snapshot.without_smt } else { &snapshot.whole });
         let backend = machine::backend(&snapshot.whole, node_rank)?;
         let mask = BindingStack::new(Arc::clone(&backend)).current()?;
-        node.publish_mask(&mask)?;
-        Ok(Self { node, snapshot, topology, backend })
+        // All ranks have the same setting: the machine is simulated for all or for none.
+        let divided = confinements_differ && !snapshot.whole.is_simulated();
+        if divided {
+            node.publish_mask(&confinement::own_part(&snapshot.whole)?)?;
+        } else {
+            node.publish_mask(&mask)?;
+        }
+        Ok(Self { node, snapshot, divided, mask, backend })
     }
 }
 
@@ -265,7 +287,7 @@ fn make_segment(
 }
 
 /// All ranks learn whether all succeeded; if not, all return the first failing rank's error.
-fn agree<T>(
+pub(super) fn agree<T>(
     group: &dyn Group,
     result: Result<T, Error>,
     patience: &Patience<'_>,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::process::digest;
 use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
 use crate::cpuset::CpuSet;
 use crate::environment;
@@ -47,6 +48,11 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    #[cfg(test)]
+    pub fn of_topology(topology: Topology) -> Self {
+        Self::of(topology.to_bytes().into(), topology)
+    }
+
     fn of(bytes: Arc<[u8]>, topology: Topology) -> Self {
         let without_smt = Arc::new(topology.without_smt());
         Self { bytes, whole: Arc::new(topology), without_smt }
@@ -55,14 +61,10 @@ impl Snapshot {
 
 /// A digest of the settings that choose the machine, to see that all ranks have the same.
 pub(super) fn settings_digest() -> u64 {
-    // FNV-1a: the same text has the same digest in every process and build.
-    let mut digest: u64 = 0xcbf2_9ce4_8422_2325;
-    for variable in [&environment::TOPOLOGY, &environment::BINDING] {
-        for byte in environment::value(variable).unwrap_or_default().bytes().chain([0]) {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    digest
+    let variables = [&environment::TOPOLOGY, &environment::BINDING];
+    digest(variables.into_iter().flat_map(|variable| {
+        environment::value(variable).unwrap_or_default().into_bytes().into_iter().chain([0])
+    }))
 }
 
 /// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.

@@ -11,6 +11,7 @@
 
 mod bind;
 mod collective;
+mod confinement;
 mod create;
 pub mod launcher;
 mod machine;
@@ -81,6 +82,10 @@ pub struct Context {
     settings: Settings,
     topology: Arc<Topology>,
     whole: Arc<Topology>,
+    /// The topology with what this rank may use of it, where ranks of a node may use different parts.
+    own: Arc<Topology>,
+    /// The CPUs that this rank may use, hidden ones included.
+    allowed: CpuSet,
     /// The cpusets of the objects of each type, made when first asked for.
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
     backend: Arc<dyn Backend>,
@@ -148,7 +153,8 @@ impl Context {
         self.members.get(node_rank).copied()
     }
 
-    /// The machine, without the PUs that the no-SMT option hides. Local.
+    /// The machine, without the PUs that the no-SMT option hides. Allowed is what the ranks of the
+    /// node may use together. Local.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology

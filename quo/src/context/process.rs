@@ -44,6 +44,22 @@ pub(super) fn this() -> Process {
     }
 }
 
+/// A digest of the control group that confines this process to CPUs. Equal digests on one node mean
+/// the same group; where the system does not tell, all are taken to be in one.
+pub(super) fn confinement() -> u64 {
+    let group = fs::read("/proc/self/cpuset").unwrap_or_default();
+    // In a namespace of their own, containers call different groups by the same name.
+    let namespace = fs::metadata("/proc/self/ns/cgroup").map_or(0, |namespace| namespace.ino());
+    digest(group.into_iter().chain(namespace.to_ne_bytes()))
+}
+
+/// FNV-1a: the same bytes have the same digest in every process and build.
+pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Whether a process seen earlier has ended. Unknown counts as no: a process of another process
 /// namespace cannot be looked at.
 pub(super) fn has_ended(process: &Process, own: &Process) -> bool {

@@ -42,6 +42,12 @@ impl Context {
         Ok(self.topology.object(kind, index)?)
     }
 
+    /// The CPUs that this rank may use, whatever it is bound to: those of its control group. Local.
+    #[must_use]
+    pub fn allowed(&self) -> &CpuSet {
+        &self.allowed
+    }
+
     /// The calling thread's mask, read now. Local.
     ///
     /// # Errors
@@ -108,7 +114,7 @@ impl Context {
     /// As [`binding`](Self::binding).
     #[doc(alias = "QUO_bound")]
     pub fn is_bound(&self) -> Result<bool, Error> {
-        Ok(!self.whole.allowed().is_subset(&self.binding()?))
+        Ok(!self.allowed.is_subset(&self.binding()?))
     }
 
     /// Whether the caller's mask shares a CPU with an object. Local.

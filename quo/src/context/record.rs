@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(super) const RECORD_BYTES: usize = 192;
 
 /// Changes whenever records or what is done with them change.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// One rank's part of the first exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub(super) struct Record {
     pub machine: u64,
     pub place: Place,
     pub process: Process,
+    /// A digest of the control group that says which CPUs the process may use.
+    pub confinement: u64,
     pub launcher: Launcher,
     /// Names the node's segment, if this rank turns out to lead its node.
     pub token: [u8; 16],
@@ -170,6 +172,12 @@ impl Nodes {
     }
 }
 
+/// Whether ranks of one node, whichever it is, are in different control groups. The same on every rank.
+pub(super) fn confinements_differ(records: &[Record], nodes: &Nodes) -> bool {
+    let of = |rank: usize| records[rank].confinement;
+    nodes.members.iter().any(|members| members.iter().any(|&rank| of(rank) != of(members[0])))
+}
+
 /// Bytes of a verdict on the wire.
 pub(super) const STATUS_BYTES: usize = 512;
 const ALL_WELL: u8 = u8::MAX;
@@ -225,6 +233,7 @@ mod tests {
             machine: u64::MAX,
             place,
             process,
+            confinement: u64::MAX,
             launcher: Launcher::OpenMpi,
             token: [255; 16],
         }
@@ -252,6 +261,15 @@ mod tests {
         assert_eq!(nodes.members, [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(nodes.locate(4), (0, 2));
         assert_eq!(nodes.locate(3), (1, 1));
+    }
+
+    #[test]
+    fn control_groups_are_compared_within_nodes_only() {
+        let mut records: Vec<_> = [4, 9, 4].map(record).to_vec();
+        records[1].confinement = 1;
+        assert!(!confinements_differ(&records, &Nodes::of(&records)));
+        records[2].confinement = 2;
+        assert!(confinements_differ(&records, &Nodes::of(&records)));
     }
 
     #[test]

@@ -96,6 +96,20 @@ impl Assignment {
         &self.cpus
     }
 
+    /// The part as a worker can have it that may use these CPUs only: of its share, else of the
+    /// object it works on.
+    pub(super) fn within(mut self, allowed: &CpuSet, object: &CpuSet) -> Self {
+        if self.cpus.is_subset(allowed) {
+            return self;
+        }
+        let parts = [&self.cpus, object].map(|part| part.intersection(allowed));
+        if let Some(part) = parts.into_iter().find(|part| !part.is_empty()) {
+            self.threads = part.len();
+            self.cpus = part;
+        }
+        self
+    }
+
     /// The number of threads that fills those CPUs; 1 where there are more workers than CPUs.
     #[must_use]
     pub fn threads(&self) -> usize {
@@ -168,6 +182,21 @@ mod tests {
         assert_eq!(show(2), ("4-7".to_owned(), 4, 3..6));
         assert_eq!(show(4), ("8-15".to_owned(), 8, 6..8));
         assert!(parts[1].is_none());
+    }
+
+    #[test]
+    fn a_worker_with_cpus_of_its_own_works_inside_them() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let within = |allowed: &str| {
+            let part = Assignment { cpus: set("0-3"), threads: 4, ranks: 0..2 };
+            let part = part.within(&set(allowed), &set("0-7"));
+            (part.cpus().to_string(), part.threads())
+        };
+        assert_eq!(within("0-7"), ("0-3".to_owned(), 4));
+        assert_eq!(within("2-5"), ("2-3".to_owned(), 2));
+        assert_eq!(within("5"), ("5".to_owned(), 1));
+        // Nothing fits: the push is to say so.
+        assert_eq!(within("9"), ("0-3".to_owned(), 4));
     }
 
     #[test]

@@ -109,7 +109,12 @@ impl Context {
             max_per_object: spec.max_per_object,
             policy: spec.policy,
         })?;
-        let assignments = assignments(&distribution, self.cpusets(spec.over), self.topology());
+        let objects = self.cpusets(spec.over);
+        let mut assignments = assignments(&distribution, objects, self.topology());
+        let own = self.node_rank();
+        if let (Some(part), Some(object)) = (&mut assignments[own], distribution.object_of[own]) {
+            *part = part.clone().within(self.allowed(), &objects[object]);
+        }
         let selecting = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok(PhasePlan {
             spec,

@@ -77,6 +77,23 @@ push_all(QUO_context q)
     add_mask("pop-", "nested");
 }
 
+/* One worker on the node's machine; the others sleep. */
+static void
+run_phase(QUO_context q)
+{
+    QUO_phase phase = NULL;
+    QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
+    int selected = 0, threads = 0;
+    spec.type = QUO_OBJ_MACHINE;
+    MUST(QUO_phase_create(q, &spec, &phase));
+    MUST(QUO_phase_begin(phase, &selected, &threads));
+    add_mask("", "phase");
+    add("phase-selected=%d phase-threads=%d ", selected, threads);
+    MUST(QUO_phase_end(phase));
+    add_mask("pop-", "phase");
+    MUST(QUO_phase_free(phase));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -121,6 +138,7 @@ main(int argc, char **argv)
         MPI_Comm_free(&communicator);
     }
     push_all(q);
+    run_phase(q);
     if (argc > 1) {
         number = QUO_bind_push_cpuset(q, argv[1]);
         if (QUO_SUCCESS == number) {

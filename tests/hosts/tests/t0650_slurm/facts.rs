@@ -95,6 +95,7 @@ pub fn consistent(ranks: &[Facts], shape: &[usize]) -> Result<()> {
         for kind in TYPES {
             at_most_one_for_each(kind, node)?;
         }
+        one_works_and_the_others_sleep(node)?;
     }
     Ok(())
 }
@@ -103,7 +104,7 @@ fn masks_come_back(facts: &Facts) -> Result<()> {
     let first = facts.mask("first")?;
     let everything = facts.mask("push-machine")?;
     let pops = TYPES.iter().map(|kind| format!("pop-{kind}"));
-    let later = ["created", "pop-nested", "last"].map(str::to_owned);
+    let later = ["created", "pop-nested", "pop-phase", "last"].map(str::to_owned);
     for name in pops.chain(later) {
         ensure!(facts.mask(&name)? == first, "{name} is not {first:?}: {facts:?}");
     }
@@ -114,6 +115,21 @@ fn masks_come_back(facts: &Facts) -> Result<()> {
         ensure!(!pushed.is_disjoint(&first), "{kind}: {facts:?}");
     }
     ensure!(facts.mask("nested")? == everything, "{facts:?}");
+    Ok(())
+}
+
+/// The worker of a phase has all that it may use, and the others stay as they were.
+fn one_works_and_the_others_sleep(node: &[&Facts]) -> Result<()> {
+    let mut workers = 0;
+    for facts in node {
+        let works = facts.holds("phase-selected")?;
+        workers += usize::from(works);
+        let mask = facts.mask(if works { "push-machine" } else { "first" })?;
+        ensure!(facts.mask("phase")? == mask, "{facts:?}");
+        let threads = if works { mask.len() } else { 0 };
+        ensure!(facts.number("phase-threads")? == threads, "{facts:?}");
+    }
+    ensure!(workers == 1, "{workers} workers: {node:?}");
     Ok(())
 }
 

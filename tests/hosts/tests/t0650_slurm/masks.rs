@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("ranks_that_are_not_bound_keep_the_daemons_mask", not_bound),
     ("a_confined_step_pushes_inside_its_cores_only", confined_to_one_core),
     ("a_confined_step_with_bound_ranks_widens_to_its_cores", confined_and_bound),
+    ("ranks_of_a_node_with_different_cores_push_inside_their_own", each_with_cores_of_its_own),
 ];
 
 /// Two ranks on each of two nodes, bound by an option.
@@ -141,13 +142,7 @@ fn confined_to_one_core() -> Result<()> {
             let pushed = facts.mask(&format!("push-{kind}"))?;
             ensure!(pushed.is_subset(&allowed), "{kind}: {facts:?}");
         }
-        let refusal = facts.refusal.as_ref().with_context(|| format!("{facts:?}"))?;
-        // Both sets: what was asked for, and what is allowed.
-        for cpus in [set(&ours), allowed] {
-            let named = refusal.split([' ', '`', ':']).any(|word| is_list_of(word, &cpus));
-            ensure!(named, "\"{refusal}\" does not name {cpus:?}");
-        }
-        ensure!(facts.mask("pop-explicit")? == facts.mask("first")?, "{facts:?}");
+        refused_with_both_sets(facts, &[set(&ours), allowed])?;
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -166,6 +161,45 @@ fn confined_and_bound() -> Result<()> {
     }
     left_clean(&slurm)?;
     slurm.down()
+}
+
+/// As with a container for each rank: control groups of their own under that of the node.
+fn each_with_cores_of_its_own() -> Result<()> {
+    let slurm = confined("own")?;
+    let cpus = two_cpus()?;
+    let script = format!(
+        "set -e; cpusets=/sys/fs/cgroup/cpuset; node=$cpusets/slurm_$SLURMD_NODENAME; \
+         own=$node/own-$SLURM_LOCALID; mkdir $own; cat $node/cpuset.mems > $own/cpuset.mems; \
+         test $SLURM_LOCALID = 0 && echo {} > $own/cpuset.cpus || echo {} > $own/cpuset.cpus; \
+         echo $$ > $own/cgroup.procs; exec \"$0\" {}",
+        // The other way round, so that order of ranks and of CPUs differ.
+        cpus[1],
+        cpus[0],
+        list(&cpus),
+    );
+    let job = slurm.srun(2, 4, "/bin/sh").option("--ntasks-per-node=2").option("--cpu-bind=none");
+    let found = facts::of(&job.arg("-c").arg(&script).arg(program("facts")?).run()?)?;
+    consistent(&found, &[2, 2])?;
+    for facts in &found {
+        let own = set(&[if facts.number("id")? == 0 { cpus[1] } else { cpus[0] }]);
+        ensure!(facts.mask("push-machine")? == own, "{facts:?}");
+        refused_with_both_sets(facts, &[set(&cpus), own])?;
+        // Both are bound as far as the node is concerned.
+        ensure!(facts.holds("selected-pu")?, "{facts:?}");
+    }
+    left_clean(&slurm)?;
+    slurm.down()
+}
+
+/// The error of the explicit push names what was asked for and what is allowed.
+fn refused_with_both_sets(facts: &Facts, sets: &[BTreeSet<usize>]) -> Result<()> {
+    let refusal = facts.refusal.as_ref().with_context(|| format!("{facts:?}"))?;
+    for cpus in sets {
+        let named = refusal.split([' ', '`', ':']).any(|word| is_list_of(word, cpus));
+        ensure!(named, "\"{refusal}\" does not name {cpus:?}");
+    }
+    ensure!(facts.mask("pop-explicit")? == facts.mask("first")?, "{facts:?}");
+    Ok(())
 }
 
 fn set(cpus: &[usize]) -> BTreeSet<usize> {

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -31,6 +32,8 @@ fn main() {
         ("a_barrier_times_out_for_all_and_the_next_one_works", barrier_times_out_for_all),
         ("a_rank_killed_before_the_barrier_is_named", a_rank_killed_before_the_barrier_is_named),
         ("a_rank_killed_inside_the_barrier_is_named", a_rank_killed_inside_the_barrier_is_named),
+        ("a_rank_that_became_another_program_has_no_binding", another_program_has_no_binding),
+        ("a_detached_rank_has_the_binding_that_it_pushed", detached_ranks_have_bindings),
         ("a_rank_killed_inside_create_is_named", a_rank_killed_inside_create_is_named),
         ("a_forked_child_is_refused", a_forked_child_is_refused),
         ("a_detached_rank_is_not_waited_for_until_it_attaches", detach_and_attach),
@@ -366,6 +369,52 @@ fn a_rank_killed_inside_the_barrier_is_named() {
             scope.spawn(|| kill_this());
             let _ = alone.wait();
         });
+    });
+}
+
+/// Its number is the same, and so is the mask that the kernel tells.
+fn another_program_has_no_binding() {
+    let segments = Segments::new();
+    let space = LocalSpace::new(3, segments.path()).unwrap();
+    let (reader, writer) = nix::unistd::pipe().unwrap();
+    let mut writer = Some(writer);
+    let ranks = Ranks::fork(3, |rank| {
+        let group = space.join(rank).unwrap();
+        let context = Context::create_with(group, options(segments.path())).unwrap();
+        if rank == 1 {
+            nix::unistd::close(writer.as_ref().unwrap().as_raw_fd()).unwrap();
+            nix::unistd::dup2_stdin(&reader).unwrap();
+            nix::unistd::execv(c"/bin/cat", &[c"cat"]).unwrap();
+        }
+        assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
+        let is_dead = || context.binding_of(1).unwrap_err().kind() == ErrorKind::DeadMember;
+        assert!(is_dead());
+        context.expel(1).unwrap();
+        assert!(is_dead());
+        assert_eq!(context.ranks_on(ObjectType::Machine, 0).unwrap(), [0, 2]);
+        context.barrier().unwrap();
+        // The other program reads until nobody can write.
+    });
+    writer.take();
+    ranks.succeed();
+    drop(space);
+    segments.assert_empty();
+}
+
+fn detached_ranks_have_bindings() {
+    with_contexts(2, &[], |context| {
+        let pair = context.named_barrier("pair", &[0, 1]).unwrap();
+        pair.wait().unwrap();
+        if context.rank() == 0 {
+            context.detach().unwrap();
+            // Nobody is told of this one.
+            let cpus = context.push(&Target::Object(ObjectType::Pu, 0)).unwrap();
+            assert_eq!(context.binding_of(0).unwrap(), cpus);
+            context.pop().unwrap();
+            context.attach().unwrap();
+        } else {
+            assert!(!context.binding_of(0).unwrap().is_empty());
+        }
     });
 }
 

@@ -81,18 +81,21 @@ impl Context {
                 self.node_size()
             ),
         })?;
-        let published = self.published_mask(node_rank);
         let dead = || Error::DeadMember { call: CALL, ranks: vec![self.members[node_rank]] };
+        // Who has detached holds nothing by which it could be known, and lives.
+        let lives = || {
+            node_rank == self.node_rank()
+                || self.node.is_alive(node_rank)
+                || self.node.has_left(node_rank)
+                    && !has_ended(&peer.process, &self.peers[self.node_rank()].process)
+        };
         if self.whole.is_simulated() || !peer.visible {
-            let own = &self.peers[self.node_rank()].process;
-            // Who has detached is not counted, and lives.
-            let lives = self.node.is_alive(node_rank)
-                || !self.node.is_counted(node_rank) && !has_ended(&peer.process, own);
-            return if lives { Ok(published) } else { Err(dead()) };
+            return if lives() { Ok(self.published_mask(node_rank)) } else { Err(dead()) };
         }
         match mask_of(peer.process.id) {
-            // The number may by now belong to another process, so a surprising mask is checked.
-            Ok(mask) if mask == published || self.node.is_alive(node_rank) => Ok(mask),
+            // Asked last: remains that nobody has collected have a mask, as has another program or
+            // process with the same number.
+            Ok(mask) if lives() => Ok(mask),
             Ok(_) => Err(dead()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(dead()),
             Err(source) => Err(Error::Bind(BindError::System {

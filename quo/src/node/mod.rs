@@ -472,6 +472,12 @@ impl Node {
         self.home.everyone().counted().any(|counted| counted == member)
     }
 
+    /// Whether a member has left in good order and not come back. Local.
+    pub(crate) fn has_left(&self, member: usize) -> bool {
+        let slot = self.home.segment.slots.get(member);
+        slot.is_some_and(|slot| slot.status() == Some(Status::Left))
+    }
+
     /// Leaves the node: the others' barriers wait for one member less from now on. Local; waits for
     /// this process's other threads to come out of its barriers. Leaving again does nothing.
     ///

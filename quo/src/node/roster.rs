@@ -112,9 +112,10 @@ impl<'a> Members<'a> {
     /// those who were then and have been expelled since.
     pub(super) fn casualties(&self, failure: u64) -> Vec<usize> {
         let named = |member: usize, slot: &Slot| match slot.status() {
-            Some(Status::Dead) => self.subset.is_none_or(|subset| contains(subset, member)),
-            // No longer in the subset, but its grave tells whether it was.
-            Some(Status::Expelled) => self
+            Some(Status::Dead) if self.subset.is_none_or(|subset| contains(subset, member)) => true,
+            // No longer in the subset, but its grave tells whether it was; who expels it takes it
+            // off the lists first and changes its status last.
+            Some(Status::Dead | Status::Expelled) => self
                 .graves
                 .get(member)
                 .is_some_and(|grave| is_later(grave.load(Ordering::Acquire), failure)),

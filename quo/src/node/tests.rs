@@ -265,6 +265,20 @@ fn a_named_barrier_fails_alike_for_those_who_ask_for_it_late() {
 }
 
 #[test]
+fn a_death_is_named_also_while_another_member_expels_it() {
+    let mut crew = nodes(2);
+    let channel = crew[0].named_barrier("pair", &[0, 1]).unwrap();
+    crew.nodes.remove(1).abandon();
+    let named = |error| matches!(error, NodeError::DeadMember { members } if members == [1]);
+    assert!(named(channel.barrier_timeout(LONG).unwrap_err()));
+    // The other is interrupted after it has taken the dead off the lists.
+    let home = &crew[0].home;
+    home.for_each_channel(|channel| channel.disown(1, || true)).unwrap();
+    let parts = home.segment.channel(0).unwrap();
+    assert_eq!(Members::some(&home.segment, &parts).casualties(0), [1]);
+}
+
+#[test]
 fn leaving_the_node_leaves_its_named_barriers() {
     let nodes = nodes(3);
     on_each(&nodes, |node| {

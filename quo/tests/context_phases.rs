@@ -8,13 +8,14 @@ use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
 use quo::{Context, ErrorKind, ObjectType};
 use support::contexts::{TWO_PACKAGES, options, with_contexts};
-use support::{Ranks, Segments};
+use support::{End, Ranks, Segments};
 
 fn main() {
     support::run(&[
         ("phases_run_on_workers_only", phases_run_on_workers_only),
         ("a_panic_in_a_phase_wakes_everyone", a_panic_in_a_phase_wakes_everyone),
         ("data_reaches_the_workers_and_comes_back", data_reaches_the_workers_and_comes_back),
+        ("workers_serve_those_who_are_left", workers_serve_those_who_are_left),
         ("an_array_of_another_context_is_refused_by_all", foreign_arrays_are_refused_by_all),
         ("a_rank_in_another_call_is_a_disagreement", another_call_is_a_disagreement),
         ("the_trace_has_every_phase_of_every_rank", the_trace_has_every_phase_of_every_rank),
@@ -90,6 +91,33 @@ fn data_reaches_the_workers_and_comes_back() {
         }
         assert!(field.load(&[1.0; 999]).is_err());
     });
+}
+
+fn workers_serve_those_who_are_left() {
+    for victim in [0, 2] {
+        let segments = Segments::new();
+        let space = LocalSpace::new(3, segments.path()).unwrap();
+        let ends = Ranks::fork(3, |rank| {
+            let group = space.join(rank).unwrap();
+            let context = Context::create_with(group, options(segments.path())).unwrap();
+            if rank == victim {
+                nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
+            }
+            assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
+            context.expel(victim).unwrap();
+            let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+            let mut field = context.remap::<u64>(2).unwrap();
+            field.load(&[7; 2]).unwrap();
+            phase.run_on(&mut field, |_, all| all.iter_mut().for_each(|one| *one += 1)).unwrap();
+            assert_eq!(field.local().unwrap(), [8; 2]);
+            context.free().unwrap();
+        })
+        .wait();
+        let survivors = (0..3).filter(|&rank| rank != victim);
+        assert!(survivors.into_iter().all(|rank| ends[&rank] == End::Exited(0)), "{ends:?}");
+        drop(space);
+        segments.assert_empty();
+    }
 }
 
 fn foreign_arrays_are_refused_by_all() {

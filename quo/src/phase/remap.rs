@@ -175,10 +175,10 @@ impl<T: Plain> Remap<T> {
 
     fn piece(&self, ranks: Range<usize>) -> (*mut T, usize) {
         let nothing = (std::ptr::NonNull::<T>::dangling().as_ptr(), 0);
-        if ranks.is_empty() {
-            return nothing;
-        }
-        match self.memory.range(ranks.start..=ranks.end - 1) {
+        // Those who had gone when the array was made have no part in it.
+        let mut present = self.memory.members().filter(|member| ranks.contains(member));
+        let Some(first) = present.next() else { return nothing };
+        match self.memory.range(first..=present.last().unwrap_or(first)) {
             Some(view) if view.as_ptr().cast::<T>().is_aligned() => {
                 (view.as_ptr().cast::<T>(), view.len() / size_of::<T>())
             }

@@ -109,11 +109,10 @@ impl Context {
             }
             (Err(error), Err(_)) => Err(error),
         };
-        // Everyone has attached, or nobody will.
+        // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
+        // be killed right here.
         drop(segment);
-        if joined.is_err() {
-            Node::unlink(&name, &settings.directory);
-        }
+        Node::unlink(&name, &settings.directory);
         let Joined { node, snapshot, divided, mask, backend } = joined?;
         let machine = if divided {
             let snapshot = (&snapshot, settings.no_smt);

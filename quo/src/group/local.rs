@@ -7,7 +7,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Group, GroupError, Patience, allgather_bytes};
+use super::{Group, GroupError, Patience};
 use crate::node::{CreatedSegment, Node, NodeError, NodeOptions, SegmentName};
 
 /// The bytes one rank passes on in one step of a gather; longer records take several steps.
@@ -87,6 +87,21 @@ fn make_segment(
         ..NodeOptions::new(size)
     };
     Node::create(name, &options).map_err(failed("local group"))
+}
+
+/// What a rank tells the others in a split: colour, key and secret.
+const RECORD: usize = 32;
+
+/// Removes a segment's name in the end, whoever made it and whatever became of that.
+struct Removed<'a> {
+    name: &'a SegmentName,
+    directory: &'a Path,
+}
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        Node::unlink(self.name, self.directory);
+    }
 }
 
 /// One process's place in a group of local processes.
@@ -175,43 +190,46 @@ impl Group for LocalGroup {
     fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError> {
         const CALL: &str = "split";
         let patience = Patience { deadline: None, watch: &|| Ok(()) };
-        // Everyone learns everyone's colour and key; the first of a colour makes its segment.
-        let mut mine = [0_u8; 16];
+        // Everyone learns everyone's colour, key and secret; the first of a colour makes its
+        // segment, under a name that follows from its secret: so all can remove it when it dies.
+        let own = SegmentName::random().map_err(failed(CALL));
+        let mut mine = [0_u8; RECORD];
         let code = colour.map_or(u64::MAX, u64::from);
         mine[..8].copy_from_slice(&code.to_ne_bytes());
-        mine[8..].copy_from_slice(&(key as u64).to_ne_bytes());
+        mine[8..16].copy_from_slice(&(key as u64).to_ne_bytes());
+        if let Ok(own) = &own {
+            mine[16..].copy_from_slice(own.secret());
+        }
         let all = self.allgather(&mine, &patience)?;
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let mut part: Vec<(u64, usize)> = all
-            .chunks_exact(16)
+            .chunks_exact(RECORD)
             .enumerate()
             .filter(|(_, record)| code != u64::MAX && number(&record[..8]) == code)
-            .map(|(rank, record)| (number(&record[8..]), rank))
+            .map(|(rank, record)| (number(&record[8..16]), rank))
             .collect();
         part.sort_unstable();
-        let leads = part.first().is_some_and(|&(_, rank)| rank == self.rank);
-        let made = if leads {
-            SegmentName::random()
-                .map_err(failed(CALL))
-                .and_then(|name| Ok((make_segment(&name, &self.directory, part.len())?, name)))
-                .map(Some)
-        } else {
-            Ok(None)
-        };
-        // An empty name tells the others that the leader failed, so that nobody waits for it.
-        let text = match &made {
-            Ok(Some((_, name))) => name.to_string(),
-            _ => String::new(),
-        };
-        let names = allgather_bytes(self, text.as_bytes(), &patience)?;
-        let attached = part.first().map(|&(_, leader)| {
-            let name: SegmentName =
-                String::from_utf8_lossy(&names[leader]).parse().map_err(failed(CALL))?;
-            let rank = part.iter().position(|&(_, rank)| rank == self.rank).unwrap_or(0);
-            Self::attach(&name, &self.directory, rank, self.hint)
+        let leader = part.first().map(|&(_, rank)| rank);
+        let name = leader.and_then(|leader| {
+            let secret = all.chunks_exact(RECORD).nth(leader)?.get(16..)?;
+            Some(SegmentName::from_secret(secret.try_into().ok()?))
         });
-        // All succeed or all fail; and the names are needed until all have attached.
-        let good = made.is_ok() && !matches!(attached, Some(Err(_)));
+        let made = match (&name, own) {
+            (Some(name), Ok(_)) if leader == Some(self.rank) => {
+                make_segment(name, &self.directory, part.len()).map(Some)
+            }
+            (_, own) => own.map(|_| None),
+        };
+        // Removed by everyone, and not before the last has attached.
+        let _removed = name.as_ref().map(|name| Removed { name, directory: &self.directory });
+        let ready = self.allgather(&[u8::from(made.is_ok())], &patience)?;
+        let leader_failed = leader.is_some_and(|leader| ready[leader] == 0);
+        let attached = name.as_ref().filter(|_| !leader_failed).map(|name| {
+            let rank = part.iter().position(|&(_, rank)| rank == self.rank).unwrap_or(0);
+            Self::attach(name, &self.directory, rank, self.hint)
+        });
+        // All succeed or all fail.
+        let good = made.is_ok() && !leader_failed && !matches!(attached, Some(Err(_)));
         let verdicts = self.allgather(&[u8::from(good)], &patience)?;
         drop(made?);
         if let Some(rank) = verdicts.iter().position(|&good| good == 0) {

@@ -38,6 +38,7 @@ const UNSAFE_FILES: &[&str] = &[
     "quo/src/phase/threads.rs",
     "quo/tests/thread_controls.rs",
     "quo/tests/thread_controls_openmp.rs",
+    "tests/faults/src/process.rs",
 ];
 
 /// A public header is a manual in one piece; it may be as long as it needs.

@@ -1,0 +1,393 @@
+//! Whether what the members wrote down is what the runtime promises.
+//!
+//! Where exactly a strike fell is read from the victim's own journal: what it had ended, what it had
+//! begun, what it never came to. Each meeting of the script then has outcomes that are allowed:
+//!
+//! - all who survive get the same class of outcome, and the same value when it is good; the victim's
+//!   own, if it had written one down, is the same too;
+//! - it is not good when a victim is counted, never began it, and nobody has named it before;
+//! - it is a death only if a victim is counted, did not end it, and not everyone has named it before;
+//!   those named are such victims;
+//! - it is a timeout only where the limit is short.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::journal::{Entry, Outcome};
+use crate::plan::{Bond, Fate, LOCAL, Meeting, Plan, RETRY, Stage};
+
+/// How a process of a round ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It left with a status.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// It became another program.
+    Replaced,
+    /// It had not ended when the time was over; what it was doing.
+    Hung(String),
+}
+
+/// What is known about a round when it is over.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The members' journals.
+    pub journals: Vec<Vec<Entry>>,
+    /// How they ended.
+    pub endings: Vec<Ending>,
+}
+
+/// The status of a victim that ends without freeing anything.
+pub const WALKED_OUT: i32 = 7;
+
+/// The local call by which a member that was away comes back to its parts.
+pub const BACK: usize = LOCAL + 99;
+
+/// The number of a local call: leaving for the n-th time, or coming back.
+#[must_use]
+pub fn local_call(turn: usize, coming: bool) -> usize {
+    LOCAL + 2 * turn + usize::from(coming)
+}
+
+const SIGKILL: i32 = 9;
+
+/// For how many failures a barrier remembers why: a written limit of the runtime.
+const REMEMBERED: usize = 4;
+
+/// Everything that is wrong with a round, a sentence each.
+#[must_use]
+pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
+    let mut court = Court { plan, evidence, named: BTreeMap::new(), complaints: Vec::new() };
+    court.hear_members();
+    court.hear_endings();
+    // Who hangs has explained enough.
+    if evidence.endings.iter().all(|ending| !matches!(ending, Ending::Hung(_))) {
+        court.hear_meetings();
+        court.hear_local_calls();
+    }
+    court.complaints
+}
+
+/// Whether all who knew the name of some shared memory were killed while they made it, so that only
+/// a sweep can remove it.
+#[must_use]
+pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
+    let court = Court { plan, evidence, named: BTreeMap::new(), complaints: Vec::new() };
+    (0..plan.stages.len()).filter(|&s| matches!(plan.stages[s], Stage::AllocateAmong(_))).any(
+        |stage| {
+            plan.meetings(stage).iter().all(|meeting| {
+                let died = |&m: &usize| court.fell(m) && court.outcome(m, stage, 0).is_none();
+                meeting.who.iter().all(died)
+            })
+        },
+    )
+}
+
+/// Whether barriers wait for a victim.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    Counted,
+    Out,
+    /// It was struck while it came or went.
+    Unsure,
+}
+
+struct Court<'a> {
+    plan: &'a Plan,
+    evidence: &'a Evidence,
+    /// Who has named each victim so far.
+    named: BTreeMap<usize, BTreeSet<usize>>,
+    complaints: Vec<String>,
+}
+
+impl Court<'_> {
+    fn complain(&mut self, text: String) {
+        self.complaints.push(text);
+    }
+
+    fn everyone(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.plan.members
+    }
+
+    fn finished(&self, member: usize) -> bool {
+        self.evidence.journals[member].contains(&Entry::Finished)
+    }
+
+    /// Whether a member was ended by its fate before it was through.
+    fn fell(&self, member: usize) -> bool {
+        self.plan.fate.is_end() && self.plan.strike_at(member).is_some() && !self.finished(member)
+    }
+
+    fn began(&self, member: usize, stage: usize, call: usize) -> bool {
+        self.evidence.journals[member].contains(&Entry::Begin(stage, call))
+    }
+
+    fn outcome(&self, member: usize, stage: usize, call: usize) -> Option<&Outcome> {
+        self.evidence.journals[member].iter().find_map(|entry| match entry {
+            Entry::End(s, c, outcome) if (*s, *c) == (stage, call) => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn hear_members(&mut self) {
+        for member in self.everyone() {
+            for entry in &self.evidence.journals[member] {
+                if let Entry::Complaint(text) = entry {
+                    self.complaints.push(format!("member {member}: {text}"));
+                }
+            }
+        }
+    }
+
+    fn hear_endings(&mut self) {
+        for member in self.everyone() {
+            let ending = &self.evidence.endings[member];
+            let by_fate = match self.plan.fate {
+                Fate::Exit { .. } => Ending::Exited(WALKED_OUT),
+                Fate::Exec => Ending::Replaced,
+                _ => Ending::Killed(SIGKILL),
+            };
+            let struck = self.plan.fate.is_end() && self.plan.strike_at(member).is_some();
+            let fine = match (struck, self.finished(member)) {
+                (false, finished) => finished && *ending == Ending::Exited(0),
+                (true, false) => *ending == by_fate,
+                // The strike came when all was done.
+                (true, true) => *ending == Ending::Exited(0) || *ending == by_fate,
+            };
+            let explained = |entry: &Entry| matches!(entry, Entry::Complaint(_));
+            if !fine && !self.evidence.journals[member].iter().any(explained) {
+                let text = match ending {
+                    Ending::Hung(state) => format!("member {member} hangs: {state}"),
+                    _ => format!("member {member} ended otherwise than it should: {ending:?}"),
+                };
+                self.complain(text);
+            }
+        }
+    }
+
+    fn hear_meetings(&mut self) {
+        for stage in 0..self.plan.stages.len() {
+            let mut good = true;
+            for meeting in self.plan.meetings(stage) {
+                if meeting.follows && !good {
+                    break;
+                }
+                good = self.hear_meeting(stage, &meeting);
+            }
+            if stage == 0 && !good {
+                return self.hear_second_attempt();
+            }
+        }
+    }
+
+    /// Whether the outcome was good.
+    fn hear_meeting(&mut self, stage: usize, meeting: &Meeting) -> bool {
+        let place = format!("stage {stage} call {} ({:?})", meeting.call, self.plan.stages[stage]);
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
+        for &member in &meeting.who {
+            match self.outcome(member, stage, meeting.call) {
+                Some(outcome) => outcomes.push((member, outcome.clone())),
+                None if self.fell(member) => {}
+                // It has said why.
+                None if !self.finished(member) => return false,
+                None => {
+                    self.complain(format!("member {member} has no outcome of {place}"));
+                    return false;
+                }
+            }
+        }
+        let Some((_, first)) = outcomes.first().cloned() else { return true };
+        let far_behind = self.failures_after(stage, meeting) >= REMEMBERED;
+        let alike = |outcome: &Outcome| match (outcome, &first) {
+            (Outcome::Dead(_), Outcome::Dead(_)) => true,
+            (Outcome::Other(_), Outcome::Other(_)) => true,
+            (Outcome::Dead(_), Outcome::TimedOut) | (Outcome::TimedOut, Outcome::Dead(_)) => {
+                far_behind
+            }
+            (one, other) => one == other,
+        };
+        if !outcomes.iter().all(|(_, outcome)| alike(outcome)) {
+            self.complain(format!("members differ on {place}: {outcomes:?}"));
+        }
+        let victims: Vec<usize> = self.everyone().filter(|&member| self.fell(member)).collect();
+        let hinders: Vec<usize> =
+            victims.iter().copied().filter(|&v| self.must_fail(v, stage, meeting)).collect();
+        let excuses: Vec<usize> =
+            victims.iter().copied().filter(|&v| self.may_fail(v, stage, meeting)).collect();
+        for (member, outcome) in &outcomes {
+            match outcome {
+                Outcome::Good(_) if !hinders.is_empty() => self.complain(format!(
+                    "member {member} got through {place} without {hinders:?}, who never came"
+                )),
+                Outcome::Dead(names) => {
+                    // Those too who came to the same end and then died, before this was read.
+                    let as_well = |name: &usize| {
+                        victims.contains(name)
+                            && outcomes
+                                .iter()
+                                .any(|(m, o)| m == name && !matches!(o, Outcome::Good(_)))
+                    };
+                    let known = |name: &usize| excuses.contains(name) || as_well(name);
+                    if !names.iter().any(|name| excuses.contains(name)) || !names.iter().all(known)
+                    {
+                        self.complain(format!(
+                            "member {member} takes {names:?} for dead at {place}; \
+                             it could be {excuses:?}"
+                        ));
+                    }
+                }
+                Outcome::TimedOut if !meeting.may_time_out && !far_behind => {
+                    self.complain(format!("member {member} timed out at {place}"));
+                }
+                // It is true: the dead one had arrived for a barrier, and was counted in.
+                Outcome::Other(text)
+                    if text.contains("the call they make: a barrier on rank")
+                        && victims.iter().any(|&v| self.stands_in_line(v, stage)) => {}
+                Outcome::Other(text) => {
+                    self.complain(format!("member {member} failed at {place}: {text}"));
+                }
+                Outcome::Good(_) | Outcome::TimedOut => {}
+            }
+        }
+        if meeting.bond != Bond::Group {
+            for (member, outcome) in &outcomes {
+                if let Outcome::Dead(names) = outcome {
+                    for name in names {
+                        self.named.entry(*name).or_default().insert(*member);
+                    }
+                }
+            }
+        }
+        matches!(first, Outcome::Good(_))
+    }
+
+    /// How many of the node's next meetings failed for somebody. The barrier remembers why for a
+    /// few only; who is further behind is told that it failed, but perhaps not why.
+    fn failures_after(&self, stage: usize, meeting: &Meeting) -> usize {
+        let next = (stage..self.plan.stages.len())
+            .flat_map(|s| self.plan.meetings(s).into_iter().map(move |later| (s, later)));
+        next.filter(|(s, later)| {
+            later.bond == meeting.bond && (*s, later.call) > (stage, meeting.call)
+        })
+        .filter(|(s, later)| {
+            later.who.iter().any(|&member| {
+                let outcome = self.outcome(member, *s, later.call);
+                outcome.is_some_and(|outcome| !matches!(outcome, Outcome::Good(_)))
+            })
+        })
+        .count()
+    }
+
+    /// A victim without which a meeting cannot come to a good end.
+    fn must_fail(&self, victim: usize, stage: usize, meeting: &Meeting) -> bool {
+        let named = meeting.bond != Bond::Group && self.named.contains_key(&victim);
+        let in_line = meeting.bond == Bond::Node && self.stands_in_line(victim, stage);
+        let belongs = meeting.bond != Bond::Part || meeting.who.contains(&victim);
+        belongs
+            && !named
+            && !self.began(victim, stage, meeting.call)
+            && !in_line
+            && self.standing(victim, stage, meeting.bond) == Standing::Counted
+    }
+
+    /// Whether a victim was struck in a barrier to whose end nobody came, because all others were
+    /// away: when they are back, its arrival may still count.
+    fn stands_in_line(&self, victim: usize, stage: usize) -> bool {
+        (0..stage)
+            .filter(|&s| matches!(self.plan.stages[s], Stage::Away { .. } | Stage::Churn { .. }))
+            .any(|earlier| {
+                self.plan.meetings(earlier).iter().any(|meeting| {
+                    self.began(victim, earlier, meeting.call)
+                        && meeting
+                            .who
+                            .iter()
+                            .all(|&m| self.outcome(m, earlier, meeting.call).is_none())
+                })
+            })
+    }
+
+    /// A victim whose end is a reason for a meeting to fail.
+    fn may_fail(&self, victim: usize, stage: usize, meeting: &Meeting) -> bool {
+        let everyone_knows = meeting.bond != Bond::Group
+            && self.named.get(&victim).is_some_and(|by| {
+                let mut came = meeting.who.iter().filter(|m| self.began(**m, stage, meeting.call));
+                came.all(|member| by.contains(member))
+            });
+        let belongs = meeting.bond != Bond::Part || meeting.who.contains(&victim);
+        let lived_on = self.evidence.journals[victim]
+            .iter()
+            .any(|entry| matches!(entry, Entry::Begin(at, _) if *at > stage));
+        belongs
+            && !everyone_knows
+            && !lived_on
+            && self.outcome(victim, stage, meeting.call).is_none()
+            && self.standing(victim, stage, meeting.bond) != Standing::Out
+    }
+
+    /// How a victim stood to a bond in a stage, by the last that it wrote down about coming and
+    /// going until then.
+    fn standing(&self, victim: usize, stage: usize, bond: Bond) -> Standing {
+        if bond == Bond::Group {
+            return Standing::Counted;
+        }
+        let trip =
+            (0..=stage).rev().filter(|&trip| self.plan.goes_away(victim, trip)).find_map(|trip| {
+                let entries = self.evidence.journals[victim].iter().rev();
+                let mut steps = entries.filter_map(|entry| match entry {
+                    Entry::Begin(at, call) if *at == trip && *call >= LOCAL => Some((*call, false)),
+                    Entry::End(at, call, _) if *at == trip && *call >= LOCAL => Some((*call, true)),
+                    _ => None,
+                });
+                Some((trip, steps.next()?))
+            });
+        let Some((trip, (call, ended))) = trip else { return Standing::Counted };
+        let leaving = call != BACK && (call - LOCAL).is_multiple_of(2);
+        if trip == stage {
+            // The others are met again only after it has come back.
+            let unsure = matches!(self.plan.stages[trip], Stage::Churn { .. }) || leaving && !ended;
+            return if unsure { Standing::Unsure } else { Standing::Out };
+        }
+        match (leaving, ended) {
+            (true, true) => Standing::Out,
+            (true, false) => Standing::Unsure,
+            _ if call == BACK && (ended || bond == Bond::Node) => Standing::Counted,
+            (false, true) if bond == Bond::Node => Standing::Counted,
+            (false, _) => Standing::Unsure,
+        }
+    }
+
+    /// When a death makes the creation fail, the survivors can make a context of their own.
+    fn hear_second_attempt(&mut self) {
+        for member in self.plan.second_crew() {
+            for call in 0..2 {
+                let outcome = self.outcome(member, RETRY, call).cloned();
+                if !self.fell(member) && !matches!(outcome, Some(Outcome::Good(_))) {
+                    self.complain(format!(
+                        "member {member} could not begin again after the failure (call {call}): \
+                         {outcome:?}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Calls that concern nobody else succeed.
+    fn hear_local_calls(&mut self) {
+        for member in self.everyone() {
+            for entry in &self.evidence.journals[member] {
+                let Entry::End(stage, call, outcome) = entry else { continue };
+                let meets = *stage == RETRY
+                    || self.plan.meetings(*stage).iter().any(|meeting| meeting.call == *call);
+                if !meets && !matches!(outcome, Outcome::Good(_)) {
+                    self.complaints.push(format!(
+                        "member {member}: call {call} of stage {stage} ({:?}): {outcome:?}",
+                        self.plan.stages[*stage]
+                    ));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! What a member must leave as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+
+/// What must be as it was when all is over.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// How often each file is open.
+    descriptors: BTreeMap<String, usize>,
+    masks: BTreeMap<i32, CpuSet>,
+}
+
+impl Traces {
+    /// As they are now.
+    pub fn take() -> Result<Self> {
+        let mut descriptors = BTreeMap::new();
+        for entry in fs::read_dir("/proc/self/fd").context("listing descriptors")? {
+            let entry = entry?;
+            // All but the one that lists.
+            if let Ok(target) = fs::read_link(entry.path())
+                && !(target.starts_with("/proc") && target.ends_with("fd"))
+            {
+                *descriptors.entry(target.to_string_lossy().into_owned()).or_default() += 1;
+            }
+        }
+        let mut masks = BTreeMap::new();
+        for task in fs::read_dir("/proc/self/task").context("listing threads")? {
+            let number =
+                task?.file_name().to_string_lossy().parse().context("a thread's number")?;
+            let mask = sched_getaffinity(Pid::from_raw(number)).context("sched_getaffinity")?;
+            masks.insert(number, mask);
+        }
+        Ok(Self { descriptors, masks })
+    }
+
+    /// Requires that all is as it was, save for what meeting places in `directory` keep.
+    pub fn require_again(&self, directory: &Path) -> Result<()> {
+        let after = Self::take()?;
+        // A meeting place that is held here keeps what joining it opened.
+        let is_kept = |file: &String| {
+            Path::new(file).starts_with(directory) && self.descriptors.contains_key(file)
+        };
+        let changed: Vec<&String> = self
+            .descriptors
+            .keys()
+            .chain(after.descriptors.keys())
+            .filter(|file| self.descriptors.get(*file) != after.descriptors.get(*file))
+            .filter(|file| !is_kept(file))
+            .collect();
+        ensure!(changed.is_empty(), "descriptors were opened or closed for good: {changed:?}");
+        for (thread, mask) in &self.masks {
+            let now = after.masks.get(thread);
+            ensure!(
+                now == Some(mask),
+                "a thread's mask was {} and is {}",
+                shown(mask),
+                now.map_or("none".to_owned(), shown)
+            );
+        }
+        Ok(())
+    }
+}
+
+fn shown(mask: &CpuSet) -> String {
+    let cpus: Vec<usize> =
+        (0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect();
+    format!("{cpus:?}")
+}

@@ -1,0 +1,73 @@
+//! Rounds of faults, as many as CI has time for: a test for each kind of fault.
+//!
+//! A program of its own, since it forks: one thread, the usual lines. `quo-faults` runs more rounds,
+//! and a single one again.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use quo_faults::plan::{Fate, Plan};
+use quo_faults::runner::{Failure, Options, abilities, run};
+
+/// What the rounds are drawn from: always the same, so that a failure can be looked into.
+const SEED: u64 = 1;
+const ROUNDS: u64 = 1_500;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let named = |kind: &&str| format!("members_survive_faults_of_the_kind_{kind}");
+    let kinds: Vec<&str> = Fate::KINDS
+        .into_iter()
+        .filter(|kind| {
+            filter.is_none_or(
+                |text| if exact { named(kind) == *text } else { named(kind).contains(text) },
+            )
+        })
+        .collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        kinds.iter().for_each(|kind| println!("{}: test", named(kind)));
+        return ExitCode::SUCCESS;
+    }
+    println!("\nrunning {} tests", kinds.len());
+    let able = abilities();
+    let options = Options {
+        jobs: 4 * std::thread::available_parallelism().map_or(1, usize::from),
+        bound: Duration::from_secs(60),
+        failures: 3,
+    };
+    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
+    for kind in kinds {
+        let plans = (0..ROUNDS)
+            .map(|round| Plan::draw(SEED, round, able))
+            .filter(|plan| plan.fate.kind() == kind);
+        let summary = run(plans, &options, |_, _| {}).unwrap();
+        let name = named(&kind);
+        if summary.rounds == 0 {
+            ignored += 1;
+            println!("test {name} ... ignored: a PID namespace of its own needs root");
+            continue;
+        }
+        for failure in &summary.failures {
+            explain(failure);
+        }
+        let good = summary.failures.is_empty();
+        let verdict = if good { "ok" } else { "FAILED" };
+        println!("test {name} ... {verdict} ({} rounds, {:.1} s)", summary.rounds, summary.seconds);
+        passed += usize::from(good);
+        failed += usize::from(!good);
+    }
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored\n");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn explain(failure: &Failure) {
+    println!("{}\n  {}", failure.plan, failure.complaints.join("\n  "));
+    println!(
+        "again: cargo run -p quo-faults -- --seed {} --only {} --repeat 100",
+        failure.seed, failure.round
+    );
+}

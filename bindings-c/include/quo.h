@@ -539,9 +539,10 @@ QUO_qids_in_type(QUO_context q,
                  int **out_qids);
 
 /**
- * Tells whether the caller is bound: whether there are CPUs of the machine it may not run on.
+ * Tells whether the caller is bound: whether its binding leaves out CPUs that its control group
+ * (container, job step) lets it use.
  *
- * Local. On a machine with one CPU nobody is bound.
+ * Local. Who may use one CPU only is never bound.
  *
  * @param[in]  q     A context.
  * @param[out] bound 1 or 0.

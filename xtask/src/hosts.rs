@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use quo_hosts::slurm::{self, Slurm};
 use quo_hosts::{Hosts, Layout};
 
 use crate::project;
@@ -19,6 +20,7 @@ use crate::project;
   cargo xtask hosts up 3
   cargo xtask hosts run --host 1 -- hostname
   cargo xtask hosts run --ranks 4 --hosts 0,2 -- target/debug/examples/some-mpi-program
+  cargo xtask hosts up 2 --slurm; cargo xtask hosts slurm -- srun -N2 -n4 some-mpi-program
   cargo xtask hosts cut 2; cargo xtask hosts restore 2; cargo xtask hosts kill 0
   cargo xtask hosts down")]
 pub struct Options {
@@ -39,9 +41,18 @@ enum Action {
         /// Give all of them this name.
         #[arg(long, value_name = "HOSTNAME")]
         same_name: Option<String>,
+        /// Start Slurm on them.
+        #[arg(long)]
+        slurm: bool,
     },
     /// Run a command on one host, or ranks of an MPI program over several.
     Run(Run),
+    /// Run one of Slurm's commands on hosts made with --slurm: srun, sbatch, sinfo, ...
+    Slurm {
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// Cut a host's link.
     Cut {
         /// Its number.
@@ -91,19 +102,29 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("hosts need root: they are made of network namespaces and mounts");
     }
     match &options.action {
-        Action::Up { hosts, same_name } => {
+        Action::Up { hosts, same_name, slurm } => {
             let layout = Layout::new(set, *hosts);
             let layout = match same_name {
                 Some(name) => layout.same_name(name),
                 None => layout,
             };
-            Hosts::with(&layout.stay())?;
+            let hosts = Hosts::with(&layout.stay())?;
+            if *slurm && let Err(error) = Slurm::up(hosts, slurm::Options::default()) {
+                Hosts::remove(set)?;
+                return Err(error);
+            }
             list(set)
         }
         Action::Run(run) => match run.ranks {
             Some(ranks) => launch(&Hosts::open(set)?, ranks, run),
             None => single(&Hosts::open(set)?, run),
         },
+        Action::Slurm { command } => {
+            let (program, arguments) = command.split_first().context("a command to run")?;
+            let mut command = slurm::command(&Hosts::open(set)?, program);
+            command.args(arguments);
+            finish(command)
+        }
         Action::Cut { host } => chosen(set, *host)?.cut(*host),
         Action::Restore { host } => chosen(set, *host)?.restore(*host),
         Action::Kill { host } => chosen(set, *host)?.kill(*host),

@@ -106,7 +106,7 @@ impl Slurm {
 
     /// One of Slurm's commands, to be run where users are.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        configured(self.hosts.front(), program)
+        command(&self.hosts, program)
     }
 
     /// Ranks of an MPI program, directly launched by `srun`: so many ranks on so many nodes.
@@ -217,6 +217,11 @@ impl Slurm {
         }
         Ok(())
     }
+}
+
+/// One of Slurm's commands, to be run where users are: at the front of hosts that have Slurm.
+pub fn command(hosts: &Hosts, program: impl AsRef<OsStr>) -> Command {
+    configured(hosts.front(), program)
 }
 
 fn configured(host: &Host, program: impl AsRef<OsStr>) -> Command {

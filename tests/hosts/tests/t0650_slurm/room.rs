@@ -14,6 +14,7 @@ use crate::slurm;
 pub const TESTS: &[Test] = &[
     ("nodes_have_what_they_claim_and_run_jobs", nodes_have_what_they_claim),
     ("two_slurms_do_not_see_each_other", two_slurms),
+    ("what_a_job_forgets_is_listed", what_a_job_forgets),
     ("daemons_end_with_their_hosts", daemons_end_with_their_hosts),
     ("control_groups_are_removed_also_those_of_a_killed_harness", control_groups_are_removed),
 ];
@@ -53,6 +54,16 @@ fn two_slurms() -> Result<()> {
     first.down()?;
     second.srun(1, 1, "/bin/hostname").run()?.expect_success()?;
     second.down()
+}
+
+fn what_a_job_forgets() -> Result<()> {
+    let slurm = slurm("forgets", Options::default())?;
+    slurm.srun(2, 2, "/bin/touch").arg("/dev/shm/forgotten").run()?.expect_success()?;
+    let mut left = slurm.leftovers()?;
+    left.sort();
+    let files = ["host0: /dev/shm/forgotten", "host1: /dev/shm/forgotten"];
+    ensure!(left == files, "{left:?}\n{}", slurm.logs());
+    slurm.down()
 }
 
 fn daemons_end_with_their_hosts() -> Result<()> {

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use quo::Error;
+use quo::error::with_causes;
 use quo::group::GroupError;
 use quo::node::NodeError;
 
@@ -50,7 +51,7 @@ impl From<Error> for Failure {
             (Error::Group(GroupError::NotInitialized), _) => Code::CallBeforeInit,
             (_, kind) => Code::from(kind),
         };
-        Self { code, text: error.to_string() }
+        Self { code, text: with_causes(&error) }
     }
 }
 

@@ -187,6 +187,32 @@ impl Error {
     }
 }
 
+/// An error and its causes on one line, without those that the error has named already. Local.
+///
+/// ```
+/// use quo::error::with_causes;
+/// let error = quo::node::NodeError::System {
+///     call: "open",
+///     object: "a file".to_owned(),
+///     source: std::io::ErrorKind::NotFound.into(),
+/// };
+/// assert_eq!(with_causes(&error), "open failed on a file: entity not found");
+/// ```
+#[must_use]
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
 fn node_kind(error: &NodeError) -> ErrorKind {
     match error {
         NodeError::TimedOut => ErrorKind::Timeout,

@@ -28,6 +28,8 @@ pub struct Kernel {
     alone: Option<&'static AtomicU8>,
     // `/proc/self/task`, kept open: its link count is the number of threads plus two.
     tasks: OwnedFd,
+    /// Its numbers are those that we ourselves use.
+    own_numbers: bool,
 }
 
 impl Kernel {
@@ -38,8 +40,21 @@ impl Kernel {
     pub fn new() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let tasks = rustix::fs::open("/proc/self/task", flags, Mode::empty())?;
-        Ok(Self { alone: single_threaded_mark(), tasks })
+        Ok(Self { alone: single_threaded_mark(), tasks, own_numbers: proc_counts_as_we_do() })
     }
+}
+
+/// Whether `/proc` shows process numbers as this process knows them. In a new process namespace into
+/// which no new `/proc` was mounted it does not: the numbers seen there are other processes' here.
+pub(crate) fn proc_counts_as_we_do() -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())
+}
+
+/// A thread's number in its own namespace, from its `status` file.
+fn innermost_number(status: &str) -> Option<ThreadId> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// `__libc_single_threaded` of glibc 2.32 and later: not zero only while no second thread was made.
@@ -112,6 +127,16 @@ fn number(name: &[u8]) -> Option<ThreadId> {
     })
 }
 
+impl Kernel {
+    /// The number by which we may name a thread of ours that `/proc` shows; `None` when it ended.
+    fn own_number(&self, shown: ThreadId) -> Option<ThreadId> {
+        if self.own_numbers {
+            return Some(shown);
+        }
+        innermost_number(&std::fs::read_to_string(format!("/proc/self/task/{shown}/status")).ok()?)
+    }
+}
+
 impl Backend for Kernel {
     fn thread_count(&self) -> io::Result<usize> {
         if self.alone.is_some_and(|alone| alone.load(Ordering::Relaxed) != 0) {
@@ -128,7 +153,8 @@ impl Backend for Kernel {
         rustix::fs::seek(&self.tasks, rustix::fs::SeekFrom::Start(0))?;
         let mut folder = rustix::fs::RawDir::new(&self.tasks, &mut buffer);
         while let Some(entry) = folder.next() {
-            threads.extend(number(entry?.file_name().to_bytes()));
+            let shown = number(entry?.file_name().to_bytes());
+            threads.extend(shown.and_then(|shown| self.own_number(shown)));
             if threads.len() >= count {
                 break;
             }
@@ -168,6 +194,16 @@ mod tests {
         assert!(threads.contains(&caller));
         assert!(kernel.thread_count().unwrap() >= 1);
         assert_eq!(kernel.mask(caller).unwrap(), kernel.mask(super::super::CALLER).unwrap());
+    }
+
+    #[test]
+    fn a_foreign_proc_does_not_lead_to_foreign_threads() {
+        assert_eq!(innermost_number("Pid:\t16030\nNSpid:\t16030\t8\t1\n"), Some(1));
+        assert_eq!(innermost_number("Pid:\t16030\n"), None);
+        let kernel = Kernel { own_numbers: false, ..Kernel::new().unwrap() };
+        let mut threads = Vec::new();
+        kernel.threads(&mut threads, usize::MAX).unwrap();
+        assert!(threads.contains(&kernel.caller()));
     }
 
     #[test]

@@ -6,22 +6,35 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::record::{Place, Process};
+use crate::affinity::kernel::proc_counts_as_we_do;
 use crate::cpuset::CpuSet;
 use crate::topology::Topology;
 
 /// Where shared memory made in `directory` can be reached from.
 pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
     let folder = fs::metadata(directory)?;
+    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = boot(&told, rustix::system::uname().nodename().to_bytes());
+    Ok(Place { boot, device: folder.dev(), inode: folder.ino(), hint })
+}
+
+/// What tells this kernel from others. Where it hides its identifier (some sandboxes do), its name
+/// stands in: like machines number their devices alike, so the directory alone would not do.
+fn boot(told: &str, node_name: &[u8]) -> [u8; 16] {
     let mut boot = [0; 16];
-    // Without the file all ranks have the same identifier, and the directory alone decides.
-    if let Ok(text) = fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        let digits: Vec<u8> =
-            text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
-        for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair[0] << 4 | pair[1];
+    let digits: Vec<u8> =
+        told.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    if boot == [0; 16] {
+        // Host names have up to 64 bytes.
+        for (place, byte) in node_name.iter().enumerate() {
+            let mixed = &mut boot[place % 16];
+            *mixed = mixed.rotate_left(3) ^ byte;
         }
     }
-    Ok(Place { boot, device: folder.dev(), inode: folder.ino(), hint })
+    boot
 }
 
 /// The CPUs on which the members of a node can run at the same time, given their masks.
@@ -40,7 +53,11 @@ pub(super) fn this() -> Process {
     Process {
         id: rustix::process::getpid().as_raw_nonzero().get(),
         namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()),
-        started: start_time("self").map_or(0, |(_, started)| started),
+        started: if proc_counts_as_we_do() {
+            start_time("self").map_or(0, |(_, started)| started)
+        } else {
+            0
+        },
     }
 }
 
@@ -61,9 +78,9 @@ pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
 }
 
 /// Whether a process seen earlier has ended. Unknown counts as no: a process of another process
-/// namespace cannot be looked at.
+/// namespace cannot be looked at, nor any where `/proc` is that of another one.
 pub(super) fn has_ended(process: &Process, own: &Process) -> bool {
-    if process.namespace != own.namespace || process.started == 0 {
+    if process.namespace != own.namespace || process.started == 0 || own.started == 0 {
         return false;
     }
     match start_time(&process.id.to_string()) {
@@ -102,5 +119,17 @@ mod tests {
         assert!(!has_ended(&own, &own));
         assert!(has_ended(&Process { started: own.started + 1, ..own }, &own));
         assert!(!has_ended(&Process { namespace: 1, started: 1, ..own }, &own));
+        let blind = Process { started: 0, ..own };
+        assert!(!has_ended(&Process { started: own.started + 1, ..own }, &blind));
+    }
+
+    #[test]
+    fn kernels_are_told_apart_by_their_identifiers_and_without_them_by_name() {
+        let [a, b] =
+            ["0b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n", "1b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n"];
+        assert_eq!(boot(a, b"one"), boot(a, b"two"));
+        assert_ne!(boot(a, b"one"), boot(b, b"one"));
+        assert_eq!(boot("", b"one"), boot("", b"one"));
+        assert_ne!(boot("", b"node-12.cluster.local"), boot("", b"node-21.cluster.local"));
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launcher::Launcher;
 use super::options::Wait;
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 
 /// Bytes of a record on the wire; the same on every rank.
 pub(super) const RECORD_BYTES: usize = 192;
@@ -189,7 +189,7 @@ pub(super) fn encode_status(failure: Option<&Error>) -> [u8; STATUS_BYTES] {
         None => bytes[0] = ALL_WELL,
         Some(error) => {
             bytes[0] = error.kind() as u8;
-            let text = error.to_string();
+            let text = with_causes(error);
             let mut length = text.len().min(STATUS_BYTES - 3);
             while !text.is_char_boundary(length) {
                 length -= 1;
@@ -278,6 +278,16 @@ mod tests {
         records[1].no_smt = false;
         let error = check(&records).unwrap_err().to_string();
         assert!(error.contains("set on rank 0, 2; not set on rank 1"), "{error}");
+    }
+
+    #[test]
+    fn the_cause_travels_with_the_failure() {
+        let source = std::io::Error::from_raw_os_error(28);
+        let call = "open";
+        let failure = crate::node::NodeError::System { call, object: "a file".to_owned(), source };
+        let verdict = first_failure("create", &encode_status(Some(&Error::from(failure))));
+        let text = verdict.unwrap_err().to_string();
+        assert!(text.contains("open failed on a file: No space left on device"), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use quo::error::with_causes;
 use serde::Serialize;
 
 /// Writes text as it is. A reader that has seen enough, such as `head`, is no error.
@@ -82,16 +83,6 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// An error and its causes, without those that the error has named already.
 fn one_line(error: &(dyn Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-        cause = error.source();
-    }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    with_causes(error).split_whitespace().collect::<Vec<_>>().join(" ")
 }

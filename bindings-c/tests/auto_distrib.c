@@ -70,16 +70,16 @@ main(int argc, char **argv)
         CHECK_CODE_EVERYWHERE(QUO_auto_distrib(q, unknown, 1, &out), QUO_ERR_INVLD_ARG);
     }
     CHECK_CODE_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 1, NULL), QUO_ERR_INVLD_ARG);
-    CHECK_FAILS_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 0 == check_rank ? 0 : 1, &out));
+    CHECK_FAILS_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 0 == qid ? 0 : 1, &out));
     CHECK_FAILS_EVERYWHERE(
-        QUO_auto_distrib(q, 0 == check_rank ? (QUO_obj_type_t)99 : QUO_OBJ_PU, 1, &out));
-    CHECK_FAILS_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 1, 0 == check_rank ? NULL : &out));
+        QUO_auto_distrib(q, 0 == qid ? (QUO_obj_type_t)99 : QUO_OBJ_PU, 1, &out));
+    CHECK_FAILS_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 1, 0 == qid ? NULL : &out));
     CHECK_INT(out, 42);
     if (size > 1) {
         CHECK_CODE_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 1 + check_rank, &out),
                               QUO_ERR_DISAGREE);
         CHECK_CODE_EVERYWHERE(
-            QUO_auto_distrib(q, 0 == check_rank ? QUO_OBJ_MACHINE : QUO_OBJ_PU, 1, &out),
+            QUO_auto_distrib(q, 0 == qid ? QUO_OBJ_MACHINE : QUO_OBJ_PU, 1, &out),
             QUO_ERR_DISAGREE);
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_auto_distrib(bad, QUO_OBJ_PU, 1, &out));

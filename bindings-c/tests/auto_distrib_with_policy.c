@@ -44,7 +44,7 @@ main(int argc, char **argv)
     if (size > 1) {
         CHECK_CODE_EVERYWHERE(
             QUO_auto_distrib_with_policy(
-                q, QUO_OBJ_PU, 1, 0 == check_rank ? QUO_DISTRIB_PROMISE : QUO_DISTRIB_LITERAL,
+                q, QUO_OBJ_PU, 1, 0 == qid ? QUO_DISTRIB_PROMISE : QUO_DISTRIB_LITERAL,
                 &mine),
             QUO_ERR_DISAGREE);
     }

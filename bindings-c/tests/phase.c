@@ -32,13 +32,14 @@ main(int argc, char **argv)
     QUO_phase phase = NULL;
     QUO_phase_metrics_t metrics;
     char before[4096];
-    int selected = -1, threads = -1, first = -1, count = -1, size = 0, nqids = 0;
+    int selected = -1, threads = -1, first = -1, count = -1, size = 0, nqids = 0, qid = 0;
     int total = 0, all_threads = 0, served = 0, pus = 0;
     struct tally tally;
 
     CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     CHECK_OK(QUO_nqids(q, &nqids));
+    CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q).count;
     snprintf(before, sizeof(before), "%s", check_binding(q));
     memset(&metrics, 0, sizeof(metrics));
@@ -130,7 +131,7 @@ main(int argc, char **argv)
     if (size > 1) {
         spec.max_per_object = 1 + check_rank;
         CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_DISAGREE);
-        spec.max_per_object = 0 == check_rank ? 0 : 1;
+        spec.max_per_object = 0 == qid ? 0 : 1;
         CHECK_FAILS_EVERYWHERE(QUO_phase_create(q, &spec, &phase));
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_phase_create(bad, NULL, &phase));

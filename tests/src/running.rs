@@ -108,6 +108,16 @@ impl Running {
         })
     }
 
+    /// Ends the job now, for one that would not end by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
+    pub fn end(mut self) -> Result<Outcome> {
+        self.end = Instant::now();
+        self.finish()
+    }
+
     /// Politely first, so that the launcher removes its own files.
     fn stop(&self) -> Result<()> {
         let launcher = Pid::from_child(&self.child);

@@ -80,7 +80,7 @@ fn a_leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()
     // The kill is aimed at a window of microseconds and may come late; then create succeeds.
     for _attempt in 0..20 {
         let (outcome, _directory) = run("create", &[])?;
-        if outcome.stdout.contains("rank 1: ") {
+        if outcome.stdout.contains("rank 1: create") {
             return survivors_name(&outcome, 0);
         }
     }

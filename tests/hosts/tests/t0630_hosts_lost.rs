@@ -1,0 +1,183 @@
+//! Ranks and hosts are lost in the middle of it: who notices, and that nobody waits for ever.
+
+mod support;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_hosts::Hosts;
+use quo_hosts::suite::{self, Test};
+use quo_tests::Outcome;
+
+use support::{note, over_hosts, program};
+
+const TESTS: &[Test] = &[
+    ("a_killed_rank_is_named_on_its_host_and_not_missed_on_others", killed_rank),
+    ("a_killed_leader_inside_create_ends_it_on_every_host", killed_leader),
+    ("barriers_go_on_while_another_host_is_cut_off", barriers_go_on_after_a_cut),
+    ("barriers_go_on_while_another_host_is_killed", barriers_go_on_after_a_kill),
+    ("a_host_cut_off_before_create_ends_the_wait_on_both_sides", cut_before_create),
+    ("a_host_killed_before_create_ends_the_wait_of_the_others", killed_before_create),
+];
+
+/// The ranks wait for this file on their host.
+const GO: &str = "/run/tmp/go";
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// A job that the launcher lets go on without some of its ranks.
+fn job<'a>(hosts: &'a Hosts, source: &str, arguments: &[&str]) -> Result<quo_hosts::HostJob<'a>> {
+    let ranks: Vec<(usize, usize)> = (0..hosts.len()).map(|index| (index, 2)).collect();
+    let mut job = hosts.job(&ranks, program(source)?);
+    for argument in arguments {
+        job = job.arg(argument);
+    }
+    Ok(job.option("--mca").option("orte_enable_recovery").option("1"))
+}
+
+fn said(outcome: &Outcome, rank: usize) -> Result<&str> {
+    let found = outcome.stdout.lines().find(|line| line.starts_with(&format!("rank {rank}: ")));
+    found.with_context(|| format!("rank {rank} said nothing\n{}", outcome.report()))
+}
+
+/// The job was ended, by the launcher or by us, and no process of it is left on any host.
+fn expect_no_process(hosts: &Hosts, outcome: &Outcome) -> Result<()> {
+    let mut left = hosts.leftovers();
+    left.retain(|line| line.contains("process") || line.contains("/dev/shm/quo-"));
+    ensure!(left.is_empty(), "{left:#?}\n{}", outcome.report());
+    Ok(())
+}
+
+fn killed_rank() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("rank"), 2)?;
+    let running = job(&hosts, "tests/programs/dead_rank.c", &["between"])?.start()?;
+    for rank in [0, 2, 3] {
+        running.wait_for(&format!("rank {rank}: "), 1)?;
+    }
+    // Open MPI 4.1 sometimes waits for ranks that left without MPI_Finalize.
+    let outcome = running.end()?;
+    let survivor = said(&outcome, 0)?;
+    ensure!(survivor.contains("rank 1 ended without taking part"), "{}", outcome.report());
+    for rank in [2, 3] {
+        ensure!(said(&outcome, rank)?.contains("barrier: done"), "{}", outcome.report());
+    }
+    expect_no_process(&hosts, &outcome)?;
+    hosts.down()
+}
+
+fn killed_leader() -> Result<()> {
+    // The kill is aimed at a window of microseconds and may come late; then create succeeds.
+    for _attempt in 0..20 {
+        let hosts = Hosts::up(&suite::set("leader"), 2)?;
+        let job = job(&hosts, "tests/programs/dead_rank.c", &["create"])?;
+        let job = job.env("QUO_TMPDIR", "/dev/shm").env("QUO_CREATE_TIMEOUT", "2");
+        let running = job.start()?;
+        for rank in 1..4 {
+            running.wait_for(&format!("rank {rank}: "), 1)?;
+        }
+        let outcome = running.end()?;
+        expect_no_process(&hosts, &outcome)?;
+        if outcome.stdout.contains("rank 1: create") {
+            ensure!(said(&outcome, 1)?.contains("rank 0"), "{}", outcome.report());
+            for rank in [2, 3] {
+                ensure!(said(&outcome, rank)?.contains("create: "), "{}", outcome.report());
+            }
+            return hosts.down();
+        }
+        hosts.down()?;
+    }
+    anyhow::bail!("rank 0 was never killed inside create")
+}
+
+/// Ranks that pass barriers when a host is lost, and 1,000 more afterwards.
+fn barriers(hosts: &Hosts) -> Result<quo_tests::Running> {
+    let job = hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("barriers").arg(GO);
+    // Time to be seen after the launcher has decided to end them.
+    let job = job.option("--mca").option("odls_base_sigkill_timeout").option("60");
+    let running = job.limit(Duration::from_secs(20)).start()?;
+    running.wait_for("ready", 4)?;
+    Ok(running)
+}
+
+fn go(hosts: &Hosts, index: usize) -> Result<()> {
+    std::fs::write(hosts.host(index).path(GO), "").context("telling the ranks")
+}
+
+fn expect_barriers(hosts: &Hosts, index: usize) -> Result<()> {
+    for rank in [2 * index, 2 * index + 1] {
+        let text = note(hosts, index, GO, rank)?;
+        ensure!(text.starts_with("barriers: 0:"), "rank {rank}: {text}");
+    }
+    Ok(())
+}
+
+fn barriers_go_on_after_a_cut() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("cut"), 2)?;
+    let running = barriers(&hosts)?;
+    hosts.cut(1)?;
+    for index in 0..2 {
+        go(&hosts, index)?;
+        expect_barriers(&hosts, index)?;
+    }
+    let outcome = running.end()?;
+    expect_no_process(&hosts, &outcome)?;
+    hosts.down()
+}
+
+fn barriers_go_on_after_a_kill() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("kill"), 2)?;
+    let running = barriers(&hosts)?;
+    hosts.kill(1)?;
+    go(&hosts, 0)?;
+    expect_barriers(&hosts, 0)?;
+    let outcome = running.end()?;
+    expect_no_process(&hosts, &outcome)?;
+    hosts.down()
+}
+
+/// Ranks that are about to make a context over two hosts, which will not come about.
+fn creating(hosts: &Hosts) -> Result<quo_tests::Running> {
+    let job = hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("create").arg(GO);
+    let job = job.option("--mca").option("odls_base_sigkill_timeout").option("60");
+    let job = job.env("QUO_CREATE_TIMEOUT", "2").limit(Duration::from_secs(20));
+    let running = job.start()?;
+    running.wait_for("ready", 4)?;
+    Ok(running)
+}
+
+fn expect_gave_up(hosts: &Hosts, index: usize) -> Result<()> {
+    for rank in [2 * index, 2 * index + 1] {
+        let text = note(hosts, index, GO, rank)?;
+        ensure!(text.contains("create: ") && !text.contains("create: 0:"), "{text}");
+    }
+    Ok(())
+}
+
+fn cut_before_create() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("cutcreate"), 2)?;
+    let running = creating(&hosts)?;
+    hosts.cut(1)?;
+    for index in 0..2 {
+        go(&hosts, index)?;
+    }
+    for index in 0..2 {
+        expect_gave_up(&hosts, index)?;
+    }
+    let outcome = running.end()?;
+    expect_no_process(&hosts, &outcome)?;
+    hosts.down()
+}
+
+fn killed_before_create() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("killcreate"), 2)?;
+    let running = creating(&hosts)?;
+    hosts.kill(1)?;
+    go(&hosts, 0)?;
+    expect_gave_up(&hosts, 0)?;
+    let outcome = running.end()?;
+    expect_no_process(&hosts, &outcome)?;
+    hosts.down()
+}

@@ -49,7 +49,8 @@ pub const DIRECTORY: Variable = Variable {
     name: "QUO_TMPDIR",
     values: "a directory in memory that the ranks of a node share",
     default: "/dev/shm",
-    meaning: "where the shared segments are made; they are unlinked before create returns",
+    meaning: "where the shared segments are made; they are unlinked before create returns; refused \
+              when other users could replace files in it",
 };
 
 /// How long create waits for the other ranks.

@@ -29,6 +29,14 @@ pub enum NodeError {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// Other users could replace files in the directory.
+    #[error("segments are not safe in {directory}: {reason}")]
+    UnsafeDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// How others could.
+        reason: &'static str,
+    },
     /// A text is not a segment name of this user.
     #[error("`{name}` is not a segment name of this user: {reason}")]
     InvalidName {

@@ -7,15 +7,17 @@ use std::path::Path;
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::NodeError;
 use super::name::{SegmentName, user};
+use super::{NodeError, directory};
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Makes an empty file that only this user can open.
 pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
+    let folder = directory::open(directory)?;
     let path = directory.join(name.to_string());
-    let file = fs::open(&path, FLAGS | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
+    let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
+    let file = fs::openat(&folder, name.to_string(), flags, Mode::RUSR | Mode::WUSR)
         .map_err(|error| NodeError::system("open", path.display().to_string(), error))?;
     // A umask can only take rights away; a file without them would be refused by the others.
     fs::fchmod(&file, Mode::RUSR | Mode::WUSR)
@@ -25,8 +27,9 @@ pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, No
 
 /// Opens such a file, which is to be verified next.
 pub(super) fn open(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
+    let folder = directory::open(directory)?;
     let path = directory.join(name.to_string());
-    match fs::open(&path, FLAGS, Mode::empty()) {
+    match fs::openat(&folder, name.to_string(), FLAGS, Mode::empty()) {
         Ok(file) => Ok(file),
         Err(Errno::LOOP) => {
             Err(NodeError::Refused { path, reason: "it is a symbolic link".to_owned() })
@@ -52,6 +55,8 @@ pub(super) fn verify(
         "it belongs to another user"
     } else if Mode::from_raw_mode(status.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
         "others have rights to it"
+    } else if status.st_nlink > 1 {
+        "it has a second name"
     } else {
         return Ok(u64::try_from(status.st_size).unwrap_or(0));
     };

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::barrier::protocol::{MOST_MEMBERS, State};
 use super::mapping::ShmSafe;
+use super::name::SECRET_BYTES;
 use super::{NodeError, WaitKind};
 
 /// Two cache lines: neighbours are fetched in pairs.
@@ -47,13 +48,14 @@ pub(super) struct Header {
     wait: u32,
     payload_bytes: u64,
     places: [u64; 8],
+    secret: [u8; SECRET_BYTES],
 }
 
 pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 
 // SAFETY: plain integers without padding (checked below), read once from a private copy.
 unsafe impl ShmSafe for Header {}
-const _: () = assert!(HEADER_BYTES == 8 + 4 * 4 + 8 + 4 * 4 + 8 + 8 * 8);
+const _: () = assert!(HEADER_BYTES == 8 + 4 * 4 + 8 + 4 * 4 + 8 + 8 * 8 + SECRET_BYTES);
 
 /// One member's line.
 #[repr(C, align(128))]
@@ -132,6 +134,8 @@ pub(super) struct Layout {
     pub(super) channels: usize,
     pub(super) payload: usize,
     pub(super) total: usize,
+    /// What the names of further files are made from; anybody can list the segment's own name.
+    pub(super) secret: [u8; SECRET_BYTES],
 }
 
 /// One exchange board: an entry per member.
@@ -213,6 +217,7 @@ impl Layout {
             channels,
             payload,
             total: end.next_multiple_of(LINE),
+            secret: [0; SECRET_BYTES],
         })
     }
 
@@ -244,6 +249,7 @@ impl Layout {
                 self.payload,
             ]
             .map(|place| place as u64),
+            secret: self.secret,
         }
     }
 
@@ -281,6 +287,7 @@ impl Layout {
             wait,
         )
         .map_err(|error| error.to_string())?;
+        let layout = Self { secret: header.secret, ..layout };
         if layout.header() != header {
             return Err("its sizes and places contradict each other".to_owned());
         }

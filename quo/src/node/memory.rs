@@ -3,7 +3,7 @@
 //!
 //! Three exchanges: how much everybody wants; the first member has made the file or why not;
 //! everybody has mapped it and taken the memory of its own part (on its own NUMA node) or why not.
-//! The name of the file follows from the segment's secret name, so that each member can remove it
+//! The name of the file follows from the segment's secret, so that each member can remove it
 //! whatever happens to the others.
 
 use std::io;
@@ -151,7 +151,7 @@ impl Meeting for Node {
 
     fn file_name(&self) -> SegmentName {
         let turn = self.home.position();
-        self.home.segment.name.derive(&[0, turn.completed, turn.failed])
+        self.home.segment.further_name(&[0, turn.completed, turn.failed])
     }
 
     fn directory(&self) -> &std::path::Path {
@@ -170,7 +170,7 @@ impl Meeting for Channel {
 
     fn file_name(&self) -> SegmentName {
         let turn = self.position();
-        self.home.segment.name.derive(&[self.key(), turn.completed, turn.failed])
+        self.home.segment.further_name(&[self.key(), turn.completed, turn.failed])
     }
 
     fn directory(&self) -> &std::path::Path {

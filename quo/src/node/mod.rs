@@ -25,6 +25,7 @@
 
 pub(crate) mod barrier;
 mod channel;
+mod directory;
 mod error;
 mod exchange;
 mod file;
@@ -99,7 +100,8 @@ pub struct NodeOptions<'a> {
     pub payload: &'a [u8],
     /// How the members wait at the node's barrier.
     pub wait: WaitKind,
-    /// Where the segment's file is made: a directory in memory, shared by all members.
+    /// Where the segment's file is made: a directory in memory, shared by all members, in which
+    /// no other user but the administrator can replace files.
     pub directory: PathBuf,
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use super::NodeError;
 
-const SECRET_BYTES: usize = 16;
+/// Bytes of a name that nobody can guess.
+pub(super) const SECRET_BYTES: usize = 16;
 
 /// The name of a segment file: `quo-<uid>-<32 hexadecimal digits>`.
 ///
@@ -135,8 +136,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_random_names_differ() {
-        assert_ne!(SegmentName::random().unwrap(), SegmentName::random().unwrap());
+    fn names_do_not_repeat_and_every_bit_of_them_is_even() {
+        const NAMES: usize = 4_096;
+        let names: std::collections::HashSet<_> =
+            (0..NAMES).map(|_| SegmentName::random().unwrap()).collect();
+        assert_eq!(names.len(), NAMES);
+        for bit in 0..8 * SECRET_BYTES {
+            let ones = names.iter().filter(|name| name.secret[bit / 8] >> (bit % 8) & 1 == 1);
+            // More than six standard deviations from one half.
+            assert!((1_850..=2_246).contains(&ones.count()), "bit {bit}");
+        }
     }
 
     #[test]

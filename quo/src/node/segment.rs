@@ -138,6 +138,11 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The name of a further file, which only members can tell, one for each `key`.
+    pub(super) fn further_name(&self, key: &[u64]) -> SegmentName {
+        SegmentName::from_secret(self.layout.secret).derive(key)
+    }
+
     /// Whether somebody may be marked dead; `false` saves looking.
     pub(super) fn has_deaths(&self) -> bool {
         let rounds = &self.barrier[0].rounds;
@@ -240,7 +245,8 @@ impl Node {
     ///
     /// # Errors
     /// [`NodeError::InvalidOption`] for options out of range, [`NodeError::NoRoom`] when the
-    /// directory is full, [`NodeError::System`] for anything else the kernel refuses. Nothing is
+    /// directory is full, [`NodeError::UnsafeDirectory`] for one in which others could replace the
+    /// file, [`NodeError::System`] for anything else the kernel refuses. Nothing is
     /// left behind then.
     pub fn create(
         name: &SegmentName,
@@ -253,10 +259,15 @@ impl Node {
             options.payload.len(),
             options.wait,
         )?;
+        // Of its own: the digits of the name can be read by all who can list the directory.
+        let layout = Layout { secret: *SegmentName::random()?.secret(), ..layout };
         match Segment::create(name, layout, &options.directory, options.payload) {
             Ok(segment) => Ok(CreatedSegment { segment, process: Process::current() }),
             // A name that was there before is not ours to remove.
-            Err(error @ NodeError::System { call: "open", .. }) => Err(error),
+            Err(
+                error
+                @ (NodeError::System { call: "open", .. } | NodeError::UnsafeDirectory { .. }),
+            ) => Err(error),
             Err(error) => {
                 let _ = file::unlink(&options.directory, name);
                 Err(error)
@@ -279,7 +290,7 @@ impl Node {
     ///
     /// # Errors
     /// [`NodeError::Refused`] for a file that is not a segment of this user, of this layout version
-    /// and whole; [`NodeError::NoSuchMember`] and [`NodeError::MemberTaken`] for a wrong number;
+    /// and whole; [`NodeError::UnsafeDirectory`]; [`NodeError::NoSuchMember`] and [`NodeError::MemberTaken`] for a wrong number;
     /// [`NodeError::System`] when the kernel refuses, among others when the name is gone.
     pub fn attach(
         name: &SegmentName,
@@ -287,5 +298,25 @@ impl Node {
         member: usize,
     ) -> Result<Self, NodeError> {
         Self::join(Segment::open(directory.as_ref(), name)?, member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_further_files_do_not_follow_from_the_name() {
+        let name = SegmentName::random().unwrap();
+        let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [one, other] = directories.each_ref().map(|directory| {
+            let directory = directory.path().to_owned();
+            Node::create(&name, &NodeOptions { directory, ..NodeOptions::new(1) }).unwrap()
+        });
+        let member = Segment::open(directories[0].path(), &name).unwrap();
+        let key = [0, 1, 2];
+        assert_eq!(member.further_name(&key), one.segment.further_name(&key));
+        assert_ne!(one.segment.further_name(&key), other.segment.further_name(&key));
+        assert_ne!(one.segment.further_name(&key), name.derive(&key));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::time::ClockId;
 
 use super::liveness::LockedFile;
-use super::{Node, NodeError, SegmentName, file};
+use super::{Node, NodeError, SegmentName, directory, file};
 
 /// Younger segments may be in the making.
 const STALE: Duration = Duration::from_secs(60);
@@ -21,7 +21,8 @@ impl Node {
     /// a whole job was killed within those milliseconds.
     ///
     /// # Errors
-    /// [`NodeError::System`] when the directory cannot be read. Files that cannot be examined are
+    /// [`NodeError::System`] when the directory cannot be read, [`NodeError::UnsafeDirectory`] when
+    /// others could replace files in it. Files that cannot be examined are
     /// let be.
     pub fn sweep(directory: impl AsRef<Path>) -> Result<usize, NodeError> {
         Self::sweep_older_than(directory, STALE)
@@ -36,6 +37,7 @@ impl Node {
         age: Duration,
     ) -> Result<usize, NodeError> {
         let directory = directory.as_ref();
+        directory::open(directory)?;
         let entries = std::fs::read_dir(directory).map_err(|error| {
             NodeError::system("opendir", directory.display().to_string(), error)
         })?;

@@ -9,6 +9,7 @@
 mod barriers;
 mod crew;
 mod deaths;
+mod intruders;
 mod segments;
 
 use std::path::Path;
@@ -31,7 +32,8 @@ pub struct Skipped(pub &'static str);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let tests: Vec<Test> = [barriers::TESTS, deaths::TESTS, segments::TESTS].concat();
+    let tests: Vec<Test> =
+        [barriers::TESTS, deaths::TESTS, intruders::TESTS, segments::TESTS].concat();
     let tests: Vec<Test> =
         tests.into_iter().filter(|(name, _)| is_wanted(name, &arguments)).collect();
     if arguments.iter().any(|argument| argument == "--list") {

@@ -8,6 +8,9 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result, ensure};
 use quo::node::{Node, NodeOptions, SegmentName};
 
+/// Bytes of a segment's header.
+pub const HEADER: usize = 136;
+
 /// How many members the segments have room for.
 pub const CAPACITY: usize = 3;
 
@@ -91,9 +94,9 @@ pub fn headers() -> Result<Vec<Vec<u8>>> {
     let input = |how: u32, bytes: &[u8]| [&how.to_le_bytes(), bytes].concat();
     Ok(vec![
         input(0, &whole[..256]),
-        input(1, &whole[..120]),
+        input(1, &whole[..HEADER]),
         input(2 + ((whole.len() as u32) << 2), &whole[..256]),
-        input(3 + (4_096 << 2), &whole[..120]),
+        input(3 + (4_096 << 2), &whole[..HEADER]),
     ])
 }
 

@@ -49,7 +49,7 @@ pub fn state(input: &[u8]) {
 }
 
 /// The header and the rest of its line.
-const HEADER: usize = 128;
+const HEADER: usize = 256;
 
 fn whole() -> &'static [u8] {
     forge::whole().expect("no segment can be made")

@@ -1,8 +1,10 @@
 /* Ranks wait in a barrier and say "asleep" when they sleep there, until somebody ends it.
  * Usage: waits never    the last rank of each node never comes
+ *        waits released the last rank of each node comes when somebody writes to /run/tmp/release
  *        waits killed   the last rank of the first node is killed in the barrier; the others must
  *                       get an error that names it and can go on without it */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +37,14 @@ watch(void *unused)
 }
 
 static void
+start_watching(void)
+{
+    pthread_t thread;
+    snprintf(main_thread, sizeof(main_thread), "/proc/self/task/%d/stat", (int)getpid());
+    if (0 != pthread_create(&thread, NULL, watch, NULL)) abort();
+}
+
+static void
 must(int code, const char *call)
 {
     if (QUO_SUCCESS == code) return;
@@ -50,7 +60,6 @@ main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     int rank, id, members, code, count = 0, *qids = NULL, node_of_first;
     char host[256], first_host[256];
-    pthread_t thread;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -67,16 +76,23 @@ main(int argc, char **argv)
         if (id == members - 1) {
             for (;;) pause();
         }
-        snprintf(main_thread, sizeof(main_thread), "/proc/self/task/%d/stat", (int)getpid());
-        if (0 != pthread_create(&thread, NULL, watch, NULL)) abort();
+        start_watching();
         QUO_barrier(q);
         abort();
+    }
+    if (0 == strcmp(what, "released")) {
+        start_watching();
+        if (id == members - 1 && 0 > open("/run/tmp/release", O_RDONLY)) abort();
+        MUST(QUO_barrier(q));
+        printf("rank %d on %s: all came\n", rank, host);
+        MUST(QUO_free(q));
+        MPI_Finalize();
+        return EXIT_SUCCESS;
     }
     if (0 != strcmp(what, "killed")) return EXIT_FAILURE;
     if (node_of_first && id == members - 1) {
         is_to_die = 1;
-        snprintf(main_thread, sizeof(main_thread), "/proc/self/task/%d/stat", (int)getpid());
-        if (0 != pthread_create(&thread, NULL, watch, NULL)) abort();
+        start_watching();
         QUO_barrier(q);
         abort();
     }

@@ -7,7 +7,7 @@ use quo_hosts::slurm::Options;
 use quo_hosts::suite::Test;
 use quo_tests::Running;
 
-use crate::facts::{self, Facts, consistent};
+use crate::facts::{self, Facts, consistent, promised};
 use crate::{program, slurm};
 
 pub const TESTS: &[Test] = &[
@@ -51,7 +51,7 @@ fn ranks_dealt_out_in_turn() -> Result<()> {
     let found = facts::of(&job.run()?)?;
     consistent(&found, &[2, 2])?;
     for (rank, facts) in found.iter().enumerate() {
-        ensure!(facts.number("id")? == rank / 2, "{facts:?}");
+        promised!(facts.number("id")? == rank / 2, facts);
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -116,7 +116,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The explanation names who launched the ranks, and so chose their masks.
 fn launched_by_srun(ranks: &[Facts], expected: bool) -> Result<()> {
     for facts in ranks {
-        ensure!(facts.holds("srun")? == expected, "{facts:?}");
+        promised!(facts.holds("srun")? == expected, facts);
     }
     Ok(())
 }

@@ -1,15 +1,21 @@
-//! Jobs that are cancelled or lose a rank.
+//! Jobs that are suspended, cancelled, or lose a rank.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::slurm::{Options, Slurm};
 use quo_hosts::suite::Test;
 use quo_tests::Outcome;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::contexts::left_clean;
 use crate::facts::{self, consistent};
 use crate::{program, slurm};
 
 pub const TESTS: &[Test] = &[
+    ("a_job_suspended_in_a_barrier_goes_on_when_it_is_resumed", suspended_in_a_barrier),
     ("a_job_cancelled_in_a_barrier_leaves_nothing", cancelled_in_a_barrier),
     ("a_killed_rank_is_named_to_its_node_and_the_others_go_on", killed_rank),
     ("a_step_that_ends_with_its_killed_rank_leaves_nothing", killed_with_the_step),
@@ -21,6 +27,84 @@ fn waits<'a>(slurm: &'a Slurm, what: &str) -> Result<quo_hosts::slurm::SlurmJob<
     Ok(job.option("--cpu-bind=none").arg(what))
 }
 
+/// Where the last rank of each node waits to be released.
+const PIPE: &str = "/run/tmp/release";
+
+/// The number of the only job there is.
+fn number_of_job(slurm: &Slurm) -> Result<String> {
+    let jobs = slurm.command("squeue").args(["--noheader", "--format=%i"]).output()?;
+    let number = String::from_utf8_lossy(&jobs.stdout).trim().to_owned();
+    ensure!(number.parse::<u32>().is_ok(), "the jobs are \"{number}\": {jobs:?}");
+    Ok(number)
+}
+
+fn control(slurm: &Slurm, program: &str, arguments: &[&str]) -> Result<()> {
+    let output = slurm.command(program).args(arguments).output()?;
+    ensure!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    Ok(())
+}
+
+fn suspended_in_a_barrier() -> Result<()> {
+    let slurm = slurm("suspend", Options::default())?;
+    for index in 0..2 {
+        let made = slurm.hosts().command(index, "mkfifo").arg(PIPE).status()?;
+        ensure!(made.success(), "mkfifo: {made}");
+    }
+    let running = waits(&slurm, "released")?.start()?;
+    running.wait_for("asleep\n", 6)?;
+    let job = number_of_job(&slurm)?;
+    // Every process is stopped in the middle of its wait, and none is taken for dead.
+    control(&slurm, "scontrol", &["suspend", &job])?;
+    let end = Instant::now() + Duration::from_secs(30);
+    while stopped_ranks(&slurm) < 6 {
+        ensure!(Instant::now() < end, "the ranks are not stopped\n{}", slurm.logs());
+        // Sleeps: Slurm tells of the job's new state before its processes have it.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    control(&slurm, "scontrol", &["resume", &job])?;
+    for index in 0..2 {
+        release(&slurm.hosts().host(index).path(PIPE))?;
+    }
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    for rank in 0..6 {
+        let said = said_by(&outcome, rank);
+        ensure!(said.len() == 1 && said[0].ends_with("all came"), "{}", outcome.report());
+    }
+    left_clean(&slurm)?;
+    slurm.down()
+}
+
+/// The ranks that are stopped.
+fn stopped_ranks(slurm: &Slurm) -> usize {
+    let is_stopped = |found: &String| {
+        // HOST: process NUMBER: COMMAND
+        let (place, command) = found.split_once(": process ")?;
+        let (number, command) = command.split_once(": ")?;
+        let status = std::fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        let is_rank = place.starts_with("host") && command.ends_with("waits released");
+        (is_rank && status.contains("State:\tT")).then_some(())
+    };
+    slurm.hosts().leftovers().iter().filter_map(is_stopped).count()
+}
+
+/// Opens the pipe that somebody waits to read from.
+fn release(pipe: &Path) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match rustix::fs::open(pipe, flags, Mode::empty()) {
+            // A reader that was stopped comes back to its wait only when it gets to run.
+            Err(Errno::NXIO) if Instant::now() < end => {}
+            opened => break drop(opened.with_context(|| format!("opening {}", pipe.display()))?),
+        }
+        // Sleeps: the kernel can tell of a reader only by blocking without a limit.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_file(pipe)?;
+    Ok(())
+}
+
 fn cancelled_in_a_barrier() -> Result<()> {
     let slurm = slurm("cancel", Options::default())?;
     // The usual way, with time to end; and at once.
@@ -28,10 +112,9 @@ fn cancelled_in_a_barrier() -> Result<()> {
         let running = waits(&slurm, "never")?.start()?;
         // Two of each node sleep in the barrier; the third never comes.
         running.wait_for("asleep\n", 4)?;
-        let jobs = slurm.command("squeue").args(["--noheader", "--format=%i"]).output()?;
-        let job = String::from_utf8_lossy(&jobs.stdout).trim().to_owned();
-        let cancelled = slurm.command("scancel").args(signal).arg(&job).output()?;
-        ensure!(cancelled.status.success(), "scancel {job}: {cancelled:?}");
+        let job = number_of_job(&slurm)?;
+        let arguments: Vec<&str> = signal.into_iter().chain([job.as_str()]).collect();
+        control(&slurm, "scancel", &arguments)?;
         let outcome = running.finish()?;
         ensure!(!outcome.status.success() && !outcome.out_of_time, "{}", outcome.report());
         outcome.expect_clean()?;

@@ -5,6 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use quo_tests::Outcome;
 
+/// Fails with what was promised and with all that the rank found.
+macro_rules! promised {
+    ($condition:expr, $facts:expr) => {
+        anyhow::ensure!($condition, "not so: {}\n{:?}", stringify!($condition), $facts)
+    };
+}
+pub(crate) use promised;
+
 pub const TYPES: [&str; 5] = ["machine", "numanode", "package", "core", "pu"];
 
 /// What one rank found.
@@ -80,14 +88,14 @@ pub fn consistent(ranks: &[Facts], shape: &[usize]) -> Result<()> {
     let found: Vec<usize> = nodes.iter().map(Vec::len).collect();
     ensure!(found == shape, "{found:?} ranks on the nodes, not {shape:?}");
     for (rank, facts) in ranks.iter().enumerate() {
-        ensure!(facts.number("rank")? == rank, "{facts:?}");
-        ensure!(facts.number("size")? == ranks.len(), "{facts:?}");
-        ensure!(facts.number("nnodes")? == shape.len(), "{facts:?}");
+        promised!(facts.number("rank")? == rank, facts);
+        promised!(facts.number("size")? == ranks.len(), facts);
+        promised!(facts.number("nnodes")? == shape.len(), facts);
         masks_come_back(facts)?;
     }
     for node in &nodes {
         for (id, facts) in node.iter().enumerate() {
-            ensure!(facts.number("id")? == id, "{facts:?}");
+            promised!(facts.number("id")? == id, facts);
             for members in ["nqids", "qids-in-machine", "comm-machine"] {
                 ensure!(facts.number(members)? == node.len(), "{members}: {facts:?}");
             }
@@ -108,13 +116,13 @@ fn masks_come_back(facts: &Facts) -> Result<()> {
     for name in pops.chain(later) {
         ensure!(facts.mask(&name)? == first, "{name} is not {first:?}: {facts:?}");
     }
-    ensure!(facts.holds("bound")? == (first != everything), "{facts:?}");
+    promised!(facts.holds("bound")? == (first != everything), facts);
     for kind in TYPES {
         let pushed = facts.mask(&format!("push-{kind}"))?;
         ensure!(pushed.is_subset(&everything), "{kind}: {facts:?}");
         ensure!(!pushed.is_disjoint(&first), "{kind}: {facts:?}");
     }
-    ensure!(facts.mask("nested")? == everything, "{facts:?}");
+    promised!(facts.mask("nested")? == everything, facts);
     Ok(())
 }
 
@@ -125,9 +133,9 @@ fn one_works_and_the_others_sleep(node: &[&Facts]) -> Result<()> {
         let works = facts.holds("phase-selected")?;
         workers += usize::from(works);
         let mask = facts.mask(if works { "push-machine" } else { "first" })?;
-        ensure!(facts.mask("phase")? == mask, "{facts:?}");
+        promised!(facts.mask("phase")? == mask, facts);
         let threads = if works { mask.len() } else { 0 };
-        ensure!(facts.number("phase-threads")? == threads, "{facts:?}");
+        promised!(facts.number("phase-threads")? == threads, facts);
     }
     ensure!(workers == 1, "{workers} workers: {node:?}");
     Ok(())

@@ -6,8 +6,10 @@ mod facts;
 mod masks;
 mod room;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use quo_hosts::slurm::{Options, Slurm, why_not};
@@ -24,11 +26,20 @@ fn slurm(purpose: &str, options: Options) -> Result<Slurm> {
     Slurm::up(Hosts::up(&suite::set(purpose), 2)?, options)
 }
 
-/// Compiles a program of this room; where cargo keeps what tests make, so nothing is left behind.
-fn program(name: &str) -> Result<PathBuf> {
+/// A program of this room. It is compiled once, since a job may be running it when it is asked for
+/// again; where cargo keeps what tests make, so nothing is left behind.
+fn program(name: &'static str) -> Result<PathBuf> {
+    static COMPILED: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(program) = compiled.get(name) {
+        return Ok(program.clone());
+    }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("slurm");
     std::fs::create_dir_all(&folder)?;
-    Checkout::find()?.compile_c(&format!("tests/hosts/programs/{name}.c"), &folder, &["-pthread"])
+    let source = format!("tests/hosts/programs/{name}.c");
+    let program = Checkout::find()?.compile_c(&source, &folder, &["-pthread"])?;
+    compiled.insert(name, program.clone());
+    Ok(program)
 }
 
 /// The CPUs that this program may use, and so the ranks that Slurm does not bind.

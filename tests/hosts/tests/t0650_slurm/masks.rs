@@ -7,7 +7,7 @@ use quo_hosts::slurm::{Options, Slurm, why_not_confined};
 use quo_hosts::suite::{Skipped, Test};
 
 use crate::contexts::left_clean;
-use crate::facts::{self, Facts, TYPES, consistent};
+use crate::facts::{self, Facts, TYPES, consistent, promised};
 use crate::{our_cpus, program, slurm, two_cpus};
 
 pub const TESTS: &[Test] = &[
@@ -38,13 +38,13 @@ fn bound_to_cores() -> Result<()> {
         let masks = [node[0].mask("first")?, node[1].mask("first")?];
         ensure!(masks[0].is_disjoint(&masks[1]), "{masks:?}");
         for facts in node {
-            ensure!(facts.holds("bound")?, "{facts:?}");
-            ensure!(facts.number("explicit-code")? == 0, "{facts:?}");
-            ensure!(facts.mask("explicit")? == set(&everything), "{facts:?}");
-            ensure!(facts.mask("pop-explicit")? == facts.mask("first")?, "{facts:?}");
+            promised!(facts.holds("bound")?, facts);
+            promised!(facts.number("explicit-code")? == 0, facts);
+            promised!(facts.mask("explicit")? == set(&everything), facts);
+            promised!(facts.mask("pop-explicit")? == facts.mask("first")?, facts);
             // Each has a core to itself.
-            ensure!(facts.holds("selected-core")?, "{facts:?}");
-            ensure!(facts.number("comm-core")? == 1, "{facts:?}");
+            promised!(facts.holds("selected-core")?, facts);
+            promised!(facts.number("comm-core")? == 1, facts);
         }
     }
     left_clean(&slurm)?;
@@ -58,14 +58,14 @@ fn a_cpu_for_each_rank() -> Result<()> {
     let found = bound(&slurm, &format!("--cpu-bind=map_cpu:{second},{first}"), &[first])?;
     for facts in &found {
         let own = if facts.number("id")? == 0 { second } else { first };
-        ensure!(facts.mask("first")? == set(&[own]), "{facts:?}");
-        ensure!(facts.text("binding")? == own.to_string(), "{facts:?}");
-        ensure!(facts.holds("bound")?, "{facts:?}");
-        ensure!(facts.mask("push-pu")? == set(&[own]), "{facts:?}");
-        ensure!(facts.mask("push-core")?.contains(&own), "{facts:?}");
-        ensure!(facts.mask("explicit")? == set(&[first]), "{facts:?}");
-        ensure!(facts.mask("pop-explicit")? == set(&[own]), "{facts:?}");
-        ensure!(facts.holds("selected-pu")?, "{facts:?}");
+        promised!(facts.mask("first")? == set(&[own]), facts);
+        promised!(facts.text("binding")? == own.to_string(), facts);
+        promised!(facts.holds("bound")?, facts);
+        promised!(facts.mask("push-pu")? == set(&[own]), facts);
+        promised!(facts.mask("push-core")?.contains(&own), facts);
+        promised!(facts.mask("explicit")? == set(&[first]), facts);
+        promised!(facts.mask("pop-explicit")? == set(&[own]), facts);
+        promised!(facts.holds("selected-pu")?, facts);
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -81,12 +81,12 @@ fn a_mask_for_each_rank() -> Result<()> {
     for facts in bound(&slurm, &binding, &[first])? {
         let wide = facts.number("id")? == 0;
         let own = if wide { set(&[first, second]) } else { set(&[second]) };
-        ensure!(facts.mask("first")? == own, "{facts:?}");
+        promised!(facts.mask("first")? == own, facts);
         // Whoever is not bound comes after who is; else the first is as good as any.
         let wide_is_bound = facts.number("n-pu")? > 2;
-        ensure!(facts.holds("bound")? == (!wide || wide_is_bound), "{facts:?}");
-        ensure!(facts.holds("selected-machine")? == (wide == wide_is_bound), "{facts:?}");
-        ensure!(facts.mask("pop-explicit")? == own, "{facts:?}");
+        promised!(facts.holds("bound")? == (!wide || wide_is_bound), facts);
+        promised!(facts.holds("selected-machine")? == (wide == wide_is_bound), facts);
+        promised!(facts.mask("pop-explicit")? == own, facts);
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -97,7 +97,7 @@ fn all_on_one_cpu() -> Result<()> {
     let slurm = slurm("same", Options::default())?;
     let found = bound(&slurm, &format!("--cpu-bind=map_cpu:{second},{second}"), &[second])?;
     for facts in &found {
-        ensure!(facts.mask("first")? == set(&[second]), "{facts:?}");
+        promised!(facts.mask("first")? == set(&[second]), facts);
         for kind in ["core", "pu"] {
             let selected = facts.holds(&format!("selected-{kind}"))?;
             ensure!(selected == (facts.number("id")? == 0), "{kind}: {facts:?}");
@@ -111,8 +111,8 @@ fn not_bound() -> Result<()> {
     let slurm = slurm("none", Options::default())?;
     let ours = our_cpus()?;
     for facts in bound(&slurm, "--cpu-bind=none", &ours)? {
-        ensure!(facts.mask("first")? == set(&ours), "{facts:?}");
-        ensure!(facts.mask("explicit")? == set(&ours), "{facts:?}");
+        promised!(facts.mask("first")? == set(&ours), facts);
+        promised!(facts.mask("explicit")? == set(&ours), facts);
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -137,7 +137,7 @@ fn confined_to_one_core() -> Result<()> {
     consistent(&found, &[2, 2])?;
     for facts in &found {
         let allowed = facts.mask("push-machine")?;
-        ensure!(allowed.is_subset(&set(&ours)) && allowed.len() < ours.len(), "{facts:?}");
+        promised!(allowed.is_subset(&set(&ours)) && allowed.len() < ours.len(), facts);
         for kind in TYPES {
             let pushed = facts.mask(&format!("push-{kind}"))?;
             ensure!(pushed.is_subset(&allowed), "{kind}: {facts:?}");
@@ -155,8 +155,8 @@ fn confined_and_bound() -> Result<()> {
         let [first, second] = [node[0].mask("first")?, node[1].mask("first")?];
         ensure!(first.is_disjoint(&second), "{node:?}");
         for facts in node {
-            ensure!(facts.holds("bound")?, "{facts:?}");
-            ensure!(facts.mask("push-machine")? == &first | &second, "{facts:?}");
+            promised!(facts.holds("bound")?, facts);
+            promised!(facts.mask("push-machine")? == &first | &second, facts);
         }
     }
     left_clean(&slurm)?;
@@ -182,10 +182,10 @@ fn each_with_cores_of_its_own() -> Result<()> {
     consistent(&found, &[2, 2])?;
     for facts in &found {
         let own = set(&[if facts.number("id")? == 0 { cpus[1] } else { cpus[0] }]);
-        ensure!(facts.mask("push-machine")? == own, "{facts:?}");
+        promised!(facts.mask("push-machine")? == own, facts);
         refused_with_both_sets(facts, &[set(&cpus), own])?;
         // Both are bound as far as the node is concerned.
-        ensure!(facts.holds("selected-pu")?, "{facts:?}");
+        promised!(facts.holds("selected-pu")?, facts);
     }
     left_clean(&slurm)?;
     slurm.down()
@@ -198,7 +198,7 @@ fn refused_with_both_sets(facts: &Facts, sets: &[BTreeSet<usize>]) -> Result<()>
         let named = refusal.split([' ', '`', ':']).any(|word| is_list_of(word, cpus));
         ensure!(named, "\"{refusal}\" does not name {cpus:?}");
     }
-    ensure!(facts.mask("pop-explicit")? == facts.mask("first")?, "{facts:?}");
+    promised!(facts.mask("pop-explicit")? == facts.mask("first")?, facts);
     Ok(())
 }
 

@@ -280,14 +280,28 @@ impl Court<'_> {
 
     /// A victim without which a meeting cannot come to a good end.
     fn must_fail(&self, victim: usize, stage: usize, meeting: &Meeting) -> bool {
-        let named = meeting.bond != Bond::Group && self.named.contains_key(&victim);
-        let in_line = meeting.bond == Bond::Node && self.stands_in_line(victim, stage);
-        let belongs = meeting.bond != Bond::Part || meeting.who.contains(&victim);
-        belongs
-            && !named
+        let counted_out = match meeting.bond {
+            Bond::Group => false,
+            Bond::Node => self.named.contains_key(&victim) || self.stands_in_line(victim, stage),
+            Bond::Part => {
+                self.named.contains_key(&victim)
+                    || !meeting.who.contains(&victim)
+                    || self.outsiders_expel(victim, stage, &meeting.who)
+            }
+        };
+        !counted_out
             && !self.began(victim, stage, meeting.call)
-            && !in_line
             && self.standing(victim, stage, meeting.bond) == Standing::Counted
+    }
+
+    /// Whether somebody for whom a stage is nothing may have been ahead and have expelled a victim.
+    fn outsiders_expel(&self, victim: usize, stage: usize, part: &[usize]) -> bool {
+        self.everyone().filter(|member| !part.contains(member)).any(|member| {
+            self.evidence.journals[member].iter().any(|entry| {
+                matches!(entry, Entry::End(at, _, Outcome::Dead(names))
+                    if *at > stage && names.contains(&victim))
+            })
+        })
     }
 
     /// Whether a victim was struck in a barrier to whose end nobody came, because all others were

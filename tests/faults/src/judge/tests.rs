@@ -186,3 +186,28 @@ fn stopped_and_slow_members_are_not_to_be_named() {
     };
     only(&judge(&slow, &evidence), "takes [2] for dead");
 }
+
+#[test]
+fn who_is_expelled_by_somebody_ahead_is_not_missed_in_a_part() {
+    let plan = Plan {
+        parts: vec![vec![1, 2]],
+        stages: vec![Stage::Create, Stage::Part(0), Stage::Barrier, Stage::Free],
+        ..plan()
+    };
+    let outside = |second: Outcome| {
+        let mut entries = survivor([good(), second]);
+        entries.retain(|entry| !matches!(entry, Entry::Begin(1, _) | Entry::End(1, ..)));
+        entries
+    };
+    let judged = |second: fn() -> Outcome| {
+        judge(
+            &plan,
+            &Evidence {
+                journals: vec![outside(second()), survivor([good(), second()]), journal(&[good()])],
+                endings: vec![Ending::Exited(0), Ending::Exited(0), Ending::Killed(SIGKILL)],
+            },
+        )
+    };
+    assert_eq!(judged(dead), [""; 0]);
+    assert!(!judged(good).is_empty());
+}

@@ -10,6 +10,9 @@ use crate::dice::Dice;
 /// The longest time from the begin of a stage to a strike inside it.
 const LONGEST: Duration = Duration::from_millis(3);
 
+/// About how long a creation takes.
+const CREATION: Duration = Duration::from_millis(15);
+
 const MACHINES: &[(usize, Machine)] = &[
     (6, Machine::Live),
     (2, Machine::Simulated { topology: "pack:2 core:4 pu:2", binding: "core" }),
@@ -146,12 +149,15 @@ fn draw_strikes(dice: &mut Dice, fate: Fate, members: usize, stages: usize) -> V
         return Vec::new();
     }
     let first = dice.below(members);
-    let mut strikes = vec![Strike {
-        victim: first,
-        // Creation is the longest stage, and the one with the most ways to fail.
-        stage: if dice.chance(20) { 0 } else { dice.below(stages) },
-        moment: draw_moment(dice),
-    }];
+    // Creation is the longest stage, and the one with the most ways to fail.
+    let stage = if dice.chance(20) { 0 } else { dice.below(stages) };
+    let mut moment = draw_moment(dice);
+    if let (0, Moment::Inside(after) | Moment::Watched(after), true) =
+        (stage, &mut moment, dice.chance(70))
+    {
+        *after = Duration::from_micros(dice.below(CREATION.as_micros() as usize) as u64);
+    }
+    let mut strikes = vec![Strike { victim: first, stage, moment }];
     // One number at a time is used again.
     if members > 2 && fate != Fate::Recycle && dice.chance(20) {
         strikes.push(Strike {

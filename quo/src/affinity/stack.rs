@@ -174,7 +174,9 @@ impl BindingStack {
     ) -> bool {
         match direction {
             Direction::Forth => {
-                if first && thread != caller && *mask == entry.pushed {
+                // A push of the mask that is there already finds all followers with it.
+                let stays = entry.pushed != entry.before && *mask == entry.pushed;
+                if first && thread != caller && stays {
                     entry.bystanders.push(thread);
                 }
                 *mask == entry.before
@@ -349,6 +351,19 @@ mod tests {
     }
 
     #[test]
+    fn followers_still_follow_after_a_push_of_the_mask_they_have() {
+        let (fake, mut stack) = process(&["0-7", "0-7"]);
+        for to in ["0-7", "0-3", "0-3", "2"] {
+            push(&mut stack, to).unwrap();
+            assert_eq!(fake.snapshot()[&2], set(to));
+        }
+        for back in ["0-3", "0-3", "0-7", "0-7"] {
+            stack.pop().unwrap();
+            assert_eq!(fake.snapshot()[&2], set(back));
+        }
+    }
+
+    #[test]
     fn threads_born_while_pushed_follow_the_pop() {
         let (fake, mut stack) = process(&["0", "0"]);
         push(&mut stack, "0-3").unwrap();
@@ -410,11 +425,14 @@ mod tests {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let (fake, mut stack) = process(&texts);
             let mut history = vec![fake.snapshot()];
+            let mut followers = fake.snapshot();
+            followers.retain(|_, mask| *mask == set(texts[0]));
             for word in pushes {
                 let to = CpuSet::from_words(&[word]);
                 let before = stack.current().unwrap();
                 stack.push(before, to.clone()).unwrap();
-                prop_assert_eq!(stack.current().unwrap(), to);
+                prop_assert_eq!(stack.current().unwrap(), to.clone());
+                prop_assert!(followers.keys().all(|thread| fake.snapshot()[thread] == to));
                 history.push(fake.snapshot());
             }
             while let Some(state) = history.pop() {

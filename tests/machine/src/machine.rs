@@ -29,7 +29,7 @@ const KVM_PATIENCE: Duration = Duration::from_secs(20);
 const SENDING: Duration = Duration::from_secs(60);
 
 /// Lines of the console that an error shows.
-const LAST_LINES: usize = 30;
+const LAST_LINES: usize = 60;
 
 /// How a command in a machine ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

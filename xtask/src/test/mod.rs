@@ -15,6 +15,9 @@ use suites::Suite;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Of suites whose processors are emulated.
+const EMULATED_LIMIT: Duration = Duration::from_secs(20 * 60);
+const EMULATED_SUITES: &[&str] = &["quo-machine emulated"];
 
 #[derive(Args)]
 pub struct Options {
@@ -233,7 +236,9 @@ impl Report {
         let Some(executable) = suite.executable(&log) else {
             bail!("{}: cargo built no test program for it", suite.name);
         };
-        let finished = self.logged(&suite.name, &mut suite.command(&executable), SUITE_LIMIT)?;
+        let emulated = EMULATED_SUITES.contains(&suite.name.as_str());
+        let limit = if emulated { EMULATED_LIMIT } else { SUITE_LIMIT };
+        let finished = self.logged(&suite.name, &mut suite.command(&executable), limit)?;
         let passed = finished.ending.is_success();
         self.end(step, passed, Tally::of_output(&finished.output, passed), &explained(&finished));
         Ok(())

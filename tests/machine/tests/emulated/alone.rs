@@ -1,0 +1,309 @@
+//! What one process can prove about its bindings, on any shape. Each check has a process of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::{JoinHandle, spawn};
+
+use nix::unistd::gettid;
+use quo::affinity::{BindError, Target};
+use quo::group::local::LocalSpace;
+use quo::{Context, Error, ErrorKind, ObjectType};
+use quo_machine::Shape;
+
+use crate::oracle::{
+    Cpus, as_set, bind, distances_from, masks, memory_of, objects, online, touch_and_find_on,
+};
+
+/// A check with its name; it is given the shape of the machine it runs on.
+pub type Check = (&'static str, fn(&Shape));
+
+pub const CHECKS: &[Check] = &[
+    ("kernel_quo_and_shape_agree_on_the_machine", agree_on_the_machine),
+    ("a_push_of_each_object_binds_to_what_the_kernel_calls_it", pushes_of_objects),
+    ("a_push_of_the_enclosing_object_finds_the_kernels", pushes_of_enclosing_objects),
+    ("nested_pushes_and_pops_move_all_followers_in_turn", nested_pushes),
+    ("threads_with_a_mask_of_their_own_are_never_moved", own_masks),
+    ("memory_touched_after_a_push_lies_on_the_node", memory_after_a_push),
+];
+
+/// The one rank of a context.
+fn with_context(body: impl FnOnce(&Context)) {
+    let space = LocalSpace::new(1, "/dev/shm".as_ref()).unwrap();
+    let context = Context::create(space.join(0).unwrap()).unwrap();
+    body(&context);
+    context.free().unwrap();
+}
+
+fn all_kinds() -> impl Iterator<Item = (ObjectType, Vec<Cpus>)> {
+    ObjectType::ALL.into_iter().map(|kind| (kind, objects(kind)))
+}
+
+/// A thread that does what it is told until it is let go.
+struct Thread {
+    id: i32,
+    orders: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    done: mpsc::Receiver<()>,
+    handle: JoinHandle<()>,
+}
+
+impl Thread {
+    fn start() -> Thread {
+        let (orders, received) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+        let (tell, done) = mpsc::channel();
+        let (tell_id, id) = mpsc::channel();
+        let handle = spawn(move || {
+            tell_id.send(gettid().as_raw()).unwrap();
+            for order in received {
+                order();
+                tell.send(()).unwrap();
+            }
+        });
+        Thread { id: id.recv().unwrap(), orders, done, handle }
+    }
+
+    fn bound_to(cpus: &Cpus) -> Thread {
+        let thread = Thread::start();
+        let cpus = cpus.clone();
+        thread.run(move || bind(&cpus));
+        thread
+    }
+
+    fn run(&self, order: impl FnOnce() + Send + 'static) {
+        self.orders.send(Box::new(order)).unwrap();
+        self.done.recv().expect("the thread did what it was told");
+    }
+
+    fn end(self) {
+        drop(self.orders);
+        self.handle.join().unwrap();
+        // It is joined before the kernel has forgotten it, and masks are read of all that are there.
+        while Path::new(&format!("/proc/self/task/{}", self.id)).exists() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Every thread of this process has this mask.
+#[track_caller]
+fn assert_all(expected: &Cpus, after: &str) {
+    for (thread, mask) in masks() {
+        assert_eq!(mask, *expected, "thread {thread} after {after}");
+    }
+}
+
+fn agree_on_the_machine(shape: &Shape) {
+    let Shape { packages, cores, .. } = *shape;
+    for (kind, count) in [
+        (ObjectType::Package, packages),
+        (ObjectType::L3Cache, packages),
+        (ObjectType::Core, packages * cores),
+        (ObjectType::Pu, shape.cpus()),
+        (ObjectType::NumaNode, shape.numa.len()),
+    ] {
+        assert_eq!(objects(kind).len(), count, "{kind} objects of the kernel");
+    }
+    for (node, numa) in shape.numa.iter().enumerate() {
+        let memory = memory_of(node);
+        assert!(memory <= numa.memory && memory * 5 > numa.memory * 4, "node {node}: {memory} MiB");
+        if !numa.distances.is_empty() {
+            assert_eq!(distances_from(node), numa.distances);
+        }
+    }
+    with_context(|context| {
+        for (kind, kernel) in all_kinds() {
+            assert_eq!(context.count(kind), kernel.len(), "{kind} objects");
+            for (index, cpus) in kernel.iter().enumerate() {
+                let object = context.object(kind, index).unwrap();
+                assert_eq!(object.cpuset, as_set(cpus), "{kind} {index}");
+            }
+        }
+        assert_eq!(*context.topology().allowed(), as_set(&online()));
+    });
+    // The command, by way of its JSON.
+    let output = Command::new("quo-info").args(["topology", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let machine: quo::Topology = serde_json::from_slice(&output.stdout).unwrap();
+    for (kind, kernel) in all_kinds() {
+        assert_eq!(machine.count(kind), kernel.len(), "{kind} objects of quo-info");
+    }
+}
+
+/// Masks to start from: everything, one CPU, a package.
+fn starts() -> Vec<Cpus> {
+    let last = online().into_iter().next_back().unwrap();
+    vec![online(), Cpus::from([last]), objects(ObjectType::Package).pop().unwrap()]
+}
+
+fn pushes_of_objects(_: &Shape) {
+    with_context(|context| {
+        for start in starts() {
+            bind(&start);
+            let followers = [Thread::start(), Thread::start()];
+            for (kind, kernel) in all_kinds() {
+                for (index, cpus) in kernel.iter().enumerate() {
+                    let what = format!("push of {kind} {index} from {start:?}");
+                    let pushed = context.push(&Target::Object(kind, index));
+                    if cpus.is_empty() {
+                        assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Binding, "{what}");
+                        assert_all(&start, &what);
+                        continue;
+                    }
+                    assert_eq!(pushed.unwrap(), as_set(cpus), "{what}");
+                    assert_all(cpus, &what);
+                    assert_eq!(context.binding().unwrap(), as_set(cpus), "{what}");
+                    context.pop().unwrap();
+                    assert_all(&start, &format!("pop after {what}"));
+                }
+                context.push(&Target::Object(kind, kernel.len())).unwrap_err();
+                assert_all(&start, &format!("push of a {kind} that does not exist"));
+            }
+            followers.into_iter().for_each(Thread::end);
+        }
+    });
+}
+
+fn pushes_of_enclosing_objects(_: &Shape) {
+    with_context(|context| {
+        let starts = all_kinds().flat_map(|(_, kernel)| kernel).filter(|cpus| !cpus.is_empty());
+        let starts: BTreeSet<Cpus> = starts.collect();
+        for start in &starts {
+            bind(start);
+            let follower = Thread::start();
+            for (kind, kernel) in all_kinds() {
+                let what = format!("push of the {kind} around {start:?}");
+                let pushed = context.push(&Target::Enclosing(kind));
+                match kernel.iter().find(|cpus| start.is_subset(cpus)) {
+                    Some(cpus) => {
+                        assert_eq!(pushed.unwrap(), as_set(cpus), "{what}");
+                        assert_all(cpus, &what);
+                        context.pop().unwrap();
+                    }
+                    None => {
+                        let error = pushed.unwrap_err();
+                        let known = matches!(error, Error::Bind(BindError::NotEnclosed { .. }));
+                        assert!(known, "{what}: {error}");
+                    }
+                }
+                assert_all(start, &format!("pop after {what}"));
+            }
+            follower.end();
+        }
+    });
+}
+
+fn nested_pushes(_: &Shape) {
+    let targets: Vec<(ObjectType, usize, Cpus)> = all_kinds()
+        .flat_map(|(kind, kernel)| {
+            kernel.into_iter().enumerate().map(move |(index, cpus)| (kind, index, cpus))
+        })
+        .filter(|(_, _, cpus)| !cpus.is_empty())
+        .collect();
+    with_context(|context| {
+        let mut threads = vec![Thread::start()];
+        let mut stack = vec![online()];
+        // Any fixed sequence: the multiplier of a well-known generator.
+        let mut state: u64 = 3;
+        for step in 0..300 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let choice = (state >> 33) as usize;
+            if choice.is_multiple_of(2) && stack.len() > 1 {
+                stack.pop();
+                context.pop().unwrap();
+            } else {
+                let (kind, index, cpus) = &targets[choice / 2 % targets.len()];
+                context.push(&Target::Object(*kind, *index)).unwrap();
+                stack.push(cpus.clone());
+            }
+            // Born at any depth, a thread follows from there on.
+            if step % 100 == 50 {
+                threads.push(Thread::start());
+            }
+            assert_all(stack.last().unwrap(), &format!("step {step}, depth {}", stack.len()));
+        }
+        while stack.pop().is_some() && !stack.is_empty() {
+            context.pop().unwrap();
+            assert_all(stack.last().unwrap(), "the last pops");
+        }
+        assert_eq!(context.pop().unwrap_err().kind(), ErrorKind::Pop);
+        threads.into_iter().for_each(Thread::end);
+    });
+}
+
+fn own_masks(_: &Shape) {
+    let all = online();
+    if all.len() < 2 {
+        return; // There is only one mask.
+    }
+    let first = Cpus::from([*all.first().unwrap()]);
+    let last = Cpus::from([*all.last().unwrap()]);
+    with_context(|context| {
+        let pinned: Vec<(Thread, Cpus)> = all
+            .iter()
+            .map(|&cpu| Cpus::from([cpu]))
+            .map(|mask| (Thread::bound_to(&mask), mask))
+            .collect();
+        let follower = Thread::start();
+        let check = |mine: &Cpus, after: &str| {
+            let now: BTreeMap<i32, Cpus> = masks();
+            for (thread, mask) in &pinned {
+                assert_eq!(now[&thread.id], *mask, "a pinned thread after {after}");
+            }
+            assert_eq!(now[&follower.id], *mine, "the follower after {after}");
+            assert_eq!(now[&gettid().as_raw()], *mine, "the caller after {after}");
+        };
+        for (kind, kernel) in all_kinds() {
+            for (index, cpus) in kernel.iter().enumerate().filter(|(_, cpus)| !cpus.is_empty()) {
+                context.push(&Target::Object(kind, index)).unwrap();
+                check(cpus, &format!("push of {kind} {index}"));
+                context.pop().unwrap();
+                check(&all, &format!("pop of {kind} {index}"));
+            }
+        }
+        // One that chooses a mask while it is pushed keeps it, also when that is the mask from before.
+        let rebel = Thread::start();
+        for own in [last.clone(), all.clone()] {
+            context.push(&Target::Cpus(as_set(&first))).unwrap();
+            assert_eq!(masks()[&rebel.id], first);
+            let chosen = own.clone();
+            rebel.run(move || bind(&chosen));
+            context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+            assert_eq!(masks()[&rebel.id], own);
+            context.pop().unwrap();
+            context.pop().unwrap();
+            assert_eq!(masks()[&rebel.id], own);
+            let back = all.clone();
+            rebel.run(move || bind(&back));
+        }
+        for thread in pinned.into_iter().map(|(thread, _)| thread).chain([follower, rebel]) {
+            thread.end();
+        }
+    });
+}
+
+fn memory_after_a_push(shape: &Shape) {
+    with_context(|context| {
+        let follower = Thread::start();
+        for (index, cpus) in objects(ObjectType::NumaNode).iter().enumerate() {
+            if cpus.is_empty() {
+                continue;
+            }
+            // The kernel's number of the node, from the file that made the machine.
+            let node = shape
+                .numa
+                .iter()
+                .position(|numa| numa.cpus.split([',', '-']).next() == Some(&first_of(cpus)))
+                .expect("the shape has the node");
+            context.push(&Target::Object(ObjectType::NumaNode, index)).unwrap();
+            touch_and_find_on(node);
+            follower.run(move || touch_and_find_on(node));
+            context.pop().unwrap();
+        }
+        follower.end();
+    });
+}
+
+fn first_of(cpus: &Cpus) -> String {
+    cpus.first().map(ToString::to_string).unwrap_or_default()
+}

@@ -1,0 +1,39 @@
+//! Bindings, distribution and memory placement on machines with several packages, SMT and NUMA nodes,
+//! judged by the kernel of such a machine.
+//!
+//! On the host this program boots each shape once, has itself run in it, and turns the lines it hears
+//! into tests named `SHAPE::CHECK`. It takes names to run, `--exact`, `--skip NAME` and `--list` as the
+//! usual runner does. `QUO_MACHINE_SUITE=full` adds more shapes and every C test with a rank per CPU;
+//! `QUO_MACHINE_ACCELERATOR` chooses between `kvm` and `tcg`.
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, missing_docs)]
+
+mod alone;
+mod harness;
+mod lives;
+mod oracle;
+mod programs;
+mod ranks;
+mod runner;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        // In the machine: all checks, one of them, one rank of one of them.
+        ["--inside", shape, ..] => runner::run_all(shape, &arguments[2..]),
+        ["--check", shape, name] => match runner::run_here(shape, name) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        ["--rank", pattern] => {
+            ranks::run(pattern);
+            ExitCode::SUCCESS
+        }
+        _ => harness::run(&arguments),
+    }
+}

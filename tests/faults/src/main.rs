@@ -5,18 +5,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use quo_faults::plan::{Abilities, Fate, Plan};
 use quo_faults::runner::{Failure, Options, Summary, abilities, run};
 
-/// Makes processes share a node and kills, stops, replaces or forks some of them at random points.
-///
-/// Each round is drawn from the seed and its number. After each: nobody hangs, all who survive
-/// were told the same, and no process, segment, descriptor or changed mask is left.
+/// Makes processes share a node and kills, stops, replaces or forks some of them at random points
 #[derive(Parser)]
-#[command(
-    after_help = "Exit status: 0 all rounds were good, 1 some were not, 2 they could not be \
-    run.\nAs root, rounds also use PID namespaces of their own and use process numbers again."
-)]
+#[command(after_help = "\
+Each round is drawn from the seed and its number. After each: nobody hangs, all who survive were \
+told\nthe same, and no process, segment, descriptor or changed mask is left.\n\
+Exit status: 0 all rounds were good, 1 some were not, 2 they could not be run.\n\
+As root, rounds also use PID namespaces of their own and use process numbers again.")]
 struct Arguments {
     /// What all rounds are drawn from
     #[arg(long, default_value_t = 1)]
@@ -34,7 +33,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "TIMES")]
     repeat: u64,
     /// Only rounds of this kind of fault
-    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(Fate::KINDS))]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Fate::KINDS))]
     kind: Option<String>,
     /// Only rounds whose description contains TEXT, such as Away
     #[arg(long, value_name = "TEXT")]

@@ -5,11 +5,12 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setpgid};
 use serde::Serialize;
@@ -85,14 +86,20 @@ struct Running {
 
 /// Runs rounds. To be called by a process with one thread; `progress` hears of each that is over.
 ///
+/// An interrupt ends the rounds under way.
+///
 /// # Errors
-/// What keeps rounds from being run at all.
+/// What keeps rounds from being run at all, and an interrupt.
 pub fn run(
     plans: impl IntoIterator<Item = Plan>,
     options: &Options,
     mut progress: impl FnMut(&Summary, Option<&Failure>),
 ) -> Result<Summary> {
     set_child_subreaper(true).context("becoming the parent of orphans")?;
+    let interrupts = interrupts();
+    interrupts.thread_block().context("pthread_sigmask")?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let interrupted = SignalFd::with_flags(&interrupts, flags).context("signalfd")?;
     let begun = Instant::now();
     let mut summary = Summary::default();
     let mut plans = plans.into_iter().fuse();
@@ -124,13 +131,22 @@ pub fn run(
             progress(&summary, failure.as_ref());
             summary.failures.extend(failure);
         }
+        if let Some(signal) = interrupted.read_signal().context("reading signals")? {
+            running.into_iter().for_each(Running::abandon);
+            bail!("ended by signal {}", signal.ssi_signo);
+        }
         if quiet {
             // Sleeps: between two looks at rounds under way.
             std::thread::sleep(Duration::from_millis(3));
         }
     }
+    interrupts.thread_unblock().context("pthread_sigmask")?;
     summary.seconds = begun.elapsed().as_secs_f64();
     Ok(summary)
+}
+
+fn interrupts() -> SigSet {
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect()
 }
 
 fn start(plan: Plan, bound: Duration) -> Result<Running> {
@@ -142,7 +158,9 @@ fn start(plan: Plan, bound: Duration) -> Result<Running> {
         .context("memory for the report")?
         .into();
     let keeper = process::spawn(|| {
-        let apart = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+        let apart = interrupts()
+            .thread_unblock()
+            .and_then(|()| setpgid(Pid::from_raw(0), Pid::from_raw(0)));
         apart.map_or(process::PANICKED, |()| keeper::keep(&plan, directory.path(), bound, &report))
     })
     .context("fork")?;
@@ -163,6 +181,12 @@ impl Running {
             return Ok(Some(waitpid(self.keeper, None).context("waitpid")?));
         }
         Ok(None)
+    }
+
+    /// Ends the round, whatever it is doing. Its directory goes with it.
+    fn abandon(self) {
+        let _ = killpg(self.keeper, Signal::SIGKILL);
+        while waitpid(Pid::from_raw(-self.keeper.as_raw()), None).is_ok() {}
     }
 
     fn finish(mut self, status: WaitStatus) -> Result<Option<Failure>> {

@@ -157,7 +157,7 @@ fn list(set: &str) -> Result<()> {
         Ok(hosts) => hosts,
         Err(error) => match Hosts::sets() {
             sets if sets.is_empty() => return Err(error),
-            sets => return Err(error.context(format!("the sets are {}", sets.join(", ")))),
+            sets => bail!("{error}; there are those of {}", sets.join(", ")),
         },
     };
     for index in 0..hosts.len() {

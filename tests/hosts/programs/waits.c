@@ -110,6 +110,11 @@ main(int argc, char **argv)
     } else {
         printf("rank %d on %s: %s\n", rank, host, QUO_last_error());
         if (QUO_ERR_DEAD_MEMBER != code) return EXIT_FAILURE;
+        /* Nobody removes the dead before all have met the error. Here ranks and qids are equal. */
+        for (int other = 1; 0 == id && other < members - 1; ++other) {
+            MPI_Send(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
+        }
+        if (0 != id) MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         /* Another survivor may have been faster. */
         code = QUO_expel(q, members - 1);
         if (QUO_SUCCESS_ALREADY_DONE != code) MUST(code);

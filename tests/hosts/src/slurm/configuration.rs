@@ -94,8 +94,17 @@ KillWait=2
     text
 }
 
-/// `cgroup.conf`, read when steps are confined.
-pub(super) fn confinement_file(mounted: &str) -> String {
+/// `cgroup.conf`: the control groups mounted in a folder, or none. The node daemon looks for them at
+/// its start even if nothing uses them, and for version 2 it wants systemd. `version` is its answer
+/// to `-V`.
+pub(super) fn confinement_file(mounted: Option<&str>, version: &str) -> String {
+    let Some(mounted) = mounted else {
+        // Releases are named by year and month; before this one, version 1 could not be told no, but
+        // touches nothing until it is used.
+        let release = version.split_ascii_whitespace().last().unwrap_or_default();
+        let plugin = if release >= "23.11" { "disabled" } else { "cgroup/v1" };
+        return format!("CgroupPlugin={plugin}\nCgroupMountpoint={FOLDER}\nCgroupAutomount=no\n");
+    };
     format!(
         "CgroupPlugin=cgroup/v1\nCgroupMountpoint={mounted}\nCgroupAutomount=no\n\
          ConstrainCores=yes\nConstrainRAMSpace=no\nConstrainDevices=no\n"
@@ -151,6 +160,13 @@ mod tests {
         let text = |confined| main_file(("f", "1.2.3.4"), &nodes(), Claim::default(), confined);
         assert!(!text(false).contains("cgroup"));
         assert_eq!(value(&text(true), "TaskPlugin"), ["task/affinity,task/cgroup"]);
-        assert!(confinement_file("/sys/fs/cgroup").contains("CgroupMountpoint=/sys/fs/cgroup\n"));
+        let file = confinement_file(Some("/sys/fs/cgroup"), "slurm-wlm 22.05.8");
+        assert!(file.contains("CgroupMountpoint=/sys/fs/cgroup\n"), "{file}");
+        for (version, plugin) in [("slurm-wlm 22.05.8", "cgroup/v1"), ("slurm 24.11.5", "disabled")]
+        {
+            let file = confinement_file(None, version);
+            assert_eq!(value(&file, "CgroupPlugin"), [plugin]);
+            assert!(!file.contains("/sys"), "{file}");
+        }
     }
 }

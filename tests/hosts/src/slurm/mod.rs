@@ -205,8 +205,13 @@ impl Slurm {
         let controller = (front.name(), front.address());
         let Options { claim, confined } = options;
         let main = configuration::main_file(controller, &nodes, claim, confined);
+        let version = Command::new("slurmd").arg("-V").output().context("starting slurmd")?;
+        let groups = configuration::confinement_file(
+            confined.then_some(confinement::MOUNTED),
+            &String::from_utf8_lossy(&version.stdout),
+        );
         for host in self.everywhere() {
-            furnish(host, &key, &main, confined)
+            furnish(host, &key, &main, &groups)
                 .with_context(|| format!("writing Slurm's files on {}", host.name()))?;
             serve_credentials(host)?;
         }
@@ -230,7 +235,7 @@ fn configured(host: &Host, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-fn furnish(host: &Host, key: &[u8], main: &str, confined: bool) -> Result<()> {
+fn furnish(host: &Host, key: &[u8], main: &str, groups: &str) -> Result<()> {
     let folder = host.path(FOLDER);
     for part in ["state", "spool"] {
         fs::create_dir_all(folder.join(part))?;
@@ -240,10 +245,7 @@ fn furnish(host: &Host, key: &[u8], main: &str, confined: bool) -> Result<()> {
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o400))?;
     fs::write(host.path(MAIN_FILE), main)?;
     fs::write(folder.join("mpi.conf"), configuration::mpi_file("/run/tmp"))?;
-    if confined {
-        let text = configuration::confinement_file(confinement::MOUNTED);
-        fs::write(folder.join("cgroup.conf"), text)?;
-    }
+    fs::write(folder.join("cgroup.conf"), groups)?;
     Ok(())
 }
 

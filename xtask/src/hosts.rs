@@ -162,7 +162,11 @@ fn list(set: &str) -> Result<()> {
     };
     for index in 0..hosts.len() {
         let host = hosts.host(index);
-        let state = if host.is_alive() { "up" } else { "killed" };
+        let state = match host.is_alive() {
+            true if hosts.is_cut_off(index) => "cut off",
+            true => "up",
+            false => "killed",
+        };
         println!("{index}  {:<12} {:<12} {state}", host.name(), host.address());
     }
     for left in hosts.leftovers() {

@@ -203,6 +203,12 @@ impl Hosts {
         self.open_route(index)
     }
 
+    /// Whether a host that lives is cut off.
+    #[must_use]
+    pub fn is_cut_off(&self, index: usize) -> bool {
+        self.hosts[index].is_alive() && self.routes(index).iter().any(|route| !route.exists())
+    }
+
     /// Kills all that runs on a host at once, and the host with it.
     ///
     /// # Errors

@@ -72,7 +72,9 @@ fn hosts_made_by_hand_are_used_and_removed() -> Result<()> {
     let job = ["run", "--ranks", "1", "--hosts", "2", "--limit", "20", "--", "hostname"];
     hosts.ok(&["cut", "2"])?;
     hosts.refused(&job)?;
+    ensure!(hosts.ok(&["list"])?.matches("cut off").count() == 1);
     hosts.ok(&["restore", "2"])?;
+    ensure!(!hosts.ok(&["list"])?.contains("cut off"));
     ensure!(hosts.ok(&job)? == "host2\n");
     hosts.ok(&["kill", "1"])?;
     let listed = hosts.ok(&["list"])?;

@@ -7,8 +7,9 @@ use crate::shape::{Shape, numbers};
 /// A CPU that both accelerators can play, whose threads and caches the kernel understands.
 const CPU: &str = "Skylake-Server-v4";
 
-/// For the kernel: messages to the host, no second life after a panic, nothing that only takes time.
-const KERNEL: &str = "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
+/// For the kernel: all messages to the host, or a start that hangs would tell nothing; no second life after
+/// a panic; nothing that only takes time.
+const KERNEL: &str = "console=ttyS0 loglevel=7 panic=-1 oops=panic mitigations=off nokaslr \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
 
 /// How the CPUs are emulated.

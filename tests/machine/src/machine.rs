@@ -25,6 +25,9 @@ const EMULATOR: &str = "qemu-system-x86_64";
 /// A machine that KVM runs is up in two or three seconds. One that is not by now stands still.
 const KVM_PATIENCE: Duration = Duration::from_secs(20);
 
+/// The same for translated CPUs, on a busy host.
+const TCG_PATIENCE: Duration = Duration::from_secs(180);
+
 /// How long the machine may take to read its command.
 const SENDING: Duration = Duration::from_secs(60);
 
@@ -134,11 +137,15 @@ impl Machine {
         for (place, &engine) in engines.iter().enumerate() {
             let mut life = Life::start(&self.shape, engine, &kernel, &first, results.as_deref())?;
             let last = place + 1 == engines.len();
-            let patience = if last { self.limit } else { KVM_PATIENCE.min(self.limit) };
+            let patience = match engine {
+                _ if last => self.limit,
+                Engine::Kvm => KVM_PATIENCE.min(self.limit),
+                Engine::Tcg => TCG_PATIENCE.min(self.limit),
+            };
             match life.comes_up(patience, stop) {
                 Ok(true) => {
                     // The machine can come up, so it was KVM's fault.
-                    if !failures.is_empty() {
+                    if engine != engines[0] {
                         remember_failure(&self.cache);
                     }
                     life.send(&task.message(results.as_deref()))?;

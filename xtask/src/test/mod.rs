@@ -1,5 +1,6 @@
 //! `cargo xtask test`: set-up, checks, every test program, one closing line.
 
+mod sanitizer;
 mod suites;
 
 use std::io::Write;
@@ -24,7 +25,7 @@ pub struct Options {
     /// Run only the steps whose name contains TEXT (what has to be built for them is built).
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Leave out clippy, documentation, model checking and fuzzing.
+    /// Leave out clippy, documentation, model checking, fuzzing and sanitizers.
     #[arg(long)]
     quick: bool,
     /// Name the steps and stop.
@@ -54,6 +55,7 @@ enum Work {
     Rules,
     Headers,
     Fuzz,
+    Threads,
 }
 
 const CHECKS: &[Check] = &[
@@ -105,6 +107,7 @@ const CARGO_SUITES: &[Check] = &[
         ),
     },
     Check { name: "fuzz", slow: true, work: Work::Fuzz },
+    Check { name: "thread sanitizer", slow: true, work: Work::Threads },
 ];
 
 const BUILDS: &[(&str, &[&str])] = &[
@@ -184,6 +187,13 @@ impl Report {
                     self.end(step, false, Tally::of_check(false), &format!("{error:#}"));
                 }
             },
+            Work::Threads => {
+                let finished = sanitizer::threads(&log_of(check.name)?, BUILD_LIMIT)?;
+                let passed = finished.ending.is_success();
+                let mut tally = Tally::of_output(&finished.output, passed);
+                tally.failed = tally.failed.max(usize::from(!passed || tally.passed == 0));
+                self.end(step, tally.failed == 0, tally, &explained(&finished));
+            }
             Work::Headers => {
                 let outcome = headers::check();
                 let complaint = outcome.as_ref().err().map(ToString::to_string);

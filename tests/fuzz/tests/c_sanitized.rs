@@ -1,0 +1,106 @@
+//! The C programs with AddressSanitizer and UBSan: bindings-c/tests/*.c against libquo, and the C
+//! solver of the coupled example. Whatever a program or libquo allocates is watched, also what the
+//! one hands to the other; leaks are reported, but for those of the MPI (sanitizers/leak.supp).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::{Checkout, Job};
+
+const FLAGS: &[&str] = &[
+    "-pthread",
+    "-O1",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+];
+const LIMIT: Duration = Duration::from_secs(120);
+const MACHINE: &str = "pack:2 core:4 pu:1";
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A job of a program so compiled. A finding ends the rank with a status of its own.
+fn job(ranks: usize, program: &Path) -> Job {
+    let leaks = package().join("sanitizers/leak.supp");
+    Job::new(ranks, program)
+        // Whole stacks, which the MPI's code has no frame pointers for: they tell whose a leak is.
+        .env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:fast_unwind_on_malloc=0")
+        .env("UBSAN_OPTIONS", "print_stacktrace=1")
+        .env("LSAN_OPTIONS", format!("print_suppressions=0:suppressions={}", leaks.display()))
+        .limit(LIMIT)
+}
+
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    files.sort();
+    Ok(files)
+}
+
+#[test]
+fn the_c_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let files = sources(&checkout.root().join("bindings-c/tests"))?;
+    ensure!(files.len() > 20, "only {} programs", files.len());
+    for file in files {
+        let source = file.strip_prefix(checkout.root())?.display().to_string();
+        let program = checkout.compile_c(&source, folder.path(), FLAGS)?;
+        // On a machine with more objects than this one may have: more is handed over.
+        let job = job(2, &program).topology(MACHINE);
+        job.run()?.expect_success().with_context(|| source)?;
+        std::fs::remove_file(program)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_solver_of_the_coupled_example_stays_inside_its_arrays() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let solver = checkout.root().join("examples/coupled/src/l1");
+    let source = package().join("programs/diffusion.c");
+    let program = folder.path().join("diffusion");
+    let (headers, code) =
+        (format!("-I{}", solver.display()), solver.join("diffusion.c").display().to_string());
+    let mut flags = vec![headers.as_str(), code.as_str(), "-fopenmp", "-lm"];
+    flags.extend(FLAGS);
+    checkout.library()?.compile(&source, &program, &flags)?;
+    for ranks in [1, 3] {
+        job(ranks, &program).run()?.expect_success().with_context(|| format!("{ranks} ranks"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_step_outside_an_array_and_a_leak_are_reported() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("wrong.c");
+    let text = "#include <stdlib.h>\n#include <string.h>\n#include <mpi.h>\n\
+        int main(int argc, char **argv) {\n\
+        char *volatile bytes = malloc(8);\n\
+        MPI_Init(&argc, &argv);\n\
+        memset(bytes, 1, 8);\n\
+        int wrong = argc > 1 ? bytes[7 + argc / 2] : 0;\n\
+        bytes = NULL;\n\
+        MPI_Finalize();\n\
+        return wrong; }\n";
+    std::fs::write(&source, text)?;
+    let program = folder.path().join("wrong");
+    checkout.library()?.compile(&source, &program, FLAGS)?;
+    for (job, word) in [
+        (job(1, &program), "LeakSanitizer: detected memory leaks"),
+        (job(1, &program).arg("x"), "heap-buffer-overflow"),
+    ] {
+        let outcome = job.run()?;
+        let report = format!("{:#}", outcome.expect_success().err().context("it passed")?);
+        ensure!(report.contains(word), "no {word} in\n{report}");
+    }
+    Ok(())
+}

@@ -3,8 +3,12 @@
 //!
 //! On the host this program boots each shape once, has itself run in it, and turns the lines it hears
 //! into tests named `SHAPE::CHECK`. It takes names to run, `--exact`, `--skip NAME` and `--list` as the
-//! usual runner does. `QUO_MACHINE_SUITE=full` adds more shapes and every C test with a rank per CPU;
-//! `QUO_MACHINE_ACCELERATOR` chooses between `kvm` and `tcg`.
+//! usual runner does. `QUO_MACHINE_ACCELERATOR` chooses between `kvm` and `tcg`. More shapes, and every C
+//! test with a rank on each CPU, take half an hour or more:
+//!
+//! ```sh
+//! QUO_MACHINE_SUITE=full cargo test --package quo-machine --test emulated
+//! ```
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, missing_docs)]
 
 mod alone;

@@ -88,7 +88,8 @@ fn c_tests() -> Result<()> {
     let cpus = objects(ObjectType::Pu).len();
     for entry in fs::read_dir(programs()?.join("c"))? {
         let program = entry?.path();
-        if let Err(error) = succeed(mpirun(cpus, "core").arg(&program)) {
+        let mut command = mpirun(cpus, "hwthread");
+        if let Err(error) = succeed(command.arg("--use-hwthread-cpus").arg(&program)) {
             failures.push(format!("{error:#}"));
         }
     }

@@ -13,8 +13,8 @@ use rustix::process::Pid;
 
 use crate::{alone, programs};
 
-/// How long a check may take. It has bounds of its own for what it starts.
-const LIMIT: Duration = Duration::from_secs(900);
+/// How long a check may take. It has bounds of its own for what it starts, which may be many programs.
+const LIMIT: Duration = Duration::from_secs(3000);
 
 /// Runs the checks of these names on this machine, which has the shape.
 pub fn run_all(shape: &str, names: &[String]) -> ExitCode {

@@ -120,12 +120,16 @@ pub fn run(options: &Options) -> Result<()> {
     if options.list {
         return list(options, &known);
     }
-    setup::ensure_test_beds()?;
+    let wanted: Vec<&Suite> = known.iter().filter(|suite| options.wants(&suite.name)).collect();
+    if wanted.is_empty() {
+        setup::ensure()?
+    } else {
+        setup::ensure_test_beds()?
+    }
     let mut report = Report::default();
     for check in chosen(CHECKS, options) {
         report.check(check)?;
     }
-    let wanted: Vec<&Suite> = known.iter().filter(|suite| options.wants(&suite.name)).collect();
     if !wanted.is_empty() {
         if report.build()? {
             for suite in wanted {

@@ -4,6 +4,7 @@
 mod support;
 
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -24,6 +25,7 @@ fn main() {
         ("a_topology_that_cannot_be_had_is_one_error_on_all", bad_topology_is_one_error_on_all),
         ("a_directory_that_is_missing_is_one_error_on_all", a_missing_directory_is_one_error),
         ("a_directory_without_room_is_one_error_on_all", no_room_is_one_error_on_all),
+        ("a_directory_that_is_unsafe_is_one_error_on_all", an_unsafe_directory_is_one_error_on_all),
         ("push_and_pop_on_a_simulated_machine", push_and_pop_on_a_simulated_machine),
         ("pushes_outside_the_allowed_set_name_both_sets", pushes_outside_name_both_sets),
         ("distribution_follows_simulated_bindings", distribution_follows_simulated_bindings),
@@ -205,6 +207,27 @@ fn no_room_is_one_error_on_all() {
     })
     .succeed();
     std::fs::remove_dir(&full).unwrap();
+    segments.assert_empty();
+}
+
+fn an_unsafe_directory_is_one_error_on_all() {
+    let segments = Segments::new();
+    let shared = segments.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    // Anybody may remove what is in it and put something else there.
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let spaces = [0, 1].map(|_| LocalSpace::new(3, segments.path()).unwrap());
+    Ranks::fork(3, |rank| {
+        let group = spaces[0].join(rank).unwrap();
+        let error = Context::create_with(group, options(&shared)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("rank 0") && text.contains("shared"), "{text}");
+        let group = spaces[1].join(rank).unwrap();
+        Context::create_with(group, options(segments.path())).unwrap().barrier().unwrap();
+    })
+    .succeed();
+    drop(spaces);
+    std::fs::remove_dir(&shared).unwrap();
     segments.assert_empty();
 }
 

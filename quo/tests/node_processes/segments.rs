@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("nothing_is_left_when_the_maker_fails_to_unlink", the_maker_is_killed_after_unlinking),
     ("a_job_killed_whole_while_it_makes_a_segment_is_swept_up", swept_up),
     ("what_is_not_a_whole_segment_is_refused", what_is_not_a_whole_segment_is_refused),
+    ("a_segment_cut_anywhere_is_refused", a_segment_cut_anywhere_is_refused),
     ("another_user_is_refused_on_both_sides", another_user_is_refused_on_both_sides),
     ("a_full_directory_is_an_error_and_no_signal", a_full_directory),
     ("a_name_in_use_is_refused_and_stays", a_name_in_use_is_refused_and_stays),
@@ -94,6 +95,23 @@ fn what_is_not_a_whole_segment_is_refused(directory: &Path) -> Result<(), Skippe
         let error = try_bytes(&bytes).err().unwrap_or_else(|| panic!("{what} was taken"));
         assert!(matches!(error, NodeError::Refused { .. }), "{what}: {error}");
     }
+    Ok(())
+}
+
+fn a_segment_cut_anywhere_is_refused(directory: &Path) -> Result<(), Skipped> {
+    let home = Home::new(directory, 2);
+    let whole = fs::read(directory.join(home.name.to_string())).unwrap();
+    let name = SegmentName::random().unwrap();
+    let path = directory.join(name.to_string());
+    let mut copy = File::create_new(&path).unwrap();
+    copy.set_permissions(Permissions::from_mode(0o600)).unwrap();
+    copy.write_all(&whole).unwrap();
+    for length in (0..whole.len()).rev() {
+        copy.set_len(length as u64).unwrap();
+        let error = Node::attach(&name, directory, 0).unwrap_err();
+        assert!(matches!(error, NodeError::Refused { .. }), "{length} bytes: {error}");
+    }
+    fs::remove_file(path).unwrap();
     Ok(())
 }
 

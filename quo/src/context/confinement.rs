@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use super::create::agree;
 use super::machine::Snapshot;
+use super::verdict::agree;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, Patience};

@@ -14,6 +14,7 @@ use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::process;
 use super::record::{self, Nodes, Place, Process, Record};
+use super::verdict::{CALL, agree, verdict};
 use super::{Context, CreateOptions, Launcher, Peer};
 use crate::affinity::BindingStack;
 use crate::cpuset::CpuSet;
@@ -23,7 +24,6 @@ use crate::group::{Group, GroupError, Patience};
 use crate::node::{CreatedSegment, ForkId, Node, NodeOptions, SegmentName, WaitKind};
 use crate::phase::{Clock, ThreadControls};
 
-const CALL: &str = "create";
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// How often a waiting rank looks whether the others of its node are still there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -283,26 +283,6 @@ fn make_segment(
         directory: settings.directory.clone(),
     };
     Ok(Node::create(name, &options)?)
-}
-
-/// All ranks learn whether all succeeded; if not, all return the first failing rank's error.
-pub(super) fn agree<T>(
-    group: &dyn Group,
-    result: Result<T, Error>,
-    patience: &Patience<'_>,
-) -> Result<T, Error> {
-    verdict(group, result.as_ref().err(), patience)?;
-    result
-}
-
-/// The first failing rank's error, if any rank failed.
-fn verdict(
-    group: &dyn Group,
-    failure: Option<&Error>,
-    patience: &Patience<'_>,
-) -> Result<(), Error> {
-    let statuses = group.allgather(&record::encode_status(failure), patience)?;
-    record::first_failure(CALL, &statuses)
 }
 
 /// Looks from time to time whether the other ranks of the node are still alive.

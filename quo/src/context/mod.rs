@@ -21,6 +21,7 @@ mod process;
 mod query;
 mod record;
 mod report;
+mod verdict;
 
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -24,6 +24,7 @@ mod leftovers;
 mod library;
 mod listener;
 mod running;
+mod selection;
 mod wait;
 
 pub use checkout::Checkout;
@@ -31,6 +32,7 @@ pub use job::{Job, describe};
 pub use launcher::{BindTo, Launcher, Network};
 pub use library::{Library, mpicc, run_compiler};
 pub use running::{MARK, Outcome, Running};
+pub use selection::Selection;
 pub use wait::ends_within;
 
 /// The Rust program of the README compiles.

@@ -20,6 +20,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setpgid};
+use quo_tests::Selection;
 
 /// How long a test may take before it is killed: much longer than any does.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -31,12 +32,11 @@ type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
 pub struct Skipped(pub &'static str);
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let selection = Selection::of_this_program();
     let tests: Vec<Test> =
         [barriers::TESTS, deaths::TESTS, intruders::TESTS, segments::TESTS].concat();
-    let tests: Vec<Test> =
-        tests.into_iter().filter(|(name, _)| is_wanted(name, &arguments)).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
+    let tests: Vec<Test> = tests.into_iter().filter(|(name, _)| selection.wants(name)).collect();
+    if selection.is_listing() {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
@@ -53,26 +53,6 @@ fn main() -> ExitCode {
     let word = if failures == 0 { "ok" } else { "FAILED" };
     println!("\ntest result: {word}. {} passed; {failures} failed\n", tests.len() - failures);
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn is_wanted(name: &str, arguments: &[String]) -> bool {
-    let exact = arguments.iter().any(|argument| argument == "--exact");
-    let mut filters = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--skip" => {
-                if words.next().is_some_and(|skipped| name.contains(skipped)) {
-                    return false;
-                }
-            }
-            "--test-threads" | "--format" | "--color" | "--logfile" => drop(words.next()),
-            option if option.starts_with('-') => {}
-            filter => filters.push(filter),
-        }
-    }
-    filters.is_empty()
-        || filters.iter().any(|&filter| if exact { name == filter } else { name.contains(filter) })
 }
 
 /// Exit codes of a test's process.

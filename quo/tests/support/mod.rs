@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+use quo_tests::Selection;
 
 /// A named test.
 pub type Test = (&'static str, fn());
@@ -24,23 +25,12 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the tests whose name contains the first plain argument, and exits.
 pub fn run(tests: &[Test]) -> ! {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        for (name, _) in tests {
-            println!("{name}: test");
-        }
+    let selection = Selection::of_this_program();
+    let chosen: Vec<&Test> = tests.iter().filter(|(name, _)| selection.wants(name)).collect();
+    if selection.is_listing() {
+        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
         std::process::exit(0);
     }
-    let exact = arguments.iter().any(|argument| argument == "--exact");
-    let filter = arguments.iter().find(|argument| !argument.starts_with("--"));
-    let chosen: Vec<&Test> = tests
-        .iter()
-        .filter(|(name, _)| match filter {
-            Some(filter) if exact => name == filter,
-            Some(filter) => name.contains(filter.as_str()),
-            None => true,
-        })
-        .collect();
     println!("\nrunning {} tests", chosen.len());
     let start = Instant::now();
     let mut failed = 0;

@@ -9,25 +9,18 @@ use std::time::Duration;
 
 use quo_faults::plan::{Fate, Plan};
 use quo_faults::runner::{Failure, Options, abilities, run};
+use quo_tests::Selection;
 
 /// What the rounds are drawn from: always the same, so that a failure can be looked into.
 const SEED: u64 = 1;
 const ROUNDS: u64 = 1_500;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let selection = Selection::of_this_program();
     let named = |kind: &&str| format!("members_survive_faults_of_the_kind_{kind}");
-    let kinds: Vec<&str> = Fate::KINDS
-        .into_iter()
-        .filter(|kind| {
-            filter.is_none_or(
-                |text| if exact { named(kind) == *text } else { named(kind).contains(text) },
-            )
-        })
-        .collect();
-    if arguments.iter().any(|argument| argument == "--list") {
+    let kinds: Vec<&str> =
+        Fate::KINDS.into_iter().filter(|kind| selection.wants(&named(kind))).collect();
+    if selection.is_listing() {
         kinds.iter().for_each(|kind| println!("{}: test", named(kind)));
         return ExitCode::SUCCESS;
     }

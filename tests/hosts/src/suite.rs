@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use quo_tests::Selection;
 
 use crate::hosts::Hosts;
 use crate::requirements::why_not;
@@ -40,9 +41,9 @@ pub fn set(name: &str) -> String {
 /// `also_needs`, all are skipped with the reason.
 #[must_use]
 pub fn run(tests: &[Test], also_needs: Option<String>) -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let wanted: Vec<&Test> = tests.iter().filter(|(name, _)| is_wanted(name, &arguments)).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
+    let selection = Selection::of_this_program();
+    let wanted: Vec<&Test> = tests.iter().filter(|(name, _)| selection.wants(name)).collect();
+    if selection.is_listing() {
         wanted.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
@@ -99,40 +100,4 @@ fn nothing_left() -> Result<()> {
     let end = set("");
     let left: Vec<String> = Hosts::sets().into_iter().filter(|set| set.ends_with(&end)).collect();
     if left.is_empty() { Ok(()) } else { Err(anyhow!("hosts are left: {}", left.join(", "))) }
-}
-
-fn is_wanted(name: &str, arguments: &[String]) -> bool {
-    let exact = arguments.iter().any(|argument| argument == "--exact");
-    let mut filters = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--skip" => {
-                if words.next().is_some_and(|skipped| name.contains(skipped)) {
-                    return false;
-                }
-            }
-            "--test-threads" | "--format" | "--color" | "--logfile" => drop(words.next()),
-            option if option.starts_with('-') => {}
-            filter => filters.push(filter),
-        }
-    }
-    filters.is_empty()
-        || filters.iter().any(|&filter| if exact { name == filter } else { name.contains(filter) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_chosen_as_with_the_usual_runner() {
-        let wanted = |name: &str, arguments: &[&str]| {
-            is_wanted(name, &arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
-        assert!(wanted("two jobs", &[]));
-        assert!(wanted("two jobs", &["--test-threads", "1", "jobs"]));
-        assert!(!wanted("two jobs", &["--exact", "jobs"]));
-        assert!(!wanted("two jobs", &["--skip", "two"]));
-    }
 }

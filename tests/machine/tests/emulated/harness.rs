@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use quo_machine::{Accelerator, Ending, Machine, Shape, Task};
-use quo_tests::Checkout;
+use quo_tests::{Checkout, Selection};
 use tempfile::TempDir;
 
 use crate::programs::FOLDER;
@@ -25,22 +25,22 @@ const FULL_LIMIT: Duration = Duration::from_secs(3600);
 /// How a test went: nothing said for a good one.
 type Verdict = Result<String, String>;
 
-pub fn run(arguments: &[String]) -> ExitCode {
+pub fn run(selection: &Selection) -> ExitCode {
     let full = std::env::var("QUO_MACHINE_SUITE").is_ok_and(|suite| suite == "full");
     let shapes = if full { [SHAPES, MORE_SHAPES].concat() } else { SHAPES.to_vec() };
     let mut chosen: Vec<(&str, Vec<String>)> = Vec::new();
     for shape in shapes {
         let names = runner::names(shape, full).into_iter();
-        let wanted = names.filter(|name| is_wanted(&title(shape, name), arguments));
+        let wanted = names.filter(|name| selection.wants(&title(shape, name)));
         chosen.push((shape, wanted.map(str::to_owned).collect()));
     }
     chosen.retain(|(_, names)| !names.is_empty());
     let lives: Vec<&lives::Check> =
-        lives::CHECKS.iter().filter(|(name, _)| is_wanted(&life(name), arguments)).collect();
+        lives::CHECKS.iter().filter(|(name, _)| selection.wants(&life(name))).collect();
     let shaped =
         chosen.iter().flat_map(|(shape, names)| names.iter().map(|name| title(shape, name)));
     let titles: Vec<String> = lives.iter().map(|(name, _)| life(name)).chain(shaped).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
+    if selection.is_listing() {
         titles.iter().for_each(|title| println!("{title}: test"));
         return ExitCode::SUCCESS;
     }
@@ -108,22 +108,6 @@ fn title(shape: &str, name: &str) -> String {
 
 fn life(name: &str) -> String {
     format!("machine::{name}")
-}
-
-fn is_wanted(title: &str, arguments: &[String]) -> bool {
-    let exact = arguments.iter().any(|argument| argument == "--exact");
-    let matches = |text: &String| if exact { title == text } else { title.contains(text.as_str()) };
-    let (mut filters, mut skipped) = (Vec::new(), Vec::new());
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--skip" => skipped.extend(words.next()),
-            "--test-threads" | "--format" | "--color" | "--logfile" => drop(words.next()),
-            option if option.starts_with('-') => {}
-            _ => filters.push(word),
-        }
-    }
-    (filters.is_empty() || filters.into_iter().any(matches)) && !skipped.into_iter().any(matches)
 }
 
 /// Where the kernel is, once it is there.

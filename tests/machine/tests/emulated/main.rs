@@ -21,6 +21,8 @@ mod runner;
 
 use std::process::ExitCode;
 
+use quo_tests::Selection;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -38,6 +40,6 @@ fn main() -> ExitCode {
             ranks::run(pattern);
             ExitCode::SUCCESS
         }
-        _ => harness::run(&arguments),
+        _ => harness::run(&Selection::of(arguments)),
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite::{self, Skipped, Test};
 use quo_hosts::{Hosts, Layout};
 
 const TESTS: &[Test] = &[
@@ -24,6 +24,7 @@ const TESTS: &[Test] = &[
     ("sets_do_not_see_each_other", sets_do_not_see_each_other),
     ("files_and_folders_can_be_one_hosts_own", files_and_folders_can_be_one_hosts_own),
     ("the_remote_shell_takes_what_launchers_give", the_remote_shell_takes_what_launchers_give),
+    ("the_launcher_of_mpich_reaches_the_hosts", the_launcher_of_mpich_reaches_the_hosts),
     ("a_launcher_starts_ranks_on_chosen_hosts", a_launcher_starts_ranks_on_chosen_hosts),
     ("a_job_ends_in_time_when_a_host_is_cut_off", a_job_ends_in_time_when_a_host_is_cut_off),
     ("a_job_ends_in_time_when_a_host_is_killed", a_job_ends_in_time_when_a_host_is_killed),
@@ -243,6 +244,25 @@ fn the_remote_shell_takes_what_launchers_give() -> Result<()> {
     ensure!(remote(&["host1", "hostname"])?.0 == Some(255), "cut off and reached");
     hosts.restore(1)?;
     ensure!(remote(&["host1", "hostname"])? == ok("host1\n"));
+    hosts.down()
+}
+
+fn the_launcher_of_mpich_reaches_the_hosts() -> Result<()> {
+    const LAUNCHER: &str = "mpiexec.hydra";
+    if Command::new(LAUNCHER).arg("--version").output().is_err() {
+        return Err(Skipped(format!("{LAUNCHER} (package mpich) is not installed")).into());
+    }
+    let hosts = Hosts::up(&suite::set("hydra"), 2)?;
+    let output = hosts
+        .front()
+        .command(LAUNCHER)
+        .args(["-launcher", "ssh", "-launcher-exec", "/run/remote-shell"])
+        .args(["-hosts", "host0,host1", "-n", "4", "-ppn", "2", "hostname"])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    ensure!(lines == ["host0", "host0", "host1", "host1"], "{output:?}");
     hosts.down()
 }
 

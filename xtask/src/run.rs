@@ -1,14 +1,17 @@
 //! Runs one command with a time bound. When time is up, nothing it started stays behind.
 
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+/// How often orphans are collected.
+const ROUND: Duration = Duration::from_millis(100);
 /// How long a killed process may take to end.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
@@ -78,17 +81,35 @@ fn bounded(command: &mut Command, limit: Duration) -> Result<Ending> {
     // They share our process group: an interrupt from the terminal reaches them without our help.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
-    let in_time = ends_within(Pid::from_child(&child), limit)?;
-    if !in_time {
-        end_all_descendants();
+    let child = command.spawn().with_context(|| format!("starting {name}"))?;
+    let command = Pid::from_child(&child);
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if let Some(status) = collect(command)? {
+            forget_dead_orphans();
+            return Ok(Ending::Exited(status));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        ends_within(command, left.min(ROUND))?;
     }
-    let status = child.wait()?;
+    end_all_descendants();
     forget_dead_orphans();
-    Ok(if in_time { Ending::Exited(status) } else { Ending::OutOfTime(limit) })
+    Ok(Ending::OutOfTime(limit))
 }
 
-/// Orphans that became ours and have ended would stay in the process table until we end.
+/// Collects what has ended; the status of the command when that is among it. Orphans that nobody
+/// collects stay in the process table, and a process namespace does not end before its last process
+/// has been collected.
+fn collect(command: Pid) -> Result<Option<ExitStatus>> {
+    while let Some((pid, status)) = rustix::process::wait(WaitOptions::NOHANG)? {
+        if pid == command {
+            return Ok(Some(ExitStatus::from_raw(status.as_raw())));
+        }
+    }
+    Ok(None)
+}
+
+/// Those that ended together with the command.
 fn forget_dead_orphans() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }

@@ -56,3 +56,16 @@ fn nothing_a_command_started_outlives_its_time() {
         assert!(ended, "process {pid} is still there: {stat}");
     }
 }
+
+#[test]
+fn orphans_are_collected_while_the_command_runs() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    // The orphan ends at once; the command waits until it is out of the process table.
+    let script = "orphan=$(sh -c 'true & echo $!'); \
+                  while [ -e /proc/$orphan ]; do sleep 0.05; done; echo gone";
+    let log = folder.path().join("log");
+    let mut shell = Command::new("sh");
+    let finished = run::logged(shell.args(["-c", script]), &log, Duration::from_secs(60)).unwrap();
+    assert_eq!(finished.output, "gone\n", "{}", finished.ending);
+}

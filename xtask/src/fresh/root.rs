@@ -19,7 +19,8 @@ const NETWORK_VARIABLES: &[&str] =
 
 /// Runs in mount and process namespaces of its own, so that no mount and no process outlives it.
 /// The new root becomes a mount point and the real root of the namespace: a plain change of root
-/// would leave one in which a program cannot make its mounts private.
+/// would leave one in which a program cannot make its mounts private. The shell stays as the first
+/// process: that one collects orphans, which `cargo` would not.
 const ENTER: &str = r#"
 set -e
 root=$1 toolchain=$2
@@ -34,7 +35,7 @@ mount -t tmpfs -o mode=755,nosuid,nodev tmpfs run
 mount --bind "$toolchain" opt/rust
 mount -o remount,bind,ro opt/rust
 pivot_root . mnt
-exec chroot . sh -c 'umount -l /mnt && cd /srv/quo && exec "$@"' sh "$@"
+exec chroot . sh -c 'umount -l /mnt && cd /srv/quo || exit 1; "$@"; exit $?' sh "$@"
 "#;
 
 /// The root folder of a machine.

@@ -129,7 +129,10 @@ impl Host {
             return Vec::new();
         }
         let is_stray = |pid: &i32| {
-            !own.contains(pid) && *pid != self.holder.number() && process::namespace(*pid) == space
+            !own.contains(pid)
+                && *pid != self.holder.number()
+                && process::namespace(*pid) == space
+                && !process::is_ending(*pid)
         };
         let strays = process::all().into_iter().filter(is_stray);
         let mut found: Vec<String> = strays

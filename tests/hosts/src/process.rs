@@ -77,6 +77,15 @@ fn started(pid: i32) -> Option<u64> {
     if matches!(state, 'Z' | 'X' | 'x') { None } else { fields.get(18)?.parse().ok() }
 }
 
+/// Whether it takes its last steps in the kernel or has taken them: its memory is gone by then.
+pub(crate) fn is_ending(pid: i32) -> bool {
+    /// `PF_EXITING` among the flags of a task.
+    const EXITING: u64 = 4;
+    let Some((state, fields)) = stat(pid) else { return true };
+    let flags: Option<u64> = fields.get(5).and_then(|flags| flags.parse().ok());
+    matches!(state, 'Z' | 'X' | 'x') || flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.1.first()?.parse().ok()
 }
@@ -154,8 +163,9 @@ mod tests {
         let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let process = Process::find(child.id().try_into().unwrap()).unwrap();
         assert!(process.is_alive());
+        assert!(!is_ending(process.number()));
         process.kill().unwrap();
-        assert!(!process.is_alive());
+        assert!(!process.is_alive() && is_ending(process.number()));
         child.wait().unwrap();
         process.kill().unwrap();
         // Its number may by now belong to another process, which is spared.

@@ -28,6 +28,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// A test, which is given a directory of its own.
 type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
 
+/// How the verdict on a test begins that could not be made.
+const IGNORED: &str = "ignored";
+
 /// Why a test could not be made here.
 pub struct Skipped(pub &'static str);
 
@@ -41,17 +44,19 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", tests.len());
-    let mut failures = 0;
+    let (mut failures, mut skips) = (0, 0);
     for (name, test) in &tests {
         let start = Instant::now();
         let verdict = run(*test);
         let seconds = start.elapsed().as_secs_f64();
         failures += usize::from(verdict.is_err());
         let verdict = verdict.unwrap_or_else(|reason| format!("FAILED: {reason}"));
+        skips += usize::from(verdict.starts_with(IGNORED));
         println!("test {name} ... {verdict} ({seconds:.2} s)");
     }
     let word = if failures == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {word}. {} passed; {failures} failed\n", tests.len() - failures);
+    let passed = tests.len() - failures - skips;
+    println!("\ntest result: {word}. {passed} passed; {failures} failed; {skips} ignored\n");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -98,7 +103,7 @@ fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
         Some(_) if left => return Err("it left a process behind".to_owned()),
         Some(WaitStatus::Exited(_, PASSED)) => {}
         Some(WaitStatus::Exited(_, SKIPPED)) => {
-            return Ok(format!("ignored: {}", String::from_utf8_lossy(&reason[..length])));
+            return Ok(format!("{IGNORED}: {}", String::from_utf8_lossy(&reason[..length])));
         }
         Some(other) => return Err(format!("{other:?}")),
     }

@@ -96,11 +96,13 @@ impl Plan<'_> {
     }
 }
 
-/// Tells a holder that it is complete, and whether it ends with us.
-pub(crate) fn release(holder: &mut Child, stay: bool) -> Result<()> {
+/// Tells a holder that it is complete, and whether it ends with us. When this returns it can be found
+/// by others.
+pub(crate) fn release(holder: &mut Child, host: &Host, stay: bool) -> Result<()> {
     let input = holder.stdin.as_mut().context("a holder that is told nothing")?;
-    let word: &[u8] = if stay { b"stay\n" } else { b"hold\n" };
-    input.write_all(word).context("talking to a holder")
+    let (word, program) = if stay { ("stay\n", "sleep") } else { ("hold\n", "cat") };
+    input.write_all(word.as_bytes()).context("talking to a holder")?;
+    process::expect_program(host.holder.number(), program, SET)
 }
 
 /// The living holders of a set, or of all sets, in order.

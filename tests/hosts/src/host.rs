@@ -117,9 +117,11 @@ impl Host {
         checked(command).with_context(|| format!("on {}", self.name))
     }
 
-    /// Kills all that runs on the host, at once.
+    /// Kills all that runs on the host, at once, and waits for the process that waits for it.
     pub(crate) fn kill(&self) -> Result<()> {
-        self.holder.kill().with_context(|| format!("killing {}", self.name))
+        let waiting = process::parent(self.holder.number()).filter(|_| self.is_alive());
+        self.holder.kill().with_context(|| format!("killing {}", self.name))?;
+        waiting.map_or(Ok(()), process::expect_end)
     }
 
     /// Processes and files that do not belong to the host itself. `own` are processes that do.

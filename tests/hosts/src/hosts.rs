@@ -298,8 +298,12 @@ impl Hosts {
     /// The holders learn how long they live. The front is last: until it knows, all end with it.
     fn release(&mut self, stay: bool) -> Result<()> {
         let (front, hosts) = self.lifelines.split_at_mut(1);
-        for holder in hosts.iter_mut().chain(front) {
-            release(holder, stay)?;
+        for (holder, host) in hosts.iter_mut().zip(&self.hosts) {
+            release(holder, host, stay)?;
+        }
+        // The front comes last: with it the set can be found, and is complete.
+        for holder in front {
+            release(holder, &self.front, stay)?;
         }
         self.keep = stay;
         Ok(())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
@@ -58,11 +58,35 @@ impl Process {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(error).context("killing a process"),
         }
-        if !ends_within(self.pid, DEATH)? {
-            bail!("process {} does not die", self.number());
-        }
-        Ok(())
+        expect_end(self.number())
     }
+}
+
+/// Waits for a process that has every reason to end.
+pub(crate) fn expect_end(pid: i32) -> Result<()> {
+    let Some(process) = Pid::from_raw(pid) else { return Ok(()) };
+    if !ends_within(process, DEATH)? {
+        bail!("process {pid} does not end");
+    }
+    Ok(())
+}
+
+/// Waits until a process executes a program of this name, from which moment on its environment can be
+/// read: there is none while it goes from one program to another.
+pub(crate) fn expect_program(pid: i32, name: &str, variable_of_it: &str) -> Result<()> {
+    let end = Instant::now() + DEATH;
+    let executes = || {
+        let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        program.trim_end() == name && variable(pid, variable_of_it).is_some()
+    };
+    while !executes() {
+        if started(pid).is_none() || Instant::now() > end {
+            bail!("process {pid} does not become {name}");
+        }
+        // Sleeps: between two looks at a step that tells nobody when it is done.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// All processes that can be seen.

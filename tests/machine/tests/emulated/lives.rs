@@ -112,6 +112,10 @@ fn nothing_is_left() -> Result<()> {
     let children = waitpid(None, Some(WaitPidFlag::WNOHANG));
     ensure!(children == Err(Errno::ECHILD), "a process is left: {children:?}");
     for entry in fs::read_dir("/proc/self/fd")?.flatten() {
+        // What this suite says may go to a file with such a name.
+        if ["0", "1", "2"].iter().any(|standard| entry.file_name() == *standard) {
+            continue;
+        }
         let open = fs::read_link(entry.path()).unwrap_or_default();
         ensure!(!open.to_string_lossy().contains("quo-machine-"), "{} is open", open.display());
     }

@@ -18,6 +18,7 @@
 //! ```
 
 mod checkout;
+mod compilers;
 mod job;
 mod launcher;
 mod leftovers;
@@ -28,9 +29,10 @@ mod selection;
 mod wait;
 
 pub use checkout::Checkout;
+pub use compilers::{mpicc, mpicxx, mpifort};
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Launcher, Network};
-pub use library::{Library, mpicc, run_compiler};
+pub use library::{Library, run_compiler};
 pub use running::{MARK, Outcome, Running};
 pub use selection::Selection;
 pub use wait::ends_within;

@@ -1,10 +1,11 @@
 //! A libquo to compile C programs against: the checkout's, an installed one, or another's.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::compilers::mpicc;
 
 /// Headers and a library that go together.
 #[derive(Clone, Debug)]
@@ -72,12 +73,6 @@ impl Library {
 
 pub(crate) const HOW_TO_BUILD: &str =
     "`cargo xtask test` builds it, or `cargo build --workspace --all-features`";
-
-/// The MPI compiler wrapper, chosen as the build chose it.
-#[must_use]
-pub fn mpicc() -> OsString {
-    std::env::var_os("MPICC").unwrap_or_else(|| "mpicc".into())
-}
 
 /// Runs a compiler.
 ///

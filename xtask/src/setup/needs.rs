@@ -12,6 +12,7 @@ pub enum Need {
     LibClang,
     OpenMp,
     Fortran,
+    Clang,
     NetworkTools,
     Slurm,
     Emulator,
@@ -31,8 +32,8 @@ pub const BASE: &[Need] = &[
     Need::Fortran,
 ];
 
-/// For machines that tests make for themselves. Suites without theirs are skipped and say so.
-pub const TEST_BEDS: &[Need] = &[Need::NetworkTools, Need::Slurm, Need::Emulator];
+/// For machines that tests make for themselves, and compilers beside the usual ones. Suites without theirs are skipped and say so.
+pub const TEST_BEDS: &[Need] = &[Need::Clang, Need::NetworkTools, Need::Slurm, Need::Emulator];
 
 /// For `cargo xtask fresh` alone.
 pub const FRESH: &[Need] = &[Need::Bootstrap];
@@ -50,6 +51,7 @@ impl Need {
             Need::LibClang => "libclang",
             Need::OpenMp => "OpenMP",
             Need::Fortran => "gfortran",
+            Need::Clang => "clang++",
             Need::NetworkTools => "ip",
             Need::Slurm => "slurmctld",
             Need::Emulator => "qemu-system-x86_64",
@@ -69,6 +71,7 @@ impl Need {
             Need::LibClang => "reads mpi.h when the MPI bindings are built",
             Need::OpenMp => "runs the threads of the coupled example",
             Need::Fortran => "compiles Fortran programs that are coupled",
+            Need::Clang => "checks that C++ users of another compiler get no warnings",
             Need::NetworkTools => "connects the hosts that tests make",
             Need::Slurm => "runs jobs on the hosts that tests make",
             Need::Emulator => "emulates machines with several packages",
@@ -89,6 +92,7 @@ impl Need {
             // gcc brings its OpenMP along; only clang has it in a package of its own.
             Need::OpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
             Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
+            Need::Clang => ("clang", "clang", "llvm+clang"),
             Need::NetworkTools => ("iproute2", "iproute", "iproute2"),
             // Controller, node daemon and commands.
             Need::Slurm => ("slurm-wlm", "slurm-slurmctld", "slurm"),

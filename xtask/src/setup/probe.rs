@@ -27,6 +27,7 @@ fn is_met(need: Need) -> bool {
         Need::MpiLauncher => find_program("mpirun").is_some(),
         Need::CxxCompiler => find_program("c++").is_some(),
         Need::Fortran => find_program("gfortran").is_some(),
+        Need::Clang => find_program("clang++").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Bootstrap => {

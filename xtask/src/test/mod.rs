@@ -200,9 +200,12 @@ impl Report {
             }
             Work::Headers => {
                 let outcome = headers::check();
+                let mut tally = Tally::of_check(outcome.is_ok());
+                let absent = outcome.as_deref().unwrap_or_default();
+                tally.skipped = absent.len();
                 let complaint = outcome.as_ref().err().map(ToString::to_string);
-                let passed = outcome.is_ok();
-                self.end(step, passed, Tally::of_check(passed), &complaint.unwrap_or_default());
+                self.end(step, outcome.is_ok(), tally, &complaint.unwrap_or_default());
+                absent.iter().for_each(|name| println!("  not with {name}, which is not here"));
             }
             Work::Cargo(arguments, variables) | Work::CargoApart(arguments, variables) => {
                 let mut command = project::cargo()?;

@@ -5,16 +5,16 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use mpi::ffi::MPI_Comm;
 use quo::context::Request;
-use quo::group::{Group, MpiGroup};
+use quo::group::Group;
 use quo::plan::Policy;
 use quo::{Context, Error};
+use quo_mpi::{Comm, MpiGroup};
 
 use crate::codes::Code;
 use crate::create::context;
 use crate::guard::{Failure, entry};
-use crate::types::{Out, QUO_t, known_object_type, unknown_object_type};
+use crate::types::{CommPlace, Out, QUO_t, known_object_type, unknown_object_type};
 
 /// A time limit in seconds; whoever has longer than a century waits for as long as it takes.
 pub(crate) fn limit(seconds: f64) -> Result<Duration, Failure> {
@@ -112,14 +112,13 @@ pub extern "C" fn QUO_auto_distrib_with_policy(
 }
 
 /// The communicator of the ranks around an object, owned by the caller from now on.
-pub(crate) fn communicator<T>(
+pub(crate) fn communicator<P>(
     q: *mut QUO_t,
     target_type: c_int,
-    out: Out<T>,
-    convert: impl FnOnce(MPI_Comm) -> T,
+    place: Result<P, Failure>,
+    store: impl FnOnce(P, Comm),
 ) -> Result<(), Failure> {
     let context = context(q)?;
-    let place = out.place("out_comm");
     let kind = if place.is_ok() { known_object_type(target_type) } else { None };
     let group = context.group_over_request(kind);
     let place = place?;
@@ -128,12 +127,11 @@ pub(crate) fn communicator<T>(
         // What the others are told when only this rank is wrong, the same as here.
         return Err(group.err().map_or(failure, Failure::from));
     }
-    let comm = take_communicator(group?)?;
-    place.set(convert(comm));
+    store(place, take_communicator(group?)?);
     Ok(())
 }
 
-fn take_communicator(group: Box<dyn Group>) -> Result<MPI_Comm, Failure> {
+fn take_communicator(group: Box<dyn Group>) -> Result<Comm, Failure> {
     match group.into_any().downcast::<MpiGroup>() {
         Ok(group) => Ok(group.into_raw()),
         Err(_) => Err(Failure::new(Code::NotSupported, "the context is not made over MPI")),
@@ -145,7 +143,9 @@ fn take_communicator(group: Box<dyn Group>) -> Result<MPI_Comm, Failure> {
 pub extern "C" fn QUO_get_mpi_comm_by_type(
     q: *mut QUO_t,
     target_type: c_int,
-    out_comm: Out<MPI_Comm>,
+    out_comm: CommPlace,
 ) -> c_int {
-    entry("QUO_get_mpi_comm_by_type", || communicator(q, target_type, out_comm, |comm| comm))
+    entry("QUO_get_mpi_comm_by_type", || {
+        communicator(q, target_type, out_comm.place("out_comm"), CommPlace::set)
+    })
 }

@@ -4,11 +4,10 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use mpi::ffi::{self, MPI_Comm};
 use quo::context::{CreateOptions, Wait};
 use quo::group::GroupError;
-use quo::group::mpi::{MpiGroup, is_running};
 use quo::{Context, Error};
+use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running};
 
 use crate::codes::Code;
 use crate::guard::{self, Failure, entry};
@@ -49,10 +48,7 @@ pub(crate) fn mpi_state() -> Result<(), Failure> {
 
 /// For handles: whoever holds one has seen MPI initialised, so only its end is asked for.
 pub(crate) fn mpi_not_finalized() -> Result<(), Failure> {
-    let mut finalized: c_int = 0;
-    // SAFETY: MPI_Finalized may be called at any time and writes one int.
-    unsafe { ffi::MPI_Finalized(&raw mut finalized) };
-    if finalized == 0 { Ok(()) } else { mpi_state() }
+    if is_finalized() { mpi_state() } else { Ok(()) }
 }
 
 /// The context of a handle.

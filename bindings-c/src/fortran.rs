@@ -3,19 +3,19 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi::ffi::{self, MPI_Comm, RSMPI_Fint as MPI_Fint};
+use quo_mpi::{Comm, Fint as MPI_Fint};
 
 use crate::collective::communicator;
 use crate::create::{create, mpi_state, request};
 use crate::guard::{Failure, entry};
-use crate::types::{Out, QUO_t, free_for_c};
+use crate::types::{FintPlace, Out, QUO_t, free_for_c};
 
 fn create_from(q: Out<*mut QUO_t>, comm: MPI_Fint, flags: c_int) -> Result<(), Failure> {
     let _cleared = q.null_place("q");
     // The handle means nothing outside the life of MPI.
     mpi_state()?;
     // SAFETY: MPI is running, and by the contract of the C interface the number is a handle.
-    let comm: MPI_Comm = unsafe { ffi::RSMPI_Comm_f2c(comm) };
+    let comm = unsafe { Comm::from_fortran(comm) };
     create(q, comm, request(flags, 0))
 }
 
@@ -40,11 +40,10 @@ pub extern "C" fn QUO_create_with_flags_f2c(
 pub extern "C" fn QUO_get_mpi_comm_by_type_f2c(
     q: *mut QUO_t,
     target_type: c_int,
-    out_comm: Out<MPI_Fint>,
+    out_comm: FintPlace,
 ) -> c_int {
     entry("QUO_get_mpi_comm_by_type_f2c", || {
-        // SAFETY: the communicator is live; `communicator` was just given it by MPI.
-        communicator(q, target_type, out_comm, |comm| unsafe { ffi::RSMPI_Comm_c2f(comm) })
+        communicator(q, target_type, out_comm.place("out_comm"), FintPlace::set)
     })
 }
 

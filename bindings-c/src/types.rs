@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use quo::ObjectType;
+use quo_mpi::Comm;
 
 use crate::codes::Code;
 use crate::guard::Failure;
@@ -87,6 +88,60 @@ impl Place<c_int> {
     pub(crate) fn set_number(self, value: usize) -> Result<(), Failure> {
         self.set(int(value)?);
         Ok(())
+    }
+}
+
+/// A pointer to an `MPI_Comm`, or NULL. How long one is, only the MPI layer knows.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct CommPlace(*mut c_void);
+
+/// A pointer to an `MPI_Fint`, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct FintPlace(*mut c_void);
+
+impl CommPlace {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for writes of one `MPI_Comm` until the call it is given to
+    /// returns.
+    pub unsafe fn new(pointer: *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// The same, or the error that the argument `name` is NULL.
+    pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
+        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+    }
+
+    /// Writes a communicator. Only for a place that is not NULL.
+    pub(crate) fn set(self, comm: Comm) {
+        // SAFETY: by the contract of the C interface a pointer that is not NULL is valid for a
+        // write; Rust callers promise the same to `new`.
+        unsafe { comm.store(self.0) }
+    }
+}
+
+impl FintPlace {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// As [`CommPlace::new`], of one `MPI_Fint`.
+    pub unsafe fn new(pointer: *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// The same, or the error that the argument `name` is NULL.
+    pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
+        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+    }
+
+    /// Writes Fortran's number of a live communicator. Only for a place that is not NULL.
+    pub(crate) fn set(self, comm: Comm) {
+        // SAFETY: as in `CommPlace::set`; a communicator that is given away is live.
+        unsafe { comm.store_for_fortran(self.0) }
     }
 }
 

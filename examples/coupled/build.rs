@@ -4,7 +4,15 @@ fn main() {
     println!("cargo:rerun-if-changed=src/l1/diffusion.c");
     println!("cargo:rerun-if-changed=src/l1/diffusion.h");
     println!("cargo:rerun-if-env-changed=MPICC");
-    let compiler = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+    println!("cargo:rerun-if-env-changed=MPI_HOME");
+    let of_home = || Some(format!("{}/bin/mpicc", std::env::var("MPI_HOME").ok()?));
+    let compiler = std::env::var("MPICC").ok().or_else(of_home);
+    let compiler = compiler.unwrap_or_else(|| "mpicc".to_owned());
+    // Where the MPI's libraries are, told by quo-mpi.
+    let run_path = std::env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
+    for folder in run_path.split(':').filter(|folder| !folder.is_empty()) {
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
+    }
     cc::Build::new()
         .compiler(compiler)
         .file("src/l1/diffusion.c")

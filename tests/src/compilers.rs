@@ -3,10 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The C compiler wrapper: what `MPICC` names, else `mpicc`.
+/// The C compiler wrapper: what `MPICC` names, else that of `MPI_HOME`, else `mpicc`.
 #[must_use]
 pub fn mpicc() -> OsString {
-    named("MPICC").unwrap_or_else(|| "mpicc".into())
+    let of_home = || Some(Path::new(&named("MPI_HOME")?).join("bin/mpicc").into_os_string());
+    named("MPICC").or_else(of_home).unwrap_or_else(|| "mpicc".into())
 }
 
 /// The C++ compiler wrapper of the same MPI: what `MPICXX` names, else the sibling of [`mpicc`].

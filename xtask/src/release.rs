@@ -11,10 +11,12 @@ use crate::{project, run};
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// `quo` is always among the packages, since `--all-features` means those of the packages that are
-/// named: so it is compiled once for all commands.
-const ARGUMENTS: &[&str] = &["build", "--release", "--all-features", "--package", "quo"];
+/// named: so it is compiled once for all commands. `quo-mpi` is not: its feature needs libclang, and
+/// only Rust programs that use MPI themselves need the feature.
+const ARGUMENTS: &[&str] =
+    &["build", "--release", "--all-features", "--package", "quo", "--package", "quo-info"];
 
-/// Builds `quo` and another package, with cargo's own progress on the terminal, and returns the
+/// Builds `quo`, `quo-info` and another package, with cargo's own progress on the terminal, and returns the
 /// folder of the results.
 pub fn build(package: &str) -> Result<PathBuf> {
     println!("building {package}, optimised");

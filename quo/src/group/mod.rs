@@ -2,20 +2,16 @@
 //!
 //! A [`Group`] is all that the runtime asks of a communication library: rank, size, one gather of
 //! equal-sized records, a barrier for comparison, and a split. Two implementations exist: MPI
-//! communicators (`mpi`, behind the feature of that name) and local processes without MPI
-//! ([`local`]), for programs that fork and for tests. This is the only layer that meets MPI.
+//! communicators, in the crate `quo-mpi`, and local processes without MPI ([`local`]), for programs
+//! that fork and for tests. This crate itself never meets MPI.
 
 pub mod local;
-#[cfg(feature = "mpi")]
-pub mod mpi;
 
 use std::any::Any;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use local::LocalGroup;
-#[cfg(feature = "mpi")]
-pub use mpi::MpiGroup;
 
 /// A set of processes, each of which knows its rank and can exchange records with all others.
 ///

@@ -12,15 +12,16 @@ use rustix::mm;
 
 /// Which process of a line of forks this is; never zero.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+pub struct Process(u32);
 
 static WIPED_ON_FORK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 impl Process {
-    /// This process.
+    /// This process. Local.
     #[inline]
-    pub(crate) fn current() -> Self {
+    #[must_use]
+    pub fn current() -> Self {
         let Some(mark) = WIPED_ON_FORK.get_or_init(wiped_on_fork) else {
             return Self(rustix::process::getpid().as_raw_pid().unsigned_abs());
         };

@@ -63,11 +63,10 @@ use wait::Patience;
 
 use crate::CpuSet;
 
-pub(crate) use fork::Process as ForkId;
-
 pub use channel::Channel;
 pub use error::NodeError;
 pub use exchange::Exchange;
+pub use fork::Process as ForkId;
 pub use memory::{MemoryView, SharedMemory};
 pub use name::SegmentName;
 pub use segment::CreatedSegment;

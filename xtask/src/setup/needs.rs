@@ -68,7 +68,7 @@ impl Need {
             Need::PkgConfig => "tells the build where hwloc is",
             Need::Hwloc => "discovers packages, NUMA nodes, caches and cores",
             Need::Udev => "hwloc's pkg-config file links it",
-            Need::LibClang => "reads mpi.h when the MPI bindings are built",
+            Need::LibClang => "reads mpi.h for examples and tests in Rust that use MPI",
             Need::OpenMp => "runs the threads of the coupled example",
             Need::Fortran => "compiles Fortran programs that are coupled",
             Need::Clang => "checks that C++ users of another compiler get no warnings",

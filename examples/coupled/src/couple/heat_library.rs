@@ -3,9 +3,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use mpi::topology::SimpleCommunicator;
-use quo::group::mpi::MpiGroup;
 use quo::phase::{PhasePlan, PhaseSpec, Remap, Threads};
 use quo::{Context, ObjectType};
+use quo_mpi::MpiGroup;
 
 use super::quo_caller::same_node;
 use super::{Coupling, Problem};

@@ -6,9 +6,9 @@ use std::ops::Range;
 use anyhow::{Context as _, Result, bail};
 use mpi::topology::SimpleCommunicator;
 use quo::affinity::Target;
-use quo::group::mpi::MpiGroup;
 use quo::plan::{Policy, blocks, split};
 use quo::{Context, CpuSet, ObjectType};
+use quo_mpi::MpiGroup;
 
 use super::shared::SharedRows;
 use super::{Coupling, Problem};

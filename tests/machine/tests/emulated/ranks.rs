@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use mpi::traits::CommunicatorCollectives;
 use quo::affinity::Target;
-use quo::group::mpi::MpiGroup;
 use quo::phase::PhaseSpec;
 use quo::plan::{DistributeRequest, Policy, distribute};
 use quo::{Context, ObjectType};
+use quo_mpi::MpiGroup;
 
 use crate::oracle::{Cpus, as_set, bind, mask_of, masks, objects, online, touch_and_find_on};
 

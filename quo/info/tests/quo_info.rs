@@ -51,7 +51,7 @@ fn refused(arguments: &[&str], status: i32) -> String {
 }
 
 fn machine(name: &str) -> String {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/machines");
     folder.join(name).to_str().unwrap().to_owned()
 }
 

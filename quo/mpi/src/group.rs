@@ -7,15 +7,15 @@
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::Duration;
 
-use mpi::ffi;
-use mpi::traits::Communicator;
+use quo::environment;
+use quo::group::{Group, GroupError, Patience};
+use quo::node::ForkId;
 
-use super::{Group, GroupError, Patience};
-use crate::environment;
-use crate::node::ForkId;
+use crate::raw::succeed;
+use crate::{Comm, is_running, raw};
 
 /// Polls before the waiter starts to yield: about the time of a collective among awake ranks.
 const EAGER_POLLS: u32 = 2_000;
@@ -32,32 +32,10 @@ const POLLS_PER_CHECK: u32 = 64;
 /// once without `MPI_THREAD_MULTIPLE`.
 #[derive(Debug)]
 pub struct MpiGroup {
-    comm: ffi::MPI_Comm,
+    comm: Comm,
     process: ForkId,
     rank: usize,
     size: usize,
-}
-
-// SAFETY: a communicator handle is a number or an opaque pointer that MPI lets any thread use; the
-// rules of the thread level are the caller's to keep, as with every MPI call.
-unsafe impl Send for MpiGroup {}
-// SAFETY: as above; the type has no interior state of its own.
-unsafe impl Sync for MpiGroup {}
-
-/// Whether MPI is between its initialisation and its finalisation.
-///
-/// # Errors
-/// [`GroupError::NotInitialized`] or [`GroupError::Finalized`].
-pub fn is_running() -> Result<(), GroupError> {
-    let mut flag: c_int = 0;
-    // SAFETY: MPI_Initialized may be called at any time and writes one int.
-    unsafe { ffi::MPI_Initialized(&raw mut flag) };
-    if flag == 0 {
-        return Err(GroupError::NotInitialized);
-    }
-    // SAFETY: MPI_Finalized may be called at any time and writes one int.
-    unsafe { ffi::MPI_Finalized(&raw mut flag) };
-    if flag == 0 { Ok(()) } else { Err(GroupError::Finalized) }
 }
 
 /// How long to wait for ranks that do not come; an unusable setting is told of by create.
@@ -68,16 +46,48 @@ fn create_timeout() -> Duration {
         .unwrap_or(environment::DEFAULT_CREATE_TIMEOUT)
 }
 
-fn succeed(call: &'static str, code: c_int) -> Result<(), GroupError> {
-    if code == ffi::MPI_SUCCESS as c_int {
-        return Ok(());
+/// A non-blocking operation that has begun. MPI writes into C's memory until it has completed, which
+/// may be after the wait was given up: only a completed one is freed.
+struct Operation {
+    call: &'static str,
+    operation: *mut raw::Operation,
+}
+
+impl Operation {
+    /// Begins one by a call of C that gives MPI's code.
+    fn begin(
+        call: &'static str,
+        begin: impl FnOnce(*mut *mut raw::Operation) -> c_int,
+    ) -> Result<Self, GroupError> {
+        let mut operation = ptr::null_mut();
+        succeed(call, begin(&raw mut operation))?;
+        Ok(Self { call, operation })
     }
-    let mut text = vec![0_u8; ffi::MPI_MAX_ERROR_STRING as usize + 1];
-    let mut length: c_int = 0;
-    // SAFETY: the buffer has the length MPI asks for.
-    unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &raw mut length) };
-    text.truncate(usize::try_from(length).unwrap_or(0));
-    Err(GroupError::Mpi { call, text: String::from_utf8_lossy(&text).into_owned() })
+
+    /// Waits for its end; gives the communicator of a duplication, else the null communicator.
+    fn wait(self, patience: &Patience<'_>) -> Result<Comm, GroupError> {
+        let mut done: c_int = 0;
+        let mut polls: u32 = 0;
+        loop {
+            // SAFETY: the operation has begun and was not ended.
+            succeed(self.call, unsafe { raw::quo_mpi_test(self.operation, &raw mut done) })?;
+            if done != 0 {
+                // SAFETY: complete, and used by nobody any more.
+                return Ok(Comm(unsafe { raw::quo_mpi_operation_end(self.operation) }));
+            }
+            polls = polls.saturating_add(1);
+            if polls > EAGER_POLLS {
+                if polls > EAGER_POLLS + YIELDS {
+                    std::thread::sleep(NAP);
+                } else {
+                    std::thread::yield_now();
+                }
+                if polls.is_multiple_of(POLLS_PER_CHECK) {
+                    patience.check(self.call)?;
+                }
+            }
+        }
+    }
 }
 
 impl MpiGroup {
@@ -85,12 +95,15 @@ impl MpiGroup {
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
-    pub fn new(communicator: &impl Communicator) -> Result<Self, GroupError> {
-        // SAFETY: the communicator is alive for the length of the call.
-        unsafe { Self::from_raw(communicator.as_raw()) }
+    #[cfg(feature = "rsmpi")]
+    pub fn new(communicator: &impl mpi::traits::Communicator) -> Result<Self, GroupError> {
+        let handle = communicator.as_raw();
+        // SAFETY: both sides are the same MPI's; the communicator is alive for the length of the
+        // call.
+        unsafe { Self::from_raw(Comm::load((&raw const handle).cast())) }
     }
 
-    /// The ranks of a raw communicator handle, which is duplicated. Collective over it.
+    /// The ranks of a communicator handle, which is duplicated. Collective over it.
     ///
     /// # Errors
     /// [`GroupError::NotInitialized`], [`GroupError::Finalized`], [`GroupError::Unsuitable`] for the
@@ -99,11 +112,10 @@ impl MpiGroup {
     ///
     /// # Safety
     /// `comm` is the null communicator or one that has not been freed.
-    pub unsafe fn from_raw(comm: ffi::MPI_Comm) -> Result<Self, GroupError> {
+    pub unsafe fn from_raw(comm: Comm) -> Result<Self, GroupError> {
         const CALL: &str = "create";
         is_running()?;
-        // SAFETY: reading a constant that the MPI shim exports.
-        if comm == unsafe { ffi::RSMPI_COMM_NULL } {
+        if comm.is_null() {
             return Err(GroupError::Unsuitable {
                 call: CALL,
                 reason: "the communicator is MPI_COMM_NULL",
@@ -111,51 +123,32 @@ impl MpiGroup {
         }
         let mut inter: c_int = 0;
         // SAFETY: `comm` is a live communicator by this function's contract.
-        succeed("MPI_Comm_test_inter", unsafe { ffi::MPI_Comm_test_inter(comm, &raw mut inter) })?;
+        succeed("MPI_Comm_test_inter", unsafe {
+            raw::quo_mpi_comm_test_inter(comm.0, &raw mut inter)
+        })?;
         if inter != 0 {
             return Err(GroupError::Unsuitable {
                 call: CALL,
                 reason: "an intercommunicator was given, merge it first",
             });
         }
-        // SAFETY: `comm` is live and no intercommunicator.
-        Self::adopt(unsafe { Self::duplicate(comm, &Patience::for_at_most(create_timeout()))? })
-    }
-
-    /// Duplicates a communicator, without waiting for ever for ranks that do not come.
-    ///
-    /// # Safety
-    /// `comm` is a live intracommunicator.
-    unsafe fn duplicate(
-        comm: ffi::MPI_Comm,
-        patience: &Patience<'_>,
-    ) -> Result<ffi::MPI_Comm, GroupError> {
-        const CALL: &str = "MPI_Comm_idup";
-        // MPI writes the handle when the operation completes, which may be after the wait was given
-        // up: the place for it is leaked then.
-        // SAFETY: reading a constant that the MPI shim exports.
-        let duplicate = Box::leak(Box::new(unsafe { ffi::RSMPI_COMM_NULL }));
-        let mut request = MaybeUninit::uninit();
-        // SAFETY: collective over a live communicator; the place lives until completion.
-        succeed(CALL, unsafe { ffi::MPI_Comm_idup(comm, duplicate, request.as_mut_ptr()) })?;
-        // SAFETY: MPI_Comm_idup succeeded and wrote the request.
-        let mut request = unsafe { request.assume_init() };
-        Self::wait(CALL, &mut request, patience)?;
-        // SAFETY: leaked above, complete, and referred to by nobody else.
-        Ok(*unsafe { Box::from_raw(duplicate) })
+        // Ranks that do not come must not make this one wait for ever, as MPI_Comm_dup would.
+        // SAFETY: collective over a live intracommunicator.
+        let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
+            raw::quo_mpi_comm_idup(comm.0, place)
+        })?;
+        Self::adopt(begun.wait(&Patience::for_at_most(create_timeout()))?)
     }
 
     /// Takes ownership of a communicator made here.
-    fn adopt(comm: ffi::MPI_Comm) -> Result<Self, GroupError> {
+    fn adopt(comm: Comm) -> Result<Self, GroupError> {
         let (mut rank, mut size): (c_int, c_int) = (0, 0);
-        // SAFETY: `comm` is live and ours; the error handler is a constant of the MPI shim.
-        succeed("MPI_Comm_set_errhandler", unsafe {
-            ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN)
-        })?;
+        // SAFETY: `comm` is live and ours.
+        succeed("MPI_Comm_set_errhandler", unsafe { raw::quo_mpi_comm_let_errors_return(comm.0) })?;
         // SAFETY: `comm` is live; writes one int.
-        succeed("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut rank) })?;
+        succeed("MPI_Comm_rank", unsafe { raw::quo_mpi_comm_rank(comm.0, &raw mut rank) })?;
         // SAFETY: `comm` is live; writes one int.
-        succeed("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut size) })?;
+        succeed("MPI_Comm_size", unsafe { raw::quo_mpi_comm_size(comm.0, &raw mut size) })?;
         Ok(Self {
             comm,
             process: ForkId::current(),
@@ -166,45 +159,16 @@ impl MpiGroup {
 
     /// The communicator, which stays owned by the group.
     #[must_use]
-    pub fn as_raw(&self) -> ffi::MPI_Comm {
+    pub fn as_raw(&self) -> Comm {
         self.comm
     }
 
     /// Hands the communicator over to the caller, who frees it with `MPI_Comm_free`.
     #[must_use]
-    pub fn into_raw(self) -> ffi::MPI_Comm {
+    pub fn into_raw(self) -> Comm {
         let comm = self.comm;
         std::mem::forget(self);
         comm
-    }
-
-    fn wait(
-        call: &'static str,
-        request: &mut ffi::MPI_Request,
-        patience: &Patience<'_>,
-    ) -> Result<(), GroupError> {
-        let mut done: c_int = 0;
-        let mut polls: u32 = 0;
-        loop {
-            // SAFETY: the request was made by a non-blocking call and has not completed yet.
-            succeed(call, unsafe {
-                ffi::MPI_Test(request, &raw mut done, ffi::RSMPI_STATUS_IGNORE)
-            })?;
-            if done != 0 {
-                return Ok(());
-            }
-            polls = polls.saturating_add(1);
-            if polls > EAGER_POLLS {
-                if polls > EAGER_POLLS + YIELDS {
-                    std::thread::sleep(NAP);
-                } else {
-                    std::thread::yield_now();
-                }
-                if polls.is_multiple_of(POLLS_PER_CHECK) {
-                    patience.check(call)?;
-                }
-            }
-        }
     }
 }
 
@@ -230,24 +194,17 @@ impl Group for MpiGroup {
         // are leaked on purpose, since MPI may still write to them.
         let sent = Box::leak(mine.to_vec().into_boxed_slice());
         let all = Box::leak(vec![0_u8; mine.len() * self.size].into_boxed_slice());
-        let mut request = MaybeUninit::uninit();
         // SAFETY: `sent` and `all` have the lengths given and live until the operation completes.
-        let code = unsafe {
-            ffi::MPI_Iallgather(
+        let begun = Operation::begin(CALL, |place| unsafe {
+            raw::quo_mpi_iallgather(
+                self.comm.0,
                 sent.as_ptr().cast::<c_void>(),
-                count,
-                ffi::RSMPI_UINT8_T,
                 all.as_mut_ptr().cast::<c_void>(),
                 count,
-                ffi::RSMPI_UINT8_T,
-                self.comm,
-                request.as_mut_ptr(),
+                place,
             )
-        };
-        succeed(CALL, code)?;
-        // SAFETY: MPI_Iallgather succeeded and wrote the request.
-        let mut request = unsafe { request.assume_init() };
-        Self::wait(CALL, &mut request, patience)?;
+        })?;
+        begun.wait(patience)?;
         // SAFETY: leaked above, complete, and referred to by nobody else.
         drop(unsafe { Box::from_raw(sent) });
         // SAFETY: as above.
@@ -279,16 +236,13 @@ impl Group for MpiGroup {
         // SAFETY: the buffers have the lengths and places that the counts and starts say; collective
         // by contract.
         succeed(CALL, unsafe {
-            ffi::MPI_Gatherv(
+            raw::quo_mpi_gatherv(
+                self.comm.0,
                 mine.as_ptr().cast::<c_void>(),
                 counts[self.rank],
-                ffi::RSMPI_UINT8_T,
                 all.as_mut_ptr().cast::<c_void>(),
                 counts.as_ptr(),
                 starts.as_ptr(),
-                ffi::RSMPI_UINT8_T,
-                0,
-                self.comm,
             )
         })?;
         let piece = |(start, count): (&c_int, &c_int)| {
@@ -301,24 +255,20 @@ impl Group for MpiGroup {
     fn barrier(&self) -> Result<(), GroupError> {
         is_running()?;
         // SAFETY: `self.comm` is live; collective by contract.
-        succeed("MPI_Barrier", unsafe { ffi::MPI_Barrier(self.comm) })
+        succeed("MPI_Barrier", unsafe { raw::quo_mpi_barrier(self.comm.0) })
     }
 
     fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError> {
         is_running()?;
-        // SAFETY: reading a constant that the MPI shim exports.
-        let undefined = unsafe { ffi::RSMPI_UNDEFINED };
-        let colour = colour.and_then(|colour| c_int::try_from(colour).ok()).unwrap_or(undefined);
+        let colour = colour.and_then(|colour| c_int::try_from(colour).ok()).unwrap_or(-1);
         let key = c_int::try_from(key).unwrap_or(c_int::MAX);
-        let mut part = MaybeUninit::uninit();
-        // SAFETY: `self.comm` is live; collective by contract; writes one handle.
+        let mut part = 0;
+        // SAFETY: `self.comm` is live; collective by contract; writes one word.
         succeed("MPI_Comm_split", unsafe {
-            ffi::MPI_Comm_split(self.comm, colour, key, part.as_mut_ptr())
+            raw::quo_mpi_comm_split(self.comm.0, colour, key, &raw mut part)
         })?;
-        // SAFETY: MPI_Comm_split succeeded and wrote the handle.
-        let part = unsafe { part.assume_init() };
-        // SAFETY: reading a constant that the MPI shim exports.
-        if part == unsafe { ffi::RSMPI_COMM_NULL } {
+        let part = Comm(part);
+        if part.is_null() {
             return Ok(None);
         }
         Ok(Some(Box::new(Self::adopt(part)?)))
@@ -338,7 +288,7 @@ impl Drop for MpiGroup {
         // A forked child has the memory of an MPI process and is none.
         if self.process == ForkId::current() && is_running().is_ok() {
             // SAFETY: `self.comm` is ours and live; after MPI_Finalize it is gone with MPI.
-            unsafe { ffi::MPI_Comm_free(&raw mut self.comm) };
+            unsafe { raw::quo_mpi_comm_free(self.comm.0) };
         }
     }
 }

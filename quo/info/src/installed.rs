@@ -115,7 +115,6 @@ fn config(prefix: &Path) -> Vec<Vec<String>> {
         ("prefix", prefix.display().to_string()),
         ("hwloc interface", quo::topology::hwloc_version()),
         ("MPI", built(cfg!(feature = "mpi"))),
-        ("rayon", built(cfg!(feature = "rayon"))),
         ("built for", format!("{} {}", std::env::consts::ARCH, std::env::consts::OS)),
     ];
     rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()

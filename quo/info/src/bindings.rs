@@ -42,10 +42,9 @@ mod under_mpi {
     use std::time::Duration;
 
     use anyhow::{Context as _, Result, bail};
-    use mpi::traits::Communicator as _;
     use quo::Context;
-    use quo::group::mpi::MpiGroup;
     use quo::group::{Patience, allgather_bytes};
+    use quo_mpi::{Mpi, MpiGroup};
     use serde_json::Value;
 
     use crate::output;
@@ -56,12 +55,12 @@ mod under_mpi {
     const FAILED: char = '\0';
 
     pub fn run(json: bool) -> Result<()> {
-        let universe = mpi::initialize().context("MPI could not be initialised")?;
-        let world = universe.world();
-        match told(MpiGroup::new(&world)?, json) {
+        let mpi = Mpi::initialize().context("MPI could not be initialised")?;
+        let rank = mpi.rank()?;
+        match mpi.world().map_err(Into::into).and_then(|group| told(group, json)) {
             // Failures are alike everywhere: rank 0 tells and fails. A rank that failed before it
             // would make the launcher end the job, and nothing would be told.
-            Err(_) if world.rank() != 0 => Ok(()),
+            Err(_) if rank != 0 => Ok(()),
             outcome => outcome,
         }
     }

@@ -1,0 +1,48 @@
+//! The command line, in one place: what is parsed, and what manuals and completions are made from.
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::{bindings, environment, installed, plan, topology};
+
+#[derive(Parser)]
+#[command(
+    name = "quo-info",
+    version,
+    about = "How to build against libquo, and what quo sees and would do on a machine",
+    disable_help_subcommand = true,
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = "With several options, the flags come on one line. Exit status: 0, 1 failure, 2 usage.",
+    max_term_width = 100
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub installed: installed::Options,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Draw a machine, this one or another
+    Topology(topology::Options),
+    /// Tell who would work where, with how many threads
+    Plan(plan::Options),
+    /// Tell who is bound where, and why (under mpirun: every rank)
+    Bindings(bindings::Options),
+    /// List the environment variables that are read
+    Environment(environment::Options),
+}
+
+/// The whole command line.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// What the caller asks for.
+pub fn parsed() -> Result<Arguments, clap::Error> {
+    let mut command = command();
+    let mut matches: ArgMatches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}

@@ -1,0 +1,30 @@
+//! `quo-info`: how to build against libquo, what a machine looks like, what would be selected on it.
+//!
+//! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line.
+
+mod arguments;
+mod bindings;
+mod environment;
+mod installed;
+mod output;
+mod plan;
+mod topology;
+
+use std::process::ExitCode;
+
+use arguments::Command;
+
+fn main() -> ExitCode {
+    let arguments = match arguments::parsed() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::usage(&error),
+    };
+    let outcome = match arguments.command {
+        None => installed::run(&arguments.installed),
+        Some(Command::Topology(options)) => topology::run(&options),
+        Some(Command::Plan(options)) => plan::run(&options),
+        Some(Command::Bindings(options)) => bindings::run(&options),
+        Some(Command::Environment(options)) => environment::run(&options),
+    };
+    output::finish(outcome)
+}

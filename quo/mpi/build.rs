@@ -1,0 +1,64 @@
+//! Compiles the C file with the compiler wrapper of the MPI in use, and passes on what the wrapper
+//! would tell the linker.
+#![allow(clippy::print_stdout)] // That is how build scripts talk to cargo.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+#[path = "src/wrapper.rs"]
+mod wrapper;
+
+/// What decides which MPI it is, and what its wrappers read.
+const VARIABLES: [&str; 6] =
+    ["MPICC", "MPI_HOME", "I_MPI_ROOT", "OPAL_PREFIX", "OMPI_CC", "MPICH_CC"];
+
+/// `MPICC`, else `mpicc` of `MPI_HOME`, else `mpicc`.
+fn compiler() -> OsString {
+    let named = |variable| std::env::var_os(variable).filter(|value: &OsString| !value.is_empty());
+    named("MPICC")
+        .or_else(|| Some(Path::new(&named("MPI_HOME")?).join("bin/mpicc").into_os_string()))
+        .unwrap_or_else(|| "mpicc".into())
+}
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-changed=src");
+    for variable in VARIABLES {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let compiler = compiler();
+    let shown = match Command::new(&compiler).arg("-show").output() {
+        Ok(output) if output.status.success() => output.stdout,
+        failed => {
+            let name = compiler.display();
+            println!(
+                "cargo:error=`{name} -show` tells nothing, is it an MPI's compiler? {failed:?}"
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    cc::Build::new()
+        .compiler(Path::new(&compiler))
+        .file("src/mpi.c")
+        .flag("-std=c11")
+        .flag("-fvisibility=hidden")
+        .flag("-Wall")
+        .flag("-Wextra")
+        .flag("-Wpedantic")
+        // The MPI's own header may be older than the warnings.
+        .flag("-Wno-long-long")
+        .compile("quo_mpi_layer");
+    let flags = wrapper::link_flags(&String::from_utf8_lossy(&shown));
+    for folder in &flags.folders {
+        println!("cargo:rustc-link-search=native={folder}");
+    }
+    for library in &flags.libraries {
+        println!("cargo:rustc-link-lib={library}");
+    }
+    // For the tests of this package; dependents read the metadata and do the same.
+    for folder in &flags.run_path {
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
+    }
+    println!("cargo:run_path={}", flags.run_path.join(":"));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,141 @@
+/* The one file of quo that is compiled against an MPI; see quo_mpi.h. It decides nothing: it turns words into handles
+ * and passes on. */
+#include "quo_mpi.h"
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+struct quo_mpi_operation {
+    MPI_Request request;
+    MPI_Comm duplicate;
+};
+
+_Static_assert(MPI_SUCCESS == 0, "the layer takes 0 for success");
+_Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a communicator fits into a word");
+_Static_assert(sizeof(MPI_Fint) <= sizeof(uint64_t), "an integer of Fortran fits into a word");
+
+/* Only the handle's own bits count: where it is an int, whoever passed it by value left the others as they were. */
+static MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
+
+static uint64_t word(MPI_Comm comm) { return (uint64_t)(intptr_t)comm; }
+
+int quo_mpi_is_initialized(void)
+{
+    int flag = 0;
+    MPI_Initialized(&flag);
+    return flag;
+}
+
+int quo_mpi_is_finalized(void)
+{
+    int flag = 0;
+    MPI_Finalized(&flag);
+    return flag;
+}
+
+int quo_mpi_text_length(void) { return MPI_MAX_ERROR_STRING + 1; }
+
+int quo_mpi_error_text(int code, char *text)
+{
+    int length = 0;
+    text[0] = '\0';
+    return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? length : 0;
+}
+
+int quo_mpi_handle_size(void) { return (int)sizeof(MPI_Comm); }
+
+uint64_t quo_mpi_comm_null(void) { return word(MPI_COMM_NULL); }
+
+int quo_mpi_is_comm_null(uint64_t comm) { return handle(comm) == MPI_COMM_NULL; }
+
+int quo_mpi_comm_test_inter(uint64_t comm, int *inter) { return MPI_Comm_test_inter(handle(comm), inter); }
+
+int quo_mpi_comm_rank(uint64_t comm, int *rank) { return MPI_Comm_rank(handle(comm), rank); }
+
+int quo_mpi_comm_size(uint64_t comm, int *size) { return MPI_Comm_size(handle(comm), size); }
+
+int quo_mpi_comm_let_errors_return(uint64_t comm) { return MPI_Comm_set_errhandler(handle(comm), MPI_ERRORS_RETURN); }
+
+int quo_mpi_comm_split(uint64_t comm, int colour, int key, uint64_t *part)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    int code = MPI_Comm_split(handle(comm), colour < 0 ? MPI_UNDEFINED : colour, key, &made);
+    *part = word(made);
+    return code;
+}
+
+int quo_mpi_comm_free(uint64_t comm)
+{
+    MPI_Comm freed = handle(comm);
+    return MPI_Comm_free(&freed);
+}
+
+static quo_mpi_operation *begin(void)
+{
+    quo_mpi_operation *operation = malloc(sizeof *operation);
+    if (operation != NULL) {
+        operation->request = MPI_REQUEST_NULL;
+        operation->duplicate = MPI_COMM_NULL;
+    }
+    return operation;
+}
+
+/* An operation that did not begin is nobody's. */
+static int begun(int code, quo_mpi_operation *operation, quo_mpi_operation **out)
+{
+    if (code != MPI_SUCCESS) {
+        free(operation);
+        operation = NULL;
+    }
+    *out = operation;
+    return code;
+}
+
+int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    return begun(MPI_Comm_idup(handle(comm), &made->duplicate, &made->request), made, out);
+}
+
+int quo_mpi_iallgather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    int code = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, handle(comm), &made->request);
+    return begun(code, made, out);
+}
+
+int quo_mpi_test(quo_mpi_operation *operation, int *done)
+{
+    return MPI_Test(&operation->request, done, MPI_STATUS_IGNORE);
+}
+
+uint64_t quo_mpi_operation_end(quo_mpi_operation *operation)
+{
+    uint64_t duplicate = word(operation->duplicate);
+    free(operation);
+    return duplicate;
+}
+
+int quo_mpi_gatherv(uint64_t comm, const void *mine, int bytes, void *all, const int *counts, const int *starts)
+{
+    return MPI_Gatherv(mine, bytes, MPI_BYTE, all, counts, starts, MPI_BYTE, 0, handle(comm));
+}
+
+int quo_mpi_barrier(uint64_t comm) { return MPI_Barrier(handle(comm)); }
+
+uint64_t quo_mpi_comm_from_fortran(uint64_t fortran) { return word(MPI_Comm_f2c((MPI_Fint)fortran)); }
+
+uint64_t quo_mpi_load_comm(const void *place) { return word(*(const MPI_Comm *)place); }
+
+void quo_mpi_store_comm(uint64_t comm, void *place) { *(MPI_Comm *)place = handle(comm); }
+
+void quo_mpi_store_fortran(uint64_t comm, void *place) { *(MPI_Fint *)place = MPI_Comm_c2f(handle(comm)); }
+
+int quo_mpi_init(void) { return MPI_Init(NULL, NULL); }
+
+int quo_mpi_finalize(void) { return MPI_Finalize(); }
+
+uint64_t quo_mpi_comm_world(void) { return word(MPI_COMM_WORLD); }

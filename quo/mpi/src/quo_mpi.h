@@ -1,0 +1,64 @@
+/* What the MPI layer asks of MPI. mpi.c defines it and raw.rs declares it once more: keep the three alike.
+ *
+ * A communicator crosses as a word of 64 bits, whatever the MPI makes it (an int in MPICH, a pointer in Open MPI);
+ * only mpi.c knows more. Functions that return `int` without saying what return MPI's code, 0 for success. */
+#ifndef QUO_MPI_LAYER_H
+#define QUO_MPI_LAYER_H
+
+#include <stdint.h>
+
+/* A non-blocking operation. MPI writes into it until it has completed, so one that is given up is never freed. */
+typedef struct quo_mpi_operation quo_mpi_operation;
+
+/* Whether MPI has been initialised, and finalised. May be called at any time. */
+int quo_mpi_is_initialized(void);
+int quo_mpi_is_finalized(void);
+
+/* The text of a code into `text`, which holds at least quo_mpi_text_length() bytes; its length is the result. */
+int quo_mpi_text_length(void);
+int quo_mpi_error_text(int code, char *text);
+
+/* How much of a word the MPI's handle fills, in bytes. */
+int quo_mpi_handle_size(void);
+
+/* The word of the null communicator, and whether a word is one, whatever stands beside the handle in it. */
+uint64_t quo_mpi_comm_null(void);
+int quo_mpi_is_comm_null(uint64_t comm);
+
+int quo_mpi_comm_test_inter(uint64_t comm, int *inter);
+int quo_mpi_comm_rank(uint64_t comm, int *rank);
+int quo_mpi_comm_size(uint64_t comm, int *size);
+
+/* Errors on it return from now on. */
+int quo_mpi_comm_let_errors_return(uint64_t comm);
+
+/* A part of a communicator; a negative colour means none. */
+int quo_mpi_comm_split(uint64_t comm, int colour, int key, uint64_t *part);
+int quo_mpi_comm_free(uint64_t comm);
+
+/* Begin operations. The buffers belong to MPI until the operation has completed. */
+int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **operation);
+int quo_mpi_iallgather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **operation);
+
+int quo_mpi_test(quo_mpi_operation *operation, int *done);
+
+/* Frees a completed operation; gives the communicator of a duplication, else null. */
+uint64_t quo_mpi_operation_end(quo_mpi_operation *operation);
+
+int quo_mpi_gatherv(uint64_t comm, const void *mine, int bytes, void *all, const int *counts, const int *starts);
+int quo_mpi_barrier(uint64_t comm);
+
+/* The word of Fortran's number, which comes in a word of its own. */
+uint64_t quo_mpi_comm_from_fortran(uint64_t fortran);
+
+/* Read an MPI_Comm of the caller's, write one, and write its number for Fortran to an MPI_Fint. */
+uint64_t quo_mpi_load_comm(const void *place);
+void quo_mpi_store_comm(uint64_t comm, void *place);
+void quo_mpi_store_fortran(uint64_t comm, void *place);
+
+/* For programs that are ours. */
+int quo_mpi_init(void);
+int quo_mpi_finalize(void);
+uint64_t quo_mpi_comm_world(void);
+
+#endif

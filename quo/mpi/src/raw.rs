@@ -1,0 +1,68 @@
+//! The C file, as declared in `quo_mpi.h`: keep the two alike.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use quo::group::GroupError;
+
+/// A non-blocking operation in C's memory.
+#[repr(C)]
+pub(crate) struct Operation {
+    private: [u8; 0],
+}
+
+unsafe extern "C" {
+    pub(crate) safe fn quo_mpi_is_initialized() -> c_int;
+    pub(crate) safe fn quo_mpi_is_finalized() -> c_int;
+    pub(crate) safe fn quo_mpi_text_length() -> c_int;
+    pub(crate) fn quo_mpi_error_text(code: c_int, text: *mut c_char) -> c_int;
+    #[cfg(test)]
+    pub(crate) safe fn quo_mpi_handle_size() -> c_int;
+    pub(crate) safe fn quo_mpi_comm_null() -> u64;
+    pub(crate) safe fn quo_mpi_is_comm_null(comm: u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_test_inter(comm: u64, inter: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_comm_rank(comm: u64, rank: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_comm_size(comm: u64, size: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_comm_let_errors_return(comm: u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_split(comm: u64, colour: c_int, key: c_int, part: *mut u64)
+    -> c_int;
+    pub(crate) fn quo_mpi_comm_free(comm: u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_idup(comm: u64, operation: *mut *mut Operation) -> c_int;
+    pub(crate) fn quo_mpi_iallgather(
+        comm: u64,
+        mine: *const c_void,
+        all: *mut c_void,
+        bytes: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_test(operation: *mut Operation, done: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_operation_end(operation: *mut Operation) -> u64;
+    pub(crate) fn quo_mpi_gatherv(
+        comm: u64,
+        mine: *const c_void,
+        bytes: c_int,
+        all: *mut c_void,
+        counts: *const c_int,
+        starts: *const c_int,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_barrier(comm: u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_from_fortran(fortran: u64) -> u64;
+    pub(crate) fn quo_mpi_load_comm(place: *const c_void) -> u64;
+    pub(crate) fn quo_mpi_store_comm(comm: u64, place: *mut c_void);
+    pub(crate) fn quo_mpi_store_fortran(comm: u64, place: *mut c_void);
+    pub(crate) fn quo_mpi_init() -> c_int;
+    pub(crate) fn quo_mpi_finalize() -> c_int;
+    pub(crate) safe fn quo_mpi_comm_world() -> u64;
+}
+
+/// An error of MPI with MPI's own text.
+pub(crate) fn succeed(call: &'static str, code: i32) -> Result<(), GroupError> {
+    if code == 0 {
+        return Ok(());
+    }
+    let mut text = vec![0_u8; usize::try_from(quo_mpi_text_length()).unwrap_or(0).max(1)];
+    // SAFETY: the buffer has the length that was asked for.
+    let length = unsafe { quo_mpi_error_text(code, text.as_mut_ptr().cast()) };
+    text.truncate(usize::try_from(length).unwrap_or(0));
+    Err(GroupError::Mpi { call, text: String::from_utf8_lossy(&text).into_owned() })
+}

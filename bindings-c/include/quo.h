@@ -1142,6 +1142,12 @@ QUO_create_with_flags_f2c(QUO_t **q,
                           MPI_Fint comm,
                           int flags);
 
+/** QUO_create_with_options() for a Fortran communicator handle. Since quo 0.1. */
+int
+QUO_create_with_options_f2c(QUO_t **q,
+                            MPI_Fint comm,
+                            const QUO_create_options_t *options);
+
 /** QUO_get_mpi_comm_by_type() for a Fortran communicator handle. */
 int
 QUO_get_mpi_comm_by_type_f2c(QUO_t *q,
@@ -1156,6 +1162,19 @@ QUO_get_mpi_comm_by_type_f2c(QUO_t *q,
  */
 int
 QUO_ptr_free(void *p);
+
+/**
+ * Lets a library in another language, made on top of this one, report an error of its own where the
+ * program looks for errors: makes a text what QUO_last_error() returns. Local to the thread. May be
+ * called at any time. Since quo 0.1.
+ *
+ * @param[in] code A return code, for the caller's convenience.
+ * @param[in] text What went wrong; copied.
+ * @return code, also when text is NULL.
+ */
+int
+QUO_set_last_error(int code,
+                   const char *text);
 
 /** @} */
 

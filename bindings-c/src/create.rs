@@ -76,6 +76,10 @@ pub(crate) fn request(flags: c_int, wait: c_int) -> Request {
     })
 }
 
+pub(crate) fn options_request(options: In<QUO_create_options_t>) -> Request {
+    options.read()?.map_or(Ok(CreateOptions::new()), |options| request(options.flags, options.wait))
+}
+
 pub(crate) fn create(
     out: Out<*mut QUO_t>,
     comm: MPI_Comm,
@@ -116,12 +120,7 @@ pub extern "C" fn QUO_create_with_options(
     comm: MPI_Comm,
     options: In<QUO_create_options_t>,
 ) -> c_int {
-    entry("QUO_create_with_options", || {
-        let request = options.read().and_then(|options| {
-            options.map_or(Ok(CreateOptions::new()), |options| request(options.flags, options.wait))
-        });
-        create(q, comm, request)
-    })
+    entry("QUO_create_with_options", || create(q, comm, options_request(options)))
 }
 
 /// `QUO_free`.

@@ -92,7 +92,8 @@ pub(crate) fn entry_with_code(
     code as c_int
 }
 
-fn keep(text: &str) {
+/// Makes a text the thread's last error.
+pub(crate) fn keep(text: &str) {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     // A thread that is being torn down has nobody left to ask.
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = Some(text)));

@@ -9,7 +9,8 @@
 //! - `handle`: what a handle is, and how it is looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`barriers`], [`phase`], [`xpm`], [`fortran`]: the functions, by the sections of the headers.
+//!   [`barriers`], [`phase`], [`xpm`], [`fortran`],
+//!   [`fortran_helpers`]: the functions, by the sections of the headers.
 #![allow(
     non_snake_case,
     non_camel_case_types,
@@ -22,6 +23,7 @@ mod codes;
 pub mod collective;
 pub mod create;
 pub mod fortran;
+pub mod fortran_helpers;
 mod guard;
 mod handle;
 pub mod mask;

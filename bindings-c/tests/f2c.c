@@ -1,9 +1,11 @@
-/* QUO_create_f2c, QUO_create_with_flags_f2c, QUO_get_mpi_comm_by_type_f2c, QUO_ptr_free. */
+/* QUO_create_f2c, QUO_create_with_flags_f2c, QUO_create_with_options_f2c,
+ * QUO_get_mpi_comm_by_type_f2c, QUO_ptr_free. */
 #include "check.h"
 
 int
 main(int argc, char **argv)
 {
+    QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
     QUO_context q = NULL;
     MPI_Fint world = 0, handle = 0;
     MPI_Comm comm = MPI_COMM_NULL;
@@ -16,6 +18,16 @@ main(int argc, char **argv)
     CHECK_INT(check_nobjs(q, QUO_OBJ_PU), check_nobjs(q, QUO_OBJ_CORE));
     CHECK_OK(QUO_free(q));
     CHECK_CODE_EVERYWHERE(QUO_create_with_flags_f2c(&q, world, 77), QUO_ERR_INVLD_ARG);
+    CHECK(NULL == q);
+
+    options.wait = QUO_WAIT_PTHREAD;
+    CHECK_OK(QUO_create_with_options_f2c(&q, world, &options));
+    CHECK_CODE(QUO_barrier_timed(q, 1), QUO_ERR_NOT_SUPPORTED);
+    CHECK_OK(QUO_free(q));
+    CHECK_OK(QUO_create_with_options_f2c(&q, world, NULL));
+    CHECK_OK(QUO_free(q));
+    options.wait = 9;
+    CHECK_CODE_EVERYWHERE(QUO_create_with_options_f2c(&q, world, &options), QUO_ERR_INVLD_ARG);
     CHECK(NULL == q);
 
     CHECK_OK(QUO_create_f2c(&q, world));
@@ -33,6 +45,7 @@ main(int argc, char **argv)
 
     CHECK_CODE(QUO_create_f2c(NULL, world), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_create_with_flags_f2c(NULL, world, 0), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_create_with_options_f2c(NULL, world, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_create_f2c(&q, MPI_Comm_c2f(MPI_COMM_NULL)), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_get_mpi_comm_by_type_f2c(bad, QUO_OBJ_MACHINE, &handle));
 

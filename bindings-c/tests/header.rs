@@ -14,12 +14,13 @@ use quo_c::xpm::QUO_xpm_view_t;
 
 const HEADERS: [&str; 2] = [include_str!("../include/quo.h"), include_str!("../include/quo-xpm.h")];
 
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
     include_str!("../src/create.rs"),
     include_str!("../src/fortran.rs"),
+    include_str!("../src/fortran_helpers.rs"),
     include_str!("../src/mask.rs"),
     include_str!("../src/members.rs"),
     include_str!("../src/phase.rs"),

@@ -37,6 +37,11 @@ main(int argc, char **argv)
     CHECK_ERROR_NAMES("QUO_ncores");
     CHECK_ERROR_NAMES("out_ncores");
 
+    CHECK_INT(QUO_set_last_error(QUO_ERR_OOR, "a text of another library"), QUO_ERR_OOR);
+    CHECK_STRING(QUO_last_error(), "a text of another library");
+    CHECK_INT(QUO_set_last_error(QUO_ERR_SYS, NULL), QUO_ERR_SYS);
+    CHECK_ERROR_NAMES("NULL");
+
     CHECK_INT(pthread_create(&thread, NULL, other_thread, &empty), 0);
     CHECK_INT(pthread_join(thread, NULL), 0);
     CHECK(empty);

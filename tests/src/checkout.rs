@@ -34,6 +34,11 @@ impl Checkout {
         &self.root
     }
 
+    /// The folder that cargo builds into.
+    pub(crate) fn build_folder(&self) -> &Path {
+        &self.build
+    }
+
     /// A program that cargo has built.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 
 mod checkout;
 mod compilers;
+mod fortran;
 mod job;
 mod launcher;
 mod leftovers;
@@ -30,6 +31,9 @@ mod wait;
 
 pub use checkout::Checkout;
 pub use compilers::{mpicc, mpicxx, mpifort};
+pub use fortran::{
+    BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
+};
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Launcher, Network};
 pub use library::{Library, run_compiler};

@@ -1,5 +1,6 @@
 //! A libquo to compile C programs against: the checkout's, an installed one, or another's.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,11 +64,15 @@ impl Library {
         let mut compiler = Command::new(mpicc());
         compiler.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g"]);
         compiler.arg("-I").arg(&self.include).arg(source).arg("-o").arg(program);
-        compiler.arg("-L").arg(&self.folder).arg("-lquo");
+        compiler.args(self.link_arguments()).args(flags);
+        run_compiler(&mut compiler)
+    }
+
+    /// What a compiler takes to link against this library and no other.
+    pub(crate) fn link_arguments(&self) -> [OsString; 4] {
         // The old kind of run path: the new kind yields to LD_LIBRARY_PATH.
         let run_path = format!("-Wl,--disable-new-dtags,-rpath,{}", self.folder.display());
-        compiler.arg(run_path).args(flags);
-        run_compiler(&mut compiler)
+        ["-L".into(), self.folder.clone().into(), "-lquo".into(), run_path.into()]
     }
 }
 

@@ -15,6 +15,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/collective.rs",
     "bindings-c/src/create.rs",
     "bindings-c/src/fortran.rs",
+    "bindings-c/src/fortran_helpers.rs",
     "bindings-c/src/guard.rs",
     "bindings-c/src/handle.rs",
     "bindings-c/src/phase.rs",

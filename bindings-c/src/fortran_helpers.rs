@@ -1,0 +1,37 @@
+//! For Fortran: what its module needs that no C program does.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use quo_mpi::{Comm, Fint as MPI_Fint};
+
+use crate::create::{QUO_create_options_t, create, mpi_state, options_request};
+use crate::guard::{self, entry};
+use crate::types::{In, Out, QUO_t, Text};
+
+/// `QUO_create_with_options_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_create_with_options_f2c(
+    q: Out<*mut QUO_t>,
+    comm: MPI_Fint,
+    options: In<QUO_create_options_t>,
+) -> c_int {
+    entry("QUO_create_with_options_f2c", || {
+        let _cleared = q.null_place("q");
+        // The handle means nothing outside the life of MPI.
+        mpi_state()?;
+        // SAFETY: MPI is running, and by the contract of the C interface the number is a handle.
+        let comm = unsafe { Comm::from_fortran(comm) };
+        create(q, comm, options_request(options))
+    })
+}
+
+/// `QUO_set_last_error`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_set_last_error(code: c_int, text: Text) -> c_int {
+    entry("QUO_set_last_error", || {
+        guard::keep(&text.read("text")?);
+        Ok(())
+    });
+    code
+}

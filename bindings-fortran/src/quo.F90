@@ -1,0 +1,24 @@
+!> quo for Fortran: the QUO 1.4.1 interface, and what quo adds to it.
+!>
+!> Procedures have the names of the C functions, their arguments in the same order, and the return
+!> code last. `quo_errors` tells the rules that hold for all of them.
+module quo
+  ! Programs written for QUO rely on the kinds coming along.
+  use, intrinsic :: iso_c_binding
+  use quo_bindings
+  use quo_constants
+  use quo_contexts
+  use quo_errors
+  use quo_machine
+  use quo_members
+  use quo_mpi_f08
+  use quo_named_barriers
+  use quo_phases
+  use quo_ranks
+  use quo_together
+  use quo_types
+  use quo_xpm
+  use quo_xpm_views
+  implicit none
+  public
+end module quo

@@ -1,0 +1,127 @@
+!> The numbers of the interface under the names that they have in C. A test holds each of them
+!> against the header.
+module quo_constants
+  use, intrinsic :: iso_c_binding, only: c_int
+  implicit none
+  private
+
+  !> Defined, and 1, in every version of the library.
+  integer(c_int), parameter, public :: LIBQUO = 1
+  !> Defined, and 1, where `QUO_API_VERSION` is.
+  integer(c_int), parameter, public :: QUO_HAS_API_VERSIONING = 1
+  !> The version of the QUO interface: 65536 * major + 256 * minor + patch.
+  integer(c_int), parameter, public :: QUO_API_VERSION = 65536 + 256 * 4 + 1
+  !> The version of what quo adds to it, counted the same way.
+  integer(c_int), parameter, public :: QUO_EXTENSION_VERSION = 256
+
+  ! Return codes, what comes back in `ierr`. After a fatal one the context cannot be relied on any
+  ! more; after another one nothing has changed and the context works as before.
+
+  !> Done.
+  integer(c_int), parameter, public :: QUO_SUCCESS = 0
+  !> Done, and it had been done before.
+  integer(c_int), parameter, public :: QUO_SUCCESS_ALREADY_DONE = 1
+  !> An error without a code of its own. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR = 2
+  !> The operating system refused a call. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_SYS = 3
+  !> No memory, shared memory or handle is left. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_OOR = 4
+  !> An argument is unknown or out of range. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_INVLD_ARG = 5
+  !> Called before MPI_Init. Not fatal: call again afterwards.
+  integer(c_int), parameter, public :: QUO_ERR_CALL_BEFORE_INIT = 6
+  !> The machine's topology cannot be read, or QUO_TOPOLOGY does not hold one. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_TOPO = 7
+  !> MPI returned an error. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_MPI = 8
+  !> The machine or the MPI library cannot do this. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_NOT_SUPPORTED = 9
+  !> More pops than pushes; nothing was changed. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_POP = 10
+  !> The machine has no such object. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_NOT_FOUND = 11
+  !> A wait took longer than allowed; everyone in it gets this code. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_TIMEOUT = 12
+  !> A rank of the node ended without freeing the context; `quo_last_error()` names it. Not fatal:
+  !> local procedures work on, and collective ones after `quo_expel`.
+  integer(c_int), parameter, public :: QUO_ERR_DEAD_MEMBER = 13
+  !> The ranks gave different arguments to one collective call. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_DISAGREE = 14
+  !> The handle is not one that is in use: freed, of another kind, or never returned. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_INVLD_HANDLE = 15
+  !> Called after MPI_Finalize. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_CALL_AFTER_FINALIZE = 16
+  !> Another thread is inside a call on the object, or objects made from it are not freed yet. Not
+  !> fatal.
+  integer(c_int), parameter, public :: QUO_ERR_BUSY = 17
+  !> The caller detached from the node and cannot take part. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_DETACHED = 18
+  !> A defect of the library, kept from spreading into the program. Fatal.
+  integer(c_int), parameter, public :: QUO_ERR_INTERNAL = 19
+
+  ! Types of hardware objects. Objects of a type are counted from 0.
+
+  !> The whole machine; there is exactly one.
+  integer(c_int), parameter, public :: QUO_OBJ_MACHINE = 0
+  !> NUMA node.
+  integer(c_int), parameter, public :: QUO_OBJ_NUMANODE = 1
+  !> Package: what is plugged into one socket.
+  integer(c_int), parameter, public :: QUO_OBJ_PACKAGE = 2
+  !> Another number with the meaning of `QUO_OBJ_PACKAGE`.
+  integer(c_int), parameter, public :: QUO_OBJ_SOCKET = 3
+  !> Core.
+  integer(c_int), parameter, public :: QUO_OBJ_CORE = 4
+  !> Processing unit: a hardware thread, what the kernel calls a CPU.
+  integer(c_int), parameter, public :: QUO_OBJ_PU = 5
+  !> Die inside a package.
+  integer(c_int), parameter, public :: QUO_OBJ_DIE = 6
+  !> Level-3 cache.
+  integer(c_int), parameter, public :: QUO_OBJ_L3CACHE = 7
+  !> Level-2 cache.
+  integer(c_int), parameter, public :: QUO_OBJ_L2CACHE = 8
+  !> Level-1 data cache.
+  integer(c_int), parameter, public :: QUO_OBJ_L1CACHE = 9
+
+  ! How `quo_bind_push` finds the object to bind to.
+
+  !> The object given by type and index, wherever the caller is bound now.
+  integer(c_int), parameter, public :: QUO_BIND_PUSH_PROVIDED = 0
+  !> The smallest object of the type that encloses the caller's binding; when none does, the first
+  !> that shares a CPU with it.
+  integer(c_int), parameter, public :: QUO_BIND_PUSH_OBJ = 1
+
+  ! Flags of a context; combine them with `ior`.
+
+  !> As `quo_create`.
+  integer(c_int), parameter, public :: QUO_CREATE_NO_FLAGS = 0
+  !> Hide all but one hardware thread of each core.
+  integer(c_int), parameter, public :: QUO_CREATE_NO_MT = 1
+
+  ! How ranks wait for each other.
+
+  !> What the environment variable QUO_WAIT says (futex, pthread, mpi), else futex.
+  integer(c_int), parameter, public :: QUO_WAIT_DEFAULT = 0
+  !> Spin for about as long as a wake-up costs, then sleep in the kernel.
+  integer(c_int), parameter, public :: QUO_WAIT_FUTEX = 1
+  !> A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare.
+  integer(c_int), parameter, public :: QUO_WAIT_PTHREAD = 2
+  !> MPI_Barrier: usually spins and keeps the core busy. To compare.
+  integer(c_int), parameter, public :: QUO_WAIT_MPI = 3
+
+  ! What `quo_auto_distrib_with_policy` computes.
+
+  !> At most the given number per object; bound ranks before unbound ones, each on an object it is
+  !> bound to; unbound ranks fill what is left, spread over the objects.
+  integer(c_int), parameter, public :: QUO_DISTRIB_PROMISE = 0
+  !> The algorithm QUO was published with, to the letter.
+  integer(c_int), parameter, public :: QUO_DISTRIB_LITERAL = 1
+
+  ! What a phase does with thread counts.
+
+  !> Nothing.
+  integer(c_int), parameter, public :: QUO_THREADS_KEEP = 0
+  !> Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
+  !> worker's share while the phase runs.
+  integer(c_int), parameter, public :: QUO_THREADS_OPENMP = 1
+end module quo_constants

@@ -1,0 +1,81 @@
+!> The structures of the interface, and the procedures that a phase calls.
+module quo_types
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
+  use quo_constants, only: QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_KEEP, QUO_WAIT_DEFAULT
+  implicit none
+  private
+
+  !> Options of a context; the same on every rank. `quo_create_options_t()` is what `quo_create`
+  !> takes, `quo_create_options_t(wait=QUO_WAIT_MPI)` changes one of them.
+  type, public :: quo_create_options_t
+    !> A combination of the flags `QUO_CREATE_...`.
+    integer(c_int) :: flags = QUO_CREATE_NO_FLAGS
+    !> One of `QUO_WAIT_...`.
+    integer(c_int) :: wait = QUO_WAIT_DEFAULT
+  end type quo_create_options_t
+
+  !> What a phase wants; the same on every rank. Without changes: one worker per package, thread
+  !> counts untouched, no name.
+  type, public :: quo_phase_spec_t
+    !> Type of object to spread workers over.
+    integer(c_int) :: type = QUO_OBJ_PACKAGE
+    !> Most workers per object, at least 1.
+    integer(c_int) :: max_per_object = 1
+    !> One of `QUO_THREADS_...`.
+    integer(c_int) :: threads = QUO_THREADS_KEEP
+    !> A name for explanations and messages; not allocated for none.
+    character(len=:, kind=c_char), allocatable :: name
+  end type quo_phase_spec_t
+
+  !> What a worker of a phase gets.
+  type, public :: quo_worker_t
+    !> Threads to run: the worker's share of the CPUs.
+    integer(c_int) :: threads = 0
+    !> The first of the qids whose work this worker does; they are contiguous.
+    integer(c_int) :: first_qid = 0
+    !> How many qids, the worker's own among them.
+    integer(c_int) :: nqids = 0
+    !> The CPUs the worker is bound to, as a list such as `0-3,8`.
+    character(len=:, kind=c_char), allocatable :: cpuset
+  end type quo_worker_t
+
+  !> What the last run of a phase cost this rank. All zero before the first run.
+  type, public :: quo_phase_metrics_t
+    !> Whether this rank was selected.
+    logical :: selected = .false.
+    !> Threads this rank ran; 0 when it was not selected.
+    integer(c_int) :: threads = 0
+    !> Seconds at work, changes of binding and thread counts included.
+    real(c_double) :: run_seconds = 0
+    !> Seconds this rank slept.
+    real(c_double) :: quiesced_seconds = 0
+    !> Seconds spent on moving data between ranks; 0 unless the library moves it.
+    real(c_double) :: remap_seconds = 0
+  end type quo_phase_metrics_t
+
+  !> A piece of cross-process memory as mapped in the calling process.
+  type, bind(c), public :: quo_xpm_view_t
+    !> Where it starts.
+    type(c_ptr) :: base = c_null_ptr
+    !> Its length in bytes.
+    integer(c_size_t) :: extent = 0
+  end type quo_xpm_view_t
+
+  abstract interface
+    !> Work of a phase, called on selected ranks. Must return.
+    subroutine quo_phase_work(worker)
+      import :: quo_worker_t
+      implicit none
+      type(quo_worker_t), intent(in) :: worker
+    end subroutine quo_phase_work
+
+    !> Work of a phase with the data given to `quo_phase_run`; `select type` tells what it is.
+    subroutine quo_phase_work_on(worker, data)
+      import :: quo_worker_t
+      implicit none
+      type(quo_worker_t), intent(in) :: worker
+      class(*), intent(inout) :: data
+    end subroutine quo_phase_work_on
+  end interface
+  public :: quo_phase_work, quo_phase_work_on
+end module quo_types

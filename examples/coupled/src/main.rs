@@ -12,6 +12,7 @@ mod launch;
 mod layout;
 mod machine;
 mod model;
+mod namelist;
 mod report;
 mod result;
 mod run;
@@ -29,7 +30,7 @@ use clap::{Parser, Subcommand};
 use mpi::Threading;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use deck::Variant;
+use deck::{Deck, Variant};
 use fields::Fields;
 use report::{Measured, Report};
 use result::{Mode, RunResult};
@@ -85,6 +86,13 @@ enum Command {
         #[arg(long)]
         svg: Option<PathBuf>,
     },
+    /// Check a deck; print it in another form.
+    Deck {
+        deck: PathBuf,
+        /// As namelists, which the Fortran program reads.
+        #[arg(long)]
+        namelist: bool,
+    },
     /// Run a deck in all three modes on this machine, compare and report.
     Demo {
         /// What to compute.
@@ -115,6 +123,7 @@ fn main() -> ExitCode {
         }
         Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
         Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
+        Command::Deck { deck, namelist } => show_deck(&deck, namelist),
         Command::Demo { deck, out, ranks, variant, mpirun, timeout } => {
             demo::demo(&demo::Request {
                 deck,
@@ -166,6 +175,15 @@ fn show(results: &[PathBuf], html: Option<&Path>, svg: Option<&Path>) -> Result<
     let report = Report::new(runs?);
     report::write(&report, html, svg)?;
     write!(std::io::stdout(), "{}", report::table::text(&report))?;
+    Ok(())
+}
+
+fn show_deck(path: &Path, as_namelist: bool) -> Result<()> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("deck {name}"))?;
+    let deck = Deck::parse(&text).with_context(|| format!("deck {name}"))?;
+    let shown = if as_namelist { namelist::text(&deck) } else { text };
+    write!(std::io::stdout(), "{shown}")?;
     Ok(())
 }
 

@@ -343,3 +343,10 @@ int diffusion_step(MPI_Comm workers, const diffusion_block *block,
     release(&s);
     return code;
 }
+
+int diffusion_step_f2c(MPI_Fint workers, const diffusion_block *block,
+                       const diffusion_options *options, const double *depth,
+                       double *heat, diffusion_result *result)
+{
+    return diffusion_step(MPI_Comm_f2c(workers), block, options, depth, heat, result);
+}

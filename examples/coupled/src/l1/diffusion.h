@@ -14,6 +14,10 @@
 
 #include <mpi.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     DIFFUSION_OK = 0,
     DIFFUSION_NO_MEMORY = 1,     /* on at least one worker */
@@ -60,5 +64,14 @@ typedef struct {
 int diffusion_step(MPI_Comm workers, const diffusion_block *block,
                    const diffusion_options *options, const double *depth,
                    double *heat, diffusion_result *result);
+
+/* The same for Fortran, whose communicators are integers. */
+int diffusion_step_f2c(MPI_Fint workers, const diffusion_block *block,
+                       const diffusion_options *options, const double *depth,
+                       double *heat, diffusion_result *result);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,14 +1,14 @@
 !> The ranks of a run and what they tell each other: the only file that knows which MPI module is
 !> used. `COUPLED_NO_MPI_F08` stands for an MPI without the module mpi_f08.
 module message_passing
-   use, intrinsic :: iso_fortran_env, only: real64
+  use, intrinsic :: iso_fortran_env, only: real64
 #ifdef COUPLED_NO_MPI_F08
-   use mpi
+  use mpi
 #else
-   use mpi_f08
+  use mpi_f08
 #endif
-   implicit none
-   private
+  implicit none
+  private
 
 #ifdef COUPLED_NO_MPI_F08
 #define COMMUNICATOR integer
@@ -16,194 +16,206 @@ module message_passing
 #define COMMUNICATOR type(MPI_Comm)
 #endif
 
-   !> Some ranks, in an order.
-   type, public :: ranks
-      COMMUNICATOR :: communicator = MPI_COMM_NULL !! as the MPI module in use has it
-      integer :: rank = 0 !! of the caller, from 0
-      integer :: size = 0 !! how many there are; 0 on ranks that are not among them
-   contains
-      procedure :: handle
-      procedure :: exchange
-      procedure :: largest
-      procedure :: worst
-      procedure :: total
-      procedure :: all_of
-      procedure :: told_by_first
-      procedure :: gather
-      procedure :: barrier
-      procedure :: among
-      procedure :: free
-   end type ranks
+  !> Some ranks, in an order.
+  type, public :: ranks
+    COMMUNICATOR :: communicator = MPI_COMM_NULL !! as the MPI module in use has it
+    integer :: rank = 0 !! of the caller, from 0
+    integer :: size = 0 !! how many there are; 0 on ranks that are not among them
+  contains
+    procedure :: handle
+    procedure :: exchange
+    procedure :: largest
+    procedure :: worst
+    procedure :: total
+    procedure :: all_of
+    procedure :: told_by_first
+    procedure :: tell_first
+    procedure :: gather
+    procedure :: barrier
+    procedure :: among
+    procedure :: free
+  end type ranks
 
-   public :: start, finish, by_node
+  public :: start, finish, by_node
 
 contains
 
-   !> Initialises MPI and returns all ranks.
-   subroutine start(world)
-      type(ranks), intent(out) :: world
-      integer :: provided, ierr
+  !> Initialises MPI and returns all ranks.
+  subroutine start(world)
+    type(ranks), intent(out) :: world
+    integer :: provided, ierr
 
-      call MPI_Init_thread(MPI_THREAD_FUNNELED, provided, ierr)
-      call MPI_Comm_dup(MPI_COMM_WORLD, world%communicator, ierr)
-      call look(world)
-   end subroutine start
+    call MPI_Init_thread(MPI_THREAD_FUNNELED, provided, ierr)
+    call MPI_Comm_dup(MPI_COMM_WORLD, world%communicator, ierr)
+    call look(world)
+  end subroutine start
 
-   !> Finalises MPI.
-   subroutine finish()
-      integer :: ierr
+  !> Finalises MPI.
+  subroutine finish()
+    integer :: ierr
 
-      call MPI_Finalize(ierr)
-   end subroutine finish
+    call MPI_Finalize(ierr)
+  end subroutine finish
 
-   !> The ranks of `world` in an order in which those of a node are consecutive, so that the blocks
-   !> of a node's ranks are one stretch of rows; and those of the caller's node. Collective.
-   subroutine by_node(world, ordered, node)
-      type(ranks), intent(in) :: world
-      type(ranks), intent(out) :: ordered, node
-      integer :: heads(world%size), head, ierr
+  !> The ranks of `world` in an order in which those of a node are consecutive, so that the blocks
+  !> of a node's ranks are one stretch of rows; and those of the caller's node. Collective.
+  subroutine by_node(world, ordered, node)
+    type(ranks), intent(in) :: world
+    type(ranks), intent(out) :: ordered, node
+    integer :: heads(world%size), head, ierr
 
-      call MPI_Comm_split_type(world%communicator, MPI_COMM_TYPE_SHARED, world%rank, MPI_INFO_NULL, &
-         node%communicator, ierr)
-      call look(node)
-      head = world%rank
-      call MPI_Bcast(head, 1, MPI_INTEGER, 0, node%communicator, ierr)
-      call MPI_Allgather(head, 1, MPI_INTEGER, heads, 1, MPI_INTEGER, world%communicator, ierr)
-      ! Ranks on nodes before this one come first, then those of this node.
-      call MPI_Comm_split(world%communicator, 0, count(heads < head) + node%rank, ordered%communicator, ierr)
-      call look(ordered)
-   end subroutine by_node
+    call MPI_Comm_split_type(world%communicator, MPI_COMM_TYPE_SHARED, world%rank, MPI_INFO_NULL, &
+      node%communicator, ierr)
+    call look(node)
+    head = world%rank
+    call MPI_Bcast(head, 1, MPI_INTEGER, 0, node%communicator, ierr)
+    call MPI_Allgather(head, 1, MPI_INTEGER, heads, 1, MPI_INTEGER, world%communicator, ierr)
+    ! Ranks on nodes before this one come first, then those of this node.
+    call MPI_Comm_split(world%communicator, 0, count(heads < head) + node%rank, ordered%communicator, ierr)
+    call look(ordered)
+  end subroutine by_node
 
-   subroutine look(self)
-      type(ranks), intent(inout) :: self
-      integer :: ierr
+  subroutine look(self)
+    type(ranks), intent(inout) :: self
+    integer :: ierr
 
-      if (self%communicator == MPI_COMM_NULL) return
-      call MPI_Comm_rank(self%communicator, self%rank, ierr)
-      call MPI_Comm_size(self%communicator, self%size, ierr)
-   end subroutine look
+    if (self%communicator == MPI_COMM_NULL) return
+    call MPI_Comm_rank(self%communicator, self%rank, ierr)
+    call MPI_Comm_size(self%communicator, self%size, ierr)
+  end subroutine look
 
-   !> The communicator as an integer, which every MPI module and C can take.
-   pure integer function handle(self)
-      class(ranks), intent(in) :: self
+  !> The communicator as an integer, which every MPI module and C can take.
+  pure integer function handle(self)
+    class(ranks), intent(in) :: self
 
 #ifdef COUPLED_NO_MPI_F08
-      handle = self%communicator
+    handle = self%communicator
 #else
-      handle = self%communicator%MPI_VAL
+    handle = self%communicator%MPI_VAL
 #endif
-   end function handle
+  end function handle
 
-   !> Sends `message` to the rank `to` and fills `answer` from the rank `from`; either may be no
-   !> rank at all.
-   subroutine exchange(self, message, to, answer, from)
-      class(ranks), intent(in) :: self
-      real(real64), intent(in), contiguous :: message(:, :)
-      integer, intent(in) :: to, from
-      real(real64), intent(inout), contiguous :: answer(:, :)
-      integer :: ierr
+  !> Sends `message` to the rank `to` and fills `answer` from the rank `from`; either may be no
+  !> rank at all.
+  subroutine exchange(self, message, to, answer, from)
+    class(ranks), intent(in) :: self
+    real(real64), intent(in), contiguous :: message(:, :)
+    integer, intent(in) :: to, from
+    real(real64), intent(inout), contiguous :: answer(:, :)
+    integer :: ierr
 
-      call MPI_Sendrecv(message, size(message), MPI_DOUBLE_PRECISION, partner(to), 0, &
-         answer, size(answer), MPI_DOUBLE_PRECISION, partner(from), 0, &
-         self%communicator, MPI_STATUS_IGNORE, ierr)
+    call MPI_Sendrecv(message, size(message), MPI_DOUBLE_PRECISION, partner(to), 0, &
+      answer, size(answer), MPI_DOUBLE_PRECISION, partner(from), 0, &
+      self%communicator, MPI_STATUS_IGNORE, ierr)
 
-   contains
+  contains
 
-      integer function partner(rank)
-         integer, intent(in) :: rank
+    integer function partner(rank)
+      integer, intent(in) :: rank
 
-         partner = merge(rank, MPI_PROC_NULL, rank >= 0 .and. rank < self%size)
-      end function partner
+      partner = merge(rank, MPI_PROC_NULL, rank >= 0 .and. rank < self%size)
+    end function partner
 
-   end subroutine exchange
+  end subroutine exchange
 
-   !> The largest of all ranks' values. Collective.
-   real(real64) function largest(self, value)
-      class(ranks), intent(in) :: self
-      real(real64), intent(in) :: value
-      integer :: ierr
+  !> The largest of all ranks' values. Collective.
+  real(real64) function largest(self, value)
+    class(ranks), intent(in) :: self
+    real(real64), intent(in) :: value
+    integer :: ierr
 
-      call MPI_Allreduce(value, largest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, self%communicator, ierr)
-   end function largest
+    call MPI_Allreduce(value, largest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, self%communicator, ierr)
+  end function largest
 
-   !> The largest of all ranks' codes. Collective.
-   integer function worst(self, code)
-      class(ranks), intent(in) :: self
-      integer, intent(in) :: code
-      integer :: ierr
+  !> The largest of all ranks' codes. Collective.
+  integer function worst(self, code)
+    class(ranks), intent(in) :: self
+    integer, intent(in) :: code
+    integer :: ierr
 
-      call MPI_Allreduce(code, worst, 1, MPI_INTEGER, MPI_MAX, self%communicator, ierr)
-   end function worst
+    call MPI_Allreduce(code, worst, 1, MPI_INTEGER, MPI_MAX, self%communicator, ierr)
+  end function worst
 
-   !> The sum of all ranks' numbers. Collective.
-   integer function total(self, number)
-      class(ranks), intent(in) :: self
-      integer, intent(in) :: number
-      integer :: ierr
+  !> The sum of all ranks' numbers. Collective.
+  integer function total(self, number)
+    class(ranks), intent(in) :: self
+    integer, intent(in) :: number
+    integer :: ierr
 
-      call MPI_Allreduce(number, total, 1, MPI_INTEGER, MPI_SUM, self%communicator, ierr)
-   end function total
+    call MPI_Allreduce(number, total, 1, MPI_INTEGER, MPI_SUM, self%communicator, ierr)
+  end function total
 
-   !> Everybody's number, by rank. Collective.
-   function all_of(self, number) result(numbers)
-      class(ranks), intent(in) :: self
-      integer, intent(in) :: number
-      integer :: numbers(0:self%size - 1)
-      integer :: ierr
+  !> Everybody's number, by rank. Collective.
+  function all_of(self, number) result(numbers)
+    class(ranks), intent(in) :: self
+    integer, intent(in) :: number
+    integer :: numbers(0:self%size - 1)
+    integer :: ierr
 
-      call MPI_Allgather(number, 1, MPI_INTEGER, numbers, 1, MPI_INTEGER, self%communicator, ierr)
-   end function all_of
+    call MPI_Allgather(number, 1, MPI_INTEGER, numbers, 1, MPI_INTEGER, self%communicator, ierr)
+  end function all_of
 
-   !> Gives everybody the first rank's lines, of which every rank has as many. Collective.
-   subroutine told_by_first(self, lines)
-      class(ranks), intent(in) :: self
-      character(len=*), intent(inout), contiguous :: lines(:)
-      integer :: ierr
+  !> Gives everybody the first rank's lines, of which every rank has as many. Collective.
+  subroutine told_by_first(self, lines)
+    class(ranks), intent(in) :: self
+    character(len=*), intent(inout), contiguous :: lines(:)
+    integer :: ierr
 
-      call MPI_Bcast(lines, len(lines) * size(lines), MPI_CHARACTER, 0, self%communicator, ierr)
-   end subroutine told_by_first
+    call MPI_Bcast(lines, len(lines) * size(lines), MPI_CHARACTER, 0, self%communicator, ierr)
+  end subroutine told_by_first
 
-   !> Everybody's values on the first rank, `counts(rank)` from each, in the order of ranks.
-   !> Collective; `everything` matters on the first rank only.
-   subroutine gather(self, own, counts, everything)
-      class(ranks), intent(in) :: self
-      real(real64), intent(in), contiguous :: own(:, :)
-      integer, intent(in) :: counts(:)
-      real(real64), intent(inout), contiguous :: everything(:, :)
-      integer :: starts(self%size), k, ierr
+  !> Everybody's line on the first rank, by rank. Collective; `lines` matters there only.
+  subroutine tell_first(self, line, lines)
+    class(ranks), intent(in) :: self
+    character(len=*), intent(in) :: line
+    character(len=*), intent(inout), contiguous :: lines(:)
+    integer :: ierr
 
-      starts = [(sum(counts(:k - 1)), k=1, self%size)]
-      call MPI_Gatherv(own, size(own), MPI_DOUBLE_PRECISION, everything, counts, starts, &
-         MPI_DOUBLE_PRECISION, 0, self%communicator, ierr)
-   end subroutine gather
+    call MPI_Gather(line, len(line), MPI_CHARACTER, lines, len(line), MPI_CHARACTER, 0, &
+      self%communicator, ierr)
+  end subroutine tell_first
 
-   !> Waits for all. Collective.
-   subroutine barrier(self)
-      class(ranks), intent(in) :: self
-      integer :: ierr
+  !> Everybody's values on the first rank, `counts(rank)` from each, in the order of ranks.
+  !> Collective; `everything` matters on the first rank only.
+  subroutine gather(self, own, counts, everything)
+    class(ranks), intent(in) :: self
+    real(real64), intent(in), contiguous :: own(:, :)
+    integer, intent(in) :: counts(:)
+    real(real64), intent(inout), contiguous :: everything(:, :)
+    integer :: starts(self%size), k, ierr
 
-      call MPI_Barrier(self%communicator, ierr)
-   end subroutine barrier
+    starts = [(sum(counts(:k - 1)), k=1, self%size)]
+    call MPI_Gatherv(own, size(own), MPI_DOUBLE_PRECISION, everything, counts, starts, &
+      MPI_DOUBLE_PRECISION, 0, self%communicator, ierr)
+  end subroutine gather
 
-   !> The ranks that say `member`, in the same order; none on the others. Collective.
-   subroutine among(self, member, members)
-      class(ranks), intent(in) :: self
-      logical, intent(in) :: member
-      type(ranks), intent(out) :: members
-      integer :: ierr
+  !> Waits for all. Collective.
+  subroutine barrier(self)
+    class(ranks), intent(in) :: self
+    integer :: ierr
 
-      call MPI_Comm_split(self%communicator, merge(0, MPI_UNDEFINED, member), self%rank, &
-         members%communicator, ierr)
-      call look(members)
-   end subroutine among
+    call MPI_Barrier(self%communicator, ierr)
+  end subroutine barrier
 
-   !> Gives the communicator back. Collective over its ranks.
-   subroutine free(self)
-      class(ranks), intent(inout) :: self
-      integer :: ierr
+  !> The ranks that say `member`, in the same order; none on the others. Collective.
+  subroutine among(self, member, members)
+    class(ranks), intent(in) :: self
+    logical, intent(in) :: member
+    type(ranks), intent(out) :: members
+    integer :: ierr
 
-      if (self%communicator /= MPI_COMM_NULL) call MPI_Comm_free(self%communicator, ierr)
-      self%size = 0
-   end subroutine free
+    call MPI_Comm_split(self%communicator, merge(0, MPI_UNDEFINED, member), self%rank, &
+      members%communicator, ierr)
+    call look(members)
+  end subroutine among
+
+  !> Gives the communicator back. Collective over its ranks.
+  subroutine free(self)
+    class(ranks), intent(inout) :: self
+    integer :: ierr
+
+    if (self%communicator /= MPI_COMM_NULL) call MPI_Comm_free(self%communicator, ierr)
+    self%size = 0
+  end subroutine free
 
 end module message_passing

@@ -1,6 +1,6 @@
 !> The coupled program in Fortran: L0 in Fortran, L1 in C or C++.
 !>
-!>     coupled-fortran DECK [--variant caller|callee|under] [--l1 c|c++] [--fields FILE]
+!>     coupled-fortran DECK [--variant caller|callee] [--l1 c|c++] [--fields FILE]
 !>
 !> DECK is what `coupled deck --namelist` prints. Ends with the same bits as the Rust program.
 program coupled
@@ -14,7 +14,6 @@ program coupled
   use flow_block, only: block_of_rows, depth, heat
   use flow_halo, only: fill_ghost_rows
   use message_passing, only: by_node, finish, ranks, start
-  use without_quo, only: every_rank_for_itself
   implicit none
 
   type(ranks) :: world, all, node
@@ -96,7 +95,6 @@ contains
     type(problem) :: task
     type(library), allocatable :: in_library
     type(driver), allocatable :: in_driver
-    type(every_rank_for_itself), allocatable :: alone
 
     message = ''
     task = problem(plan%grid, plan%kappa, plan%tolerance, plan%max_iterations, solver)
@@ -113,10 +111,6 @@ contains
       allocate (in_library)
       call in_library%set_up(task, all, part, trim(plan%over), plan%max, message)
       call move_alloc(in_library, way)
-    case ('under')
-      allocate (alone)
-      call alone%set_up(task, all, part, 1)
-      call move_alloc(alone, way)
     case default
       message = 'there is no variant '//variant
     end select

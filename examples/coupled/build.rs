@@ -1,29 +1,55 @@
-//! Compiles the implicit solver, which is plain C with OpenMP and MPI, with the MPI's own compiler wrapper.
+//! Compiles the implicit solver, in C with OpenMP and in C++ with threads of its own, with the MPI's own
+//! compiler wrappers.
+
+use std::env;
+use std::path::Path;
+
+const CXX: [&str; 4] = ["heat.cpp", "heat_c.cpp", "pool.cpp", "solver.cpp"];
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/l1/diffusion.c");
-    println!("cargo:rerun-if-changed=src/l1/diffusion.h");
-    println!("cargo:rerun-if-env-changed=MPICC");
-    println!("cargo:rerun-if-env-changed=MPI_HOME");
-    let of_home = || Some(format!("{}/bin/mpicc", std::env::var("MPI_HOME").ok()?));
-    let compiler = std::env::var("MPICC").ok().or_else(of_home);
-    let compiler = compiler.unwrap_or_else(|| "mpicc".to_owned());
+    for place in ["src/l1/diffusion.c", "src/l1/diffusion.h", "cxx", "../../bindings-c/include"] {
+        println!("cargo:rerun-if-changed={place}");
+    }
+    for variable in ["MPICC", "MPICXX", "MPI_HOME"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
     // Where the MPI's libraries are, told by quo-mpi.
-    let run_path = std::env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
+    let run_path = env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
     for folder in run_path.split(':').filter(|folder| !folder.is_empty()) {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
     }
-    cc::Build::new()
-        .compiler(compiler)
+    let of_home = || Some(format!("{}/bin/mpicc", named("MPI_HOME")?));
+    let mpicc = named("MPICC").or_else(of_home).unwrap_or_else(|| "mpicc".to_owned());
+    let mpicxx = named("MPICXX").unwrap_or_else(|| sibling(&mpicc));
+    same_bits(cc::Build::new().compiler(mpicc).flag("-std=c11").flag("-fopenmp"))
         .file("src/l1/diffusion.c")
-        .flag("-std=c11")
-        .flag("-fopenmp")
-        // The same bits whatever the number of threads, workers and the machine's instructions.
-        .flag("-ffp-contract=off")
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Wpedantic")
-        .opt_level(3)
         .compile("diffusion");
     println!("cargo:rustc-link-lib=gomp");
+    same_bits(cc::Build::new().cpp(true).compiler(mpicxx).flag("-std=c++17").flag("-pthread"))
+        // The MPIs' C++ bindings are long gone from the standard, and not free of warnings.
+        .define("OMPI_SKIP_MPICXX", None)
+        .define("MPICH_SKIP_MPICXX", None)
+        .include("src/l1")
+        .include("../../bindings-c/include")
+        .files(CXX.map(|name| Path::new("cxx").join(name)))
+        .compile("heat");
+}
+
+/// The same bits whatever the number of threads, workers and the machine's instructions.
+fn same_bits(build: &mut cc::Build) -> &mut cc::Build {
+    for flag in ["-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic"] {
+        build.flag(flag);
+    }
+    build.opt_level(3)
+}
+
+fn named(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+/// The C++ wrapper beside a C wrapper: `mpicc.mpich` has `mpicxx.mpich`.
+fn sibling(mpicc: &str) -> String {
+    let (folder, name) = mpicc.rsplit_once('/').map_or(("", mpicc), |(f, n)| (f, n));
+    let name = name.replacen("mpicc", "mpicxx", 1);
+    if folder.is_empty() { name } else { format!("{folder}/{name}") }
 }

@@ -21,6 +21,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/phase.rs",
     "bindings-c/src/types.rs",
     "examples/coupled/src/couple/shared.rs",
+    "examples/coupled/src/l1/library.rs",
     "examples/coupled/src/l1/mod.rs",
     "examples/coupled/src/launch.rs",
     "quo/mpi/src/comm.rs",

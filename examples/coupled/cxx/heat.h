@@ -19,15 +19,14 @@ enum {
 };
 
 /*
- * As diffusion_step(), to the same bits, on threads of its own: as many as heat_set_threads() said,
- * else one for each CPU that the calling thread may run on at the time of the call. One thread of a
- * process at a time.
+ * As diffusion_step(), to the same bits, on threads that belong to the calling thread: as many as
+ * heat_set_threads() said, else one for each CPU that it may run on at the time of the call.
  */
 int heat_diffusion_step(MPI_Comm workers, const diffusion_block *block,
                         const diffusion_options *options, const double *depth,
                         double *heat, diffusion_result *result);
 
-/* Threads of heat_diffusion_step(); 0, as at the start, for one for each CPU. */
+/* Threads of the calling thread's heat_diffusion_step(); 0, as at the start, for one per CPU. */
 void heat_set_threads(int threads);
 
 /* What the library is asked to solve, the same at every step but for the time. */

@@ -19,7 +19,7 @@ struct Plain {
 
 Plain& plain()
 {
-    static Plain plain;
+    thread_local Plain plain;
     return plain;
 }
 

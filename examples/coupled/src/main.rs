@@ -59,6 +59,9 @@ enum Command {
         /// Who knows of quo; overrides the deck.
         #[arg(long)]
         variant: Option<Variant>,
+        /// In which language L1 is.
+        #[arg(long = "l1", default_value = "c")]
+        solver: l1::Solver,
         /// Where the final fields go (binary).
         #[arg(long)]
         fields: Option<PathBuf>,
@@ -118,8 +121,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run { deck, mode, output, variant, fields, progress } => {
-            return run_under_mpi(&run::Request { deck, mode, variant, output, fields, progress });
+        Command::Run { deck, mode, output, variant, solver, fields, progress } => {
+            let request = run::Request { deck, mode, variant, solver, output, fields, progress };
+            return run_under_mpi(&request);
         }
         Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
         Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),

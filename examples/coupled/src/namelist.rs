@@ -59,7 +59,9 @@ pub fn text(deck: &Deck) -> String {
 
 fn round(name: &str, round: &Round) -> String {
     let Round { x, y, radius, height } = round;
-    format!("{name}%x = {x:?}, {name}%y = {y:?}, {name}%radius = {radius:?}, {name}%height = {height:?}")
+    format!(
+        "{name}%x = {x:?}, {name}%y = {y:?}, {name}%radius = {radius:?}, {name}%height = {height:?}"
+    )
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::deck::{Deck, Variant};
+use crate::l1::Solver;
 use crate::timeline::{Interval, Phase, PhaseTotal};
 
 /// The version of the result file's form.
@@ -46,6 +47,8 @@ pub struct RunResult {
     pub format: u32,
     pub mode: Mode,
     pub variant: Variant,
+    #[serde(default)]
+    pub solver: Solver,
     /// File name of the deck.
     pub deck_name: String,
     pub deck: Deck,

@@ -27,6 +27,7 @@ pub struct Request {
     pub deck: PathBuf,
     pub mode: Mode,
     pub variant: Option<Variant>,
+    pub solver: l1::Solver,
     pub output: PathBuf,
     pub fields: Option<PathBuf>,
     pub progress: bool,
@@ -63,7 +64,7 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
     let variant = request.variant.unwrap_or(deck.coupling.variant);
     let mut simulation = Simulation::new(&deck, &layout);
     let values = simulation.block.rows_len();
-    let coupling = runtime::coupling(request.mode, variant, &deck, &layout, values);
+    let coupling = runtime::coupling(request.mode, variant, request.solver, &deck, &layout, values);
     let mut coupling = agree(&layout.ranks, coupling)?;
 
     if request.progress {
@@ -97,6 +98,7 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
                 format: FORMAT,
                 mode: request.mode,
                 variant,
+                solver: request.solver,
                 deck_name: file_name(&request.deck),
                 deck: deck.clone(),
                 machine: machine::describe(),

@@ -3,12 +3,14 @@
 use anyhow::Result;
 use quo::ObjectType;
 
+use crate::couple::foreign_library::ForeignLibrary;
 use crate::couple::heat_library::HeatLibrary;
 use crate::couple::over::Over;
 use crate::couple::quo_caller::QuoCaller;
 use crate::couple::under::Under;
 use crate::couple::{Coupling, Problem};
 use crate::deck::{self, Deck, Variant};
+use crate::l1::Solver;
 use crate::layout::Layout;
 use crate::result::Mode;
 
@@ -19,13 +21,18 @@ use crate::result::Mode;
 pub fn coupling(
     mode: Mode,
     variant: Variant,
+    solver: Solver,
     deck: &Deck,
     layout: &Layout,
     values: usize,
 ) -> Result<Box<dyn Coupling>> {
-    let problem = Problem::new(deck);
+    let problem = Problem::new(deck, solver);
     let (over, max) = (object_type(deck.coupling.over), deck.coupling.max);
     match (mode, variant) {
+        (Mode::Quo, Variant::Callee) if solver == Solver::Cxx => {
+            let over = deck.coupling.over;
+            Ok(Box::new(ForeignLibrary::new(problem, layout, values, over, max)?))
+        }
         (Mode::Under, _) => Ok(Box::new(Under::new(problem, layout, values))),
         (Mode::Over, _) => Ok(Box::new(Over::new(problem, layout, values, over, max)?)),
         (Mode::Quo, Variant::Caller) => {

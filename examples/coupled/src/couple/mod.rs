@@ -4,8 +4,9 @@
 //! |---|---|---|---|
 //! | [`under`] | every rank | it is there | there are no others |
 //! | [`over`] | the first ranks of each node | messages | spin in `MPI_Barrier` |
-//! | quo: [`quo_caller`], [`heat_library`] | ranks selected by `quo` | memory the node shares | sleep |
+//! | quo: [`quo_caller`], [`heat_library`], [`foreign_library`] | ranks selected by `quo` | memory the node shares | sleep |
 
+pub mod foreign_library;
 pub mod heat_library;
 pub mod over;
 pub mod quo_caller;
@@ -15,7 +16,7 @@ pub mod under;
 use anyhow::Result;
 use mpi::topology::SimpleCommunicator;
 
-use crate::deck::Deck;
+use crate::deck::{Deck, Over};
 use crate::flow::{FlowBlock, Mesh};
 use crate::l1;
 use crate::timeline::Recorder;
@@ -56,6 +57,7 @@ pub trait Coupling {
 #[derive(Copy, Clone, Debug)]
 pub struct Problem {
     mesh: Mesh,
+    solver: l1::Solver,
     kappa: f64,
     tolerance: f64,
     max_iterations: usize,
@@ -63,13 +65,32 @@ pub struct Problem {
 
 impl Problem {
     /// From a deck.
-    pub fn new(deck: &Deck) -> Self {
+    pub fn new(deck: &Deck, solver: l1::Solver) -> Self {
         let part = &deck.diffusion;
         Problem {
             mesh: deck.mesh(),
+            solver,
             kappa: part.kappa,
             tolerance: part.tolerance,
             max_iterations: part.max_iterations,
+        }
+    }
+
+    /// Sets on how many threads this rank's steps are solved.
+    pub fn set_threads(&self, threads: usize) {
+        self.solver.set_threads(threads);
+    }
+
+    /// As the heat library takes it, for a rank's rows of `values` values.
+    pub fn task(&self, values: usize, over: Over, max: usize) -> l1::library::Task {
+        let Mesh { nx, dx, dy, .. } = self.mesh;
+        l1::library::Task {
+            block: l1::Block { nx, rows: values / (2 * nx), dx, dy },
+            kappa: self.kappa,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+            over,
+            max,
         }
     }
 
@@ -88,6 +109,6 @@ impl Problem {
             tolerance: self.tolerance,
             max_iterations: self.max_iterations,
         };
-        l1::diffuse(Some(workers), &block, &options, rows)
+        l1::diffuse(self.solver, Some(workers), &block, &options, rows)
     }
 }

@@ -58,7 +58,7 @@ impl Over {
 
         let threads = (topology.allowed().len() / on_node.max(1)).max(1);
         if is_worker {
-            l1::set_threads(threads);
+            problem.set_threads(threads);
         }
         let mut counts = vec![0; size(&served)];
         served.all_gather_into(&i32::try_from(values).unwrap_or(i32::MAX), &mut counts[..]);

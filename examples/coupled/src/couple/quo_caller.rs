@@ -85,7 +85,7 @@ impl QuoCaller {
             };
             // All workers solve or none: the solver would wait for the one that is missing.
             let binding = agree(workers, context.push_guard(target).context("widening a worker"))?;
-            l1::set_threads(*threads);
+            problem.set_threads(*threads);
             recorder.enter(Phase::Diffusion, *threads);
             let solve = problem.solve(workers, dt, rows);
             binding.pop().context("narrowing a worker")?;

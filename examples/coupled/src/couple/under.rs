@@ -23,7 +23,7 @@ impl Under {
     /// For blocks of `values` values in their rows. Collective over all ranks.
     pub fn new(problem: Problem, layout: &Layout, values: usize) -> Self {
         let threads = fair_share(&layout.masks, layout.node_rank());
-        l1::set_threads(threads);
+        problem.set_threads(threads);
         Under { problem, workers: layout.ranks.duplicate(), threads, rows: vec![0.0; values] }
     }
 }

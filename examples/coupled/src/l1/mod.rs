@@ -1,10 +1,28 @@
-//! L1: implicit diffusion of heat, a threaded C library that knows nothing of `quo`.
+//! L1: implicit diffusion of heat, by threaded solvers in C and C++ that know nothing of `quo`, and a
+//! library in C++ that does.
 #![allow(unsafe_code)]
+
+pub mod library;
 
 use std::fmt;
 
 use mpi::ffi::{MPI_Comm, RSMPI_COMM_NULL};
 use mpi::raw::AsRaw;
+use serde::{Deserialize, Serialize};
+
+/// Who solves; both end with the same bits.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Solver {
+    /// In C with OpenMP.
+    #[default]
+    #[value(name = "c")]
+    #[serde(rename = "c")]
+    C,
+    /// In C++ with threads of its own.
+    #[value(name = "c++")]
+    #[serde(rename = "c++")]
+    Cxx,
+}
 
 /// A worker's part of the mesh: `rows` consecutive rows of `nx` cells.
 #[derive(Copy, Clone, Debug)]
@@ -47,7 +65,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// From the C library's code; `None` for success.
+    /// From a library's code; `None` for success.
     pub fn from_code(code: i32) -> Option<Failure> {
         match code {
             0 => None,
@@ -110,13 +128,29 @@ unsafe extern "C" {
         result: *mut RawResult,
     ) -> i32;
     fn omp_set_num_threads(threads: i32);
+    fn heat_diffusion_step(
+        workers: MPI_Comm,
+        block: *const RawBlock,
+        options: *const RawOptions,
+        depth: *const f64,
+        heat: *mut f64,
+        result: *mut RawResult,
+    ) -> i32;
+    fn heat_set_threads(threads: i32);
 }
 
-/// Sets how many threads the OpenMP regions that the calling thread starts have.
-pub fn set_threads(threads: usize) {
-    let threads = i32::try_from(threads.max(1)).unwrap_or(i32::MAX);
-    // SAFETY: any positive number may be passed, by any thread.
-    unsafe { omp_set_num_threads(threads) }
+impl Solver {
+    /// Sets on how many threads the steps that the calling thread asks for are solved.
+    pub fn set_threads(self, threads: usize) {
+        let threads = i32::try_from(threads.max(1)).unwrap_or(i32::MAX);
+        // SAFETY: any positive number may be passed, by any thread.
+        unsafe {
+            match self {
+                Solver::C => omp_set_num_threads(threads),
+                Solver::Cxx => heat_set_threads(threads),
+            }
+        }
+    }
 }
 
 /// One implicit step. `state` holds the worker's rows, each of them `nx` depths followed by `nx`
@@ -126,6 +160,7 @@ pub fn set_threads(threads: usize) {
 /// # Errors
 /// The failure, agreed by all workers; `state` is then unchanged.
 pub fn diffuse<C>(
+    solver: Solver,
     workers: Option<&C>,
     block: &Block,
     options: &Options,
@@ -155,11 +190,15 @@ where
     // SAFETY: reading a constant of the MPI library.
     let alone = unsafe { RSMPI_COMM_NULL };
     let workers = workers.map_or(alone, |communicator| communicator.as_raw());
+    let step = match solver {
+        Solver::C => diffusion_step,
+        Solver::Cxx => heat_diffusion_step,
+    };
     // SAFETY: the structures outlive the call and have the C layout. Both pointers come from the
     // one exclusive borrow of `state`, and rows of nx values from each at distances of 2 nx stay
     // within it and apart from each other (else the size is -1 and neither is touched).
     let code = unsafe {
-        diffusion_step(
+        step(
             workers,
             &raw const raw_block,
             &raw const raw_options,
@@ -218,10 +257,22 @@ mod tests {
         state.chunks(2 * n).flat_map(|row| row[n..].to_vec()).collect()
     }
 
+    /// One step by both solvers, which may differ in nothing.
+    fn step(block: &Block, options: &Options, state: &mut [f64]) -> Result<Solve, Failure> {
+        let mut other = state.to_vec();
+        let by_c = diffuse(Solver::C, ALONE, block, options, state);
+        let by_cxx = diffuse(Solver::Cxx, ALONE, block, options, &mut other);
+        let essence = |solve: Solve| (solve.iterations, solve.residual.to_bits());
+        assert_eq!(by_c.map(essence), by_cxx.map(essence));
+        let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert!(bits(state) == bits(&other), "the solvers differ");
+        by_c
+    }
+
     /// Solves on a square mesh and returns the new heat.
     fn solve(n: usize, options: &Options, depth: &[f64], heat: &[f64]) -> Vec<f64> {
         let mut state = state(n, depth, heat);
-        diffuse(ALONE, &block(n), options, &mut state).unwrap();
+        step(&block(n), options, &mut state).unwrap();
         heat_of(n, &state)
     }
 
@@ -283,26 +334,44 @@ mod tests {
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         let n = 45;
         let (depth, before) = rough(n);
-        let solve = |threads| {
-            // A thread of its own: the OpenMP setting belongs to the calling thread.
+        let solve = |solver: Solver, threads| {
+            // A thread of its own: the setting belongs to the calling thread.
             std::thread::scope(|scope| {
-                scope
-                    .spawn(|| {
-                        set_threads(threads);
-                        let mut state = state(n, &depth, &before);
-                        let solve =
-                            diffuse(ALONE, &block(n), &options(0.05, 1e-10), &mut state).unwrap();
-                        assert_eq!(solve.threads, threads);
-                        state
-                    })
-                    .join()
-                    .unwrap()
+                let all = scope.spawn(|| {
+                    solver.set_threads(threads);
+                    let mut state = state(n, &depth, &before);
+                    let options = options(0.05, 1e-10);
+                    let solve = diffuse(solver, ALONE, &block(n), &options, &mut state).unwrap();
+                    assert_eq!(solve.threads, threads);
+                    state
+                });
+                all.join().unwrap()
             })
         };
-        let one = solve(1);
-        for threads in [2, 3, 7] {
-            assert!(solve(threads) == one, "{threads} threads");
+        let one = solve(Solver::C, 1);
+        for threads in [1, 2, 3, 7] {
+            for solver in [Solver::C, Solver::Cxx] {
+                assert!(solve(solver, threads) == one, "{threads} threads, {solver:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_pool_may_change_its_width_between_steps() {
+        let n = 20;
+        let (depth, before) = rough(n);
+        let mut rows = state(n, &depth, &before);
+        let options = options(0.05, 1e-10);
+        for threads in [1, 4, 2, 5] {
+            Solver::Cxx.set_threads(threads);
+            let solve = diffuse(Solver::Cxx, ALONE, &block(n), &options, &mut rows).unwrap();
+            assert_eq!(solve.threads, threads);
+        }
+        let mut expected = state(n, &depth, &before);
+        for _ in 0..4 {
+            diffuse(Solver::C, ALONE, &block(n), &options, &mut expected).unwrap();
+        }
+        assert!(rows == expected);
     }
 
     #[test]
@@ -311,7 +380,7 @@ mod tests {
         let (depth, before) = rough(n);
         let mut rows = state(n, &depth, &before);
         let options = Options { dt: 1.0, kappa: 1.0, tolerance: 1e-12, max_iterations: 2 };
-        let failed = diffuse(ALONE, &block(n), &options, &mut rows);
+        let failed = step(&block(n), &options, &mut rows);
         assert_eq!(failed, Err(Failure::NotConverged));
         assert_eq!(rows, state(n, &depth, &before));
     }
@@ -320,15 +389,15 @@ mod tests {
     fn bad_input_is_an_error_and_touches_nothing() {
         let (depth, before) = rough(8);
         let mut rows = state(8, &depth, &before);
-        let short = diffuse(ALONE, &block(8), &options(1.0, 1e-6), &mut rows[1..]);
+        let short = step(&block(8), &options(1.0, 1e-6), &mut rows[1..]);
         assert_eq!(short, Err(Failure::BadArgument));
-        let empty = diffuse(ALONE, &block(0), &options(1.0, 1e-6), &mut []);
+        let empty = step(&block(0), &options(1.0, 1e-6), &mut []);
         assert_eq!(empty, Err(Failure::BadArgument));
-        let not_a_step = diffuse(ALONE, &block(8), &options(f64::NAN, 1e-6), &mut rows);
+        let not_a_step = step(&block(8), &options(f64::NAN, 1e-6), &mut rows);
         assert_eq!(not_a_step, Err(Failure::BadArgument));
         assert_eq!(rows, state(8, &depth, &before));
         rows[5] = f64::NAN;
-        let dry = diffuse(ALONE, &block(8), &options(1.0, 1e-6), &mut rows);
+        let dry = step(&block(8), &options(1.0, 1e-6), &mut rows);
         assert_eq!(dry, Err(Failure::Breakdown));
         assert_eq!(heat_of(8, &rows), before);
     }

@@ -2,6 +2,7 @@
 
 use super::Measured;
 use crate::deck::{Deck, Variant};
+use crate::l1::Solver;
 use crate::result::{Conservation, FORMAT, Machine, Mode, RankRecord, RunResult};
 use crate::sample::usage::{Usage, Window};
 use crate::timeline::{Interval, Phase, PhaseTotal};
@@ -58,6 +59,7 @@ pub fn run(mode: Mode) -> RunResult {
         format: FORMAT,
         mode,
         variant: Variant::Caller,
+        solver: Solver::C,
         deck_name: "a <b> & \"c\".toml".to_owned(),
         deck: Deck::parse(include_str!("../../decks/small.toml")).unwrap(),
         machine: Machine {

@@ -1,4 +1,4 @@
-//! The compiler wrappers of the MPI that the build uses.
+//! The compiler wrappers and the launcher of the MPI that the build uses.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -23,14 +23,25 @@ pub fn mpifort() -> OsString {
     named("MPIFC").unwrap_or_else(|| sibling(&mpicc(), "mpifort"))
 }
 
+/// The launcher of the same MPI: what `QUO_TESTS_MPIRUN` names, else the sibling of [`mpicc`].
+#[must_use]
+pub fn mpirun() -> OsString {
+    named("QUO_TESTS_MPIRUN").unwrap_or_else(|| sibling(&mpicc(), "mpirun"))
+}
+
 fn named(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// `mpicc.mpich` has the siblings `mpicxx.mpich` and `mpifort.mpich`.
+/// `mpicc.mpich` has the siblings `mpicxx.mpich` and `mpifort.mpich`. Beside a compiler of another
+/// name lie the others under their usual ones.
 fn sibling(mpicc: &OsStr, name: &str) -> OsString {
     let file = Path::new(mpicc).file_name().unwrap_or_default().to_string_lossy();
-    Path::new(mpicc).with_file_name(file.replacen("mpicc", name, 1)).into_os_string()
+    let file = match file.contains("mpicc") {
+        true => file.replacen("mpicc", name, 1),
+        false => name.to_owned(),
+    };
+    Path::new(mpicc).with_file_name(file).into_os_string()
 }
 
 #[cfg(test)]
@@ -43,6 +54,8 @@ mod tests {
             ("mpicc", "mpicxx"),
             ("mpicc.mpich", "mpicxx.mpich"),
             ("/opt/mpicc-5/bin/mpicc", "/opt/mpicc-5/bin/mpicxx"),
+            ("/opt/bin/mpiicx", "/opt/bin/mpicxx"),
+            ("cc", "mpicxx"),
         ] {
             assert_eq!(sibling(OsStr::new(mpicc), "mpicxx"), expected);
         }

@@ -22,6 +22,7 @@ pub struct Job {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     bind_to: BindTo,
+    survives: bool,
     limit: Duration,
 }
 
@@ -34,6 +35,7 @@ impl Job {
             arguments: Vec::new(),
             variables: Vec::new(),
             bind_to: BindTo::None,
+            survives: false,
             limit: Duration::from_secs(60),
         }
     }
@@ -65,6 +67,13 @@ impl Job {
         self
     }
 
+    /// Lets the other ranks go on when one is killed.
+    #[must_use]
+    pub fn survives(mut self) -> Job {
+        self.survives = true;
+        self
+    }
+
     /// Allows the job another time than a minute.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Job {
@@ -79,7 +88,11 @@ impl Job {
     /// The launcher cannot be started. A job that fails is an [`Outcome`].
     pub fn run(&self) -> Result<Outcome> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut command = Launcher::find()?.command(self.ranks, self.bind_to);
+        let launcher = Launcher::find()?;
+        let mut command = launcher.command(self.ranks, self.bind_to);
+        if self.survives {
+            launcher.survive(&mut command);
+        }
         command.arg(&self.program).args(&self.arguments);
         command.env_remove("QUO_TOPOLOGY").envs(self.variables.iter().map(|(n, v)| (n, v)));
         let mut outcome =

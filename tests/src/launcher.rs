@@ -1,10 +1,12 @@
 //! The program that starts ranks, and how to tell it what we want.
 
 use std::ffi::{OsStr, OsString};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
+
+use crate::compilers::mpirun;
 
 /// What the launcher binds each rank to.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +18,136 @@ pub enum BindTo {
     None,
 }
 
+/// MPIs whose launchers understand the same words.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Family {
-    OpenMpi,
+pub enum Family {
+    /// Open MPI up to 4, whose launcher is its own runtime.
+    OpenMpi4,
+    /// Open MPI from 5 on, whose launcher is PRRTE.
+    OpenMpi5,
+    /// MPICH with its launcher Hydra.
     Mpich,
+    /// Intel's MPI, which has a Hydra of its own.
+    Intel,
+}
+
+/// What a family has to be told. Words go on the command line, variables into the environment.
+struct Manner {
+    bind_core: Told,
+    bind_none: Told,
+    /// When there are more ranks than processors.
+    crowded: Told,
+    /// To let a job go on without a rank that was killed.
+    survive: Told,
+    /// Always.
+    always: Told,
+    /// How ranks on other hosts are given a variable: as `NAME=VALUE` behind this word, or as two words.
+    pass: &'static str,
+    pass_in_one_word: bool,
+}
+
+#[derive(Copy, Clone)]
+struct Told {
+    words: &'static [&'static str],
+    variables: &'static [(&'static str, &'static str)],
+}
+
+const NOTHING: Told = Told { words: &[], variables: &[] };
+
+const fn words(words: &'static [&'static str]) -> Told {
+    Told { words, variables: &[] }
+}
+
+const fn variables(variables: &'static [(&'static str, &'static str)]) -> Told {
+    Told { words: &[], variables }
+}
+
+static OPEN_MPI_4: Manner = Manner {
+    bind_core: words(&["--bind-to", "core:overload-allowed"]),
+    bind_none: words(&["--bind-to", "none"]),
+    crowded: words(&["--oversubscribe"]),
+    survive: words(&["--mca", "orte_enable_recovery", "1"]),
+    always: variables(&[
+        // It refuses root, which is who runs in a container, until asked twice.
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        // In a container its single-copy transport may be forbidden, and then it says so.
+        ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+    ]),
+    pass: "-x",
+    pass_in_one_word: true,
+};
+
+static OPEN_MPI_5: Manner = Manner {
+    bind_core: words(&["--bind-to", "core:overload-allowed"]),
+    bind_none: words(&["--bind-to", "none"]),
+    crowded: words(&["--map-by", ":oversubscribe"]),
+    survive: words(&["--enable-recovery"]),
+    always: variables(&[
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        // Looking for fabrics through libfabric takes a second in each MPI_Init; UCX complains
+        // where there is none.
+        ("OMPI_MCA_pml", "ob1"),
+        ("OMPI_MCA_btl", "self,sm,tcp"),
+        ("OMPI_MCA_osc", "^ucx"),
+    ]),
+    pass: "-x",
+    pass_in_one_word: true,
+};
+
+static MPICH: Manner = Manner {
+    bind_core: words(&["-bind-to", "core"]),
+    bind_none: words(&["-bind-to", "none"]),
+    // Its ranks spin while they wait. A hundred barriers of eight ranks on two processors take
+    // seconds, unless they sleep for a moment now and then. MPICH 4 knows no such setting.
+    crowded: variables(&[
+        ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
+        ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16"),
+    ]),
+    survive: words(&["-disable-auto-cleanup"]),
+    always: NOTHING,
+    pass: "-genv",
+    pass_in_one_word: false,
+};
+
+static INTEL: Manner = Manner {
+    // Its own pinning comes after what Hydra binds, and wins.
+    bind_core: variables(&[("I_MPI_PIN", "on"), ("I_MPI_PIN_DOMAIN", "core")]),
+    bind_none: variables(&[("I_MPI_PIN", "off")]),
+    crowded: NOTHING,
+    survive: words(&["-disable-auto-cleanup"]),
+    always: NOTHING,
+    pass: "-genv",
+    pass_in_one_word: false,
+};
+
+impl Family {
+    /// Which one it is, from what a launcher says of its version.
+    #[must_use]
+    pub fn of_version(text: &str) -> Option<Family> {
+        if text.contains("Intel(R) MPI") {
+            return Some(Family::Intel);
+        }
+        if text.contains("HYDRA") {
+            return Some(Family::Mpich);
+        }
+        if !["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| text.contains(name)) {
+            return None;
+        }
+        let number = text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
+        let major: u32 = number?.parse().ok()?;
+        Some(if major < 5 { Family::OpenMpi4 } else { Family::OpenMpi5 })
+    }
+
+    fn manner(self) -> &'static Manner {
+        match self {
+            Family::OpenMpi4 => &OPEN_MPI_4,
+            Family::OpenMpi5 => &OPEN_MPI_5,
+            Family::Mpich => &MPICH,
+            Family::Intel => &INTEL,
+        }
+    }
 }
 
 /// How to start ranks on other hosts.
@@ -31,9 +159,11 @@ pub struct Network {
     pub remote_shell: String,
     /// The network that all hosts are in, as address and prefix length.
     pub subnet: String,
+    /// The address of the host that the launcher runs on.
+    pub front: String,
 }
 
-/// `mpirun`, or what the variable `QUO_TESTS_MPIRUN` names.
+/// The launcher of the MPI in use, see [`mpirun`].
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: OsString,
@@ -47,19 +177,37 @@ impl Launcher {
     ///
     /// There is none, or it is of an MPI we do not know how to talk to.
     pub fn find() -> Result<Launcher> {
-        let program = std::env::var_os("QUO_TESTS_MPIRUN").unwrap_or_else(|| "mpirun".into());
-        let output = Command::new(&program).arg("--version").output().with_context(|| {
+        Launcher::of(mpirun())
+    }
+
+    /// The same for a launcher that is known by its file.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    pub fn of(program: impl Into<OsString>) -> Result<Launcher> {
+        let program = program.into();
+        let mut command = Command::new(&program);
+        let output = command.arg("--version").stdin(Stdio::null()).output().with_context(|| {
             format!("{} does not start; try `cargo xtask setup`", program.to_string_lossy())
         })?;
         let version = String::from_utf8_lossy(&output.stdout);
-        let family = if version.contains("Open MPI") || version.contains("OpenRTE") {
-            Family::OpenMpi
-        } else if version.contains("HYDRA") || version.contains("Intel(R) MPI") {
-            Family::Mpich
-        } else {
+        let Some(family) = Family::of_version(&version) else {
             bail!("{} is of no MPI we know: {version}", program.to_string_lossy());
         };
         Ok(Launcher { program, family })
+    }
+
+    /// The file or the name it is started by.
+    #[must_use]
+    pub fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// Whose words it understands.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// A launch of `ranks` ranks, still without the program.
@@ -67,35 +215,23 @@ impl Launcher {
     pub fn command(&self, ranks: usize, bind_to: BindTo) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-n", &ranks.to_string()]);
-        match self.family {
-            Family::OpenMpi => {
-                let bind = match bind_to {
-                    BindTo::Core => "core:overload-allowed",
-                    BindTo::None => "none",
-                };
-                command.args(["--bind-to", bind]);
-                if ranks > processors() {
-                    command.arg("--oversubscribe");
-                }
-                // It refuses root, which is who runs in a container, until asked twice.
-                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
-                command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-                // In a container its single-copy transport may be forbidden, and then it says so.
-                command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-            }
-            Family::Mpich => {
-                let bind = match bind_to {
-                    BindTo::Core => "core",
-                    BindTo::None => "none",
-                };
-                command.args(["-bind-to", bind]);
-            }
+        let manner = self.family.manner();
+        let bind = match bind_to {
+            BindTo::Core => manner.bind_core,
+            BindTo::None => manner.bind_none,
+        };
+        let crowded = if ranks > processors() { manner.crowded } else { NOTHING };
+        for told in [manner.always, bind, crowded] {
+            tell(&mut command, told);
         }
         command
     }
-}
 
-impl Launcher {
+    /// Lets the job go on when one of its ranks is killed.
+    pub fn survive(&self, command: &mut Command) {
+        tell(command, self.family.manner().survive);
+    }
+
     /// The same over several hosts. Variables of the environment reach the ranks only by
     /// [`Launcher::pass`].
     #[must_use]
@@ -108,49 +244,53 @@ impl Launcher {
 
     /// Gives every rank a variable.
     pub fn pass(&self, command: &mut Command, name: &OsStr, value: &OsStr) {
-        match self.family {
-            Family::OpenMpi => {
-                let mut both = name.to_owned();
-                both.push("=");
-                both.push(value);
-                command.arg("-x").arg(both);
-            }
-            Family::Mpich => {
-                command.arg("-genv").arg(name).arg(value);
-            }
+        let manner = self.family.manner();
+        command.arg(manner.pass);
+        if manner.pass_in_one_word {
+            let mut both = name.to_owned();
+            both.push("=");
+            both.push(value);
+            command.arg(both);
+        } else {
+            command.arg(name).arg(value);
         }
     }
+}
+
+fn tell(command: &mut Command, told: Told) {
+    command.args(told.words).envs(told.variables.iter().copied());
 }
 
 fn over(family: Family, network: &Network) -> Vec<String> {
     let slots = network.hosts.iter().map(|(host, ranks)| format!("{host}:{ranks}"));
     let hosts = slots.collect::<Vec<_>>().join(",");
-    let options: &[&str] = match family {
-        Family::OpenMpi => &[
-            "--host",
-            &hosts,
-            "--mca",
-            "plm_rsh_agent",
-            &network.remote_shell,
-            // Each host is reached from where the launcher runs.
-            "--mca",
-            "plm_rsh_no_tree_spawn",
-            "1",
-            "--mca",
-            "oob_tcp_if_include",
-            &network.subnet,
-            "--mca",
-            "btl_tcp_if_include",
-            &network.subnet,
-            "--mca",
-            "btl_vader_single_copy_mechanism",
-            "none",
-        ],
-        Family::Mpich => {
-            &["-hosts", &hosts, "-launcher", "ssh", "-launcher-exec", &network.remote_shell]
+    let (shell, subnet) = (&*network.remote_shell, &*network.subnet);
+    let words: Vec<&str> = match family {
+        // Each host is reached from where the launcher runs, not from one another.
+        Family::OpenMpi4 => [
+            ["--mca", "plm_rsh_agent", shell],
+            ["--mca", "plm_rsh_no_tree_spawn", "1"],
+            ["--mca", "oob_tcp_if_include", subnet],
+            ["--mca", "btl_tcp_if_include", subnet],
+            ["--mca", "btl_vader_single_copy_mechanism", "none"],
+        ]
+        .concat(),
+        Family::OpenMpi5 => [
+            ["--prtemca", "plm_ssh_agent", shell],
+            ["--prtemca", "plm_ssh_no_tree_spawn", "1"],
+            ["--prtemca", "prte_if_include", subnet],
+            ["--mca", "btl_tcp_if_include", subnet],
+        ]
+        .concat(),
+        Family::Mpich | Family::Intel => {
+            vec!["-launcher", "ssh", "-launcher-exec", shell, "-localhost", &network.front]
         }
     };
-    options.iter().map(ToString::to_string).collect()
+    let named = match family {
+        Family::OpenMpi4 | Family::OpenMpi5 => "--host",
+        Family::Mpich | Family::Intel => "-hosts",
+    };
+    [named, &hosts].into_iter().chain(words).map(str::to_owned).collect()
 }
 
 fn processors() -> usize {
@@ -161,17 +301,91 @@ fn processors() -> usize {
 mod tests {
     use super::*;
 
+    const FAMILIES: [Family; 4] =
+        [Family::OpenMpi4, Family::OpenMpi5, Family::Mpich, Family::Intel];
+
+    fn launcher(family: Family) -> Launcher {
+        Launcher { program: "mpirun".into(), family }
+    }
+
+    /// A command as words, its variables first.
+    fn said(command: &Command) -> String {
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let variables = variables
+            .map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy()));
+        let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+        variables.chain(words).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
-    fn every_host_is_named_with_its_ranks_to_either_launcher() {
+    fn every_launcher_is_known_by_what_it_says() {
+        for (text, family) in [
+            ("mpirun (Open MPI) 4.1.4\n", Some(Family::OpenMpi4)),
+            ("mpirun (Open MPI) 5.0.11\n", Some(Family::OpenMpi5)),
+            ("mpirun (Open MPI) 10.0.0\n", Some(Family::OpenMpi5)),
+            ("HYDRA build details:\n    Version: 5.0.2\n", Some(Family::Mpich)),
+            ("Intel(R) MPI Library for Linux* OS, Version 2021.18.1", Some(Family::Intel)),
+            ("slurm 22.05.8\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Family::of_version(text), family, "{text}");
+        }
+    }
+
+    #[test]
+    fn bindings_are_asked_for_in_the_words_of_each() {
+        for (family, core, none) in [
+            (Family::OpenMpi4, "--bind-to core:overload-allowed", "--bind-to none"),
+            (Family::OpenMpi5, "--bind-to core:overload-allowed", "--bind-to none"),
+            (Family::Mpich, "-bind-to core", "-bind-to none"),
+            (Family::Intel, "I_MPI_PIN_DOMAIN=core", "I_MPI_PIN=off"),
+        ] {
+            assert!(said(&launcher(family).command(1, BindTo::Core)).contains(core));
+            assert!(said(&launcher(family).command(1, BindTo::None)).contains(none));
+        }
+    }
+
+    #[test]
+    fn only_too_many_ranks_are_announced_as_too_many() {
+        for (family, word) in [
+            (Family::OpenMpi4, "--oversubscribe"),
+            (Family::OpenMpi5, "--map-by :oversubscribe"),
+            (Family::Mpich, "MPIR_CVAR_CH4_PROGRESS_THROTTLE=1"),
+        ] {
+            let few = launcher(family).command(1, BindTo::None);
+            let many = launcher(family).command(processors() + 1, BindTo::None);
+            assert!(!said(&few).contains(word));
+            assert!(said(&many).contains(word), "{}", said(&many));
+        }
+    }
+
+    #[test]
+    fn each_can_be_told_to_go_on_without_a_rank() {
+        for family in FAMILIES {
+            let launcher = launcher(family);
+            let mut command = launcher.command(1, BindTo::None);
+            let before = said(&command);
+            launcher.survive(&mut command);
+            assert_ne!(said(&command), before, "{family:?}");
+        }
+    }
+
+    #[test]
+    fn every_host_is_named_with_its_ranks_and_reached_by_the_shell() {
         let network = Network {
             hosts: vec![("10.0.0.1".to_owned(), 2), ("10.0.0.2".to_owned(), 1)],
             remote_shell: "/run/remote-shell".to_owned(),
             subnet: "10.0.0.0/24".to_owned(),
+            front: "10.0.0.254".to_owned(),
         };
-        for (family, first) in [(Family::OpenMpi, "--host"), (Family::Mpich, "-hosts")] {
-            let options = over(family, &network);
-            assert_eq!(options[..2], [first, "10.0.0.1:2,10.0.0.2:1"]);
-            assert!(options.contains(&"/run/remote-shell".to_owned()));
+        for family in FAMILIES {
+            let mut command = launcher(family).command_over(&network, BindTo::None);
+            launcher(family).pass(&mut command, OsStr::new("A"), OsStr::new("b c"));
+            let said = said(&command);
+            for words in ["-n 3 ", "10.0.0.1:2,10.0.0.2:1", "/run/remote-shell"] {
+                assert!(said.contains(words), "{words} is not in {said}");
+            }
+            assert!(said.ends_with("-x A=b c") || said.ends_with("-genv A b c"), "{said}");
         }
     }
 }

@@ -30,12 +30,12 @@ mod selection;
 mod wait;
 
 pub use checkout::Checkout;
-pub use compilers::{mpicc, mpicxx, mpifort};
+pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
 pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };
 pub use job::{Job, describe};
-pub use launcher::{BindTo, Launcher, Network};
+pub use launcher::{BindTo, Family, Launcher, Network};
 pub use library::{Library, run_compiler};
 pub use running::{MARK, Outcome, Running};
 pub use selection::Selection;

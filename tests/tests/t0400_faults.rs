@@ -27,12 +27,12 @@ fn program() -> Result<PathBuf> {
     }
 }
 
-/// Runs three ranks of which one is killed; Open MPI is told not to end the others with it.
+/// Runs three ranks of which one is killed, and the launcher is told not to end the others with it.
 fn run(place: &str, environment: &[(&str, &str)]) -> Result<(Outcome, tempfile::TempDir)> {
     let directory = tempfile::Builder::new().prefix("faults-").tempdir_in("/dev/shm")?;
     let mut job = Job::new(3, program()?)
         .arg(place)
-        .env("OMPI_MCA_orte_enable_recovery", "1")
+        .survives()
         .env("QUO_TMPDIR", directory.path())
         .limit(Duration::from_secs(60));
     for (name, value) in environment {

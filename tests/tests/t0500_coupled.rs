@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{BindTo, Checkout, Job, Outcome, ends_within};
+use quo_tests::{BindTo, Checkout, Job, Outcome, ends_within, mpirun};
 use rustix::process::Pid;
 
 const LIMIT: Duration = Duration::from_secs(180);
@@ -185,6 +185,7 @@ fn the_demo_runs_all_modes_and_leaves_a_report() -> Result<()> {
     let said = fs::File::create(coupled.path("said"))?;
     let mut command = Command::new(&coupled.program);
     command.arg("demo").arg("--deck").arg(&coupled.deck).arg("--out").arg(&out);
+    command.arg("--mpirun").arg(mpirun());
     command.args(["--ranks", "2"]).env("OMP_WAIT_POLICY", "passive");
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
     let mut child = command.spawn()?;

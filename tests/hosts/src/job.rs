@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use quo_tests::{BindTo, Launcher, Network, Outcome, Running, describe};
 
 use crate::hosts::{Hosts, REMOTE_SHELL};
-use crate::layout::SUBNET;
+use crate::layout::{SUBNET, front_address};
 
 /// A program to run under the launcher, over hosts.
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub struct HostJob<'a> {
     variables: Vec<(OsString, OsString)>,
     options: Vec<OsString>,
     bind_to: BindTo,
+    survives: bool,
     limit: Duration,
 }
 
@@ -34,6 +35,7 @@ impl<'a> HostJob<'a> {
             variables: Vec::new(),
             options: Vec::new(),
             bind_to: BindTo::None,
+            survives: false,
             limit: Duration::from_secs(60),
         }
     }
@@ -63,6 +65,13 @@ impl<'a> HostJob<'a> {
     #[must_use]
     pub fn bind_to(mut self, bind_to: BindTo) -> Self {
         self.bind_to = bind_to;
+        self
+    }
+
+    /// Lets the other ranks go on when one is killed.
+    #[must_use]
+    pub fn survives(mut self) -> Self {
+        self.survives = true;
         self
     }
 
@@ -102,9 +111,13 @@ impl<'a> HostJob<'a> {
             hosts: self.ranks.iter().map(|&(host, ranks)| (address(host), ranks)).collect(),
             remote_shell: REMOTE_SHELL.to_owned(),
             subnet: SUBNET.to_owned(),
+            front: front_address().to_string(),
         };
         let launcher = Launcher::find()?;
-        let launch = launcher.command_over(&network, self.bind_to);
+        let mut launch = launcher.command_over(&network, self.bind_to);
+        if self.survives {
+            launcher.survive(&mut launch);
+        }
         let mut command = self.hosts.front().command(launch.get_program());
         command.args(launch.get_args()).args(&self.options);
         for (name, value) in launch.get_envs() {

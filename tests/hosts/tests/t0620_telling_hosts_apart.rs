@@ -156,7 +156,7 @@ fn death_on_the_other_host_of_a_node() -> Result<()> {
     let job = hosts.job(&[(0, 2), (1, 1)], program("tests/programs/dead_rank.c")?);
     for place in ["between", "barrier"] {
         let job = job.clone().arg(place).env("QUO_TMPDIR", folder.path());
-        let job = job.option("--mca").option("orte_enable_recovery").option("1").start()?;
+        let job = job.survives().start()?;
         for rank in [0, 2] {
             job.wait_for(&format!("rank {rank}: "), 1)?;
         }

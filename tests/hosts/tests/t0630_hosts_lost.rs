@@ -35,7 +35,7 @@ fn job<'a>(hosts: &'a Hosts, source: &str, arguments: &[&str]) -> Result<quo_hos
     for argument in arguments {
         job = job.arg(argument);
     }
-    Ok(job.option("--mca").option("orte_enable_recovery").option("1"))
+    Ok(job.survives())
 }
 
 fn said(outcome: &Outcome, rank: usize) -> Result<&str> {

@@ -91,7 +91,8 @@ impl Job {
         let launcher = Launcher::find()?;
         let mut command = launcher.command(self.ranks, self.bind_to);
         if self.survives {
-            launcher.survive(&mut command);
+            let guard = launcher.survive(&mut command);
+            command.args(guard);
         }
         command.arg(&self.program).args(&self.arguments);
         command.env_remove("QUO_TOPOLOGY").envs(self.variables.iter().map(|(n, v)| (n, v)));

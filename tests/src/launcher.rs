@@ -39,6 +39,8 @@ struct Manner {
     crowded: Told,
     /// To let a job go on without a rank that was killed.
     survive: Told,
+    /// What each rank is started by for that.
+    guard: &'static [&'static str],
     /// Always.
     always: Told,
     /// How ranks on other hosts are given a variable: as `NAME=VALUE` behind this word, or as two words.
@@ -67,6 +69,7 @@ static OPEN_MPI_4: Manner = Manner {
     bind_none: words(&["--bind-to", "none"]),
     crowded: words(&["--oversubscribe"]),
     survive: words(&["--mca", "orte_enable_recovery", "1"]),
+    guard: &[],
     always: variables(&[
         // It refuses root, which is who runs in a container, until asked twice.
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
@@ -83,6 +86,7 @@ static OPEN_MPI_5: Manner = Manner {
     bind_none: words(&["--bind-to", "none"]),
     crowded: words(&["--map-by", ":oversubscribe"]),
     survive: words(&["--enable-recovery"]),
+    guard: &[],
     always: variables(&[
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -96,6 +100,16 @@ static OPEN_MPI_5: Manner = Manner {
     pass_in_one_word: true,
 };
 
+/// Hydra tells the other ranks of a death by a signal, as the option promises, or kills them, as it
+/// promises not to: whether it sees the closed connection or the exit status first decides. So it is
+/// not shown that a rank was killed.
+const GUARD: &[&str] = &[
+    "sh",
+    "-c",
+    "trap '' USR1; \"$@\"; status=$?; [ $status -gt 128 ] && exit 0; exit $status",
+    "sh",
+];
+
 static MPICH: Manner = Manner {
     bind_core: words(&["-bind-to", "core"]),
     bind_none: words(&["-bind-to", "none"]),
@@ -106,6 +120,7 @@ static MPICH: Manner = Manner {
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16"),
     ]),
     survive: words(&["-disable-auto-cleanup"]),
+    guard: GUARD,
     always: NOTHING,
     pass: "-genv",
     pass_in_one_word: false,
@@ -117,6 +132,7 @@ static INTEL: Manner = Manner {
     bind_none: variables(&[("I_MPI_PIN", "off")]),
     crowded: NOTHING,
     survive: words(&["-disable-auto-cleanup"]),
+    guard: GUARD,
     always: NOTHING,
     pass: "-genv",
     pass_in_one_word: false,
@@ -227,9 +243,11 @@ impl Launcher {
         command
     }
 
-    /// Lets the job go on when one of its ranks is killed.
-    pub fn survive(&self, command: &mut Command) {
-        tell(command, self.family.manner().survive);
+    /// Lets the job go on when one of its ranks is killed. The words returned come before the program.
+    pub fn survive(&self, command: &mut Command) -> &'static [&'static str] {
+        let manner = self.family.manner();
+        tell(command, manner.survive);
+        manner.guard
     }
 
     /// The same over several hosts. Variables of the environment reach the ranks only by
@@ -365,7 +383,7 @@ mod tests {
             let launcher = launcher(family);
             let mut command = launcher.command(1, BindTo::None);
             let before = said(&command);
-            launcher.survive(&mut command);
+            let _guard = launcher.survive(&mut command);
             assert_ne!(said(&command), before, "{family:?}");
         }
     }

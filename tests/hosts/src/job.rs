@@ -115,9 +115,7 @@ impl<'a> HostJob<'a> {
         };
         let launcher = Launcher::find()?;
         let mut launch = launcher.command_over(&network, self.bind_to);
-        if self.survives {
-            launcher.survive(&mut launch);
-        }
+        let guard = if self.survives { launcher.survive(&mut launch) } else { &[] };
         let mut command = self.hosts.front().command(launch.get_program());
         command.args(launch.get_args()).args(&self.options);
         for (name, value) in launch.get_envs() {
@@ -128,7 +126,7 @@ impl<'a> HostJob<'a> {
         for (name, value) in &self.variables {
             launcher.pass(&mut command, name, value);
         }
-        command.arg(&self.program).args(&self.arguments);
+        command.args(guard).arg(&self.program).args(&self.arguments);
         Ok(command)
     }
 }

@@ -5,11 +5,9 @@ use std::ffi::c_int;
 use std::ptr;
 
 use quo::context::{CreateOptions, Wait};
-use quo::group::GroupError;
 use quo::{Context, Error};
-use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running};
+use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 
-use crate::codes::Code;
 use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{Growing, In, Out, QUO_t};
@@ -37,13 +35,13 @@ unsafe impl Growing for QUO_create_options_t {
 
 /// Whether MPI is between its initialisation and its finalisation.
 pub(crate) fn mpi_state() -> Result<(), Failure> {
-    is_running().map_err(|error| {
-        let code = match error {
-            GroupError::NotInitialized => Code::CallBeforeInit,
-            _ => Code::CallAfterFinalize,
-        };
-        Failure::new(code, error.to_string())
-    })
+    Ok(is_running().map_err(Error::from)?)
+}
+
+/// The same, and whether it is the MPI that this library was built for. Before that is known, nothing
+/// is done with a handle of MPI.
+pub(crate) fn mpi_usable() -> Result<(), Failure> {
+    Ok(is_usable().map_err(Error::from)?)
 }
 
 /// For handles: whoever holds one has seen MPI initialised, so only its end is asked for.
@@ -87,7 +85,7 @@ pub(crate) fn create(
 ) -> Result<(), Failure> {
     guard::stay_quiet();
     let place = out.null_place("q");
-    mpi_state()?;
+    mpi_usable()?;
     let refused = |failure: &Failure| CreateOptions::new().with_refusal(failure.text());
     let options = match (&place, &request) {
         (Err(failure), _) | (_, Err(failure)) => refused(failure),

@@ -6,15 +6,15 @@ use std::ffi::{c_int, c_void};
 use quo_mpi::{Comm, Fint as MPI_Fint};
 
 use crate::collective::communicator;
-use crate::create::{create, mpi_state, request};
+use crate::create::{create, mpi_usable, request};
 use crate::guard::{Failure, entry};
 use crate::types::{FintPlace, Out, QUO_t, free_for_c};
 
 fn create_from(q: Out<*mut QUO_t>, comm: MPI_Fint, flags: c_int) -> Result<(), Failure> {
     let _cleared = q.null_place("q");
-    // The handle means nothing outside the life of MPI.
-    mpi_state()?;
-    // SAFETY: MPI is running, and by the contract of the C interface the number is a handle.
+    // The number means nothing outside the life of MPI, nor to another one.
+    mpi_usable()?;
+    // SAFETY: the right MPI is running, and by the contract of the C interface the number is a handle.
     let comm = unsafe { Comm::from_fortran(comm) };
     create(q, comm, request(flags, 0))
 }

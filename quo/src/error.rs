@@ -172,6 +172,7 @@ impl Error {
             Self::Node(error) => node_kind(error),
             Self::Group(error) => match error {
                 GroupError::NotInitialized | GroupError::Finalized => ErrorKind::NotRunning,
+                GroupError::OtherMpi { .. } => ErrorKind::NotSupported,
                 GroupError::Unsuitable { .. } => ErrorKind::InvalidArgument,
                 GroupError::Mpi { .. } => ErrorKind::Mpi,
                 GroupError::Dead { .. } => ErrorKind::DeadMember,

@@ -26,6 +26,7 @@ const UNSAFE_FILES: &[&str] = &[
     "examples/coupled/src/launch.rs",
     "quo/mpi/src/comm.rs",
     "quo/mpi/src/group.rs",
+    "quo/mpi/src/process.rs",
     "quo/mpi/src/program.rs",
     "quo/mpi/src/raw.rs",
     "quo/src/affinity/kernel.rs",

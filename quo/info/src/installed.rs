@@ -107,14 +107,24 @@ fn not_installed(prefix: &Path, what: &str) -> String {
     format!("{what} is not installed in {}", prefix.display())
 }
 
+/// The MPI that this program was built for, which is that of the library beside it.
+#[cfg(feature = "mpi")]
+fn mpi() -> String {
+    quo_mpi::built_for().to_string()
+}
+
+#[cfg(not(feature = "mpi"))]
+fn mpi() -> String {
+    "none".to_owned()
+}
+
 fn config(prefix: &Path) -> Vec<Vec<String>> {
-    let built = |with| if with { "yes" } else { "no" }.to_owned();
     let rows = [
         ("quo", env!("CARGO_PKG_VERSION").to_owned()),
         ("QUO interface", API_VERSION.to_owned()),
         ("prefix", prefix.display().to_string()),
         ("hwloc interface", quo::topology::hwloc_version()),
-        ("MPI", built(cfg!(feature = "mpi"))),
+        ("MPI", mpi()),
         ("built for", format!("{} {}", std::env::consts::ARCH, std::env::consts::OS)),
     ];
     rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()

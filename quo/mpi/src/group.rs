@@ -15,7 +15,7 @@ use quo::group::{Group, GroupError, Patience};
 use quo::node::ForkId;
 
 use crate::raw::succeed;
-use crate::{Comm, is_running, raw};
+use crate::{Comm, is_running, is_usable, launch, raw, running};
 
 /// Polls before the waiter starts to yield: about the time of a collective among awake ranks.
 const EAGER_POLLS: u32 = 2_000;
@@ -106,7 +106,8 @@ impl MpiGroup {
     /// The ranks of a communicator handle, which is duplicated. Collective over it.
     ///
     /// # Errors
-    /// [`GroupError::NotInitialized`], [`GroupError::Finalized`], [`GroupError::Unsuitable`] for the
+    /// [`GroupError::NotInitialized`], [`GroupError::Finalized`], [`GroupError::OtherMpi`] in a process
+    /// with another MPI than this was compiled against, [`GroupError::Unsuitable`] for the
     /// null communicator and for intercommunicators, [`GroupError::Late`] when not all ranks come
     /// within `QUO_CREATE_TIMEOUT`, [`GroupError::Mpi`].
     ///
@@ -114,7 +115,7 @@ impl MpiGroup {
     /// `comm` is the null communicator or one that has not been freed.
     pub unsafe fn from_raw(comm: Comm) -> Result<Self, GroupError> {
         const CALL: &str = "create";
-        is_running()?;
+        is_usable()?;
         if comm.is_null() {
             return Err(GroupError::Unsuitable {
                 call: CALL,
@@ -272,6 +273,16 @@ impl Group for MpiGroup {
             return Ok(None);
         }
         Ok(Some(Box::new(Self::adopt(part)?)))
+    }
+
+    fn warning(&self) -> Option<String> {
+        is_running().ok()?;
+        let mut world: c_int = 0;
+        // SAFETY: MPI is running; writes one int.
+        let code = unsafe { raw::quo_mpi_comm_size(raw::quo_mpi_comm_world(), &raw mut world) };
+        succeed("MPI_Comm_size", code).ok()?;
+        let world = usize::try_from(world).ok()?;
+        launch::mismatch(world, &running().to_string(), |name| std::env::var(name).ok())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,10 +1,43 @@
 /* The one file of quo that is compiled against an MPI; see quo_mpi.h. It decides nothing: it turns words into handles
  * and passes on. */
+#define _GNU_SOURCE /* dladdr */
 #include "quo_mpi.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define TEXT(x) TEXT_OF(x)
+#define TEXT_OF(x) #x
+
+/* MPIs that come from MPICH have its macros too. Some versions are strings and some are bare numbers. */
+#if defined(MPI_ABI_VERSION)
+#define FAMILY QUO_MPI_STANDARD
+#define VERSION TEXT(MPI_ABI_VERSION) "." TEXT(MPI_ABI_SUBVERSION)
+#elif defined(I_MPI_VERSION)
+#define FAMILY QUO_MPI_INTEL
+#define VERSION I_MPI_VERSION
+#elif defined(CRAY_MPICH_VERSION)
+#define FAMILY QUO_MPI_CRAY
+#define VERSION TEXT(CRAY_MPICH_VERSION)
+#elif defined(MVAPICH2_VERSION)
+#define FAMILY QUO_MPI_MVAPICH
+#define VERSION MVAPICH2_VERSION
+#elif defined(MVAPICH_VERSION)
+#define FAMILY QUO_MPI_MVAPICH
+#define VERSION MVAPICH_VERSION
+#elif defined(MPICH_VERSION)
+#define FAMILY QUO_MPI_MPICH
+#define VERSION MPICH_VERSION
+#elif defined(OPEN_MPI)
+#define FAMILY QUO_MPI_OPEN_MPI
+#define VERSION TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+#else
+#define FAMILY QUO_MPI_OTHER
+#define VERSION "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
+#endif
 
 struct quo_mpi_operation {
     MPI_Request request;
@@ -19,6 +52,43 @@ _Static_assert(sizeof(MPI_Fint) <= sizeof(uint64_t), "an integer of Fortran fits
 static MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
 
 static uint64_t word(MPI_Comm comm) { return (uint64_t)(intptr_t)comm; }
+
+int quo_mpi_built_family(void) { return FAMILY; }
+
+const char *quo_mpi_built_version(void) { return VERSION; }
+
+int quo_mpi_library_version(char *text)
+{
+    int length = 0;
+    text[0] = '\0';
+    return MPI_Get_library_version(text, &length) == MPI_SUCCESS ? length : 0;
+}
+
+/* Pointers to functions are no pointers to objects for ISO C; POSIX lets them be copied. */
+#define FILE_OF(function, info) (memcpy(&(info).dli_saddr, &(function), sizeof(void *)), dladdr((info).dli_saddr, &(info)))
+
+void quo_mpi_library_file(char *text, size_t bytes)
+{
+    Dl_info info = {0};
+    int (*asked)(char *, int *) = MPI_Get_library_version;
+    int found = FILE_OF(asked, info) != 0 && info.dli_fname != NULL;
+    snprintf(text, bytes, "%s", found ? info.dli_fname : "");
+}
+
+int quo_mpi_offers_standard(void)
+{
+#if defined(MPI_ABI_VERSION)
+    /* Another MPI that does not know the call would leave it to the library beside it. */
+    Dl_info runs = {0}, answers = {0};
+    int (*run)(int *) = MPI_Initialized;
+    int (*answer)(int *, int *) = MPI_Abi_get_version;
+    int version = -1, subversion = -1;
+    if (FILE_OF(run, runs) == 0 || FILE_OF(answer, answers) == 0 || runs.dli_fbase != answers.dli_fbase) return 0;
+    return MPI_Abi_get_version(&version, &subversion) == MPI_SUCCESS && version == MPI_ABI_VERSION;
+#else
+    return 0;
+#endif
+}
 
 int quo_mpi_is_initialized(void)
 {

@@ -4,7 +4,7 @@
 use quo::group::GroupError;
 
 use crate::raw::succeed;
-use crate::{Comm, MpiGroup, raw};
+use crate::{Comm, MpiGroup, is_the_right_mpi, raw};
 
 /// MPI, initialised by this process and finalised when this is dropped.
 #[derive(Debug)]
@@ -17,9 +17,11 @@ impl Mpi {
     /// Initialises MPI for one thread. Collective over all that were launched.
     ///
     /// # Errors
-    /// [`GroupError::Unsuitable`] if it was initialised before, [`GroupError::Mpi`].
+    /// [`GroupError::OtherMpi`], [`GroupError::Unsuitable`] if it was initialised before,
+    /// [`GroupError::Mpi`].
     pub fn initialize() -> Result<Self, GroupError> {
         const CALL: &str = "MPI_Init";
+        is_the_right_mpi()?;
         if raw::quo_mpi_is_initialized() != 0 {
             let reason = "MPI can be initialised only once in a process";
             return Err(GroupError::Unsuitable { call: CALL, reason });

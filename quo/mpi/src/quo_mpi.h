@@ -5,10 +5,30 @@
 #ifndef QUO_MPI_LAYER_H
 #define QUO_MPI_LAYER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A non-blocking operation. MPI writes into it until it has completed, so one that is given up is never freed. */
 typedef struct quo_mpi_operation quo_mpi_operation;
+
+/* The MPI whose header this was compiled with, one of QUO_MPI_*, and its version. */
+enum {
+    QUO_MPI_OTHER = 0,
+    QUO_MPI_OPEN_MPI = 1,
+    QUO_MPI_MPICH = 2,
+    QUO_MPI_INTEL = 3,
+    QUO_MPI_MVAPICH = 4,
+    QUO_MPI_CRAY = 5,
+    QUO_MPI_STANDARD = 6
+};
+int quo_mpi_built_family(void);
+const char *quo_mpi_built_version(void);
+
+/* What the MPI of the process says of itself; `text` has room for what any MPI says, not only the header's. The file
+ * that this answer comes from. Whether it offers MPI 5's binary interface in the version of the header. */
+int quo_mpi_library_version(char *text);
+void quo_mpi_library_file(char *text, size_t bytes);
+int quo_mpi_offers_standard(void);
 
 /* Whether MPI has been initialised, and finalised. May be called at any time. */
 int quo_mpi_is_initialized(void);

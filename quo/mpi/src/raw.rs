@@ -12,6 +12,11 @@ pub(crate) struct Operation {
 }
 
 unsafe extern "C" {
+    pub(crate) safe fn quo_mpi_built_family() -> c_int;
+    pub(crate) safe fn quo_mpi_built_version() -> *const c_char;
+    pub(crate) fn quo_mpi_library_version(text: *mut c_char) -> c_int;
+    pub(crate) safe fn quo_mpi_offers_standard() -> c_int;
+    pub(crate) fn quo_mpi_library_file(text: *mut c_char, bytes: usize);
     pub(crate) safe fn quo_mpi_is_initialized() -> c_int;
     pub(crate) safe fn quo_mpi_is_finalized() -> c_int;
     pub(crate) safe fn quo_mpi_text_length() -> c_int;

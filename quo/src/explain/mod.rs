@@ -35,6 +35,8 @@ pub struct Explanation {
     pub ranks: Vec<RankBinding>,
     /// What this rank has pushed and not popped, oldest first: the mask before and the mask pushed.
     pub pushed: Vec<(CpuSet, CpuSet)>,
+    /// What looks wrong in how the ranks were started: a launcher of another MPI, for instance.
+    pub warnings: Vec<String>,
 }
 
 /// Where one rank is bound.
@@ -127,6 +129,7 @@ impl Context {
             node: (self.node_index(), self.node_count()),
             ranks,
             pushed: self.pushed(),
+            warnings: self.group().warning().into_iter().collect(),
         })
     }
 }
@@ -175,6 +178,9 @@ impl fmt::Display for Explanation {
         }
         for (depth, (before, pushed)) in self.pushed.iter().enumerate() {
             writeln!(out, "push {}: CPUs {before} to {pushed}", depth + 1)?;
+        }
+        for warning in &self.warnings {
+            writeln!(out, "warning: {warning}")?;
         }
         Ok(())
     }

@@ -70,6 +70,11 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         0
     }
 
+    /// What the user should know about how the ranks were started, if anything. Local.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// The implementation, for callers that know which one they handed in.
     fn as_any(&self) -> &dyn Any;
 
@@ -115,6 +120,17 @@ pub enum GroupError {
     /// MPI has been finalised.
     #[error("MPI has been finalised: contexts are used and freed before MPI_Finalize")]
     Finalized,
+    /// The process runs another MPI than the one the library was compiled against.
+    #[error(
+        "this library was built for {built_for}, but the process runs {running}: take a library that \
+         was built for it (MPICC names the compiler of an MPI to build for)"
+    )]
+    OtherMpi {
+        /// The MPI it was compiled against.
+        built_for: String,
+        /// The MPI of the process.
+        running: String,
+    },
     /// The communicator is null or of a kind that has no ranks in common.
     #[error("{call}: {reason}")]
     Unsuitable {

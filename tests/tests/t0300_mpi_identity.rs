@@ -1,0 +1,278 @@
+//! A libquo and a program of two MPIs in one process: refused with both names, on every rank, with
+//! no crash and no hang. And a launcher of one MPI under a program of another: told.
+//!
+//! The other MPIs are those whose compilers `QUO_TESTS_OTHER_MPIS` names (`:` between them), else
+//! Debian's `mpicc.mpich` and `mpicc.openmpi`, as far as they are there and are not the one in use.
+//! A libquo for another MPI is this build's libquo with its one C file compiled again.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use quo_tests::{Checkout, Library, Outcome, Running, Selection, mpicc, run_compiler};
+
+type Test = (&'static str, fn(&Mpi, &[Mpi]) -> Result<()>);
+
+const TESTS: &[Test] = &[
+    ("a_program_of_another_mpi_is_refused_on_every_rank", programs_of_others),
+    ("a_libquo_of_another_mpi_refuses_on_every_rank", libraries_of_others),
+    ("libquo_with_its_c_file_of_another_mpi_serves_that_mpi", others_among_themselves),
+    ("a_launcher_of_another_mpi_is_told_by_quo_info", launchers_of_others),
+];
+
+const RANKS: usize = 2;
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let selection = Selection::of_this_program();
+    let wanted: Vec<&Test> = TESTS.iter().filter(|(name, _)| selection.wants(name)).collect();
+    if selection.is_listing() {
+        wanted.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    println!("\nrunning {} tests", wanted.len());
+    let (ours, others) = match mpis() {
+        Ok(found) => found,
+        Err(error) => {
+            println!("FAILED: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in wanted {
+        if others.is_empty() {
+            println!("test {name} ... ignored: there is no second MPI, such as the package mpich");
+            skipped += 1;
+            continue;
+        }
+        match test(&ours, &others) {
+            Ok(()) => {
+                println!("test {name} ... ok");
+                passed += 1;
+            }
+            Err(error) => {
+                println!("test {name} ... FAILED\n{error:#}\n");
+                failed += 1;
+            }
+        }
+    }
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {passed} passed; {failed} failed; {skipped} ignored\n");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// An MPI by its compiler and launcher.
+struct Mpi {
+    mpicc: OsString,
+    mpirun: OsString,
+    /// As libquo names it, without the version: enough to see that a text names it.
+    name: &'static str,
+}
+
+fn mpis() -> Result<(Mpi, Vec<Mpi>)> {
+    let mut ours = Mpi::of(&mpicc())?.context("the MPI in use has no compiler")?;
+    if let Some(launcher) = std::env::var_os("QUO_TESTS_MPIRUN") {
+        ours.mpirun = launcher;
+    }
+    let named = std::env::var("QUO_TESTS_OTHER_MPIS");
+    let named = named.unwrap_or_else(|_| "mpicc.mpich:mpicc.openmpi".to_owned());
+    let mut others = Vec::new();
+    for compiler in named.split(':').filter(|compiler| !compiler.is_empty()) {
+        if let Some(other) = Mpi::of(OsStr::new(compiler))?.filter(|other| other.name != ours.name)
+        {
+            others.push(other);
+        }
+    }
+    Ok((ours, others))
+}
+
+/// Prints the name and the major version of the MPI that it is compiled for.
+const ASK: &str = r#"#include <mpi.h>
+#if defined(I_MPI_VERSION)
+"Intel MPI 2021"
+#elif defined(MPICH_VERSION)
+"MPICH " MPICH_VERSION
+#elif defined(OPEN_MPI)
+"Open MPI " OMPI_MAJOR_VERSION
+#endif
+"#;
+
+impl Mpi {
+    /// `None` where there is no such compiler.
+    fn of(mpicc: &OsStr) -> Result<Option<Mpi>> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("ask.c");
+        std::fs::write(&file, ASK)?;
+        let Ok(output) = Command::new(mpicc).args(["-E", "-P"]).arg(&file).output() else {
+            return Ok(None);
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let last = text.lines().rfind(|line| line.contains("MPI")).unwrap_or_default();
+        let last = last.replace('"', "");
+        let known = ["Intel MPI 2021", "MPICH 3", "MPICH 4", "MPICH 5", "Open MPI 4", "Open MPI 5"];
+        let words = last.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Some(name) = known.into_iter().find(|name| words.starts_with(name)) else {
+            bail!("{} is of no MPI that this test knows: {words}", mpicc.display());
+        };
+        let path = Path::new(mpicc);
+        let launcher = path.file_name().unwrap_or_default().to_string_lossy();
+        let mpirun = path.with_file_name(launcher.replacen("mpicc", "mpirun", 1)).into_os_string();
+        Ok(Some(Mpi { mpicc: mpicc.to_owned(), mpirun, name }))
+    }
+
+    /// Starts ranks and waits for them.
+    fn run(&self, program: &Path, arguments: &[&str]) -> Result<Outcome> {
+        let mut command = Command::new(&self.mpirun);
+        command.args(["-n", &RANKS.to_string()]).arg(program).args(arguments);
+        // Open MPI refuses root, and more ranks than cores, until it is asked.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        let description = format!("{RANKS} ranks of {} by {}", program.display(), self.name);
+        Running::start(&mut command, &description, LIMIT)?.finish()
+    }
+
+    /// The program of these tests, for this MPI and a libquo in a folder.
+    fn compile(&self, libquo: &Path, folder: &Path) -> Result<PathBuf> {
+        let checkout = Checkout::find()?;
+        let program = folder.join(format!("which_mpi-{}", self.name.replace(' ', "-")));
+        let mut compiler = Command::new(&self.mpicc);
+        compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+        compiler.arg(checkout.root().join("bindings-c/include"));
+        compiler.arg(checkout.root().join("tests/programs/which_mpi.c")).arg("-o").arg(&program);
+        compiler.arg("-L").arg(libquo).arg("-lquo");
+        // What libquo itself needs of its own MPI is for it to find.
+        compiler.arg("-Wl,--allow-shlib-undefined");
+        compiler.arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libquo.display()));
+        run_compiler(&mut compiler)?;
+        Ok(program)
+    }
+
+    /// This build's libquo with its C file compiled for this MPI.
+    fn libquo(&self, folder: &Path) -> Result<PathBuf> {
+        let checkout = Checkout::find()?;
+        let folder = folder.join(format!("libquo-{}", self.name.replace(' ', "-")));
+        std::fs::create_dir(&folder)?;
+        let object = folder.join("mpi.o");
+        let mut compiler = Command::new(&self.mpicc);
+        compiler.args(["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-c"]);
+        compiler.arg(checkout.root().join("quo/mpi/src/mpi.c")).arg("-o").arg(&object);
+        run_compiler(&mut compiler)?;
+        // The object comes first, so that the one in the archive is not asked for.
+        let exports = folder.join("exports");
+        std::fs::write(&exports, "{ global: QUO_*; local: *; };\n")?;
+        let mut linker = Command::new(&self.mpicc);
+        linker.args(["-shared", "-Wl,-soname,libquo.so.8", "-Wl,-z,defs"]).arg(&object);
+        linker.arg(format!("-Wl,--version-script={}", exports.display()));
+        let source = std::fs::read_to_string(checkout.root().join("tests/programs/which_mpi.c"))?;
+        for name in functions(&source) {
+            linker.arg(format!("-Wl,-u,{name}"));
+        }
+        linker.arg(checkout.program("libquo_c.a")?).args(["-lhwloc", "-lm", "-ldl", "-lpthread"]);
+        linker.args(["-lgcc_s", "-o"]).arg(folder.join("libquo.so.8"));
+        run_compiler(&mut linker)?;
+        std::os::unix::fs::symlink("libquo.so.8", folder.join("libquo.so"))?;
+        Ok(folder)
+    }
+}
+
+/// The functions of libquo that a program calls.
+fn functions(source: &str) -> Vec<String> {
+    let starts = source.match_indices("QUO_").map(|(start, _)| &source[start..]);
+    let names = starts.map(|text| {
+        text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+    });
+    let mut names: Vec<String> = names.collect();
+    names.retain(|name| name.chars().any(char::is_lowercase) && name != "QUO_context");
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Every rank was refused, with a text that names the MPI of libquo first and its own after it.
+fn expect_refusal(outcome: &Outcome, libquo: &Mpi, program: &Mpi) -> Result<()> {
+    outcome.expect_success()?;
+    let built = format!("was built for {}", libquo.name);
+    let runs = format!("the process runs {}", program.name);
+    let refused = outcome.stdout.lines().filter(|line| {
+        let places = (line.find(&built), line.find(&runs));
+        line.starts_with("ok ") && matches!(places, (Some(first), Some(second)) if first < second)
+    });
+    if refused.count() != RANKS {
+        bail!("not every rank was refused with both names: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn programs_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let libquo = named_libquo()?;
+    for other in others {
+        let program = other.compile(&libquo, folder.path())?;
+        expect_refusal(&other.run(&program, &["refused"])?, ours, other)?;
+    }
+    // The same program of our own is served.
+    let program = ours.compile(&libquo, folder.path())?;
+    expect_service(&ours.run(&program, &["works"])?)
+}
+
+fn libraries_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+    for other in others {
+        let folder = tempfile::tempdir()?;
+        let program = ours.compile(&other.libquo(folder.path())?, folder.path())?;
+        expect_refusal(&ours.run(&program, &["refused"])?, other, ours)?;
+    }
+    Ok(())
+}
+
+fn others_among_themselves(_ours: &Mpi, others: &[Mpi]) -> Result<()> {
+    for other in others {
+        let folder = tempfile::tempdir()?;
+        let program = other.compile(&other.libquo(folder.path())?, folder.path())?;
+        expect_service(&other.run(&program, &["works"])?)?;
+    }
+    Ok(())
+}
+
+fn launchers_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+    let program = Checkout::find()?.program("quo-info")?;
+    for other in others {
+        if other.name.split(' ').next() == ours.name.split(' ').next() {
+            // One release's launcher may well serve another.
+            continue;
+        }
+        for arguments in [&["bindings"][..], &["bindings", "--json"]] {
+            let outcome = other.run(&program, arguments)?;
+            let told = outcome.stdout.matches(&format!("{}", ours.name)).count();
+            let warned = outcome.stdout.matches("sees 1 rank, but mpi").count();
+            if (told, warned) != (RANKS, RANKS) {
+                bail!("not every process warns: {}", outcome.report());
+            }
+        }
+    }
+    let outcome = ours.run(&program, &["bindings", "--json"])?;
+    outcome.expect_success()?;
+    if !outcome.stdout.contains("\"warnings\": []") {
+        bail!("a warning without cause: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn expect_service(outcome: &Outcome) -> Result<()> {
+    outcome.expect_success()?;
+    if outcome.stdout.matches("ok works").count() != RANKS {
+        bail!("not every rank was served: {}", outcome.report());
+    }
+    Ok(())
+}
+
+/// The folder with the names of the libquo that cargo built.
+fn named_libquo() -> Result<PathBuf> {
+    let built = Checkout::find()?.program("libquo_c.so")?;
+    let include = Checkout::find()?.root().join("bindings-c/include");
+    let _named: Library = Library::as_built(&include, &built)?;
+    Ok(built.with_file_name("libquo-named"))
+}

@@ -265,6 +265,8 @@ QUO_last_error(void);
  * @retval QUO_ERR_OOR                 Shared memory or handles ran out.
  * @retval QUO_ERR_SYS                 The operating system refused something.
  * @retval QUO_ERR_MPI                 MPI failed.
+ * @retval QUO_ERR_NOT_SUPPORTED       The process runs another MPI than the one this library was built
+ *                                     for; QUO_last_error() names both.
  *
  * @code{.c}
  * QUO_context q = NULL;

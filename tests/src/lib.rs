@@ -20,6 +20,7 @@
 mod checkout;
 mod compilers;
 mod fortran;
+mod installation;
 mod job;
 mod launcher;
 mod leftovers;
@@ -34,6 +35,7 @@ pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
 pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };
+pub use installation::Installation;
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Family, Launcher, Network};
 pub use library::{Library, run_compiler};

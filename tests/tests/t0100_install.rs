@@ -1,14 +1,13 @@
 //! What `cargo xtask install` leaves is usable by strangers: outside the checkout, through pkg-config,
-//! shared and static, and after the folder has moved.
+//! shared and static, after the folder has moved, and gone without a trace when it is removed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
-use anyhow::{Context, Result, bail, ensure};
-use quo_tests::{Checkout, Job, mpicc, run_compiler};
+use anyhow::{Context, Result, ensure};
+use quo_tests::{Installation, Job, mpicc, run_compiler};
 
 const PROGRAM: &str = r#"
 #include <quo-xpm.h>
@@ -36,49 +35,42 @@ int main(int argc, char **argv)
 }
 "#;
 
-fn install(prefix: &Path) -> Result<Output> {
-    let xtask = Checkout::find()?.program("xtask")?;
-    let mut command = Command::new(xtask);
-    command.arg("install").arg("--prefix").arg(prefix).output().context("starting xtask")
+fn install(prefix: &Path, options: &[&str]) -> Result<Output> {
+    Installation::xtask("install", prefix, options)
+}
+
+fn uninstall(prefix: &Path, options: &[&str]) -> Result<String> {
+    let output = Installation::xtask("uninstall", prefix, options)?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// One installation for all tests of this file.
-fn installed() -> Result<&'static Path> {
-    static PREFIX: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let prefix = PREFIX.get_or_init(|| {
-        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
-        // The first installation must not live on what an earlier run left.
-        let _absent = fs::remove_dir_all(&prefix);
-        match install(&prefix) {
-            Ok(output) if output.status.success() => Ok(prefix),
-            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-            Err(error) => Err(format!("{error:#}")),
-        }
-    });
-    match prefix {
-        Ok(prefix) => Ok(prefix),
-        Err(complaint) => bail!("{complaint}"),
-    }
+fn installed() -> Result<Installation> {
+    Installation::shared(env!("CARGO_TARGET_TMPDIR"), "prefix")
 }
 
-fn pkg_config(prefix: &Path, arguments: &[&str]) -> Result<Vec<String>> {
-    let mut command = Command::new("pkg-config");
-    command.args(arguments).arg("libquo");
-    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
-    let output = command.output().context("starting pkg-config")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.split_whitespace().map(String::from).collect())
+/// A copy of it, to be changed.
+fn copied(name: &str) -> Result<(tempfile::TempDir, PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join(name);
+    let made = Command::new("cp").arg("-a").arg(installed()?.prefix()).arg(&copy).status()?;
+    ensure!(made.success(), "cp: {made}");
+    Ok((folder, copy))
 }
 
 /// Compiles the program in a folder of its own and runs it with two ranks.
-fn consume(prefix: &Path, link: &[String]) -> Result<PathBuf> {
+fn consume(installed: &Installation, link: &[String]) -> Result<PathBuf> {
     let folder = tempfile::tempdir()?.keep();
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     fs::write(&source, PROGRAM)?;
     let mut compiler = Command::new(mpicc());
     compiler.current_dir(&folder).args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-    compiler.args(pkg_config(prefix, &["--cflags"])?).arg(&source).arg("-o").arg(&program);
+    compiler
+        .args(installed.pkg_config("libquo", &["--cflags"])?)
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
     run_compiler(compiler.args(link))?;
     let outcome = Job::new(2, &program).run()?;
     outcome.expect_success()?;
@@ -86,42 +78,166 @@ fn consume(prefix: &Path, link: &[String]) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn needed(program: &Path) -> Result<String> {
+fn dynamic(program: &Path) -> Result<String> {
     let output = Command::new("readelf").arg("-d").arg(program).output().context("readelf")?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
 fn a_program_links_the_shared_library_by_its_versioned_name() -> Result<()> {
-    let prefix = installed()?;
-    let mut link = pkg_config(prefix, &["--libs"])?;
-    link.push(format!("-Wl,-rpath,{}/lib", prefix.display()));
-    let program = consume(prefix, &link)?;
-    assert!(needed(&program)?.contains("[libquo.so.8]"));
+    let installed = installed()?;
+    let mut link = installed.pkg_config("libquo", &["--libs"])?;
+    link.push(installed.run_path());
+    let program = consume(&installed, &link)?;
+    assert!(dynamic(&program)?.contains("[libquo.so.8]"));
     Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
 }
 
 #[test]
 fn a_program_links_the_static_library() -> Result<()> {
-    let prefix = installed()?;
-    let mut link = pkg_config(prefix, &["--static", "--libs"])?;
-    for flag in link.iter_mut().filter(|flag| *flag == "-lquo") {
+    let installed = installed()?;
+    let mut by_name = installed.pkg_config("libquo", &["--static", "--libs"])?;
+    for flag in by_name.iter_mut().filter(|flag| *flag == "-lquo") {
         *flag = "-l:libquo.a".to_owned();
     }
-    let program = consume(prefix, &link)?;
-    assert!(!needed(&program)?.contains("libquo"));
-    Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
+    for link in [by_name, installed.pkg_config("libquo-static", &["--libs"])?] {
+        let program = consume(&installed, &link)?;
+        assert!(!dynamic(&program)?.contains("libquo"));
+        fs::remove_dir_all(program.parent().context("no folder")?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_library_shows_its_interface_and_nothing_else() -> Result<()> {
+    let installed = installed()?;
+    let shown = printed(
+        Command::new("nm")
+            .args(["-D", "-P", "--defined-only"])
+            .arg(installed.path("lib/libquo.so")),
+    )?;
+    let is_ours = |name: &&str| {
+        name.starts_with("QUO_") || (name.starts_with("__quo") && name.contains("_MOD_"))
+    };
+    let names: Vec<&str> = shown.lines().filter_map(|line| line.split(' ').next()).collect();
+    let others: Vec<&&str> = names.iter().filter(|name| !is_ours(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert!(names.contains(&"QUO_create") && names.len() > 60, "{names:?}");
+    if installed.has_fortran() {
+        assert!(names.iter().any(|name| name.ends_with("_MOD_quo_create")), "{names:?}");
+    }
+    // The static library is one object with the same names, so that it goes with others in Rust.
+    let archive = printed(
+        Command::new("nm").args(["-g", "-P", "--defined-only"]).arg(installed.path("lib/libquo.a")),
+    )?;
+    let mut inside: Vec<&str> =
+        archive.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name).collect();
+    inside.retain(|name| !name.ends_with(':') && !name.contains('['));
+    let mut names = names;
+    names.sort_unstable();
+    inside.sort_unstable();
+    assert_eq!(inside, names);
+    Ok(())
+}
+
+#[test]
+fn the_library_needs_only_what_it_should_and_finds_its_mpi() -> Result<()> {
+    let told = dynamic(&installed()?.path("lib/libquo.so"))?;
+    let entries = |tag: &str| -> Vec<String> {
+        let lines = told.lines().filter(|line| line.contains(tag));
+        lines
+            .filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned()))
+            .collect()
+    };
+    assert_eq!(entries("(SONAME)"), ["libquo.so.8"]);
+    let known = [
+        "libhwloc.so",
+        "libgcc_s.so",
+        "libm.so",
+        "libc.so",
+        "ld-linux",
+        "libmpi",
+        "libpthread",
+        "librt.so",
+        "libdl.so",
+    ];
+    for needed in entries("(NEEDED)") {
+        assert!(known.iter().any(|name| needed.starts_with(name)), "{needed}");
+    }
+    let folders = entries("(RUNPATH)").join(":");
+    let holds_mpi = folders.split(':').any(|folder| {
+        let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+        files.any(|file| file.file_name().to_string_lossy().starts_with("libmpi"))
+    });
+    assert!(holds_mpi, "{folders}");
+    Ok(())
+}
+
+/// The library is swapped under a program that was linked with another of the same name.
+#[test]
+fn a_program_that_was_linked_before_runs_with_ours() -> Result<()> {
+    let installed = installed()?;
+    let folder = tempfile::tempdir()?;
+    // As little of another library as the linker wants to see.
+    let mut names = String::new();
+    for line in PROGRAM.lines().filter(|line| line.contains("QUO_SUCCESS !=")) {
+        let call = line.split("QUO_SUCCESS != ").nth(1).and_then(|rest| rest.split('(').next());
+        names += &format!("int {}(void) {{ return 1; }}\n", call.context("no call")?);
+    }
+    let (source, other) = (folder.path().join("other.c"), folder.path().join("libquo.so"));
+    fs::write(&source, names)?;
+    let mut compiler = Command::new(mpicc());
+    compiler
+        .args(["-shared", "-fPIC", "-Wl,-soname,libquo.so.8"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&other);
+    run_compiler(&mut compiler)?;
+    let (program, source) = (folder.path().join("program"), folder.path().join("program.c"));
+    fs::write(&source, PROGRAM)?;
+    let mut compiler = Command::new(mpicc());
+    compiler
+        .args(installed.pkg_config("libquo", &["--cflags"])?)
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
+    run_compiler(compiler.arg("-L").arg(folder.path()).arg("-lquo"))?;
+    let job =
+        Job::new(2, &program).env("LD_LIBRARY_PATH", with_library_path(&installed.path("lib")));
+    let outcome = job.run()?;
+    outcome.expect_success()?;
+    assert_eq!(outcome.stdout, "2 ranks, 0 failures\n".repeat(2));
+    Ok(())
+}
+
+fn with_library_path(folder: &Path) -> std::ffi::OsString {
+    let mut folders = vec![folder.to_path_buf()];
+    let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&before));
+    std::env::join_paths(folders).unwrap_or_default()
 }
 
 #[test]
 fn the_folder_may_move() -> Result<()> {
-    let moved = tempfile::tempdir()?;
-    let moved = moved.path().join("elsewhere");
-    let copied = Command::new("cp").arg("-a").arg(installed()?).arg(&moved).status()?;
-    ensure!(copied.success(), "cp: {copied}");
-    for flag in pkg_config(&moved, &["--cflags", "--libs"])? {
+    let (_folder, moved) = copied("elsewhere")?;
+    let installation = Installation::at(&moved);
+    for flag in installation.pkg_config("libquo", &["--cflags", "--libs"])? {
         if let Some(folder) = flag.strip_prefix("-I").or(flag.strip_prefix("-L")) {
             assert_eq!(Path::new(folder).canonicalize()?.parent(), Some(&*moved.canonicalize()?));
+        }
+    }
+    let told = printed(Command::new(moved.join("bin/quo-info")).args(["--prefix", "--libs"]))?;
+    let moved = moved.canonicalize()?;
+    assert_eq!(told, format!("{0}\n-L{0}/lib -lquo\n", moved.display()));
+    // Nothing but the wrappers of the MPI may be named by its full path.
+    for (name, bytes) in contents(&moved)? {
+        let is_text = !name.starts_with("lib")
+            || name.starts_with("lib/cmake")
+            || name.starts_with("lib/pkgconfig");
+        if is_text && !name.starts_with("bin") {
+            let text = String::from_utf8_lossy(&bytes);
+            let prefix = installed()?.prefix().display().to_string();
+            assert!(!text.contains(&prefix), "{} names the prefix", name.display());
         }
     }
     Ok(())
@@ -129,37 +245,166 @@ fn the_folder_may_move() -> Result<()> {
 
 #[test]
 fn the_tool_works_where_it_is_installed() -> Result<()> {
-    let output = Command::new(installed()?.join("bin/quo-info")).arg("--version").output()?;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains(env!("CARGO_PKG_VERSION")));
+    let installed = installed()?;
+    let tool =
+        |arguments: &[&str]| printed(Command::new(installed.path("bin/quo-info")).args(arguments));
+    assert!(tool(&["--version"])?.contains(env!("CARGO_PKG_VERSION")));
+    let prefix = installed.prefix().canonicalize()?;
+    for language in ["C", "C++"] {
+        let flags = tool(&["--lang", language, "--cflags"])?;
+        assert_eq!(flags, format!("-I{}/include\n", prefix.display()));
+    }
+    if installed.has_fortran() {
+        let flags = tool(&["--lang", "Fortran", "--cflags", "--libs"])?;
+        let expected = format!("-I{0}/include/quo/fortran -L{0}/lib -lquo\n", prefix.display());
+        assert_eq!(flags, expected);
+    }
+    assert!(tool(&["--config"])?.contains("1.4.1"));
     Ok(())
 }
 
 #[test]
 fn installing_again_changes_nothing() -> Result<()> {
-    let prefix = installed()?;
+    let installed = installed()?;
+    let prefix = installed.prefix();
     let before = contents(prefix)?;
-    for name in [
+    let mut expected = vec![
         "bin/quo-info",
         "include/quo.h",
         "include/quo-xpm.h",
+        "include/quo.hpp",
         "lib/libquo.so",
         "lib/libquo.so.8",
         "lib/libquo.so.8.0.0",
         "lib/libquo.a",
+        "lib/cmake/quo/quo-config.cmake",
+        "lib/cmake/quo/quo-config-version.cmake",
         "lib/pkgconfig/libquo.pc",
+        "lib/pkgconfig/libquo-static.pc",
+        "share/bash-completion/completions/quo-info",
+        "share/fish/vendor_completions.d/quo-info.fish",
+        "share/zsh/site-functions/_quo-info",
+        "share/man/man1/quo-info.1",
+        "share/man/man1/quo-info-plan.1",
+        "share/man/man7/quo.7",
+        concat!("share/modulefiles/quo/", env!("CARGO_PKG_VERSION")),
+        "share/quo/examples/widen.f90",
+        "share/quo/fortran/SOURCES",
+        "share/quo/fortran/fpm.toml",
+        "share/quo/install-manifest.txt",
         "share/doc/quo/LICENSE-MIT",
         "share/doc/quo/LICENSE-APACHE",
         "share/doc/quo/README.md",
-    ] {
+    ];
+    if installed.has_fortran() {
+        expected.extend([
+            "lib/libquo-usequo.so",
+            "lib/libquo-usequo.a",
+            "lib/pkgconfig/libquo-fortran.pc",
+        ]);
+    }
+    for name in expected {
         assert!(before.contains_key(Path::new(name)), "{name} is not installed");
     }
     assert_eq!(fs::read_link(prefix.join("lib/libquo.so"))?, Path::new("libquo.so.8"));
     assert_eq!(fs::read_link(prefix.join("lib/libquo.so.8"))?, Path::new("libquo.so.8.0.0"));
-    let output = install(prefix)?;
+    let output = install(prefix, &[])?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(contents(prefix)? == before, "the second installation differs");
     Ok(())
+}
+
+#[test]
+fn uninstall_removes_what_was_installed_and_keeps_what_is_the_users() -> Result<()> {
+    let (folder, prefix) = copied("prefix")?;
+    fs::write(prefix.join("include/quo.h"), "changed")?;
+    fs::write(prefix.join("share/quo/notes.txt"), "the user's own")?;
+    let would = uninstall(&prefix, &["--dry-run"])?;
+    assert!(would.contains("would remove") && prefix.join("lib/libquo.so").exists(), "{would}");
+    let told = uninstall(&prefix, &[])?;
+    for word in ["include/quo.h: it was changed", "share/quo: it holds files"] {
+        assert!(told.contains(word), "{told}");
+    }
+    let left: Vec<PathBuf> = contents(&prefix)?.into_keys().collect();
+    let expected = ["include/quo.h", "share/quo/install-manifest.txt", "share/quo/notes.txt"];
+    assert_eq!(left, expected.map(PathBuf::from));
+    uninstall(&prefix, &["--purge"])?;
+    let left: Vec<PathBuf> = contents(&prefix)?.into_keys().collect();
+    assert_eq!(left, [PathBuf::from("share/quo/notes.txt")]);
+
+    let (other, prefix) = copied("prefix")?;
+    let told = uninstall(&prefix, &[])?;
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(fs::read_dir(other.path())?.count(), 0);
+    let again = Installation::xtask("uninstall", folder.path(), &[])?;
+    let complaint = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && complaint.contains("nothing was installed"), "{complaint}");
+    Ok(())
+}
+
+#[test]
+fn packagers_stage_without_fortran_and_static_library() -> Result<()> {
+    let tree = tempfile::tempdir()?;
+    let tree_name = tree.path().to_str().context("not UTF-8")?;
+    let options = ["--destdir", tree_name, "--no-fortran", "--no-static", "--no-setup"];
+    let output = install(Path::new("/opt/quo"), &options)?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let staged = Installation::at(&tree.path().join("opt/quo"));
+    assert!(!staged.has_fortran() && !staged.path("lib/libquo.a").exists());
+    assert!(!staged.path("lib/libquo-usequo.so").exists());
+    assert!(!staged.path("lib/pkgconfig/libquo-fortran.pc").exists());
+    let mut link = staged.pkg_config("libquo", &["--libs"])?;
+    link.push(staged.run_path());
+    let program = consume(&staged, &link)?;
+    Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
+}
+
+#[test]
+fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
+    let installed = installed()?;
+    for section in ["man1", "man7"] {
+        for page in fs::read_dir(installed.path("share/man").join(section))? {
+            let page = page?.path();
+            let mut reader = Command::new("man");
+            reader
+                .args(["--warnings=w", "-l"])
+                .arg(&page)
+                .env("MANPAGER", "cat")
+                .env("LC_ALL", "C.UTF-8");
+            match reader.output() {
+                Ok(output) => {
+                    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(output.status.success() && complaint.is_empty(), "{complaint}");
+                    assert!(String::from_utf8_lossy(&output.stdout).contains("SEE ALSO"));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error).context("starting man"),
+            }
+        }
+    }
+    let overview = fs::read_to_string(installed.path("share/man/man7/quo.7"))?;
+    for word in ["QUO_TMPDIR", "QUO_CREATE_TIMEOUT", "/dev/shm"] {
+        assert!(overview.contains(word), "{word}");
+    }
+    let script = installed.path("share/bash-completion/completions/quo-info");
+    for (typed, expected) in [("top", "topology"), ("plan --ra", "--ranks")] {
+        // As the shell calls it when somebody presses the key.
+        let asked = format!(
+            "source {}; COMP_WORDS=(quo-info {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             function=$(complete -p quo-info | sed 's/.* -F \\([^ ]*\\).*/\\1/'); \
+             $function quo-info \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        assert_eq!(printed(Command::new("bash").arg("-c").arg(asked))?.trim(), expected);
+    }
+    Ok(())
+}
+
+/// What a successful call prints.
+fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Every file below a folder with its bytes.
@@ -184,7 +429,7 @@ fn a_prefix_that_makes_no_sense_is_refused_at_once() -> Result<()> {
     for (prefix, reason) in
         [("/", "root folder"), ("", "value is required"), ("/dev/null/quo", "not a folder")]
     {
-        let output = install(Path::new(prefix))?;
+        let output = install(Path::new(prefix), &[])?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{prefix:?}: {complaint}");
         assert!(complaint.contains(reason), "{prefix:?}: {complaint}");

@@ -1,4 +1,4 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | install`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | install | uninstall`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
@@ -16,6 +16,7 @@ mod run;
 mod setup;
 mod tally;
 mod test;
+mod uninstall;
 
 use std::process::ExitCode;
 
@@ -46,8 +47,10 @@ enum Command {
     Machine(machine::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
-    /// Build optimised and install the library, its headers and quo-info.
+    /// Build optimised and install the library for C, C++ and Fortran, and quo-info.
     Install(install::Options),
+    /// Remove what was installed, and nothing else.
+    Uninstall(uninstall::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Machine(options) => machine::run(&options),
         Command::Hosts(options) => hosts::run(&options),
         Command::Install(options) => install::run(&options),
+        Command::Uninstall(options) => uninstall::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,7 @@
 //! The command line, in one place: what is parsed, and what manuals and completions are made from.
 
+use std::path::PathBuf;
+
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{bindings, environment, installed, plan, topology};
@@ -19,6 +21,9 @@ use crate::{bindings, environment, installed, plan, topology};
 pub struct Arguments {
     #[command(flatten)]
     pub installed: installed::Options,
+    /// Write manual pages and shell completions into a folder, laid out as in share
+    #[arg(long, hide = true, exclusive = true, value_name = "DIR")]
+    pub generate: Option<PathBuf>,
     #[command(subcommand)]
     pub command: Option<Command>,
 }

@@ -91,7 +91,8 @@ fn include(prefix: &Path, language: Language) -> Result<PathBuf> {
         Language::C | Language::Cxx => "quo.h",
         Language::Fortran => "quo.mod",
     };
-    let folders = ["include", "include/quo", "lib/fortran/modules/quo", "finclude"];
+    let folders =
+        ["include", "include/quo/fortran", "include/quo", "lib/fortran/modules/quo", "finclude"];
     let found = folders.iter().map(|folder| prefix.join(folder)).find(|f| f.join(file).is_file());
     found.with_context(|| not_installed(prefix, file))
 }

@@ -5,6 +5,7 @@
 mod arguments;
 mod bindings;
 mod environment;
+mod generate;
 mod installed;
 mod output;
 mod plan;
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
     };
+    if let Some(folder) = &arguments.generate {
+        return output::finish(generate::run(folder));
+    }
     let outcome = match arguments.command {
         None => installed::run(&arguments.installed),
         Some(Command::Topology(options)) => topology::run(&options),

@@ -1,110 +1,291 @@
-//! `cargo xtask install --prefix DIR`: libquo, its headers, quo-info and their papers.
+//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, quo-info, and what other builds need
+//! to find them.
 
-mod pkg_config;
-mod prefix;
+mod fortran;
+mod library;
+pub mod manifest;
+pub mod place;
+pub mod prefix;
+mod template;
+mod wrapper;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::{project, release, setup};
+use crate::{project, release, run, setup};
+use fortran::Modules;
+use library::{INTERFACE, Parts};
+use place::{Content, Item};
+use template::Values;
+use wrapper::Mpi;
 
-/// The interface number of the shared library. bindings-c/build.rs writes it into the library.
-const INTERFACE: &str = "8";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
     /// Where to: bin, include, lib and share are made below it.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
+    /// Put everything below DIR in place of the root folder, for those who make packages.
+    #[arg(long, value_name = "DIR")]
+    destdir: Option<PathBuf>,
+    /// Leave the Fortran modules out of the library. Their sources are installed all the same.
+    #[arg(long)]
+    no_fortran: bool,
+    /// Leave out the static library.
+    #[arg(long)]
+    no_static: bool,
+    /// Replace files that something else put there.
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not install missing system packages: fail where one is missing.
+    #[arg(long)]
+    no_setup: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     let prefix = prefix::checked(&options.prefix)?;
-    setup::ensure()?;
+    let destination = match &options.destdir {
+        Some(folder) => prefix::staged(folder, &prefix)?,
+        None => prefix.clone(),
+    };
+    if !options.no_setup {
+        setup::ensure_install(!options.no_fortran)?;
+    }
     let built = release::build("quo-c")?;
-    let root = project::root();
-    let installed = Prefix { folder: prefix };
+    let mpi = Mpi::of_build()?;
+    let work = project::target()?.join("install");
+    fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+    let modules = modules(options.no_fortran, &work)?;
+    println!("linking libquo for {}", mpi.name);
+    let parts = Parts {
+        archive: built.join("libquo_c.a"),
+        is_static_wanted: !options.no_static,
+        fortran: modules.as_ref(),
+        mpi: &mpi,
+    };
+    let items = everything(&parts, &built, &work)?;
+    let report = place::install(&destination, &items, VERSION, options.overwrite)?;
 
-    installed.copy(&built.join("quo-info"), "bin/quo-info", 0o755)?;
-    for header in ["quo.h", "quo-xpm.h"] {
-        let source = root.join("bindings-c/include").join(header);
-        installed.copy(&source, &format!("include/{header}"), 0o644)?;
+    let folder = destination.display();
+    for name in &report.set_aside {
+        println!("your changed file is now {folder}/{name}");
     }
-    let full_name = format!("libquo.so.{INTERFACE}.0.0");
-    let short_name = format!("libquo.so.{INTERFACE}");
-    installed.copy(&built.join("libquo_c.so"), &format!("lib/{full_name}"), 0o755)?;
-    installed.link(&full_name, &format!("lib/{short_name}"))?;
-    installed.link(&short_name, "lib/libquo.so")?;
-    installed.copy(&built.join("libquo_c.a"), "lib/libquo.a", 0o644)?;
-    installed.write(pkg_config::text()?.as_bytes(), "lib/pkgconfig/libquo.pc", 0o644)?;
-    for paper in papers(root)? {
-        let name = paper.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        installed.copy(&paper, &format!("share/doc/quo/{name}"), 0o644)?;
+    for name in &report.kept {
+        println!("{folder}/{name} is not part of quo any more; it stays, since it was changed");
     }
-
-    let folder = installed.folder.display();
-    println!("installed in {folder}");
-    println!("use it with: export PKG_CONFIG_PATH={folder}/lib/pkgconfig");
-    println!(
-        "             mpicc program.c $(pkg-config --cflags --libs libquo) -Wl,-rpath,{folder}/lib"
-    );
+    println!("installed in {folder} ({} files)", items.len());
+    if options.destdir.is_none() {
+        println!("use it with: export PKG_CONFIG_PATH={folder}/lib/pkgconfig");
+        println!(
+            "             mpicc program.c $(pkg-config --cflags --libs libquo) -Wl,-rpath,{folder}/lib"
+        );
+        println!("         or: module load {folder}/share/modulefiles/quo/{VERSION}");
+    }
     Ok(())
+}
+
+fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
+    if unwanted {
+        return Ok(None);
+    }
+    match fortran::compiler() {
+        Ok(compiler) => {
+            println!("compiling the Fortran modules with gfortran {}", compiler.version);
+            let modules = fortran::compile(compiler, &work.join("fortran"))?;
+            if !modules.has_f08 {
+                println!("this MPI has no module mpi_f08 for gfortran: the modules do without");
+            }
+            Ok(Some(modules))
+        }
+        Err(reason) => {
+            println!("libquo gets no Fortran part: {reason}; the sources are installed");
+            Ok(None)
+        }
+    }
+}
+
+/// All that is installed, in the order in which it appears: what is found by others comes last.
+fn everything(parts: &Parts, built: &Path, work: &Path) -> Result<Vec<Item>> {
+    let root = project::root();
+    let values = values(parts)?;
+    let mut items = Vec::new();
+    libraries(&mut items, parts, work)?;
+    items.push(program(&built.join("quo-info"), work, "bin/quo-info")?);
+    for header in files(&root.join("bindings-c/include"))? {
+        items.push(copy(&header, "include", 0o644)?);
+    }
+    for interface in parts.fortran.iter().flat_map(|modules| &modules.interfaces) {
+        items.push(copy(interface, "include/quo/fortran", 0o644)?);
+    }
+    fortran_sources(&mut items, &values)?;
+    generated(&mut items, built, work)?;
+    for paper in papers(root)? {
+        items.push(copy(&paper, "share/doc/quo", 0o644)?);
+    }
+    let packaging = root.join("packaging");
+    for example in files(&packaging.join("examples"))? {
+        items.push(copy(&example, "share/quo/examples", 0o644)?);
+    }
+    let modulefile = template::filled(&packaging.join("modulefile/quo.in"), &values)?;
+    items.push(text(&format!("share/modulefiles/quo/{VERSION}"), modulefile));
+    for (folder, place) in [("pkgconfig", "lib/pkgconfig"), ("cmake", "lib/cmake/quo")] {
+        for file in files(&packaging.join(folder))? {
+            let name = name(&file);
+            let name = name.strip_suffix(".in").unwrap_or(&name);
+            let wanted = match name {
+                "libquo-fortran.pc" => parts.fortran.is_some(),
+                "libquo-static.pc" => parts.is_static_wanted,
+                _ => true,
+            };
+            if wanted {
+                items.push(text(&format!("{place}/{name}"), template::filled(&file, &values)?));
+            }
+        }
+    }
+    Ok(items)
+}
+
+fn libraries(items: &mut Vec<Item>, parts: &Parts, work: &Path) -> Result<()> {
+    let full = format!("libquo.so.{INTERFACE}.0.0");
+    let short = format!("libquo.so.{INTERFACE}");
+    let shared = work.join(&full);
+    parts.link(&shared)?;
+    items.push(copy(&shared, "lib", 0o755)?);
+    let mut links = vec![(full, short.clone()), (short, "libquo.so".to_owned())];
+    let mut ends = vec!["so"];
+    if parts.is_static_wanted {
+        parts.archive(&shared, &work.join("libquo.a"))?;
+        items.push(copy(&work.join("libquo.a"), "lib", 0o644)?);
+        ends.push("a");
+    }
+    if parts.fortran.is_some() {
+        // Under the names of QUO's own Fortran library.
+        links.extend(
+            ends.iter().map(|end| (format!("libquo.{end}"), format!("libquo-usequo.{end}"))),
+        );
+    }
+    for (to, name) in links {
+        items.push(Item { path: format!("lib/{name}"), content: Content::Link { to } });
+    }
+    Ok(())
+}
+
+/// The modules for compilers that cannot read our `.mod` files, and the files to build them with.
+fn fortran_sources(items: &mut Vec<Item>, values: &Values) -> Result<()> {
+    const PLACE: &str = "share/quo/fortran";
+    let sources = fortran::sources()?;
+    let names: Vec<String> = sources.iter().map(|source| name(source) + "\n").collect();
+    for source in &sources {
+        items.push(copy(source, PLACE, 0o644)?);
+    }
+    items.push(text(&format!("{PLACE}/SOURCES"), names.concat()));
+    for file in files(&project::root().join("packaging/fortran"))? {
+        let path = format!("{PLACE}/{}", name(&file).trim_end_matches(".in"));
+        items.push(text(&path, template::filled(&file, values)?));
+    }
+    Ok(())
+}
+
+/// Manual pages and shell completions, which quo-info writes from its own definitions.
+fn generated(items: &mut Vec<Item>, built: &Path, work: &Path) -> Result<()> {
+    let folder = work.join("generated");
+    let _absent = fs::remove_dir_all(&folder);
+    run::captured(Command::new(built.join("quo-info")).arg("--generate").arg(&folder))
+        .context("writing manual pages and completions")?;
+    let mut folders = vec![folder.clone()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).with_context(|| format!("reading {}", next.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(&folder)?.parent().unwrap_or(Path::new(""));
+            items.push(copy(&path, &format!("share/{}", below.display()), 0o644)?);
+        }
+    }
+    Ok(())
+}
+
+fn values(parts: &Parts) -> Result<Values> {
+    let mpi = parts.mpi;
+    let hwloc = Command::new("pkg-config").args(["--variable=libdir", "hwloc"]).output()?;
+    let mpicxx = project::find_program(&quo_tests::mpicxx().to_string_lossy()).unwrap_or_default();
+    let mpifort =
+        project::find_program(&quo_tests::mpifort().to_string_lossy()).unwrap_or_default();
+    let compiler = parts.fortran.map_or("", |modules| &modules.compiler.version);
+    Ok(Values::new([
+        ("VERSION", VERSION.to_owned()),
+        ("API_VERSION", api_version()?),
+        ("INTERFACE", INTERFACE.to_owned()),
+        ("MPI", mpi.name.clone()),
+        ("MPICC", mpi.mpicc.display().to_string()),
+        ("MPICXX", mpicxx.display().to_string()),
+        ("MPIFORT", mpifort.display().to_string()),
+        ("MPI_LIBRARIES", mpi.link_flags.join(" ")),
+        ("RUST_LIBRARIES", library::RUST_LIBRARIES.to_owned()),
+        ("HWLOC_FOLDER", String::from_utf8_lossy(&hwloc.stdout).trim().to_owned()),
+        ("GFORTRAN", compiler.to_owned()),
+    ]))
+}
+
+/// The QUO interface that the header declares.
+fn api_version() -> Result<String> {
+    let header = project::root().join("bindings-c/include/quo.h");
+    let text =
+        fs::read_to_string(&header).with_context(|| format!("reading {}", header.display()))?;
+    version_in(&text).with_context(|| format!("{} defines no QUO_API_VERSION", header.display()))
+}
+
+fn version_in(header: &str) -> Option<String> {
+    let start = "#define QUO_API_VERSION 0x";
+    let digits = header.lines().find_map(|line| line.strip_prefix(start))?;
+    let number = u32::from_str_radix(digits.trim(), 16).ok()?;
+    Some(format!("{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff))
 }
 
 /// Licences and documents at the top of the checkout.
 fn papers(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut papers: Vec<PathBuf> = fs::read_dir(root)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            path.is_file() && (name.starts_with("LICENSE-") || name.ends_with(".md"))
-        })
-        .collect();
-    papers.sort();
+    let mut papers = files(root)?;
+    papers.retain(|file| name(file).starts_with("LICENSE-") || name(file).ends_with(".md"));
     Ok(papers)
 }
 
-/// The folder that is installed into. Each file appears whole or not at all: programs that run with
-/// the old one keep it.
-struct Prefix {
-    folder: PathBuf,
+/// The files straight in a folder, in order.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    Ok(files)
 }
 
-impl Prefix {
-    fn copy(&self, source: &Path, name: &str, mode: u32) -> Result<()> {
-        let bytes = fs::read(source).with_context(|| format!("reading {}", source.display()))?;
-        self.write(&bytes, name, mode)
-    }
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
 
-    fn write(&self, bytes: &[u8], name: &str, mode: u32) -> Result<()> {
-        self.replace(name, |new| {
-            fs::write(new, bytes)?;
-            fs::set_permissions(new, fs::Permissions::from_mode(mode))
-        })
-    }
+fn copy(file: &Path, folder: &str, mode: u32) -> Result<Item> {
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let path = format!("{folder}/{}", name(file));
+    Ok(Item { path, content: Content::File { bytes, mode } })
+}
 
-    fn link(&self, destination: &str, name: &str) -> Result<()> {
-        self.replace(name, |new| symlink(destination, new))
-    }
+fn text(path: &str, text: String) -> Item {
+    let content = Content::File { bytes: text.into_bytes(), mode: 0o644 };
+    Item { path: path.to_owned(), content }
+}
 
-    fn replace(&self, name: &str, make: impl Fn(&Path) -> std::io::Result<()>) -> Result<()> {
-        let file = self.folder.join(name);
-        let attempt = || {
-            let parent = file.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(parent)?;
-            let new = parent.join(format!(".new-{}", std::process::id()));
-            make(&new)?;
-            fs::rename(&new, &file).inspect_err(|_| {
-                let _nothing_more_to_do = fs::remove_file(&new);
-            })
-        };
-        attempt().with_context(|| format!("installing {}", file.display()))
-    }
+/// A program without debug information.
+fn program(file: &Path, work: &Path, path: &str) -> Result<Item> {
+    let stripped = work.join(name(file));
+    run::captured(Command::new("strip").arg("-g").arg("-o").arg(&stripped).arg(file))?;
+    let bytes = fs::read(&stripped).with_context(|| format!("reading {}", stripped.display()))?;
+    Ok(Item { path: path.to_owned(), content: Content::File { bytes, mode: 0o755 } })
 }
 
 #[cfg(test)]
@@ -112,25 +293,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_links_are_replaced_and_nothing_else_appears() {
-        let folder = tempfile::tempdir().unwrap();
-        let prefix = Prefix { folder: folder.path().to_path_buf() };
-        for content in ["old", "new"] {
-            prefix.write(content.as_bytes(), "lib/libquo.so.8.0.0", 0o755).unwrap();
-            prefix.link("libquo.so.8.0.0", "lib/libquo.so").unwrap();
-        }
-        let library = folder.path().join("lib/libquo.so");
-        assert_eq!(fs::read_to_string(&library).unwrap(), "new");
-        assert_eq!(library.metadata().unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(fs::read_dir(folder.path().join("lib")).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn what_cannot_be_written_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("lib"), "a file where a folder should be").unwrap();
-        let prefix = Prefix { folder: folder.path().to_path_buf() };
-        let error = prefix.write(b"", "lib/libquo.a", 0o644).unwrap_err();
-        assert!(error.to_string().contains("lib/libquo.a"), "{error}");
+    fn the_header_tells_the_interface() {
+        assert_eq!(version_in("#define QUO_API_VERSION 0x00010401\n").as_deref(), Some("1.4.1"));
+        assert_eq!(version_in("#define LIBQUO 1\n"), None);
+        assert_eq!(api_version().unwrap(), "1.4.1");
     }
 }

@@ -31,6 +31,13 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
     Ok(absolute)
 }
 
+/// Where a prefix lies in a tree that will become the root folder elsewhere.
+pub fn staged(destdir: &Path, prefix: &Path) -> Result<PathBuf> {
+    let destdir =
+        std::path::absolute(destdir).with_context(|| format!("--destdir {}", destdir.display()))?;
+    Ok(destdir.join(prefix.strip_prefix("/").unwrap_or(prefix)))
+}
+
 fn without_dots(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -55,6 +62,12 @@ mod tests {
         assert_eq!(checked(Path::new("/opt/x/../quo")).unwrap(), Path::new("/opt/quo"));
         let here = std::env::current_dir().unwrap();
         assert_eq!(checked(Path::new("out/prefix")).unwrap(), here.join("out/prefix"));
+    }
+
+    #[test]
+    fn a_staged_prefix_lies_below_its_tree() {
+        let staged = staged(Path::new("/tmp/tree"), Path::new("/opt/quo")).unwrap();
+        assert_eq!(staged, Path::new("/tmp/tree/opt/quo"));
     }
 
     #[test]

@@ -33,6 +33,13 @@ pub fn ensure_test_beds() -> Result<()> {
     Ok(())
 }
 
+/// What `cargo xtask install` needs.
+pub fn ensure_install(fortran: bool) -> Result<()> {
+    let unwanted = |need: &Need| *need == Need::Fortran && !fortran;
+    let needs: Vec<Need> = needs::INSTALL.iter().copied().filter(|need| !unwanted(need)).collect();
+    install_missing(&needs).map(drop)
+}
+
 /// What `cargo xtask fresh` needs.
 pub fn ensure_fresh() -> Result<()> {
     install_missing(needs::FRESH).map(drop)

@@ -13,6 +13,8 @@ pub enum Need {
     OpenMp,
     Fortran,
     Clang,
+    CMake,
+    Modules,
     NetworkTools,
     Slurm,
     Emulator,
@@ -32,8 +34,14 @@ pub const BASE: &[Need] = &[
     Need::Fortran,
 ];
 
-/// For machines that tests make for themselves, and compilers beside the usual ones. Suites without theirs are skipped and say so.
-pub const TEST_BEDS: &[Need] = &[Need::Clang, Need::NetworkTools, Need::Slurm, Need::Emulator];
+/// For `cargo xtask install` alone.
+pub const INSTALL: &[Need] =
+    &[Need::MpiCompiler, Need::PkgConfig, Need::Hwloc, Need::Udev, Need::Fortran];
+
+/// For machines that tests make for themselves, and tools that tests try beside the usual ones. Suites
+/// without theirs are skipped and say so.
+pub const TEST_BEDS: &[Need] =
+    &[Need::Clang, Need::CMake, Need::Modules, Need::NetworkTools, Need::Slurm, Need::Emulator];
 
 /// For `cargo xtask fresh` alone.
 pub const FRESH: &[Need] = &[Need::Bootstrap];
@@ -52,6 +60,8 @@ impl Need {
             Need::OpenMp => "OpenMP",
             Need::Fortran => "gfortran",
             Need::Clang => "clang++",
+            Need::CMake => "cmake",
+            Need::Modules => "modulecmd",
             Need::NetworkTools => "ip",
             Need::Slurm => "slurmctld",
             Need::Emulator => "qemu-system-x86_64",
@@ -72,6 +82,8 @@ impl Need {
             Need::OpenMp => "runs the threads of the coupled example",
             Need::Fortran => "compiles Fortran programs that are coupled",
             Need::Clang => "checks that C++ users of another compiler get no warnings",
+            Need::CMake => "builds programs against an installed library, as users do",
+            Need::Modules => "loads the installed environment-module file",
             Need::NetworkTools => "connects the hosts that tests make",
             Need::Slurm => "runs jobs on the hosts that tests make",
             Need::Emulator => "emulates machines with several packages",
@@ -93,6 +105,9 @@ impl Need {
             Need::OpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
             Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
             Need::Clang => ("clang", "clang", "llvm+clang"),
+            Need::CMake => ("cmake", "cmake", "cmake"),
+            // What Lmod would do as well.
+            Need::Modules => ("environment-modules", "environment-modules", "environment-modules"),
             Need::NetworkTools => ("iproute2", "iproute", "iproute2"),
             // Controller, node daemon and commands.
             Need::Slurm => ("slurm-wlm", "slurm-slurmctld", "slurm"),

@@ -1,0 +1,99 @@
+//! Installations that suites make for themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::Checkout;
+
+/// A prefix that `cargo xtask install` filled.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    prefix: PathBuf,
+}
+
+impl Installation {
+    /// The one at a prefix.
+    #[must_use]
+    pub fn at(prefix: &Path) -> Installation {
+        Installation { prefix: prefix.to_path_buf() }
+    }
+
+    /// The one that all tests of a program share, made by the first that asks. `folder` is Cargo's for
+    /// the program's temporary files.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made; every test is told why.
+    pub fn shared(folder: &str, name: &str) -> Result<Installation> {
+        static MADE: OnceLock<Result<Installation, String>> = OnceLock::new();
+        let made = MADE.get_or_init(|| {
+            let prefix = Path::new(folder).join(name);
+            // The first installation must not live on what an earlier run left.
+            let _absent = std::fs::remove_dir_all(&prefix);
+            match Installation::xtask("install", &prefix, &[]) {
+                Ok(output) if output.status.success() => Ok(Installation { prefix }),
+                Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+                Err(error) => Err(format!("{error:#}")),
+            }
+        });
+        match made {
+            Ok(installation) => Ok(installation.clone()),
+            Err(complaint) => bail!("{complaint}"),
+        }
+    }
+
+    /// Runs `xtask install` or `xtask uninstall` with further options.
+    ///
+    /// # Errors
+    ///
+    /// xtask is not built or cannot be started.
+    pub fn xtask(command: &str, prefix: &Path, options: &[&str]) -> Result<Output> {
+        let xtask = Checkout::find()?.program("xtask")?;
+        let mut call = Command::new(xtask);
+        call.arg(command).arg("--prefix").arg(prefix).args(options);
+        call.output().context("starting xtask")
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// A path below the prefix.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.prefix.join(name)
+    }
+
+    /// Whether libquo has its Fortran part: some MPIs come without modules for gfortran.
+    #[must_use]
+    pub fn has_fortran(&self) -> bool {
+        self.path("include/quo/fortran/quo.mod").exists()
+    }
+
+    /// What pkg-config answers about a package.
+    ///
+    /// # Errors
+    ///
+    /// It does not know the package, or cannot be started.
+    pub fn pkg_config(&self, package: &str, arguments: &[&str]) -> Result<Vec<String>> {
+        let mut command = Command::new("pkg-config");
+        command.args(arguments).arg(package);
+        command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
+        let output = command.output().context("starting pkg-config")?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.split_whitespace().map(String::from).collect())
+    }
+
+    /// What makes a program find the library where it lies.
+    #[must_use]
+    pub fn run_path(&self) -> String {
+        // The old kind: the new one yields to LD_LIBRARY_PATH.
+        format!("-Wl,--disable-new-dtags,-rpath,{}", self.path("lib").display())
+    }
+}

@@ -1,0 +1,230 @@
+//! Puts files into a prefix. Each appears whole or not at all; what is there at any moment can be used and
+//! removed again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::manifest::{self, Kind, Manifest};
+
+/// A file is written under this name in its folder, then renamed. One name, so that what an interruption
+/// leaves is found.
+const UNFINISHED: &str = ".quo-install-unfinished";
+
+/// How many names an error lists.
+const NAMES: usize = 10;
+
+/// Something to install.
+pub struct Item {
+    /// Below the prefix.
+    pub path: String,
+    pub content: Content,
+}
+
+pub enum Content {
+    File { bytes: Vec<u8>, mode: u32 },
+    Link { to: String },
+}
+
+impl Item {
+    fn kind(&self) -> Kind {
+        match &self.content {
+            Content::File { bytes, mode } => {
+                Kind::File { digest: manifest::digest(bytes), mode: *mode }
+            }
+            Content::Link { to } => Kind::Link { to: to.clone() },
+        }
+    }
+}
+
+/// What an installation found beside its own work.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Files that the user had changed, under the names they have now.
+    pub set_aside: Vec<String>,
+    /// Files of the version before that are gone.
+    pub removed: usize,
+    /// Files of the version before that stay, since the user changed them.
+    pub kept: Vec<String>,
+}
+
+/// Installs the items, in their order, and removes what the version before had and this one has not.
+pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) -> Result<Report> {
+    let old = Manifest::read(prefix)?;
+    let had_manifest = old.is_some();
+    let old = old.unwrap_or_default();
+    let mut new = Manifest { version: version.to_owned(), ..Manifest::default() };
+    items.iter().for_each(|item| new.add(&item.path, item.kind()));
+
+    let changed = judge(prefix, &old, &new, overwrite)?;
+    new.folders = old.folders.clone();
+    new.folders.extend(absent_folders(prefix, items));
+    let mut report = Report::default();
+    let prefix = Prefix { folder: prefix };
+    prefix.forget_unfinished(&new)?;
+    if !had_manifest || old != new {
+        prefix.write_manifest(&old.joined(&new))?;
+    }
+    for path in changed {
+        report.set_aside.push(prefix.set_aside(&path)?);
+    }
+    for item in items {
+        prefix.put(item)?;
+    }
+    for (path, kinds) in old.entries.iter().filter(|(path, _)| !new.entries.contains_key(*path)) {
+        match manifest::found(&prefix.folder.join(path))? {
+            Some(now) if manifest::is_ours(&now, kinds) => {
+                prefix.remove(path)?;
+                report.removed += 1;
+            }
+            Some(_) => report.kept.push(path.clone()),
+            None => {}
+        }
+    }
+    remove_empty_folders(prefix.folder, &mut new.folders)?;
+    prefix.write_manifest(&new)?;
+    Ok(report)
+}
+
+/// Which files the user changed. Files of others are not overwritten unasked.
+fn judge(prefix: &Path, old: &Manifest, new: &Manifest, overwrite: bool) -> Result<Vec<String>> {
+    let (mut foreign, mut changed) = (Vec::new(), Vec::new());
+    for (path, kinds) in &new.entries {
+        let Some(now) = manifest::found(&prefix.join(path))? else { continue };
+        if manifest::is_ours(&now, kinds) {
+            continue;
+        }
+        match old.entries.get(path) {
+            Some(installed) if manifest::is_ours(&now, installed) => {}
+            Some(_) => changed.push(path.clone()),
+            None => foreign.push(path.clone()),
+        }
+    }
+    if foreign.is_empty() || overwrite {
+        return Ok(changed);
+    }
+    let more = foreign.len().saturating_sub(NAMES);
+    foreign.truncate(NAMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    bail!(
+        "{} holds files that `cargo xtask install` did not put there: {}{more}. Choose another prefix, \
+         or replace them with --overwrite",
+        prefix.display(),
+        foreign.join(", ")
+    );
+}
+
+/// The folders that will have to be made, `.` among them when the prefix is one.
+fn absent_folders(prefix: &Path, items: &[Item]) -> BTreeSet<String> {
+    let mut absent = BTreeSet::new();
+    let paths = items.iter().map(|item| item.path.as_str()).chain([manifest::PLACE]);
+    for path in paths {
+        for folder in Path::new(path).ancestors().skip(1) {
+            if !prefix.join(folder).is_dir() {
+                let name = folder.to_string_lossy().into_owned();
+                absent.insert(if name.is_empty() { ".".to_owned() } else { name });
+            }
+        }
+    }
+    absent
+}
+
+/// Removes those folders that are empty, from both places: what others use stays.
+pub fn remove_empty_folders(prefix: &Path, folders: &mut BTreeSet<String>) -> Result<()> {
+    // Folders sort before what they hold.
+    for name in folders.clone().into_iter().rev() {
+        let folder = if name == "." { prefix.to_path_buf() } else { prefix.join(&name) };
+        match fs::remove_dir(&folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("removing {}", folder.display()));
+            }
+        }
+        folders.remove(&name);
+    }
+    Ok(())
+}
+
+/// The folder that is installed into.
+pub struct Prefix<'a> {
+    pub folder: &'a Path,
+}
+
+impl Prefix<'_> {
+    fn put(&self, item: &Item) -> Result<()> {
+        if manifest::found(&self.folder.join(&item.path))?.is_some_and(|now| now == item.kind()) {
+            return Ok(());
+        }
+        self.replace(&item.path, |new| match &item.content {
+            Content::File { bytes, mode } => {
+                fs::write(new, bytes)?;
+                fs::set_permissions(new, fs::Permissions::from_mode(*mode))
+            }
+            Content::Link { to } => symlink(to, new),
+        })
+    }
+
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+        let text = manifest.text();
+        let content = Content::File { bytes: text.into_bytes(), mode: 0o644 };
+        self.put(&Item { path: manifest::PLACE.to_owned(), content })
+    }
+
+    pub fn remove(&self, path: &str) -> Result<()> {
+        let file = self.folder.join(path);
+        fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))
+    }
+
+    /// Gives a file that the user changed a name of its own.
+    fn set_aside(&self, path: &str) -> Result<String> {
+        let free = (1..).map(|number| format!("{path}.changed-{number}"));
+        let mut free = free.filter(|name| self.folder.join(name).symlink_metadata().is_err());
+        let name = free.next().context("no free name")?;
+        let (from, to) = (self.folder.join(path), self.folder.join(&name));
+        fs::rename(&from, &to).with_context(|| format!("renaming {}", from.display()))?;
+        Ok(name)
+    }
+
+    /// Removes what an interrupted installation was writing.
+    pub fn forget_unfinished(&self, manifest: &Manifest) -> Result<()> {
+        let files = manifest.entries.keys().map(String::as_str).chain([manifest::PLACE]);
+        let folders: BTreeSet<PathBuf> =
+            files.filter_map(|path| Some(self.folder.join(path).parent()?.to_path_buf())).collect();
+        for file in folders.iter().map(|folder| folder.join(UNFINISHED)) {
+            if file.symlink_metadata().is_ok() {
+                fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&self, name: &str, make: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
+        let file = self.folder.join(name);
+        let attempt = || {
+            let parent = file.parent().unwrap_or(self.folder);
+            fs::create_dir_all(parent)?;
+            let new = parent.join(UNFINISHED);
+            make(&new).and_then(|()| fs::rename(&new, &file)).inspect_err(|_| {
+                let _nothing_more_to_do = fs::remove_file(&new);
+            })
+        };
+        attempt().with_context(|| format!("installing {}", file.display()))
+    }
+}
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

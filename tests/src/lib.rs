@@ -20,6 +20,7 @@
 mod checkout;
 mod compilers;
 mod fortran;
+pub mod guide;
 mod installation;
 mod job;
 mod launcher;

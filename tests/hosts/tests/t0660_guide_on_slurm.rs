@@ -1,0 +1,35 @@
+//! What the guide shows of Slurm, on the Slurm of our hosts: two nodes of four cores.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail, ensure};
+use quo_hosts::slurm::{Options, Slurm, why_not};
+use quo_hosts::suite::Skipped;
+use quo_hosts::{Hosts, suite};
+use quo_tests::Checkout;
+use quo_tests::guide::{Page, Prefix, Reader};
+
+fn main() -> ExitCode {
+    suite::run(&[("pages_that_use_slurm_are_right", pages_that_use_slurm)], why_not())
+}
+
+fn pages_that_use_slurm() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let pages = Page::all(checkout.root())?;
+    // Where every host sees it.
+    let apart = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
+    let prefix = Prefix::install(&checkout, &apart.join("prefix"))?;
+    let reader = Reader::new(&apart, &prefix, &pages)?;
+
+    let two_cpus = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);
+    if !two_cpus {
+        bail!(Skipped("two CPUs are needed".to_owned()));
+    }
+    let slurm = Slurm::up(Hosts::up(&suite::set("guide"), 2)?, Options::default())?;
+    for page in pages.iter().filter(|page| page.wants_slurm()) {
+        reader.follow(page, Some(&|program| slurm.command(program)))?;
+    }
+    ensure!(slurm.leftovers()?.is_empty(), "left on the hosts: {:?}", slurm.leftovers()?);
+    slurm.down()
+}

@@ -1,0 +1,28 @@
+//! What blocks of the guide may need that not every machine has.
+
+/// A name, a shell command that succeeds where it is there, and how to name it to a person.
+const KNOWN: &[(&str, &str, &str)] = &[
+    ("two-cpus", "test \"$(nproc)\" -ge 2", "two CPUs"),
+    ("fortran", "ls ~/quo/include/quo/fortran/quo.mod", "quo's Fortran modules (gfortran)"),
+    ("cxx-header", "ls ~/quo/include/quo.hpp", "the C++ header quo.hpp"),
+    ("tbb", "pkg-config --exists tbb", "TBB (Debian's libtbb-dev)"),
+    ("openblas", "pkg-config --exists openblas", "OpenBLAS (Debian's libopenblas-dev)"),
+    (
+        "kokkos",
+        "ls /usr/include/trilinos/Kokkos_Core.hpp",
+        "Kokkos (Debian's libtrilinos-kokkos-dev)",
+    ),
+    ("openmpi4", "mpirun --version | grep -q '(Open MPI) 4'", "Open MPI 4"),
+    ("openmpi5", "mpirun --version | grep -q '(Open MPI) 5'", "Open MPI 5"),
+    ("mpich", "mpirun --version | grep -q HYDRA", "MPICH"),
+    ("intel-mpi", "mpirun --version | grep -q 'Intel(R) MPI'", "Intel MPI"),
+];
+
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.iter().any(|(known, ..)| *known == name)
+}
+
+/// The command that tells whether it is there, and what it is called.
+pub(super) fn test_for(name: &str) -> Option<(&'static str, &'static str)> {
+    KNOWN.iter().find(|(known, ..)| *known == name).map(|(_, test, called)| (*test, *called))
+}

@@ -1,5 +1,7 @@
 //! House rules that no compiler checks. Each finding is one line: place, then what to do.
 
+mod links;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -97,7 +99,7 @@ pub fn check() -> Result<Findings> {
     }
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);
-    check_links(root, &mut findings);
+    findings.errors.extend(links::broken(root));
     Ok(findings)
 }
 
@@ -187,19 +189,6 @@ fn check_lints_apply(root: &Path, findings: &mut Findings) {
     }
 }
 
-/// Pictures and pages that the README shows are there.
-fn check_links(root: &Path, findings: &mut Findings) {
-    let readme = fs::read_to_string(root.join("README.md")).unwrap_or_default();
-    for name in local_links(&readme).filter(|name| !root.join(name).exists()) {
-        findings.errors.push(format!("README.md: {name} does not exist"));
-    }
-}
-
-fn local_links(markdown: &str) -> impl Iterator<Item = &str> {
-    let links = markdown.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
-    links.filter(|link| !link.contains("://") && !link.starts_with('#'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,12 +239,6 @@ mod tests {
         let text = "#![allow(unsafe_code)]\n";
         assert_eq!(found("quo/src/plan/mod.rs", text).len(), 1);
         assert!(found("quo/docs/unsafe.md", text).is_empty());
-    }
-
-    #[test]
-    fn links_within_the_checkout_are_told_from_others() {
-        let text = "![a](docs/a.svg) [b](https://example.org/) [c](#c) [d](D.md), plain (text)";
-        assert_eq!(local_links(text).collect::<Vec<_>>(), ["docs/a.svg", "D.md"]);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The guide (`docs/`) followed as its readers would, page by page, against an installed quo: each
 //! file is written, each command is run, and what it prints is what the page says.
 //!
-//! `QUO_TESTS_PREFIX` names an installation to use; else one is made. Blocks for Slurm are `t0660_guide_on_slurm`'s.
+//! `QUO_TESTS_PREFIX` names an installation to use; else one is made. Blocks for Slurm are
+//! `t0660_guide_on_slurm`'s.
+
+#![allow(clippy::print_stdout)] // It is the runner.
 
 use std::path::Path;
 use std::process::ExitCode;

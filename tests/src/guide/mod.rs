@@ -80,6 +80,8 @@ impl Page {
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
         while let Some((line, content)) = lines.next() {
             let Some(info) = content.trim_start().strip_prefix("```") else { continue };
+            // Blocks in lists are indented.
+            let indent = &content[..content.len() - content.trim_start().len()];
             let mut text = String::new();
             loop {
                 let (_, next) =
@@ -87,7 +89,7 @@ impl Page {
                 if next.trim() == "```" {
                     break;
                 }
-                text.push_str(next);
+                text.push_str(next.strip_prefix(indent).unwrap_or(next));
                 text.push('\n');
             }
             let (kind, needs) = described(info).with_context(|| format!("{name}:{line}"))?;
@@ -184,6 +186,12 @@ mod tests {
         assert_eq!(found[0].kind, Kind::File("a.c".to_owned()));
         assert_eq!(found[0].needs, ["tbb"]);
         assert_eq!(found[1].kind, Kind::Run(Run::default()));
+    }
+
+    #[test]
+    fn blocks_in_lists_lose_their_indent() {
+        let found = blocks("1. x:\n\n   ```console run\n   $ true\n     y\n   ```\n");
+        assert_eq!(found[0].text, "$ true\n  y\n");
     }
 
     #[test]

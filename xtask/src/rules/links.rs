@@ -21,7 +21,8 @@ pub fn broken(root: &Path) -> Vec<String> {
 /// The pages at the top, of the guide and of the examples.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = Vec::new();
-    let mut folders = vec![root.join("docs"), root.join("docs/recipes"), root.join("examples/coupled")];
+    let mut folders =
+        vec![root.join("docs"), root.join("docs/recipes"), root.join("examples/coupled")];
     folders.push(root.to_path_buf());
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
         let path = entry.path();
@@ -111,7 +112,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("docs")).unwrap();
-        fs::write(root.join("README.md"), "[a](docs/a.md#there) [b](docs/a.md#not) [c](gone)").unwrap();
+        fs::write(root.join("README.md"), "[a](docs/a.md#there) [b](docs/a.md#not) [c](gone)")
+            .unwrap();
         fs::write(root.join("docs/a.md"), "# There\n[up](../README.md) [x](../docs)\n").unwrap();
         assert_eq!(
             broken(root),

@@ -18,6 +18,9 @@ pub enum Need {
     NetworkTools,
     Slurm,
     Emulator,
+    Tbb,
+    OpenBlas,
+    Kokkos,
     Bootstrap,
 }
 
@@ -38,10 +41,19 @@ pub const BASE: &[Need] = &[
 pub const INSTALL: &[Need] =
     &[Need::MpiCompiler, Need::PkgConfig, Need::Hwloc, Need::Udev, Need::Fortran];
 
-/// For machines that tests make for themselves, and tools that tests try beside the usual ones. Suites
-/// without theirs are skipped and say so.
-pub const TEST_BEDS: &[Need] =
-    &[Need::Clang, Need::CMake, Need::Modules, Need::NetworkTools, Need::Slurm, Need::Emulator];
+/// For machines that tests make for themselves, and tools and libraries that tests try beside the usual
+/// ones. Suites without theirs are skipped and say so.
+pub const TEST_BEDS: &[Need] = &[
+    Need::Clang,
+    Need::CMake,
+    Need::Modules,
+    Need::NetworkTools,
+    Need::Slurm,
+    Need::Emulator,
+    Need::Tbb,
+    Need::OpenBlas,
+    Need::Kokkos,
+];
 
 /// For `cargo xtask fresh` alone.
 pub const FRESH: &[Need] = &[Need::Bootstrap];
@@ -65,6 +77,9 @@ impl Need {
             Need::NetworkTools => "ip",
             Need::Slurm => "slurmctld",
             Need::Emulator => "qemu-system-x86_64",
+            Need::Tbb => "TBB",
+            Need::OpenBlas => "OpenBLAS",
+            Need::Kokkos => "Kokkos",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -87,6 +102,7 @@ impl Need {
             Need::NetworkTools => "connects the hosts that tests make",
             Need::Slurm => "runs jobs on the hosts that tests make",
             Need::Emulator => "emulates machines with several packages",
+            Need::Tbb | Need::OpenBlas | Need::Kokkos => "runs what the guide says of thread pools",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -112,6 +128,9 @@ impl Need {
             // Controller, node daemon and commands.
             Need::Slurm => ("slurm-wlm", "slurm-slurmctld", "slurm"),
             Need::Emulator => ("qemu-system-x86", "qemu-system-x86-core", "qemu"),
+            Need::Tbb => ("libtbb-dev", "tbb-devel", "intel-oneapi-tbb"),
+            Need::OpenBlas => ("libopenblas-dev", "openblas-devel", "openblas"),
+            Need::Kokkos => ("libtrilinos-kokkos-dev", "kokkos-devel", "kokkos"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

@@ -32,6 +32,9 @@ fn is_met(need: Need) -> bool {
         Need::Modules => find_program("modulecmd").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
+        Need::Tbb => succeeds(Command::new("pkg-config").args(["--exists", "tbb"])),
+        Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),
+        Need::Kokkos => Path::new("/usr/include/trilinos/Kokkos_Core.hpp").exists(),
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Bootstrap => {
             find_system_program(need.name()).is_some()
         }

@@ -1,18 +1,24 @@
 !> quo for Fortran: the QUO 1.4.1 interface, and what quo adds to it.
 !>
 !> Procedures have the names of the C functions, their arguments in the same order, and the return
-!> code last. `quo_errors` tells the rules that hold for all of them.
+!> code last; `quo_errors` tells the rules that hold for all of them. Beside them there are objects:
+!> `quo_context`, `quo_binding`, `quo_phase`, `quo_named_barrier` and `quo_memory`.
 module quo
   ! Programs written for QUO rely on the kinds coming along.
   use, intrinsic :: iso_c_binding
+  use quo_barrier_object
+  use quo_binding_object
   use quo_bindings
   use quo_constants
+  use quo_context_object
   use quo_contexts
   use quo_errors
   use quo_machine
   use quo_members
+  use quo_memory_object
   use quo_mpi_f08
   use quo_named_barriers
+  use quo_phase_object
   use quo_phases
   use quo_ranks
   use quo_together

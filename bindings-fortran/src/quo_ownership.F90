@@ -1,0 +1,159 @@
+!> Who frees what an object stands for, however the object is copied. For the other modules of this
+!> library only.
+!>
+!> An object holds a handle and, when it is one of the owners, a count that it shares with the other
+!> owners; the last owner that goes frees. The variable that an object was made in is an owner, and
+!> one that is assigned an owner becomes one. An owner remembers where it lies: what was copied bit
+!> by bit (by `allocate` with `source=`, into an array constructor) lies elsewhere and therefore
+!> owns nothing. It may be used while an owner lives, and is refused by the library after that.
+module quo_ownership
+  use, intrinsic :: iso_c_binding, only: &
+    c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use quo_c, only: c_bind_pop, c_free, c_named_barrier_free, c_phase_end, c_phase_free, c_xpm_free
+  use quo_constants, only: QUO_ERR_BUSY, QUO_SUCCESS
+  implicit none
+  private
+
+  public :: free, kept, let_go, own, refer, share
+
+  ! What a handle stands for, and so what frees it.
+  integer, parameter, public :: &
+    A_CONTEXT = 1, A_PHASE = 2, A_NAMED_BARRIER = 3, A_MEMORY = 4, A_BINDING = 5
+
+  !> What the owners share.
+  type :: tally
+    integer :: owners = 0
+    logical :: freed = .false.
+  end type tally
+
+  !> A handle, and the part that its holder has in it.
+  type, public :: held
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(tally), pointer :: tally => null()
+    !> Where this owner lies; 0 for who owns nothing.
+    integer(c_intptr_t) :: place = 0
+    !> Made by a function, and to be owned by whom it is assigned to.
+    logical :: in_transit = .false.
+  end type held
+
+contains
+
+  !> The handle; `c_null_ptr` when there is none.
+  pure function kept(self) result(handle)
+    type(held), intent(in) :: self
+    type(c_ptr) :: handle
+    handle = self%handle
+  end function kept
+
+  !> Where an object lies.
+  function place_of(self) result(place)
+    type(held), target, intent(in) :: self
+    integer(c_intptr_t) :: place
+    place = transfer(c_loc(self%handle), place)
+  end function place_of
+
+  !> Makes the object the first owner of a new handle. Without memory for the count it owns nothing,
+  !> and the handle has to be freed by call.
+  subroutine own(self, handle)
+    type(held), target, intent(inout) :: self
+    type(c_ptr), intent(in) :: handle
+    integer :: status
+    self%handle = handle
+    self%in_transit = .false.
+    self%place = 0
+    nullify (self%tally)
+    if (.not. c_associated(handle)) return
+    allocate (self%tally, stat=status)
+    if (status /= 0) return
+    self%tally%owners = 1
+    self%place = place_of(self)
+  end subroutine own
+
+  !> Makes the object stand for a handle that it does not own; one in transit is owned by whom it is
+  !> assigned to.
+  subroutine refer(self, handle, in_transit)
+    type(held), intent(inout) :: self
+    type(c_ptr), intent(in) :: handle
+    logical, intent(in) :: in_transit
+    self%handle = handle
+    self%in_transit = in_transit .and. c_associated(handle)
+    self%place = 0
+    nullify (self%tally)
+  end subroutine refer
+
+  !> Assignment: what the left side had is let go, and it owns as much as the right side.
+  subroutine share(to, from, kind)
+    type(held), target, intent(inout) :: to
+    type(held), target, intent(in) :: from
+    integer, intent(in) :: kind
+    if (place_of(to) == place_of(from)) return
+    call let_go(to, kind)
+    if (from%in_transit) then
+      call own(to, from%handle)
+      return
+    end if
+    to%handle = from%handle
+    if (from%place == 0 .or. from%place /= place_of(from)) return
+    to%tally => from%tally
+    to%tally%owners = to%tally%owners + 1
+    to%place = place_of(to)
+  end subroutine share
+
+  !> Finalisation: the last owner frees. What cannot be freed (late, after MPI_Finalize; a context
+  !> with phases) stays; there is nobody to tell.
+  subroutine let_go(self, kind)
+    type(held), target, intent(inout) :: self
+    integer, intent(in) :: kind
+    integer(c_int) :: nobody_asks
+    integer :: status
+    if (self%place /= 0 .and. self%place == place_of(self)) then
+      self%tally%owners = self%tally%owners - 1
+      if (self%tally%owners <= 0) then
+        if (.not. self%tally%freed) nobody_asks = freed(self%handle, kind)
+        deallocate (self%tally, stat=status)
+      end if
+    end if
+    call refer(self, c_null_ptr, .false.)
+  end subroutine let_go
+
+  !> Frees by call, whoever owns. After success the object stands for nothing, and no other owner
+  !> frees again.
+  subroutine free(self, kind, ierr)
+    type(held), target, intent(inout) :: self
+    integer, intent(in) :: kind
+    integer(c_int), intent(out) :: ierr
+    if (kind == A_PHASE) then
+      ierr = c_phase_free(self%handle)
+    else
+      ierr = freed(self%handle, kind)
+    end if
+    if (ierr /= QUO_SUCCESS) return
+    if (self%place /= 0 .and. self%place == place_of(self)) self%tally%freed = .true.
+    call let_go(self, kind)
+  end subroutine free
+
+  function freed(handle, kind) result(ierr)
+    type(c_ptr), intent(in) :: handle
+    integer, intent(in) :: kind
+    integer(c_int) :: ierr
+    ierr = QUO_SUCCESS
+    select case (kind)
+    case (A_CONTEXT)
+      ierr = c_free(handle)
+    case (A_PHASE)
+      ierr = c_phase_free(handle)
+      if (ierr == QUO_ERR_BUSY) then
+        ! A run was left without its end: the others would sleep for ever.
+        ierr = c_phase_end(handle)
+        ierr = c_phase_free(handle)
+      end if
+    case (A_NAMED_BARRIER)
+      ierr = c_named_barrier_free(handle)
+    case (A_MEMORY)
+      ierr = c_xpm_free(handle)
+    case (A_BINDING)
+      ierr = c_bind_pop(handle)
+    end select
+  end function freed
+end module quo_ownership

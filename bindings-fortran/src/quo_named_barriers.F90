@@ -29,7 +29,7 @@ contains
     !> `QUO_ERR_INVLD_ARG` when the name is empty or too long, `QUO_ERR_OOR` when no barrier is left
     !> in the context.
     integer(c_int), intent(out) :: ierr
-    call create(q, name, c_null_ptr, 0, barrier, ierr)
+    call create(q, name, c_null_ptr, 0_c_int, barrier, ierr)
   end subroutine create_among_all
 
   !> Makes, or opens, a barrier among some ranks of the node. Collective over the named qids.
@@ -50,7 +50,7 @@ contains
       call create(q, name, c_loc(qids), size(qids, kind=c_int), barrier, ierr)
     else
       ! A list of nobody, not the absence of one.
-      call create(q, name, c_loc(nobody), 0, barrier, ierr)
+      call create(q, name, c_loc(nobody), 0_c_int, barrier, ierr)
     end if
   end subroutine create_among_some
 

@@ -16,7 +16,7 @@ use crate::library::run_compiler;
 /// How everything is compiled: a warning is an error, and what the language leaves unchecked is
 /// checked at run time.
 pub const STRICT: [&str; 7] =
-    ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-g", "-fPIC", "-fcheck=all"];
+    ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-g", "-fPIC", "-fcheck=all,no-array-temps"];
 
 /// Where the modules and their sources are, relative to the checkout.
 pub const BINDINGS: &str = "bindings-fortran";
@@ -132,8 +132,27 @@ impl Checkout {
         Ok(folder)
     }
 
+    /// Compiles a Fortran module that programs share, into `folder`, where [`compile_fortran`]
+    /// finds it. Gives its object, which is to be among the flags of the program.
+    ///
+    /// [`compile_fortran`]: Self::compile_fortran
+    ///
+    /// # Errors
+    ///
+    /// There is no Fortran here, or the compiler complains.
+    pub fn compile_fortran_module(&self, source: &str, folder: &Path) -> Result<PathBuf> {
+        let source = self.root().join(source);
+        let name = source.file_stem().context("a source without a name")?;
+        let object = folder.join(name).with_extension("o");
+        let mut compiler = Command::new(mpifort());
+        compiler.current_dir(folder).args(STRICT).arg("-I").arg(self.fortran_modules()?);
+        run_compiler(compiler.arg("-c").arg(&source).arg("-o").arg(&object))?;
+        Ok(object)
+    }
+
     /// Compiles a Fortran program of the checkout against the module `quo` and its own libquo, into
-    /// `folder`. All warnings are errors; `flags` come last, so that libraries can be among them.
+    /// `folder`. All warnings are errors; `flags` come after the source and before libquo, so that
+    /// objects and libraries can be among them.
     ///
     /// # Errors
     ///
@@ -150,8 +169,8 @@ impl Checkout {
         let mut compiler = Command::new(mpifort());
         // Modules of the program itself go into its own folder.
         compiler.current_dir(folder).args(STRICT).arg("-I").arg(&modules).arg(&source);
-        compiler.arg("-o").arg(&program).arg(modules.join(ARCHIVE));
-        compiler.args(self.library()?.link_arguments()).args(flags);
+        compiler.arg("-o").arg(&program).args(flags).arg(modules.join(ARCHIVE));
+        compiler.args(self.library()?.link_arguments());
         run_compiler(&mut compiler)?;
         Ok(program)
     }

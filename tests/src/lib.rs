@@ -29,6 +29,7 @@ mod library;
 mod listener;
 mod running;
 mod selection;
+pub mod suite;
 mod wait;
 
 pub use checkout::Checkout;

@@ -1,19 +1,297 @@
-//! The Fortran interface: every procedure and every method under a real launcher.
+//! The Fortran interface: every procedure and every method under a real launcher, and what the
+//! modules promise about themselves. The programs are bindings-fortran/tests/*.F90; each counts its
+//! own failures and prints them.
 
-use anyhow::Result;
-use quo_tests::{Checkout, Job};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::suite::{Skipped, Test};
+use quo_tests::{BINDINGS, BindTo, Checkout, Job};
+use quo_tests::{STRICT, compile_modules, fortran_support, module_sources, mpifort, run_compiler};
+
+/// Simulated machines: their description, how many NUMA nodes, packages, cores and PUs they have,
+/// and how many ranks run on them.
+const MACHINES: [(&str, &str, usize); 2] =
+    [("pack:2 numa:2 core:2 pu:2", "4 2 8 16", 4), ("pack:1 numa:1 core:2 pu:4", "1 1 2 8", 3)];
+
+/// Where the real machine matters: how many ranks, bound how.
+const LIVE: [(usize, BindTo); 2] = [(1, BindTo::None), (2, BindTo::Core)];
 
 /// mpif.h is not of the newest standard, and nobody uses all of it.
 const MPIF: [&str; 3] = ["-std=gnu", "-Wno-unused-parameter", "-Wno-unused-variable"];
 
-#[test]
-fn a_program_for_quo_1_4_compiles_unchanged() -> Result<()> {
+/// What the objects of the modules may need: these, libquo, and each other.
+const NEEDED: [&str; 7] =
+    ["free", "malloc", "realloc", "memcpy", "memmove", "strlen", "_GLOBAL_OFFSET_TABLE_"];
+
+fn passes(name: &str, flags: &[&str]) -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
-    let source = "bindings-fortran/tests/quo_1_4.F90";
-    let program = checkout.compile_fortran(source, folder.path(), &MPIF)?;
-    for machine in ["pack:2 core:4 pu:1", "pack:2 numa:2 core:2 pu:2"] {
-        Job::new(4, &program).topology(machine).run()?.expect_success()?;
+    let source = |name: &str| format!("{BINDINGS}/tests/{name}.F90");
+    let shared = checkout.compile_fortran_module(&source("check"), folder.path())?;
+    let mut also = vec![shared.to_str().context("a path that is text")?];
+    also.extend(flags);
+    let program = checkout.compile_fortran(&source(name), folder.path(), &also)?;
+    for (ranks, bind_to) in LIVE {
+        let outcome = Job::new(ranks, &program).bind_to(bind_to).run()?;
+        outcome.expect_success().with_context(|| format!("{ranks} ranks, {bind_to:?}"))?;
+    }
+    for (description, counts, ranks) in MACHINES {
+        let job = Job::new(ranks, &program).topology(description).env("QUO_TEST_EXPECT", counts);
+        job.run()?.expect_success().with_context(|| description)?;
     }
     Ok(())
+}
+
+/// One test per program, and the list of all of them.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            fn $name() -> Result<()> {
+                passes(stringify!($name), &[])
+            }
+        )*
+    };
+}
+
+programs! {
+    bindings
+    contexts
+    errors
+    machine
+    memory
+    named_barriers
+    objects
+    ownership
+    phase_work
+    ranks
+    together
+}
+
+fn a_program_for_quo_1_4_compiles_unchanged() -> Result<()> {
+    passes("quo_1_4", &MPIF)
+}
+
+fn mpi_f08_handles() -> Result<()> {
+    if !fortran_support()?.mpi_f08 {
+        return Err(Skipped("the MPI in use has no module mpi_f08 for this compiler".into()).into());
+    }
+    passes("mpi_f08_handles", &[])
+}
+
+fn no_program_is_forgotten() -> Result<()> {
+    let mut found = BTreeSet::new();
+    for entry in Checkout::find()?.root().join(BINDINGS).join("tests").read_dir()? {
+        let path = entry?.path();
+        found.insert(path.file_stem().context("no name")?.to_string_lossy().into_owned());
+    }
+    let known = PROGRAMS.iter().chain(&["check", "mpi_f08_handles", "quo_1_4"]);
+    let known: BTreeSet<String> = known.map(|&name| name.to_owned()).collect();
+    ensure!(found == known, "{found:?} are there, {known:?} are run");
+    Ok(())
+}
+
+fn no_source_is_forgotten() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let mut found = BTreeSet::new();
+    for entry in checkout.root().join(BINDINGS).join("src").read_dir()? {
+        found.insert(entry?.path());
+    }
+    let listed: BTreeSet<_> = module_sources(checkout.root())?.into_iter().collect();
+    ensure!(found == listed, "{found:?} are there, {listed:?} are listed");
+    Ok(())
+}
+
+/// The headers without their comments.
+fn headers() -> Result<String> {
+    let mut code = String::new();
+    for header in ["quo.h", "quo-xpm.h"] {
+        let path = Checkout::find()?.root().join("bindings-c/include").join(header);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let mut left = text.as_str();
+        while let Some((before, after)) = left.split_once("/*") {
+            code += before;
+            left = after.split_once("*/").context("a comment that ends")?.1;
+        }
+        code += left;
+    }
+    Ok(code)
+}
+
+/// The names in the headers that `is_one` says yes to, given what follows.
+fn names(code: &str, is_one: impl Fn(&str, &str) -> bool) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for line in code.lines() {
+        let mut rest = line;
+        while let Some(start) = rest.find(is_part) {
+            rest = &rest[start..];
+            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            let name = &rest[..end];
+            rest = &rest[end..];
+            if is_one(name, rest) {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    found
+}
+
+fn is_constant(name: &str) -> bool {
+    (name.starts_with("QUO_") || name == "LIBQUO")
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        && !name.ends_with("_INIT")
+        && !name.ends_with("_INCLUDED")
+}
+
+/// Every function of the headers has a procedure of its name, and module quo passes it on.
+fn every_function_has_a_procedure() -> Result<()> {
+    let functions = names(&headers()?, |name, rest| {
+        let ours = name.starts_with("QUO_") && !is_constant(name);
+        // What only helps this module.
+        ours && rest.starts_with('(') && !name.ends_with("_f2c") && name != "QUO_set_last_error"
+    });
+    ensure!(functions.len() > 50, "only {} functions were found", functions.len());
+    let mut program = String::from("program names\n");
+    for name in &functions {
+        program += &format!("  use quo, only: {}\n", name.to_lowercase());
+    }
+    program += "end program names\n";
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("names.f90");
+    fs::write(&source, program)?;
+    let source = source.to_str().context("a path that is text")?;
+    Checkout::find()?.compile_fortran(source, folder.path(), &[])?;
+    Ok(())
+}
+
+/// Every constant of the headers has the same value in both languages.
+fn constants_are_those_of_the_headers() -> Result<()> {
+    let constants = names(&headers()?, |name, _| is_constant(name));
+    ensure!(constants.len() > 40, "only {} constants were found", constants.len());
+    let mut c = String::from("#include <stdio.h>\n#include \"quo-xpm.h\"\nint main(void) {\n");
+    let mut fortran = String::from("program constants\n  use quo\n  implicit none\n");
+    for name in &constants {
+        c += &format!("    printf(\"{name} %d\\n\", (int)({name}));\n");
+        fortran += &format!("  print '(a,i0)', '{name} ', {name}\n");
+    }
+    c += "    return 0;\n}\n";
+    fortran += "end program constants\n";
+    let folder = tempfile::tempdir()?;
+    let checkout = Checkout::find()?;
+    let (source, in_c) = (folder.path().join("in_c.c"), folder.path().join("in_c"));
+    fs::write(&source, c)?;
+    checkout.library()?.compile(&source, &in_c, &[])?;
+    let source = folder.path().join("in_fortran.f90");
+    fs::write(&source, fortran)?;
+    let source = source.to_str().context("a path that is text")?;
+    let in_fortran = checkout.compile_fortran(source, folder.path(), &[])?;
+    let (in_c, in_fortran) = (said(&in_c)?, said(&in_fortran)?);
+    ensure!(in_c.lines().count() == constants.len(), "in C:\n{in_c}");
+    ensure!(in_c == in_fortran, "in C:\n{in_c}in Fortran:\n{in_fortran}");
+    Ok(())
+}
+
+fn said(program: &Path) -> Result<String> {
+    let output = Command::new(program).output()?;
+    ensure!(output.status.success(), "{}: {output:?}", program.display());
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// libquo is linked into programs of C, too.
+fn the_modules_need_no_runtime_library_of_fortran() -> Result<()> {
+    let checkout = Checkout::find()?;
+    for optimisation in ["-O0", "-O2"] {
+        let folder = tempfile::tempdir()?;
+        let strict = &STRICT[..STRICT.len() - 1];
+        let flags = [strict, &[optimisation]].concat();
+        let objects = compile_modules(checkout.root(), folder.path(), &flags)?;
+        let output = Command::new("nm").args(["-u", "-j"]).args(objects).output()?;
+        ensure!(output.status.success(), "nm: {output:?}");
+        for name in String::from_utf8(output.stdout)?.lines().filter(|line| !line.ends_with(':')) {
+            let ours = name.starts_with("QUO_") || name.starts_with("__quo_");
+            if !name.is_empty() && !ours && !NEEDED.contains(&name) {
+                bail!("with {optimisation} the modules need {name}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn the_modules_do_without_mpi_f08() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let flags = [&STRICT[..], &["-DQUO_NO_MPI_F08"]].concat();
+    compile_modules(Checkout::find()?.root(), folder.path(), &flags)?;
+    let source = folder.path().join("old.f90");
+    let program = "program old\n  use quo\n  implicit none\n  type(quo_context) :: c\n  \
+                   integer(c_int) :: ierr\n  type(c_ptr) :: q\n  call quo_create(q, 0, ierr)\n  \
+                   call c%create(0, ierr)\nend program old\n";
+    fs::write(&source, program)?;
+    let mut compiler = Command::new(mpifort());
+    run_compiler(compiler.current_dir(&folder).args(STRICT).arg("-c").arg(&source))
+}
+
+/// Eight-byte default integers are for those who compile the modules with them, too.
+fn the_modules_compile_with_wide_default_integers() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    // The handles inside mpi_f08 are not made for it.
+    let wide = ["-std=f2018", "-fdefault-integer-8", "-DQUO_NO_MPI_F08"];
+    compile_modules(Checkout::find()?.root(), folder.path(), &wide)?;
+    Ok(())
+}
+
+fn the_example_of_the_readme_compiles_and_runs() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
+    let (_, rest) = readme.split_once("```fortran\n").context("no Fortran example")?;
+    let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("example.f90");
+    fs::write(&source, example)?;
+    let source = source.to_str().context("a path that is text")?;
+    let program = checkout.compile_fortran(source, folder.path(), &[])?;
+    let outcome = Job::new(4, &program).topology("pack:2 core:2 pu:1").run()?;
+    outcome.expect_success()?;
+    let lines: Vec<&str> = outcome.stdout.lines().map(str::trim).collect();
+    ensure!(lines == ["a worker with 2 threads"; 2], "{lines:?}");
+    Ok(())
+}
+
+macro_rules! tests {
+    ($($name:ident)*) => {
+        const TESTS: &[Test] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+tests! {
+    a_program_for_quo_1_4_compiles_unchanged
+    bindings
+    contexts
+    errors
+    machine
+    memory
+    mpi_f08_handles
+    named_barriers
+    objects
+    ownership
+    phase_work
+    ranks
+    together
+    constants_are_those_of_the_headers
+    every_function_has_a_procedure
+    no_program_is_forgotten
+    no_source_is_forgotten
+    the_example_of_the_readme_compiles_and_runs
+    the_modules_compile_with_wide_default_integers
+    the_modules_do_without_mpi_f08
+    the_modules_need_no_runtime_library_of_fortran
+}
+
+fn main() -> ExitCode {
+    quo_tests::suite::run(TESTS, fortran_support().err().map(|error| format!("{error:#}")))
 }

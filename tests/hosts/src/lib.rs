@@ -26,7 +26,6 @@
 //!
 //! A test program that needs hosts is run by [`suite::run`], so that its tests are counted as
 //! skipped where there cannot be any.
-#![allow(clippy::print_stdout)] // The runner of test programs talks to its user.
 
 mod birth;
 mod host;

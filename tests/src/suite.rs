@@ -1,0 +1,97 @@
+//! A runner for test programs in which a test may find that it cannot be made here.
+//!
+//! The usual runner cannot say that a test was skipped. This one takes names to run, `--exact`,
+//! `--skip NAME` and `--list` as the usual one does, runs one test after the other, and bounds each.
+#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use crate::selection::Selection;
+
+/// How long a test may take: much longer than any does.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// The name of a test, which says what is promised, and the test.
+pub type Test = (&'static str, fn() -> Result<()>);
+
+/// The error of a test that cannot be made on this machine, with the reason. It counts as skipped.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
+/// Runs the tests whose names are wanted. For the reason in `obstacle`, all are skipped.
+#[must_use]
+pub fn run(tests: &[Test], obstacle: Option<String>) -> ExitCode {
+    run_and_look(tests, obstacle, || Ok(()))
+}
+
+/// As [`run`]; a test that passes fails all the same when what is looked at after it is not right.
+#[must_use]
+pub fn run_and_look(
+    tests: &[Test],
+    obstacle: Option<String>,
+    look: impl Fn() -> Result<()>,
+) -> ExitCode {
+    let selection = Selection::of_this_program();
+    let wanted: Vec<&Test> = tests.iter().filter(|(name, _)| selection.wants(name)).collect();
+    if selection.is_listing() {
+        wanted.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    println!("\nrunning {} tests", wanted.len());
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in wanted {
+        if let Some(reason) = &obstacle {
+            println!("test {name} ... ignored: {reason}");
+            skipped += 1;
+            continue;
+        }
+        let start = Instant::now();
+        let verdict = bounded(*test).and_then(|()| look());
+        let seconds = start.elapsed().as_secs_f64();
+        match &verdict {
+            Ok(()) => {
+                println!("test {name} ... ok ({seconds:.2} s)");
+                passed += 1;
+            }
+            Err(error) if error.is::<Skipped>() => {
+                println!("test {name} ... ignored: {error}");
+                skipped += 1;
+            }
+            Err(error) => {
+                println!("test {name} ... FAILED ({seconds:.2} s)\n{error:#}\n");
+                failed += 1;
+            }
+        }
+    }
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {passed} passed; {failed} failed; {skipped} ignored\n");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn bounded(test: fn() -> Result<()>) -> Result<()> {
+    let (report, verdict) = channel();
+    let thread = std::thread::spawn(move || {
+        let outcome = test();
+        let _nobody_waits_any_more = report.send(outcome);
+    });
+    match verdict.recv_timeout(LIMIT) {
+        Ok(outcome) => {
+            let _already_reported = thread.join();
+            outcome
+        }
+        Err(RecvTimeoutError::Disconnected) => Err(anyhow!("it panicked; see above")),
+        Err(RecvTimeoutError::Timeout) => Err(anyhow!("still running after {} s", LIMIT.as_secs())),
+    }
+}

@@ -38,6 +38,7 @@ fn main() {
         ("a_detached_rank_has_the_binding_that_it_pushed", detached_ranks_have_bindings),
         ("a_rank_killed_inside_create_is_named", a_rank_killed_inside_create_is_named),
         ("a_forked_child_is_refused", a_forked_child_is_refused),
+        ("a_forked_child_is_known_as_itself", a_forked_child_is_known_as_itself),
         ("a_detached_rank_is_not_waited_for_until_it_attaches", detach_and_attach),
         ("survivors_go_on_after_expelling_the_dead", survivors_go_on_after_expelling_the_dead),
     ]);
@@ -456,6 +457,37 @@ fn a_rank_killed_inside_create_is_named() {
     assert_eq!((ends[&0], ends[&2]), (End::Exited(0), End::Exited(0)));
     drop(space);
     segments.assert_empty();
+}
+
+/// What a process remembers of itself from its first context is not what its children are.
+fn a_forked_child_is_known_as_itself() {
+    with_contexts(1, &[], |parent| {
+        let own = |context: &Context| context.explain().unwrap().ranks[context.node_rank()].process;
+        assert_eq!(own(parent), std::process::id().cast_signed());
+        let segments = Segments::new();
+        let space = LocalSpace::new(3, segments.path()).unwrap();
+        let ranks = Ranks::fork(3, |rank| {
+            let group = space.join(rank).unwrap();
+            let context = Context::create_with(group, options(segments.path())).unwrap();
+            assert_eq!(own(&context), std::process::id().cast_signed());
+            let known = context.explain().unwrap().ranks;
+            assert!(
+                known
+                    .iter()
+                    .all(|rank| rank.process != std::os::unix::process::parent_id().cast_signed())
+            );
+            // Whoever dies is missed although the parent, whose children these are, lives.
+            if rank == 2 {
+                kill_this();
+            }
+            let error = context.barrier().unwrap_err();
+            assert!(matches!(&error, Error::DeadMember { ranks, .. } if *ranks == [2]), "{error}");
+        });
+        let ends = ranks.wait();
+        assert_eq!((ends[&0], ends[&1]), (End::Exited(0), End::Exited(0)));
+        drop(space);
+        segments.assert_empty();
+    });
 }
 
 fn a_forked_child_is_refused() {

@@ -5,7 +5,7 @@
 //! same verdict, so no rank waits for one that gave up.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -111,8 +111,10 @@ impl Context {
         };
         // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
         // be killed right here.
-        drop(segment);
-        Node::unlink(&name, &settings.directory);
+        match segment {
+            Some(made) => drop(made),
+            None => Node::unlink(&name, &settings.directory),
+        }
         let Joined { node, snapshot, divided, mask, backend } = joined?;
         let machine = if divided {
             let snapshot = (&snapshot, settings.no_smt);
@@ -268,6 +270,12 @@ fn make_segment(
     settings: &Settings,
     members: usize,
 ) -> Result<CreatedSegment, Error> {
+    /// Of jobs that were killed as a whole; whoever comes next cleans up, once.
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    if !SWEPT.swap(true, Ordering::Relaxed) {
+        // That nothing can be swept is no reason to make no segment.
+        let _ = Node::sweep(&settings.directory);
+    }
     let snapshot = Snapshot::discover()?;
     let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
     let exchange_bytes = EXCHANGE_HEADER + MASK_HEADER + cpus.div_ceil(64) * size_of::<u64>();

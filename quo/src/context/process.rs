@@ -1,38 +1,54 @@
 //! Facts about this process and its neighbours that only the system knows.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 
 use super::record::{Place, Process};
 use crate::affinity::kernel::proc_counts_as_we_do;
 use crate::cpuset::CpuSet;
+use crate::node::{ForkId, pid_namespace};
 use crate::topology::Topology;
 
 /// Where shared memory made in `directory` can be reached from.
 pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
     let folder = fs::metadata(directory)?;
-    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let boot = boot(&told, rustix::system::uname().nodename().to_bytes());
-    Ok(Place { boot, device: folder.dev(), inode: folder.ino(), hint })
+    Ok(Place { boot: this_kernel(), device: folder.dev(), inode: folder.ino(), hint })
 }
 
 /// What tells this kernel from others. Where it hides its identifier (some sandboxes do), its name
 /// stands in: like machines number their devices alike, so the directory alone would not do.
-fn boot(told: &str, node_name: &[u8]) -> [u8; 16] {
+fn this_kernel() -> [u8; 16] {
+    /// Read once: no process outlives its kernel. A name may change.
+    static IDENTIFIER: OnceLock<[u8; 16]> = OnceLock::new();
+    if let Some(known) = IDENTIFIER.get() {
+        return *known;
+    }
+    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match identifier(&told) {
+        Some(identifier) => *IDENTIFIER.get_or_init(|| identifier),
+        None => of_name(rustix::system::uname().nodename().to_bytes()),
+    }
+}
+
+fn identifier(told: &str) -> Option<[u8; 16]> {
     let mut boot = [0; 16];
     let digits: Vec<u8> =
         told.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
     for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = pair[0] << 4 | pair[1];
     }
-    if boot == [0; 16] {
-        // Host names have up to 64 bytes.
-        for (place, byte) in node_name.iter().enumerate() {
-            let mixed = &mut boot[place % 16];
-            *mixed = mixed.rotate_left(3) ^ byte;
-        }
+    (boot != [0; 16]).then_some(boot)
+}
+
+fn of_name(node_name: &[u8]) -> [u8; 16] {
+    let mut boot = [0_u8; 16];
+    // Host names have up to 64 bytes.
+    for (place, byte) in node_name.iter().enumerate() {
+        let mixed = &mut boot[place % 16];
+        *mixed = mixed.rotate_left(3) ^ byte;
     }
     boot
 }
@@ -50,9 +66,25 @@ pub(super) fn usable_cpus(machine: &Topology, masks: &[CpuSet]) -> usize {
 
 /// This process.
 pub(super) fn this() -> Process {
+    /// None of it changes while the process lives; a forked child is another one.
+    static KNOWN: Mutex<Option<(ForkId, Process)>> = Mutex::new(None);
+    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    let Ok(mut known) = KNOWN.try_lock() else { return look_at_this() };
+    match *known {
+        Some((of, process)) if of == ForkId::current() => process,
+        _ => {
+            let process = look_at_this();
+            // What cannot be seen now may be seen later.
+            *known = (process.started != 0).then(|| (ForkId::current(), process));
+            process
+        }
+    }
+}
+
+fn look_at_this() -> Process {
     Process {
         id: rustix::process::getpid().as_raw_nonzero().get(),
-        namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()),
+        namespace: pid_namespace(),
         started: if proc_counts_as_we_do() {
             start_time("self").map_or(0, |(_, started)| started)
         } else {
@@ -64,10 +96,18 @@ pub(super) fn this() -> Process {
 /// A digest of the control group that confines this process to CPUs. Equal digests on one node mean
 /// the same group; where the system does not tell, all are taken to be in one.
 pub(super) fn confinement() -> u64 {
-    let group = fs::read("/proc/self/cpuset").unwrap_or_default();
+    // Read each time: an administrator may move a running process.
+    let group = read_small("/proc/self/cpuset").unwrap_or_default();
     // In a namespace of their own, containers call different groups by the same name.
     let namespace = fs::metadata("/proc/self/ns/cgroup").map_or(0, |namespace| namespace.ino());
     digest(group.into_iter().chain(namespace.to_ne_bytes()))
+}
+
+/// A file of the kernel's, which gives all of a short text at once.
+fn read_small(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = [0; 4096];
+    let filled = fs::File::open(path)?.read(&mut text)?;
+    if filled == text.len() { fs::read(path) } else { Ok(text[..filled].to_vec()) }
 }
 
 /// FNV-1a: the same bytes have the same digest in every process and build.
@@ -127,9 +167,26 @@ mod tests {
     fn kernels_are_told_apart_by_their_identifiers_and_without_them_by_name() {
         let [a, b] =
             ["0b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n", "1b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n"];
-        assert_eq!(boot(a, b"one"), boot(a, b"two"));
-        assert_ne!(boot(a, b"one"), boot(b, b"one"));
-        assert_eq!(boot("", b"one"), boot("", b"one"));
-        assert_ne!(boot("", b"node-12.cluster.local"), boot("", b"node-21.cluster.local"));
+        assert_eq!(identifier(a).unwrap()[..2], [0x0b, 0x2c]);
+        assert_ne!(identifier(a), identifier(b));
+        assert_eq!((identifier(""), identifier("00-00\n")), (None, None));
+        assert_ne!(of_name(b"node-12.cluster.local"), of_name(b"node-21.cluster.local"));
+        assert_eq!(this_kernel(), this_kernel());
+    }
+
+    #[test]
+    fn what_is_remembered_of_this_process_is_what_the_system_says_now() {
+        for _again in 0..3 {
+            assert_eq!(this(), look_at_this());
+        }
+    }
+
+    #[test]
+    fn short_files_of_the_kernel_are_read_whole() {
+        for path in ["/proc/self/cpuset", "/proc/version", "/proc/kallsyms"] {
+            let (Ok(read), Ok(all)) = (read_small(path), fs::read(path)) else { continue };
+            assert_eq!(read.len(), all.len(), "{path}");
+        }
+        assert!(read_small("/proc/self/nothing").is_err());
     }
 }

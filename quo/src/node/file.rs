@@ -15,9 +15,10 @@ const FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC
 /// Makes an empty file that only this user can open.
 pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
     let folder = directory::open(directory)?;
-    let path = directory.join(name.to_string());
+    let name = name.to_string();
+    let path = directory.join(&name);
     let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
-    let file = fs::openat(&folder, name.to_string(), flags, Mode::RUSR | Mode::WUSR)
+    let file = fs::openat(&folder, name, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|error| NodeError::system("open", path.display().to_string(), error))?;
     // A umask can only take rights away; a file without them would be refused by the others.
     fs::fchmod(&file, Mode::RUSR | Mode::WUSR)
@@ -28,8 +29,9 @@ pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, No
 /// Opens such a file, which is to be verified next.
 pub(super) fn open(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
     let folder = directory::open(directory)?;
-    let path = directory.join(name.to_string());
-    match fs::openat(&folder, name.to_string(), FLAGS, Mode::empty()) {
+    let name = name.to_string();
+    let path = directory.join(&name);
+    match fs::openat(&folder, name, FLAGS, Mode::empty()) {
         Ok(file) => Ok(file),
         Err(Errno::LOOP) => {
             Err(NodeError::Refused { path, reason: "it is a symbolic link".to_owned() })
@@ -44,10 +46,10 @@ pub(super) fn verify(
     directory: &Path,
     name: &SegmentName,
 ) -> Result<u64, NodeError> {
-    let path = directory.join(name.to_string());
+    let path = || directory.join(name.to_string());
     let status = match fs::fstat(file) {
         Ok(status) => status,
-        Err(error) => return Err(NodeError::system("fstat", path.display().to_string(), error)),
+        Err(error) => return Err(NodeError::system("fstat", path().display().to_string(), error)),
     };
     let reason = if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         "it is not a regular file"
@@ -60,7 +62,7 @@ pub(super) fn verify(
     } else {
         return Ok(u64::try_from(status.st_size).unwrap_or(0));
     };
-    Err(NodeError::Refused { path, reason: reason.to_owned() })
+    Err(NodeError::Refused { path: path(), reason: reason.to_owned() })
 }
 
 /// Removes the name; it is no error when it is gone already.

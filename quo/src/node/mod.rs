@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use barrier::Place;
@@ -570,11 +570,28 @@ impl Drop for Node {
 }
 
 /// How many processors are online, whatever this process is bound to.
+/// A first guess at whether the members find a CPU each, made once per process: who knows their masks
+/// says better.
 fn processors() -> usize {
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
-    online.ok().and_then(|list| list.trim().parse().ok()).map_or(1, |cpus: CpuSet| cpus.len())
+    static ONLINE: OnceLock<usize> = OnceLock::new();
+    *ONLINE.get_or_init(|| {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
+        online.ok().and_then(|list| list.trim().parse().ok()).map_or(1, |cpus: CpuSet| cpus.len())
+    })
 }
 
-fn pid_namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.st_ino())
+/// The process-number namespace of this process, which it keeps; its forked child may have another.
+pub(crate) fn pid_namespace() -> u64 {
+    static KNOWN: Mutex<Option<(Process, u64)>> = Mutex::new(None);
+    let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
+    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
+    match *known {
+        Some((of, namespace)) if of == Process::current() => namespace,
+        _ => {
+            let seen = look();
+            *known = seen.map(|namespace| (Process::current(), namespace));
+            seen.unwrap_or(0)
+        }
+    }
 }

@@ -97,17 +97,25 @@ fn look_at_this() -> Process {
 /// the same group; where the system does not tell, all are taken to be in one.
 pub(super) fn confinement() -> u64 {
     // Read each time: an administrator may move a running process.
-    let group = read_small("/proc/self/cpuset").unwrap_or_default();
+    let group = read_unsized("/proc/self/cpuset").unwrap_or_default();
     // In a namespace of their own, containers call different groups by the same name.
     let namespace = fs::metadata("/proc/self/ns/cgroup").map_or(0, |namespace| namespace.ino());
     digest(group.into_iter().chain(namespace.to_ne_bytes()))
 }
 
-/// A file of the kernel's, which gives all of a short text at once.
-fn read_small(path: &str) -> io::Result<Vec<u8>> {
-    let mut text = [0; 4096];
-    let filled = fs::File::open(path)?.read(&mut text)?;
-    if filled == text.len() { fs::read(path) } else { Ok(text[..filled].to_vec()) }
+/// A file of the kernel's, whose size nobody knows: not asking for it saves system calls.
+fn read_unsized(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(text),
+            Ok(filled) => text.extend_from_slice(&piece[..filled]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// FNV-1a: the same bytes have the same digest in every process and build.
@@ -182,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn short_files_of_the_kernel_are_read_whole() {
+    fn files_of_the_kernel_are_read_whole() {
         for path in ["/proc/self/cpuset", "/proc/version", "/proc/kallsyms"] {
-            let (Ok(read), Ok(all)) = (read_small(path), fs::read(path)) else { continue };
-            assert_eq!(read.len(), all.len(), "{path}");
+            let (Ok(read), Ok(all)) = (read_unsized(path), fs::read(path)) else { continue };
+            assert!(read == all, "{path}");
         }
-        assert!(read_small("/proc/self/nothing").is_err());
+        assert!(read_unsized("/proc/self/nothing").is_err());
     }
 }

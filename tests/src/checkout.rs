@@ -35,7 +35,8 @@ impl Checkout {
     }
 
     /// The folder that cargo builds into.
-    pub(crate) fn build_folder(&self) -> &Path {
+    #[must_use]
+    pub fn build_folder(&self) -> &Path {
         &self.build
     }
 

@@ -68,6 +68,12 @@ impl Library {
         run_compiler(&mut compiler)
     }
 
+    /// The folder that `libquo.so` is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What a compiler takes to link against this library and no other.
     pub(crate) fn link_arguments(&self) -> [OsString; 4] {
         // The old kind of run path: the new kind yields to LD_LIBRARY_PATH.

@@ -80,6 +80,24 @@ contains
     namelist /coupling_part/ every, over, max, variant
     namelist /diffusion_part/ kappa, tolerance, max_iterations
 
+    ! What the deck leaves out is no number that passes the checks below.
+    nx = 0
+    ny = 0
+    width = 0
+    height = 0
+    steps = -1
+    cfl = 0
+    shape = ''
+    level = 0
+    gravity = 0
+    background = 0
+    every = 0
+    over = ''
+    max = 0
+    variant = ''
+    kappa = -1
+    tolerance = 0
+    max_iterations = 0
     read (lines, nml=mesh_part, iostat=status, iomsg=trouble)
     if (status == 0) read (lines, nml=time_part, iostat=status, iomsg=trouble)
     if (status == 0) read (lines, nml=water_part, iostat=status, iomsg=trouble)
@@ -91,10 +109,12 @@ contains
       return
     end if
     trouble = ''
-    if (nx < 1 .or. ny < 1 .or. every < 1 .or. max < 1) then
-      trouble = 'nx, ny, every and max must be at least 1'
-      return
+    if (min(nx, ny, every, max, max_iterations) < 1 .or. steps < 0) then
+      trouble = 'nx, ny, every, max and max_iterations must be at least 1'
+    else if (.not. all([width, height, cfl, level, gravity, tolerance] > 0) .or. .not. kappa >= 0) then
+      trouble = 'width, height, cfl, level, gravity and tolerance must be positive, kappa not negative'
     end if
+    if (trouble /= '') return
     plan = deck(grid=mesh(nx, ny, width / real(nx, real64), height / real(ny, real64)), &
       start=initial(shape, level, rise, hill, background, warm), steps=steps, cfl=cfl, &
       gravity=gravity, every=every, over=over, max=max, variant=variant, kappa=kappa, &

@@ -29,6 +29,7 @@ fn is_met(need: Need) -> bool {
         Need::Fortran => find_program("gfortran").is_some(),
         Need::Clang => find_program("clang++").is_some(),
         Need::CMake => find_program("cmake").is_some(),
+        Need::Make => find_program("make").is_some(),
         Need::Modules => find_program("modulecmd").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),

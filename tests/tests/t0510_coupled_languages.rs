@@ -1,0 +1,385 @@
+//! The coupled example in Rust, Fortran, C and C++: one expected output, whoever drives whom. The flow
+//! solver and the driver are in Rust or Fortran, the diffusion solver in C or C++, and quo is used by
+//! the driver or by a library that the driver knows nothing of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use quo_tests::suite::{Skipped, Test, run};
+use quo_tests::{
+    BindTo, Checkout, Job, Outcome, fortran_support, mpicc, mpicxx, mpifort, run_compiler,
+};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Language of L1 and who knows of quo, where the driver is in Fortran.
+const FORTRAN: [(&str, &str); 3] = [("c", "caller"), ("c++", "caller"), ("c++", "callee")];
+
+/// The small deck, made smaller still.
+const TINY: [(&str, &str); 3] =
+    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 60")];
+
+const TESTS: &[Test] = &[
+    ("rust_with_c_plus_plus_ends_with_the_same_bits", rust_with_c_plus_plus),
+    ("fortran_ends_with_the_same_bits_on_any_number_of_ranks", fortran_on_ranks),
+    ("fortran_ends_with_the_same_bits_on_other_machines", fortran_on_machines),
+    ("workers_are_widened_and_the_others_sleep", workers_are_widened),
+    ("one_output_is_expected_of_all", one_output_is_expected),
+    ("fortran_refuses_what_it_cannot_do", fortran_refuses),
+    ("a_solver_that_gives_up_ends_all_ranks", a_solver_that_gives_up),
+    ("a_bad_deck_is_not_made_a_namelist", a_bad_deck),
+];
+
+fn main() -> ExitCode {
+    run(TESTS, None)
+}
+
+/// The programs, and a folder for what they read and write.
+struct Coupled {
+    checkout: Checkout,
+    rust: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Coupled {
+    fn new() -> Result<Coupled> {
+        let checkout = Checkout::find()?;
+        let rust = checkout.program("coupled")?;
+        Ok(Coupled { checkout, rust, folder: tempfile::tempdir()? })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The small deck with some text replaced.
+    fn deck(&self, changes: &[(&str, &str)]) -> Result<PathBuf> {
+        let small = self.checkout.root().join("examples/coupled/decks/small.toml");
+        let mut text = fs::read_to_string(small)?;
+        for (from, to) in changes {
+            ensure!(text.contains(from), "the deck has no `{from}`");
+            text = text.replace(from, to);
+        }
+        let path = self.path("deck.toml");
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    /// The same for the Fortran program.
+    fn namelist(&self, deck: &Path) -> Result<PathBuf> {
+        let output = Command::new(&self.rust).arg("deck").arg("--namelist").arg(deck).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = self.path("deck.nml");
+        fs::write(&path, output.stdout)?;
+        Ok(path)
+    }
+
+    /// A run of the Rust program, which writes `fields`.
+    fn rust_job(&self, deck: &Path, ranks: usize, words: [&str; 3], fields: &str) -> Job {
+        let [mode, solver, variant] = words;
+        let job = Job::new(ranks, &self.rust).arg("run").arg("--deck").arg(deck);
+        let job = job.arg("--mode").arg(mode).arg("--l1").arg(solver).arg("--variant").arg(variant);
+        let job = job.arg("--output").arg(self.path("r.json"));
+        calm(job.arg("--fields").arg(self.path(fields)))
+    }
+
+    /// A run of the Fortran program, which writes `fields`.
+    fn fortran_job(
+        &self,
+        namelist: &Path,
+        ranks: usize,
+        (solver, variant): (&str, &str),
+        fields: &str,
+    ) -> Result<Job> {
+        let job = Job::new(ranks, self.fortran()?).arg(namelist).arg("--l1").arg(solver);
+        let job = job.arg("--variant").arg(variant);
+        Ok(calm(job.arg("--fields").arg(self.path(fields))))
+    }
+
+    /// The Fortran program, made once.
+    fn fortran(&self) -> Result<PathBuf> {
+        static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        if let Err(reason) = fortran_support() {
+            bail!(Skipped(format!("{reason:#}")));
+        }
+        if Command::new("make").arg("--version").output().is_err() {
+            bail!(Skipped("there is no make".to_owned()));
+        }
+        let made = MADE.get_or_init(|| self.make().map_err(|error| format!("{error:#}")));
+        made.clone().map_err(|reason| anyhow!("{reason}"))
+    }
+
+    fn make(&self) -> Result<PathBuf> {
+        let root = self.checkout.root();
+        let folder = self.checkout.build_folder().join("coupled-fortran");
+        let mut make = Command::new("make");
+        make.arg("-C").arg(root.join("examples/coupled")).args(["-s", "-j2"]);
+        let library = self.checkout.library()?.folder().to_path_buf();
+        let variables = [
+            ("BUILD", folder.clone()),
+            ("QUO_SOURCE", root.to_path_buf()),
+            ("QUO_LIBRARY", library),
+            ("MPICC", mpicc().into()),
+            ("MPICXX", mpicxx().into()),
+            ("MPIFC", mpifort().into()),
+            ("WARNINGS", "-Wall -Wextra -Werror".into()),
+            // The new kind of run path yields to LD_LIBRARY_PATH.
+            ("LDFLAGS", "-Wl,--disable-new-dtags".into()),
+        ];
+        for (name, value) in variables {
+            make.arg(format!("{name}={}", value.display()));
+        }
+        run_compiler(&mut make)?;
+        Ok(folder.join("coupled-fortran"))
+    }
+
+    /// The fields are those of `expected`, to the last bit.
+    fn same(&self, expected: &str, fields: &str) -> Result<()> {
+        let mut compare = Command::new(&self.rust);
+        compare.arg("compare").arg(self.path(expected)).arg(self.path(fields));
+        let output = compare.output().context("starting the comparison")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success() && said.matches("identical").count() == 4,
+            "{said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        // A later run that writes nothing must not be taken for this one.
+        fs::remove_file(self.path(fields)).context("removing what was compared")
+    }
+}
+
+/// Threads that share cores with each other are slow enough without spinning.
+fn calm(job: Job) -> Job {
+    job.env("OMP_WAIT_POLICY", "passive").bind_to(BindTo::Core).limit(LIMIT)
+}
+
+fn checksum(outcome: &Outcome) -> Result<&str> {
+    let said = outcome.stdout.split("checksum ").nth(1).context("no checksum was printed")?;
+    Ok(said.lines().next().unwrap_or_default())
+}
+
+fn rust_with_c_plus_plus() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = coupled.deck(&TINY)?;
+    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
+    reference.run()?.expect_success()?;
+    for (words, rank_counts) in [
+        (["under", "c++", "caller"], &[2][..]),
+        (["over", "c++", "caller"], &[2]),
+        (["quo", "c++", "caller"], &[1, 2, 4]),
+        (["quo", "c++", "callee"], &[1, 2, 4]),
+    ] {
+        for &ranks in rank_counts {
+            let job = coupled.rust_job(&deck, ranks, words, "f.bin");
+            let what = || format!("{words:?} on {ranks} ranks");
+            job.run()?.expect_success().with_context(what)?;
+            coupled.same("expected.bin", "f.bin").with_context(what)?;
+        }
+    }
+    Ok(())
+}
+
+fn fortran_on_ranks() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = coupled.deck(&TINY)?;
+    let namelist = coupled.namelist(&deck)?;
+    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
+    reference.run()?.expect_success()?;
+    for words in FORTRAN {
+        for ranks in [1, 2, 4] {
+            let what = || format!("{words:?} on {ranks} ranks");
+            let outcome = coupled.fortran_job(&namelist, ranks, words, "f.bin")?.run()?;
+            outcome.expect_success().with_context(what)?;
+            coupled.same("expected.bin", "f.bin").with_context(what)?;
+            ensure!(tellings(&outcome).len() == ranks, "{}", outcome.report());
+        }
+    }
+    Ok(())
+}
+
+/// What the ranks said they did, by rank.
+fn tellings(outcome: &Outcome) -> Vec<String> {
+    let lines = outcome.stdout.lines().filter(|line| line.starts_with("rank "));
+    lines.map(|line| line.split(" for ").next().unwrap_or_default().to_owned()).collect()
+}
+
+fn fortran_on_machines() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let machines: [(&str, &str, usize, &[&str]); 4] = [
+        (
+            "pack:2 core:4 pu:1",
+            "over = \"machine\"",
+            4,
+            &["L1 with 8 threads on CPUs 0-7", "asleep", "asleep", "asleep"],
+        ),
+        (
+            "pack:2 core:4 pu:1",
+            "over = \"package\"",
+            4,
+            &["L1 with 4 threads on CPUs 0-3", "L1 with 4 threads on CPUs 4-7", "asleep", "asleep"],
+        ),
+        (
+            "pack:2 numa:2 core:2 pu:2",
+            "over = \"numa\"",
+            3,
+            &[
+                "L1 with 4 threads on CPUs 0-3",
+                "L1 with 4 threads on CPUs 4-7",
+                "L1 with 4 threads on CPUs 8-11",
+            ],
+        ),
+        ("pack:1 core:2 pu:1", "over = \"core\"", 3, &["L1 with 1", "L1 with 1", "asleep"]),
+    ];
+    // Who works how is not to be seen in the fields.
+    let deck = coupled.deck(&TINY)?;
+    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
+    reference.run()?.expect_success()?;
+    for (machine, over, ranks, expected) in machines {
+        let deck = coupled.deck(&[&TINY[..], &[("over = \"machine\"", over)]].concat())?;
+        let namelist = coupled.namelist(&deck)?;
+        for words in FORTRAN {
+            let what = || format!("{words:?} on {machine}, {over}");
+            let job = coupled.fortran_job(&namelist, ranks, words, "f.bin")?;
+            let outcome = job.topology(machine).run()?;
+            outcome.expect_success().with_context(what)?;
+            coupled.same("expected.bin", "f.bin").with_context(what)?;
+            let told = tellings(&outcome);
+            let fits = told.len() == expected.len()
+                && told.iter().zip(expected).all(|(told, expected)| told.contains(expected));
+            ensure!(fits, "{}: {told:?}, expected {expected:?}", what());
+        }
+    }
+    Ok(())
+}
+
+/// A rank's line: whether it worked, its threads and CPUs, seconds in L1 and CPU seconds there.
+struct Telling {
+    works: Option<(usize, String)>,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+impl Telling {
+    fn parse(line: &str) -> Option<Telling> {
+        let (did, took) = line.split_once(" for ")?;
+        let (seconds, cpu) = took.split_once(" s, CPU time ")?;
+        let works = did.split_once("L1 with ").map(|(_, rest)| rest);
+        let works = works.and_then(|rest| rest.split_once(" threads on CPUs "));
+        Some(Telling {
+            works: works.and_then(|(n, cpus)| Some((n.parse().ok()?, cpus.to_owned()))),
+            seconds: seconds.parse().ok()?,
+            cpu_seconds: cpu.strip_suffix(" s")?.parse().ok()?,
+        })
+    }
+}
+
+/// On the real machine, by what the kernel counts: a rank that spins uses as much CPU time as time.
+fn workers_are_widened() -> Result<()> {
+    let cpus = std::thread::available_parallelism()?.get();
+    if cpus < 2 {
+        bail!(Skipped("one CPU cannot be lent".to_owned()));
+    }
+    let coupled = Coupled::new()?;
+    let namelist = coupled.namelist(&coupled.deck(&[("kappa = 20.0", "kappa = 2000.0")])?)?;
+    for words in FORTRAN {
+        let outcome = coupled.fortran_job(&namelist, 2, words, "f.bin")?.run()?;
+        outcome.expect_success()?;
+        let lines = outcome.stdout.lines().filter(|line| line.starts_with("rank "));
+        let told: Option<Vec<Telling>> = lines.map(Telling::parse).collect();
+        let told = told.with_context(|| outcome.report())?;
+        let [worker, sleeper] = &told[..] else { bail!("{}", outcome.report()) };
+        let (threads, places) = worker.works.as_ref().with_context(|| outcome.report())?;
+        ensure!(*threads == cpus && places.contains(['-', ',']), "{}", outcome.report());
+        ensure!(sleeper.works.is_none(), "{}", outcome.report());
+        ensure!(sleeper.cpu_seconds < 0.5 * sleeper.seconds, "{}", outcome.report());
+        ensure!(sleeper.cpu_seconds < 0.5 * worker.cpu_seconds, "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn one_output_is_expected() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = coupled.deck(&[])?;
+    let expected = coupled.checkout.root().join("examples/coupled/decks/small.checksum");
+    let expected = fs::read_to_string(&expected).context("reading the expected checksum")?;
+    for words in [["quo", "c", "caller"], ["quo", "c++", "callee"]] {
+        let outcome = coupled.rust_job(&deck, 2, words, "f.bin").run()?;
+        outcome.expect_success()?;
+        assert_eq!(checksum(&outcome)?, expected.trim(), "{words:?}");
+    }
+    let namelist = coupled.namelist(&deck)?;
+    for words in FORTRAN {
+        let outcome = coupled.fortran_job(&namelist, 2, words, "f.bin")?.run()?;
+        outcome.expect_success()?;
+        assert_eq!(checksum(&outcome)?, expected.trim(), "{words:?}");
+    }
+    Ok(())
+}
+
+/// All ranks have left with `status`, and the message was given once.
+fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> {
+    ensure!(!outcome.out_of_time, "{}", outcome.report());
+    ensure!(outcome.status.code() == Some(status), "{}", outcome.report());
+    let said: Vec<&str> =
+        outcome.stderr.lines().filter(|line| line.starts_with("coupled: ")).collect();
+    ensure!(said.len() == 1, "{} messages\n{}", said.len(), outcome.report());
+    for word in words {
+        ensure!(said[0].contains(word), "`{word}` is not in `{}`", said[0]);
+    }
+    outcome.expect_clean()?;
+    Ok(())
+}
+
+fn fortran_refuses() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let program = coupled.fortran()?;
+    let namelist = coupled.namelist(&coupled.deck(&TINY)?)?;
+    let job = |deck: &Path| calm(Job::new(3, &program).arg(deck));
+    expect_refusal(&Job::new(2, &program).run()?, 2, &["no deck"])?;
+    expect_refusal(&job(&coupled.path("nowhere.nml")).run()?, 2, &["nowhere.nml"])?;
+    expect_refusal(&job(&namelist).arg("--l1").arg("rust").run()?, 2, &["no L1 in rust"])?;
+    expect_refusal(&job(&namelist).arg("--variant").arg("callee").run()?, 1, &["--l1 c++"])?;
+    let unwritable = coupled.path("no/such/folder.bin");
+    expect_refusal(&job(&namelist).arg("--fields").arg(unwritable).run()?, 1, &["folder.bin"])?;
+    let text = fs::read_to_string(&namelist)?;
+    for (from, to, word) in [
+        ("ny = 48", "ny = 2", "more ranks than rows"),
+        ("nx = 48", "nx = many", "deck"),
+        ("&diffusion_part", "&something_else", "deck"),
+        ("max_iterations = 2000", "", "max_iterations must be at least 1"),
+        ("cfl = 0.45", "cfl = 0.0", "cfl"),
+    ] {
+        ensure!(text.contains(from), "the namelist has no `{from}`");
+        let bad = coupled.path("bad.nml");
+        fs::write(&bad, text.replace(from, to))?;
+        expect_refusal(&job(&bad).run()?, 2, &["bad.nml", word])?;
+    }
+    Ok(())
+}
+
+fn a_solver_that_gives_up() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = coupled.deck(&[("max_iterations = 2000", "max_iterations = 1")])?;
+    let words = ["after 10 steps", "max_iterations"];
+    let outcome = coupled.rust_job(&deck, 3, ["quo", "c++", "callee"], "f.bin").run()?;
+    expect_refusal(&outcome, 1, &words)?;
+    let namelist = coupled.namelist(&deck)?;
+    for combination in FORTRAN {
+        let outcome = coupled.fortran_job(&namelist, 3, combination, "f.bin")?.run()?;
+        expect_refusal(&outcome, 1, &words)?;
+    }
+    Ok(())
+}
+
+fn a_bad_deck() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = coupled.deck(&[("cfl = 0.45", "cfl = 4.5")])?;
+    let error = coupled.namelist(&deck).err().context("the deck was accepted")?;
+    ensure!(error.to_string().contains("line 11: time.cfl"), "{error}");
+    Ok(())
+}

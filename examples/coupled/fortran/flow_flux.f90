@@ -53,6 +53,10 @@ contains
       out(i, flux_mass) = m
       out(i, flux_left_normal) = p + half * (left(i, cell_depth) * left(i, cell_depth) - hl * hl)
       out(i, flux_right_normal) = p + half * (right(i, cell_depth) * right(i, cell_depth) - hr * hr)
+    end do
+    ! Apart from the loop above, which compilers vectorise only without the choices of this one.
+    do i = 1, faces
+      m = out(i, flux_mass)
       out(i, flux_transverse) = m * merge(left(i, transverse), right(i, transverse), m >= 0)
       out(i, flux_heat) = m * merge(left(i, cell_temperature), right(i, cell_temperature), m >= 0)
     end do

@@ -31,7 +31,7 @@ contains
   !> Makes, or opens, a barrier among all ranks of the node. What the object stood for before is let
   !> go. Collective over the node.
   subroutine named_barrier_create(self, context, name, ierr)
-    class(quo_named_barrier), intent(inout) :: self
+    class(quo_named_barrier), target, intent(inout) :: self
     !> Stays in use until the barrier is freed.
     class(quo_context), intent(in) :: context
     !> 1 to 63 bytes, the same on every member.
@@ -46,13 +46,13 @@ contains
 
   !> As above, among some ranks. Collective over the named qids.
   subroutine named_barrier_create_among(self, context, name, qids, ierr)
-    class(quo_named_barrier), intent(inout) :: self
+    class(quo_named_barrier), target, intent(inout) :: self
     !> Stays in use until the barrier is freed.
     class(quo_context), intent(in) :: context
     !> 1 to 63 bytes, the same on every member.
     character(len=*, kind=c_char), intent(in) :: name
     !> The members, the caller among them.
-    integer(c_int), contiguous, intent(in) :: qids(:)
+    integer(c_int), contiguous, target, intent(in) :: qids(:)
     !> As for [[quo_named_barrier_create]].
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: barrier
@@ -81,7 +81,7 @@ contains
 
   !> Frees it, whoever owns it. Local.
   subroutine named_barrier_free(self, ierr)
-    class(quo_named_barrier), intent(inout) :: self
+    class(quo_named_barrier), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.
     integer(c_int), intent(out) :: ierr
     call free(self%held, A_NAMED_BARRIER, ierr)
@@ -95,13 +95,13 @@ contains
   end function named_barrier_handle
 
   impure elemental subroutine named_barrier_assign(to, from)
-    class(quo_named_barrier), intent(inout) :: to
-    type(quo_named_barrier), intent(in) :: from
+    class(quo_named_barrier), target, intent(inout) :: to
+    type(quo_named_barrier), target, intent(in) :: from
     call share(to%held, from%held, A_NAMED_BARRIER)
   end subroutine named_barrier_assign
 
   impure elemental subroutine named_barrier_finalise(self)
-    type(quo_named_barrier), intent(inout) :: self
+    type(quo_named_barrier), target, intent(inout) :: self
     call let_go(self%held, A_NAMED_BARRIER)
   end subroutine named_barrier_finalise
 end module quo_barrier_object

@@ -9,7 +9,8 @@ module quo_binding_object
   private
 
   !> A push that is undone when the variable goes out of scope, for example at the end of a BLOCK.
-  !> Bindings of one context are a stack: undo them in the reverse order.
+  !> Bindings of one context are a stack: undo them in the reverse order. Assigning one to another
+  !> undoes what the left side had pushed, and no more.
   type, public :: quo_binding
     private
     type(held) :: held
@@ -26,7 +27,7 @@ contains
 
   !> Binds the process to an object; what this variable had pushed before is undone first. Local.
   subroutine binding_push(self, context, policy, obj_type, obj_index, ierr)
-    class(quo_binding), intent(inout) :: self
+    class(quo_binding), target, intent(inout) :: self
     class(quo_context), intent(in) :: context
     !> One of `QUO_BIND_PUSH_...`.
     integer(c_int), intent(in) :: policy
@@ -43,7 +44,7 @@ contains
 
   !> As `push`, for any set of CPUs. Local.
   subroutine binding_push_cpuset(self, context, list, ierr)
-    class(quo_binding), intent(inout) :: self
+    class(quo_binding), target, intent(inout) :: self
     class(quo_context), intent(in) :: context
     !> Physical CPU numbers such as `0-3,8`.
     character(len=*, kind=c_char), intent(in) :: list
@@ -56,20 +57,20 @@ contains
 
   !> Undoes the push now. Local.
   subroutine binding_pop(self, ierr)
-    class(quo_binding), intent(inout) :: self
+    class(quo_binding), target, intent(inout) :: self
     !> As for [[quo_bind_pop]]; `QUO_ERR_INVLD_ARG` when this variable has pushed nothing.
     integer(c_int), intent(out) :: ierr
     call free(self%held, A_BINDING, ierr)
   end subroutine binding_pop
 
   impure elemental subroutine binding_assign(to, from)
-    class(quo_binding), intent(inout) :: to
-    type(quo_binding), intent(in) :: from
+    class(quo_binding), target, intent(inout) :: to
+    type(quo_binding), target, intent(in) :: from
     call share(to%held, from%held, A_BINDING)
   end subroutine binding_assign
 
   impure elemental subroutine binding_finalise(self)
-    type(quo_binding), intent(inout) :: self
+    type(quo_binding), target, intent(inout) :: self
     call let_go(self%held, A_BINDING)
   end subroutine binding_finalise
 end module quo_binding_object

@@ -96,7 +96,7 @@ contains
   !> Makes a context over a communicator of mpif.h or `use mpi`. What the object stood for before is
   !> let go. Collective over the communicator.
   subroutine context_create(self, comm, ierr)
-    class(quo_context), intent(inout) :: self
+    class(quo_context), target, intent(inout) :: self
     !> An intracommunicator.
     integer, intent(in) :: comm
     !> As for [[quo_create]].
@@ -106,7 +106,7 @@ contains
 
   !> As above, with options.
   subroutine context_create_options(self, comm, options, ierr)
-    class(quo_context), intent(inout) :: self
+    class(quo_context), target, intent(inout) :: self
     !> An intracommunicator.
     integer, intent(in) :: comm
     !> The same on every rank.
@@ -136,14 +136,14 @@ contains
 
 #ifndef QUO_NO_MPI_F08
   subroutine context_create_f08(self, comm, ierr)
-    class(quo_context), intent(inout) :: self
+    class(quo_context), target, intent(inout) :: self
     type(MPI_Comm), intent(in) :: comm
     integer(c_int), intent(out) :: ierr
     call self%create(comm%MPI_VAL, ierr)
   end subroutine context_create_f08
 
   subroutine context_create_f08_options(self, comm, options, ierr)
-    class(quo_context), intent(inout) :: self
+    class(quo_context), target, intent(inout) :: self
     type(MPI_Comm), intent(in) :: comm
     type(quo_create_options_t), intent(in) :: options
     integer(c_int), intent(out) :: ierr
@@ -183,7 +183,7 @@ contains
 
   !> Frees the context, whoever owns it. Collective over the context.
   subroutine context_free(self, ierr)
-    class(quo_context), intent(inout) :: self
+    class(quo_context), target, intent(inout) :: self
     !> As for [[quo_free]]; an object that stands for nothing is allowed and does nothing.
     integer(c_int), intent(out) :: ierr
     call free(self%held, A_CONTEXT, ierr)
@@ -198,13 +198,13 @@ contains
   end function context_handle
 
   impure elemental subroutine context_assign(to, from)
-    class(quo_context), intent(inout) :: to
-    type(quo_context), intent(in) :: from
+    class(quo_context), target, intent(inout) :: to
+    type(quo_context), target, intent(in) :: from
     call share(to%held, from%held, A_CONTEXT)
   end subroutine context_assign
 
   impure elemental subroutine context_finalise(self)
-    type(quo_context), intent(inout) :: self
+    type(quo_context), target, intent(inout) :: self
     call let_go(self%held, A_CONTEXT)
   end subroutine context_finalise
 

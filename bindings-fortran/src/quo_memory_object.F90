@@ -49,7 +49,7 @@ contains
   !> Allocates memory that all ranks of the node share. What the object stood for before is let go.
   !> Collective over the node.
   subroutine memory_allocate(self, context, local_size, ierr)
-    class(quo_memory), intent(inout) :: self
+    class(quo_memory), target, intent(inout) :: self
     !> May be freed before the memory.
     class(quo_context), intent(in) :: context
     !> Bytes of the caller's block; may differ between ranks, may be 0.
@@ -64,7 +64,7 @@ contains
 
   !> As above, among some ranks. Collective over the named qids.
   subroutine memory_allocate_by_qids(self, context, qids, local_size, ierr)
-    class(quo_memory), intent(inout) :: self
+    class(quo_memory), target, intent(inout) :: self
     !> May be freed before the memory.
     class(quo_context), intent(in) :: context
     !> The ranks, the caller among them; the same on each of them.
@@ -273,7 +273,7 @@ contains
 
   !> Frees it, whoever owns it. Local.
   subroutine memory_free(self, ierr)
-    class(quo_memory), intent(inout) :: self
+    class(quo_memory), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.
     integer(c_int), intent(out) :: ierr
     call free(self%held, A_MEMORY, ierr)
@@ -287,13 +287,13 @@ contains
   end function memory_handle
 
   impure elemental subroutine memory_assign(to, from)
-    class(quo_memory), intent(inout) :: to
-    type(quo_memory), intent(in) :: from
+    class(quo_memory), target, intent(inout) :: to
+    type(quo_memory), target, intent(in) :: from
     call share(to%held, from%held, A_MEMORY)
   end subroutine memory_assign
 
   impure elemental subroutine memory_finalise(self)
-    type(quo_memory), intent(inout) :: self
+    type(quo_memory), target, intent(inout) :: self
     call let_go(self%held, A_MEMORY)
   end subroutine memory_finalise
 end module quo_memory_object

@@ -3,14 +3,19 @@
 !>
 !> An object holds a handle and, when it is one of the owners, a count that it shares with the other
 !> owners; the last owner that goes frees. The variable that an object was made in is an owner, and
-!> one that is assigned an owner becomes one. An owner remembers where it lies: what was copied bit
-!> by bit (by `allocate` with `source=`, into an array constructor) lies elsewhere and therefore
-!> owns nothing. It may be used while an owner lives, and is refused by the library after that.
+!> one that is assigned what an owner holds becomes one. An owner remembers where it lies: what was
+!> copied bit by bit (by `allocate` with `source=`, into an array constructor) lies elsewhere and
+!> frees nothing. It may be used while an owner lives, and is refused by the library after that.
+!>
+!> The count lives as long as the handle does, so that a copy can tell by the handle, which the
+!> library knows, whether there is a count still.
 module quo_ownership
   use, intrinsic :: iso_c_binding, only: &
-    c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
-  use quo_c, only: c_bind_pop, c_free, c_named_barrier_free, c_phase_end, c_phase_free, c_xpm_free
-  use quo_constants, only: QUO_ERR_BUSY, QUO_SUCCESS
+    c_associated, c_double, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use quo_c, only: c_bind_pop, c_free, c_named_barrier_free, c_named_barrier_wait_timed, c_nqids, &
+    c_phase_end, c_phase_free, c_phase_qids, c_xpm_free, c_xpm_view_local
+  use quo_constants, only: QUO_ERR_BUSY, QUO_ERR_INVLD_HANDLE, QUO_SUCCESS
+  use quo_types, only: quo_xpm_view_t
   implicit none
   private
 
@@ -82,36 +87,48 @@ contains
     nullify (self%tally)
   end subroutine refer
 
-  !> Assignment: what the left side had is let go, and it owns as much as the right side.
+  !> Assignment: what the left side had is let go, and it owns with the owners of the right side.
+  !> The right side may be a copy: to the language it is an expression. A push has one owner only.
   subroutine share(to, from, kind)
     type(held), target, intent(inout) :: to
     type(held), target, intent(in) :: from
     integer, intent(in) :: kind
-    if (place_of(to) == place_of(from)) return
+    integer(c_intptr_t) :: place
+    logical :: owned
+    place = place_of(to)
+    if (place == place_of(from)) return
+    ! The same in a copy that was made of the left side on the way here.
+    if (place == from%place .and. c_associated(to%handle, from%handle)) return
     call let_go(to, kind)
+    if (kind == A_BINDING) return
     if (from%in_transit) then
       call own(to, from%handle)
       return
     end if
     to%handle = from%handle
-    if (from%place == 0 .or. from%place /= place_of(from)) return
+    owned = from%place /= 0
+    if (owned .and. from%place /= place_of(from)) owned = in_use(from%handle, kind)
+    if (.not. owned) return
     to%tally => from%tally
     to%tally%owners = to%tally%owners + 1
-    to%place = place_of(to)
+    to%place = place
   end subroutine share
 
   !> Finalisation: the last owner frees. What cannot be freed (late, after MPI_Finalize; a context
-  !> with phases) stays; there is nobody to tell.
+  !> with phases) stays, with its count; there is nobody to tell.
   subroutine let_go(self, kind)
     type(held), target, intent(inout) :: self
     integer, intent(in) :: kind
-    integer(c_int) :: nobody_asks
+    integer(c_int) :: ierr
     integer :: status
     if (self%place /= 0 .and. self%place == place_of(self)) then
       self%tally%owners = self%tally%owners - 1
       if (self%tally%owners <= 0) then
-        if (.not. self%tally%freed) nobody_asks = freed(self%handle, kind)
-        deallocate (self%tally, stat=status)
+        ierr = QUO_SUCCESS
+        if (.not. self%tally%freed) ierr = freed(self%handle, kind)
+        if (ierr == QUO_SUCCESS .or. ierr == QUO_ERR_INVLD_HANDLE .or. kind == A_BINDING) then
+          deallocate (self%tally, stat=status)
+        end if
       end if
     end if
     call refer(self, c_null_ptr, .false.)
@@ -156,4 +173,27 @@ contains
       ierr = c_bind_pop(handle)
     end select
   end function freed
+
+  !> Whether the library knows the handle.
+  function in_use(handle, kind) result(known)
+    type(c_ptr), intent(in) :: handle
+    integer, intent(in) :: kind
+    logical :: known
+    integer(c_int) :: ierr, first, count
+    type(quo_xpm_view_t) :: view
+    select case (kind)
+    case (A_CONTEXT)
+      ierr = c_nqids(handle, count)
+    case (A_PHASE)
+      ierr = c_phase_qids(handle, first, count)
+    case (A_NAMED_BARRIER)
+      ! Waits for nobody: there is no such time.
+      ierr = c_named_barrier_wait_timed(handle, -1.0_c_double)
+    case (A_MEMORY)
+      ierr = c_xpm_view_local(handle, view)
+    case default
+      ierr = QUO_ERR_INVLD_HANDLE
+    end select
+    known = ierr /= QUO_ERR_INVLD_HANDLE
+  end function in_use
 end module quo_ownership

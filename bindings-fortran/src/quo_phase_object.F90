@@ -39,7 +39,7 @@ contains
   !> Selects the workers: one per package. What the object stood for before is let go. Collective
   !> over the node.
   subroutine phase_create(self, context, ierr)
-    class(quo_phase), intent(inout) :: self
+    class(quo_phase), target, intent(inout) :: self
     !> Stays in use until the phase is freed.
     class(quo_context), intent(in) :: context
     !> As for [[quo_phase_create]].
@@ -49,7 +49,7 @@ contains
 
   !> As above, with what is wanted.
   subroutine phase_create_with_spec(self, context, spec, ierr)
-    class(quo_phase), intent(inout) :: self
+    class(quo_phase), target, intent(inout) :: self
     !> Stays in use until the phase is freed.
     class(quo_context), intent(in) :: context
     !> The same on every rank.
@@ -108,7 +108,7 @@ contains
     class(quo_phase), intent(in) :: self
     procedure(quo_phase_work_on) :: work
     !> Handed to the work.
-    class(*), intent(inout) :: data
+    class(*), target, intent(inout) :: data
     !> As for [[quo_phase_run]].
     integer(c_int), intent(out) :: ierr
     call quo_phase_run(self%handle(), work, data, ierr)
@@ -126,7 +126,7 @@ contains
 
   !> Frees it, whoever owns it. Local.
   subroutine phase_free(self, ierr)
-    class(quo_phase), intent(inout) :: self
+    class(quo_phase), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.
     integer(c_int), intent(out) :: ierr
     call free(self%held, A_PHASE, ierr)
@@ -140,13 +140,13 @@ contains
   end function phase_handle
 
   impure elemental subroutine phase_assign(to, from)
-    class(quo_phase), intent(inout) :: to
-    type(quo_phase), intent(in) :: from
+    class(quo_phase), target, intent(inout) :: to
+    type(quo_phase), target, intent(in) :: from
     call share(to%held, from%held, A_PHASE)
   end subroutine phase_assign
 
   impure elemental subroutine phase_finalise(self)
-    type(quo_phase), intent(inout) :: self
+    type(quo_phase), target, intent(inout) :: self
     call let_go(self%held, A_PHASE)
   end subroutine phase_finalise
 end module quo_phase_object

@@ -65,7 +65,7 @@ program memory
   call done(ierr, 'double precision complex')
   call true(all([size(bytes), size(ints), size(longs), size(floats), size(small_complex), &
     size(large_complex)] == [48, 12, 6, 12, 6, 3]), 'elements of each type')
-  call true(abs(real(large_complex(1)) - (100 * real(qid, c_double) + 1)) < 1e-12, 'the same memory')
+  call true(nint(real(large_complex(1))) == 100 * qid + 1, 'the same memory')
   call quo_xpm_view_by_qid(xpm, next, bytes, ierr)
   call done(ierr, 'bytes of the next')
   call quo_xpm_view_by_qid(xpm, next, ints, ierr)
@@ -78,7 +78,7 @@ program memory
   call done(ierr, 'single precision complex of the next')
   call quo_xpm_view_by_qid(xpm, next, large_complex, ierr)
   call done(ierr, 'double precision complex of the next')
-  call true(abs(real(large_complex(1)) - (100 * real(next, c_double) + 1)) < 1e-12, 'its memory')
+  call true(nint(real(large_complex(1))) == 100 * next + 1, 'its memory')
   call quo_xpm_view_by_qid_range(xpm, qid, qid, bytes, ierr)
   call done(ierr, 'a range of bytes')
   call quo_xpm_view_by_qid_range(xpm, qid, qid, ints, ierr)

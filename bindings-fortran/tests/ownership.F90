@@ -59,6 +59,7 @@ program ownership
   type(c_ptr) :: handle, second
   type(quo_context) :: a, b
   type(quo_context), allocatable :: made, many(:)
+  character(len=:), allocatable :: before
 
   call mpi_init(mpierr)
 
@@ -73,7 +74,26 @@ program ownership
   call true(lives(handle), 'a copy went away')
   b = a
   a = a
+  a = (a)
   call true(lives(handle), 'assigned to itself')
+  block
+    type(quo_context) :: through_an_expression, of_a_copy
+    type(quo_context), allocatable :: bits
+    type(c_ptr) :: other
+    call of_a_copy%create(MPI_COMM_WORLD, ierr)
+    other = of_a_copy%handle()
+    through_an_expression = (of_a_copy)
+    allocate (bits, source=of_a_copy)
+    call of_a_copy%create(MPI_COMM_WORLD, ierr)
+    call true(lives(other), 'an owner through an expression')
+    of_a_copy = bits
+    through_an_expression = a
+    call true(lives(other), 'an owner by way of a copy bit by bit')
+    call of_a_copy%free(ierr)
+    call true(.not. lives(other), 'freed')
+    through_an_expression = bits
+    call equal(through_an_expression%ncores(), 0, 'a copy of what was freed')
+  end block
   call a%free(ierr)
   call done(ierr, 'free')
   call true(.not. lives(handle), 'freed')
@@ -145,19 +165,41 @@ program ownership
   deallocate (many)
   call true(.not. lives(handle) .and. .not. lives(second), 'an array is freed as a whole')
 
+  ! A push has one owner.
+  call a%create(MPI_COMM_WORLD, ierr)
+  before = a%stringify_cbind()
+  block
+    type(quo_binding) :: push, other_push
+    call push%push(a, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
+    other_push = push
+    push = push
+    call push%pop(ierr)
+    call done(ierr, 'pop')
+    call other_push%pop(ierr)
+    call code(ierr, QUO_ERR_INVLD_ARG, 'a copy has pushed nothing')
+    call a%bind_push(QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
+  end block
+  call a%bind_pop(ierr)
+  call done(ierr, 'the push by hand is left alone')
+  call same(a%stringify_cbind(), before, 'as before')
+  call a%free(ierr)
+
   ! Parts of a context: it is freed after them.
   call a%create(MPI_COMM_WORLD, ierr)
   block
     type(quo_phase) :: phase, same_phase
-    type(quo_named_barrier) :: barrier
-    type(quo_memory) :: memory
+    type(quo_named_barrier) :: barrier, same_barrier
+    type(quo_memory) :: memory, same_memory
     logical :: selected
     integer(c_int) :: threads
     call phase%create(a, ierr)
     call done(ierr, 'create')
     same_phase = phase
     call barrier%create(a, 'here', ierr)
+    same_barrier = (barrier)
     call memory%allocate(a, 64_c_size_t, ierr)
+    same_memory = (memory)
+    same_phase = (same_phase)
     call phase%begin(selected, threads, ierr)
     ! A run that is not ended by us is ended for us.
   end block

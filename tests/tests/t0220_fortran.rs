@@ -23,9 +23,18 @@ const LIVE: [(usize, BindTo); 2] = [(1, BindTo::None), (2, BindTo::Core)];
 /// mpif.h is not of the newest standard, and nobody uses all of it.
 const MPIF: [&str; 3] = ["-std=gnu", "-Wno-unused-parameter", "-Wno-unused-variable"];
 
-/// What the objects of the modules may need: these, libquo, and each other.
-const NEEDED: [&str; 7] =
-    ["free", "malloc", "realloc", "memcpy", "memmove", "strlen", "_GLOBAL_OFFSET_TABLE_"];
+/// What the objects of the modules may need: these of C's library, libquo, and each other.
+const NEEDED: [&str; 9] = [
+    "free",
+    "malloc",
+    "realloc",
+    "memcpy",
+    "memmove",
+    "memset",
+    "strlen",
+    "__stack_chk_fail",
+    "_GLOBAL_OFFSET_TABLE_",
+];
 
 fn passes(name: &str, flags: &[&str]) -> Result<()> {
     let checkout = Checkout::find()?;
@@ -245,6 +254,28 @@ fn the_modules_compile_with_wide_default_integers() -> Result<()> {
     Ok(())
 }
 
+/// LLVM's compiler shares nothing with GNU's: its .mod files and its run-time library are others.
+fn another_compiler_takes_the_sources() -> Result<()> {
+    let names = ["flang", "flang-new", "flang-22", "flang-new-19", "flang-new-16"];
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let Some(flang) = names.into_iter().find(is_there) else {
+        return Err(Skipped("no flang is installed".into()).into());
+    };
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let mut sources = module_sources(checkout.root())?;
+    let tests = checkout.root().join(BINDINGS).join("tests");
+    let stand_in = folder.path().join("mpi.f90");
+    fs::write(&stand_in, "module mpi\n  integer :: MPI_COMM_WORLD, MPI_COMM_NULL\nend module\n")?;
+    sources.extend([stand_in, tests.join("check.F90"), tests.join("ownership.F90")]);
+    for source in sources {
+        let mut compiler = Command::new(flang);
+        compiler.current_dir(&folder).args(["-cpp", "-DQUO_NO_MPI_F08", "-c"]).arg(&source);
+        run_compiler(&mut compiler)?;
+    }
+    Ok(())
+}
+
 fn the_example_of_the_readme_compiles_and_runs() -> Result<()> {
     let checkout = Checkout::find()?;
     let readme = fs::read_to_string(checkout.root().join("README.md"))?;
@@ -282,6 +313,7 @@ tests! {
     phase_work
     ranks
     together
+    another_compiler_takes_the_sources
     constants_are_those_of_the_headers
     every_function_has_a_procedure
     no_program_is_forgotten

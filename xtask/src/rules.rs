@@ -108,6 +108,8 @@ fn check_file(name: &str, text: &str, findings: &mut Findings) {
         || name.ends_with(".c")
         || name.ends_with(".h")
         || name.ends_with(".hpp")
+        || name.ends_with(".f90")
+        || name.ends_with(".F90")
     {
         check_source(name, text, findings);
     }

@@ -21,6 +21,21 @@ fn compiler() -> OsString {
         .unwrap_or_else(|| "mpicc".into())
 }
 
+/// A name for a library that no other has, in a folder of ours. Every MPI calls its library `mpi`, and
+/// another package's search path with the distribution's one in it may come before ours. What is linked
+/// is known to the loader by the name inside it.
+fn named_apart(library: &str, folders: &[String]) -> Option<String> {
+    let file = folders.iter().map(|folder| Path::new(folder).join(format!("lib{library}.so")));
+    let file = file.into_iter().find(|file| file.exists())?;
+    let name = format!("quo_mpi_{library}");
+    let ours = std::env::var_os("OUT_DIR")?;
+    let link = Path::new(&ours).join(format!("lib{name}.so"));
+    let _absent = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(file, link).ok()?;
+    println!("cargo:rustc-link-search=native={}", ours.display());
+    Some(name)
+}
+
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=src");
     for variable in VARIABLES {
@@ -53,7 +68,8 @@ fn main() -> ExitCode {
         println!("cargo:rustc-link-search=native={folder}");
     }
     for library in &flags.libraries {
-        println!("cargo:rustc-link-lib={library}");
+        let name = named_apart(library, &flags.folders).unwrap_or_else(|| library.clone());
+        println!("cargo:rustc-link-lib={name}");
     }
     // For the tests of this package; dependents read the metadata and do the same.
     for folder in &flags.run_path {

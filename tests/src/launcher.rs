@@ -112,7 +112,8 @@ const GUARD: &[&str] = &[
 
 static MPICH: Manner = Manner {
     bind_core: words(&["-bind-to", "core"]),
-    bind_none: words(&["-bind-to", "none"]),
+    // It binds only when told to, and told not to, it cannot spawn any more.
+    bind_none: NOTHING,
     // Its ranks spin while they wait. A hundred barriers of eight ranks on two processors take
     // seconds, unless they sleep for a moment now and then. MPICH 4 knows no such setting.
     crowded: variables(&[
@@ -355,7 +356,7 @@ mod tests {
         for (family, core, none) in [
             (Family::OpenMpi4, "--bind-to core:overload-allowed", "--bind-to none"),
             (Family::OpenMpi5, "--bind-to core:overload-allowed", "--bind-to none"),
-            (Family::Mpich, "-bind-to core", "-bind-to none"),
+            (Family::Mpich, "-bind-to core", "-n 1"),
             (Family::Intel, "I_MPI_PIN_DOMAIN=core", "I_MPI_PIN=off"),
         ] {
             assert!(said(&launcher(family).command(1, BindTo::Core)).contains(core));

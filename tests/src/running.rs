@@ -80,6 +80,12 @@ impl Running {
         Ok(())
     }
 
+    /// What the ranks have printed so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Waits for the end of the job, or ends it when its time is up.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ pub fn run(options: &Options) -> Result<()> {
     let deck = project::root().join("examples/coupled/decks").join(deck);
     let mut coupled = Command::new(built.join("coupled"));
     coupled.arg("demo").arg("--deck").arg(deck).arg("--out").arg(&options.out);
+    coupled.arg("--mpirun").arg(quo_tests::mpirun());
     if let Some(ranks) = options.ranks {
         coupled.args(["--ranks", &ranks.to_string()]);
     }

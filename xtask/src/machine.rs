@@ -46,7 +46,7 @@ pub struct Options {
 
 /// Where kernel and first files are kept.
 pub fn cache() -> Result<PathBuf> {
-    Ok(project::target()?.join("machine"))
+    Ok(project::base()?.join("machine"))
 }
 
 pub fn run(options: &Options) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | mpi | install | uninstall`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
@@ -9,6 +9,7 @@ mod headers;
 mod hosts;
 mod install;
 mod machine;
+mod mpi;
 mod project;
 mod release;
 mod rules;
@@ -25,6 +26,9 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Set up, try, test, measure and install quo")]
 struct Arguments {
+    /// Build and run with this MPI; `cargo xtask mpi list` shows what there is.
+    #[arg(long, value_name = "NAME", global = true)]
+    mpi: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -45,6 +49,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
+    /// The MPIs to build for and test with: what is here, what each can do, how to get it.
+    Mpi(mpi::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
     /// Build optimised and install the library for C, C++ and Fortran, and quo-info.
@@ -54,7 +60,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    // Set-up brings what a build needs, so it goes without; the list is about all of them.
+    let needs_mpi = !matches!(arguments.command, Command::Setup | Command::Mpi(_));
+    if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let outcome = match arguments.command {
         Command::Setup => setup::run(),
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
@@ -62,6 +75,7 @@ fn main() -> ExitCode {
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),
+        Command::Mpi(options) => mpi::run(&options),
         Command::Hosts(options) => hosts::run(&options),
         Command::Install(options) => install::run(&options),
         Command::Uninstall(options) => uninstall::run(&options),

@@ -13,8 +13,23 @@ pub fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
-/// Cargo's build folder: the one this executable lies in, wherever the user keeps it.
+/// The variables by which a command that was started with another MPI (`crate::mpi`) knows it, and
+/// the two folders below.
+pub const MPI: &str = "QUO_XTASK_MPI";
+pub const BASE: &str = "QUO_XTASK_BASE";
+pub const BUILD: &str = "QUO_XTASK_BUILD";
+
+/// Cargo's build folder for the MPI in use.
 pub fn target() -> Result<PathBuf> {
+    std::env::var_os(BUILD).map_or_else(base, |folder| Ok(folder.into()))
+}
+
+/// Cargo's usual build folder: the one this executable lies in, wherever the user keeps it. What is
+/// the same for every MPI lies here.
+pub fn base() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os(BASE) {
+        return Ok(folder.into());
+    }
     let executable = std::env::current_exe().context("finding the running executable")?;
     let folder = executable.ancestors().nth(2).context("xtask runs outside a build folder")?;
     Ok(folder.to_path_buf())

@@ -24,6 +24,12 @@ impl Tally {
         Tally { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
     }
 
+    /// How many tests a program left out because it was told to.
+    pub fn left_out(output: &str) -> usize {
+        let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test result: "));
+        lines.map(|line| number_before(line, "filtered")).sum()
+    }
+
     /// The sum of all `test result:` lines. Output without any (a crash, a build error) from a
     /// program that failed counts as one failure, so that no failure is lost from the sum.
     pub fn of_output(output: &str, succeeded: bool) -> Self {
@@ -63,6 +69,12 @@ mod tests {
             test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.00s\n\
             test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s\n";
         assert_eq!(Tally::of_output(output, false), Tally { passed: 13, failed: 2, skipped: 1 });
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_from_what_was_ignored() {
+        let output = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out\n";
+        assert_eq!(Tally::left_out(output), 7);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn warn_of_what_is_not_committed() -> Result<()> {
 }
 
 fn folder() -> Result<PathBuf> {
-    Ok(project::target()?.join("fresh"))
+    Ok(project::base()?.join("fresh"))
 }
 
 /// A minimal Debian as it comes, made once for each release.

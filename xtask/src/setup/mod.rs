@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{machine, run};
+use crate::{machine, mpi, run};
 use needs::Need;
 use plan::Plan;
 
@@ -45,12 +45,37 @@ pub fn ensure_fresh() -> Result<()> {
     install_missing(needs::FRESH).map(drop)
 }
 
+/// What brings the MPIs that come as Python packages.
+pub fn ensure_python() -> Result<()> {
+    install_missing(needs::PYTHON).map(drop)
+}
+
+/// Installs packages that are only installed when somebody asks for them by name.
+pub fn install_packages(packages: &[&str]) -> Result<()> {
+    let by_hand = || format!("Debian, Ubuntu:  apt-get install {}", packages.join(" "));
+    let (prefix, update_first) = plan::means(probe::machine())
+        .map_err(|cause| anyhow::anyhow!("{cause}.\n  {}", by_hand()))?;
+    println!("set-up: installing {}", packages.join(" "));
+    install(packages, prefix, update_first).with_context(by_hand)
+}
+
+/// The MPIs that suites run on beside the default. Where one cannot be fetched, they are skipped.
+fn fetch_mpis() -> Result<()> {
+    for name in mpi::ALSO_TESTED {
+        if let Err(error) = mpi::provide(name) {
+            println!("set-up: {error:#}\nset-up: going on; suites on {name} are skipped");
+        }
+    }
+    Ok(())
+}
+
 /// `cargo xtask setup`: all of it, and says so when there was nothing to do.
 pub fn run() -> Result<()> {
     let base = install_missing(needs::BASE)?;
     if !install_missing(needs::TEST_BEDS)? && !base {
         println!("set-up: everything is there, nothing to install");
     }
+    fetch_mpis()?;
     fetch_kernel()
 }
 

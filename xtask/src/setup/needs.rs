@@ -22,6 +22,7 @@ pub enum Need {
     Tbb,
     OpenBlas,
     Kokkos,
+    Python,
     Bootstrap,
 }
 
@@ -55,7 +56,11 @@ pub const TEST_BEDS: &[Need] = &[
     Need::Tbb,
     Need::OpenBlas,
     Need::Kokkos,
+    Need::Python,
 ];
+
+/// For MPIs that come as Python packages.
+pub const PYTHON: &[Need] = &[Need::Python];
 
 /// For `cargo xtask fresh` alone.
 pub const FRESH: &[Need] = &[Need::Bootstrap];
@@ -83,6 +88,7 @@ impl Need {
             Need::Tbb => "TBB",
             Need::OpenBlas => "OpenBLAS",
             Need::Kokkos => "Kokkos",
+            Need::Python => "python3 venv",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -107,6 +113,7 @@ impl Need {
             Need::Slurm => "runs jobs on the hosts that tests make",
             Need::Emulator => "emulates machines with several packages",
             Need::Tbb | Need::OpenBlas | Need::Kokkos => "runs what the guide says of thread pools",
+            Need::Python => "fetches MPICH and Open MPI 5 for tests",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -136,6 +143,8 @@ impl Need {
             Need::Tbb => ("libtbb-dev", "tbb-devel", "intel-oneapi-tbb"),
             Need::OpenBlas => ("libopenblas-dev", "openblas-devel", "openblas"),
             Need::Kokkos => ("libtrilinos-kokkos-dev", "kokkos-devel", "kokkos"),
+            // Only Debian keeps the module in a package of its own.
+            Need::Python => ("python3-venv", "python3-pip", "python"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

@@ -34,19 +34,27 @@ pub enum Plan {
 }
 
 pub fn plan(missing: &[Need], machine: Machine) -> Plan {
+    match means(machine) {
+        Err(cause) => Plan::TellUser { cause },
+        Ok((prefix, update_first)) => {
+            let packages = names(missing, |packages| packages.apt);
+            Plan::Install { packages, prefix, update_first }
+        }
+    }
+}
+
+/// Behind which words apt is called and whether its lists are renewed first, or why it cannot be.
+pub fn means(machine: Machine) -> Result<(&'static [&'static str], bool), &'static str> {
     if !machine.has_apt {
-        return Plan::TellUser { cause: "there is no apt-get on this machine" };
+        return Err("there is no apt-get on this machine");
     }
     let prefix: &[&str] = match machine.privilege {
         Privilege::Root => &[],
         Privilege::SudoSilent => &["sudo", "-n"],
         Privilege::SudoAsking => &["sudo"],
-        Privilege::None => {
-            return Plan::TellUser { cause: "installing needs root or sudo, and there is neither" };
-        }
+        Privilege::None => return Err("installing needs root or sudo, and there is neither"),
     };
-    let packages = names(missing, |packages| packages.apt);
-    Plan::Install { packages, prefix, update_first: !machine.lists_are_fresh }
+    Ok((prefix, !machine.lists_are_fresh))
 }
 
 /// The packages of several needs in one world, each once, in order.

@@ -39,6 +39,7 @@ fn is_met(need: Need) -> bool {
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Bootstrap => {
             find_system_program(need.name()).is_some()
         }
+        Need::Python => succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])),
         Need::Udev => !hwloc_links_udev() || links("int main(void) { return 0; }", "-ludev"),
         Need::LibClang => finds_libclang(),
         Need::OpenMp => {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: set-up, checks, every test program, one closing line.
 
+mod on_mpi;
 mod sanitizer;
 mod suites;
 
@@ -11,7 +12,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::tally::Tally;
-use crate::{fuzz, headers, project, rules, run, setup};
+use crate::{fuzz, headers, mpi, project, rules, run, setup};
+use on_mpi::OnMpi;
 use suites::Suite;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -117,6 +119,9 @@ const BUILDS: &[(&str, &[&str])] = &[
 
 pub fn run(options: &Options) -> Result<()> {
     let known = suites::known()?;
+    if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
+        return run_on(OnMpi { home, brief: options.quick }, options, &known);
+    }
     if options.list {
         return list(options, &known);
     }
@@ -133,11 +138,14 @@ pub fn run(options: &Options) -> Result<()> {
     if !wanted.is_empty() {
         if report.build()? {
             for suite in wanted {
-                report.suite(suite)?;
+                report.suite(suite, None)?;
             }
         } else {
             report.sum.skipped += wanted.len();
         }
+    }
+    for name in also_tested(options) {
+        report.also_on(name, options, &known)?;
     }
     for check in chosen(CARGO_SUITES, options) {
         report.check(check)?;
@@ -146,6 +154,36 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("no step has this in its name; `cargo xtask test --list` names them");
     }
     report.close()
+}
+
+/// `cargo xtask test --mpi NAME`: the end-to-end suites, which are what an MPI can make a difference to.
+fn run_on(on_mpi: OnMpi, options: &Options, known: &[Suite]) -> Result<()> {
+    if options.list {
+        for suite in on_mpi.suites(known) {
+            if options.wants(&suite.name) {
+                println!("{}", on_mpi.step(&suite.name));
+            }
+        }
+        return Ok(());
+    }
+    setup::ensure()?;
+    let mut report = Report::default();
+    report.on_mpi(&on_mpi, options, known)?;
+    if report.sum == Tally::default() {
+        bail!("no suite has this in its name; `--list` names them");
+    }
+    report.close()
+}
+
+/// The MPIs whose turn it is: all without a filter, those that it names as in `mpich5: quo-tests t0200`.
+fn also_tested(options: &Options) -> impl Iterator<Item = &'static str> {
+    let filter = options.filter.clone();
+    let named = move |name: &&str| match &filter {
+        None => true,
+        Some(text) => text.starts_with(*name),
+    };
+    let names = if options.quick { &[] } else { mpi::ALSO_TESTED };
+    names.iter().copied().filter(named)
 }
 
 fn chosen<'a>(checks: &'a [Check], options: &Options) -> impl Iterator<Item = &'a Check> {
@@ -160,7 +198,13 @@ fn list(options: &Options, known: &[Suite]) -> Result<()> {
     let before = chosen(CHECKS, options).map(|check| check.name);
     let suites = known.iter().map(|suite| suite.name.as_str()).filter(|name| options.wants(name));
     let after = chosen(CARGO_SUITES, options).map(|check| check.name);
-    for name in before.chain(suites).chain(after) {
+    for name in before.chain(suites) {
+        println!("{name}");
+    }
+    for name in also_tested(options) {
+        println!("{name}: the end-to-end suites");
+    }
+    for name in after {
         println!("{name}");
     }
     Ok(())
@@ -230,11 +274,22 @@ impl Report {
 
     /// Builds what the suites run. Says whether it worked.
     fn build(&mut self) -> Result<bool> {
-        for (name, arguments) in BUILDS {
-            let step = Step::begin(name);
-            let mut command = project::cargo()?;
-            command.args(*arguments).arg("--message-format=json-render-diagnostics");
-            let finished = self.logged(name, &mut command, BUILD_LIMIT)?;
+        let call = |arguments: &[&str]| {
+            project::cargo().map(|mut cargo| {
+                cargo.args(arguments);
+                cargo
+            })
+        };
+        let calls =
+            BUILDS.iter().map(|(name, arguments)| Ok(((*name).to_owned(), call(arguments)?)));
+        self.build_all(calls.collect::<Result<_>>()?)
+    }
+
+    fn build_all(&mut self, calls: Vec<(String, Command)>) -> Result<bool> {
+        for (name, mut command) in calls {
+            let step = Step::begin(&name);
+            command.arg("--message-format=json-render-diagnostics");
+            let finished = self.logged(&name, &mut command, BUILD_LIMIT)?;
             let passed = finished.ending.is_success();
             let said: Vec<&str> =
                 finished.output.lines().filter(|line| !line.starts_with('{')).collect();
@@ -247,17 +302,61 @@ impl Report {
         Ok(true)
     }
 
-    fn suite(&mut self, suite: &Suite) -> Result<()> {
-        let step = Step::begin(&suite.name);
-        let log = std::fs::read_to_string(log_of("build tests")?)?;
+    /// The end-to-end suites on an MPI that set-up fetches, or the reason why not.
+    fn also_on(&mut self, name: &str, options: &Options, known: &[Suite]) -> Result<()> {
+        match mpi::provide(name) {
+            Ok(home) => self.on_mpi(&OnMpi { home, brief: true }, options, known),
+            Err(error) => {
+                println!("{name}: skipped: {error:#}");
+                self.sum.skipped += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn on_mpi(&mut self, on_mpi: &OnMpi, options: &Options, known: &[Suite]) -> Result<()> {
+        let mut suites = on_mpi.suites(known);
+        suites.retain(|suite| {
+            options.wants(&suite.name)
+                || options
+                    .filter
+                    .as_ref()
+                    .is_some_and(|text| on_mpi.step(&suite.name).contains(text))
+        });
+        if suites.is_empty() {
+            return Ok(());
+        }
+        if !self.build_all(on_mpi.builds()?)? {
+            self.sum.skipped += suites.len();
+            return Ok(());
+        }
+        for suite in suites {
+            self.suite(suite, Some(on_mpi))?;
+        }
+        Ok(())
+    }
+
+    fn suite(&mut self, suite: &Suite, on_mpi: Option<&OnMpi>) -> Result<()> {
+        let named = |what: &str| on_mpi.map_or(what.to_owned(), |on_mpi| on_mpi.step(what));
+        let name = named(&suite.name);
+        let step = Step::begin(&name);
+        let log = std::fs::read_to_string(log_of(&named("build tests"))?)?;
         let Some(executable) = suite.executable(&log) else {
             bail!("{}: cargo built no test program for it", suite.name);
         };
         let emulated = EMULATED_SUITES.contains(&suite.name.as_str());
         let limit = if emulated { EMULATED_LIMIT } else { SUITE_LIMIT };
-        let finished = self.logged(&suite.name, &mut suite.command(&executable), limit)?;
+        let mut command = suite.command(&executable);
+        if let Some(on_mpi) = on_mpi {
+            on_mpi.set_up(&mut command)?;
+        }
+        let finished = self.logged(&name, &mut command, limit)?;
         let passed = finished.ending.is_success();
-        self.end(step, passed, Tally::of_output(&finished.output, passed), &explained(&finished));
+        let mut tally = Tally::of_output(&finished.output, passed);
+        if on_mpi.is_some() {
+            tally.skipped += Tally::left_out(&finished.output);
+        }
+        self.end(step, passed, tally, &explained(&finished));
         Ok(())
     }
 

@@ -1,0 +1,193 @@
+//! `cargo xtask mpi`: the MPIs we build for and test with. `--mpi NAME` on any command chooses one.
+
+mod capabilities;
+mod catalogue;
+mod fetch;
+mod home;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::project;
+use capabilities::{Capabilities, QUESTIONS};
+pub use catalogue::{ALSO_TESTED, DEFAULT};
+use catalogue::{CATALOGUE, Mpi};
+pub use home::Home;
+
+#[derive(Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Show which are here and what each can do. That is tried out once for each version.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// Try everything out again.
+        #[arg(long, visible_alias = "probe-all")]
+        again: bool,
+        /// Only these.
+        names: Vec<String>,
+    },
+    /// Get some of them.
+    Install {
+        /// As `list` calls them.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    match &options.command {
+        Action::List { json, again, names } => list(*json, *again, &all_named(names)?),
+        Action::Install { names } => {
+            for mpi in all_named(names)? {
+                let word = if fetch::ensure(mpi)? { "installed" } else { "is here already" };
+                println!("{} ({}) {word}", mpi.name, mpi.title);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Starts this command again with the MPI that `--mpi` or the environment chooses, unless it is the
+/// one that is used anyway. What it runs from then on cannot meet another one by mistake.
+pub fn enter(name: Option<&str>) -> Result<()> {
+    let inside = std::env::var(project::MPI).ok();
+    let home = match name {
+        Some(name) if inside.as_deref() == Some(name) => None,
+        Some(name) => Some(home::require(catalogue::named(name)?)?),
+        None if inside.is_some() => None,
+        None => home::of_environment()?,
+    };
+    let Some(home) = home else { return Ok(()) };
+    let mut again = Command::new(std::env::current_exe().context("finding the running program")?);
+    again.args(std::env::args_os().skip(1));
+    home.enter(&mut again)?;
+    Err(again.exec()).context("starting again with another MPI")
+}
+
+/// The MPI in use, when one was chosen.
+pub fn chosen() -> Option<String> {
+    std::env::var(project::MPI).ok()
+}
+
+/// One that suites run on beside the default, fetched if need be; why not, if not.
+pub fn provide(name: &str) -> Result<Home> {
+    let mpi = catalogue::named(name)?;
+    fetch::ensure(mpi)?;
+    home::require(mpi)
+}
+
+/// Whether it compiles Fortran programs.
+pub fn has_fortran(home: &Home) -> bool {
+    home.program("mpifort").exists()
+}
+
+/// The home of the MPI in use, when one was chosen.
+pub fn home_in_use() -> Result<Option<Home>> {
+    match chosen() {
+        None => Ok(None),
+        Some(name) => Ok(Some(Home {
+            folder: std::env::var_os("MPI_HOME").context("an MPI without a folder")?.into(),
+            build: project::target()?,
+            name,
+        })),
+    }
+}
+
+/// Every name is known before anything is done for one; none means all.
+fn all_named(names: &[String]) -> Result<Vec<&'static Mpi>> {
+    match names {
+        [] => Ok(CATALOGUE.iter().collect()),
+        some => some.iter().map(|name| catalogue::named(name)).collect(),
+    }
+}
+
+fn list(as_json: bool, again: bool, wanted: &[&'static Mpi]) -> Result<()> {
+    let mut rows = Vec::new();
+    for &mpi in wanted {
+        let known = match home::find(mpi)? {
+            Some(home) => Some((capabilities::of(mpi, &home, again)?, home)),
+            None => None,
+        };
+        rows.push((mpi, known));
+    }
+    if as_json {
+        let rows: Vec<Value> = rows.iter().map(|(mpi, known)| entry(mpi, known.as_ref())).collect();
+        println!("{:#}", json!({ "mpis": rows }));
+    } else {
+        print!("{}", table(&rows));
+    }
+    Ok(())
+}
+
+fn entry(mpi: &Mpi, known: Option<&(Capabilities, Home)>) -> Value {
+    let mut entry = json!({
+        "name": mpi.name,
+        "title": mpi.title,
+        "default": mpi.name == DEFAULT,
+        "there": known.is_some(),
+        "install": mpi.how_to_get(),
+    });
+    if let Some((capabilities, home)) = known {
+        let program = |name| Some(home.program(name)).filter(|file| file.exists());
+        entry["folder"] = json!(home.folder);
+        entry["build"] = json!(home.build);
+        entry["compilers"] = json!({
+            "c": program("mpicc"), "cxx": program("mpicxx"), "fortran": program("mpifort"),
+        });
+        entry["launcher"] = json!(program("mpirun"));
+        for key in ["version", "library", "standard", "can"] {
+            entry[key] = capabilities.to_json()[key].clone();
+        }
+    }
+    entry
+}
+
+type Row<'a> = (&'a Mpi, Option<(Capabilities, Home)>);
+
+/// One line for each, and below it what the words in it leave open.
+fn table(rows: &[Row]) -> String {
+    let mut lines = vec![vec!["name".to_owned(), "version".to_owned(), "MPI".to_owned()]];
+    lines[0].extend(QUESTIONS.iter().map(|(_, head, _)| (*head).to_owned()));
+    let (mut remarks, mut absent) = (Vec::new(), Vec::new());
+    for (mpi, known) in rows {
+        let Some((capabilities, _)) = known else {
+            absent.push(format!("{}: not here; get it with: {}", mpi.name, mpi.how_to_get()));
+            continue;
+        };
+        let standard = capabilities.to_json()["standard"].as_str().unwrap_or("?").to_owned();
+        let mut line = vec![mpi.name.to_owned(), capabilities.version().to_owned(), standard];
+        for (question, head, _) in QUESTIONS {
+            let remark = capabilities.remark(question);
+            let mark = if remark.is_some() { "*" } else { "" };
+            line.push(format!("{}{mark}", capabilities.answer(question)));
+            remarks.extend(remark.map(|text| format!("* {}, {head}: {text}", mpi.name)));
+        }
+        lines.push(line);
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells: Vec<String> =
+            line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    for part in [remarks, absent] {
+        if !part.is_empty() {
+            text += &format!("\n{}\n", part.join("\n"));
+        }
+    }
+    text + "\nuse one with --mpi NAME: cargo xtask test --mpi mpich5\n"
+}

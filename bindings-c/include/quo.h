@@ -958,7 +958,7 @@ typedef struct QUO_phase_spec_t {
     int max_per_object;
     /** One of #QUO_threads_t. */
     int threads;
-    /** A name for QUO_explain() and messages; NULL for none. */
+    /** A name for traces (the variable QUO_TRACE); NULL for none. */
     const char *name;
 } QUO_phase_spec_t;
 

@@ -17,7 +17,7 @@ use crate::leftovers;
 use crate::running::{Outcome, Running};
 
 /// How long one block may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Between the outputs of the commands of one block.
 const BETWEEN: char = '\u{1e}';
@@ -83,10 +83,9 @@ impl Reader {
             let path = found(Path::new(&program)).unwrap_or_else(|| PathBuf::from("/nonexistent"));
             script(&commands.join(name), &format!("exec '{}' \"$@\"", path.display()))?;
         }
-        // Cargo's own things are in the home of whoever runs the tests.
         let cargo = format!(
-            "test \"$1\" = xtask && shift && HOME='{}' exec '{}' \"$@\"",
-            std::env::var_os("HOME").unwrap_or_default().display(),
+            "test \"$1\" = xtask && shift && {} exec '{}' \"$@\"",
+            outside(),
             prefix.xtask.display()
         );
         script(&commands.join("cargo"), &cargo)?;
@@ -224,6 +223,17 @@ const QUIET: &[(&str, &str)] = &[
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
+
+/// What xtask is given back from outside: it calls the real cargo, whose own things are in the home of
+/// whoever runs the tests, and which would build everything anew for another path of pkg-config.
+fn outside() -> String {
+    let names = ["HOME", "PATH", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH"];
+    let again = names.map(|name| match std::env::var(name) {
+        Ok(value) => format!("export {name}='{value}';"),
+        Err(_) => format!("unset {name};"),
+    });
+    format!("{{ {} }} &&", again.join(" "))
+}
 
 /// The commands one after the other, up to the first that fails, each with a mark before its output.
 fn whole_script(steps: &[Step]) -> String {

@@ -12,8 +12,8 @@
  * - Names are those of the C interface without `QUO_`. Programs written for the C++ classes of QUO
  *   compile with their old names (ObjectType::NODE, BindPushPolicy::OBJECT, NodeInfo::sockets()).
  *
- * Lifetimes: objects made from a context (guards, phases, barriers) keep its handle, not a reference
- * to the Context, so a Context may be moved while they live. Declare them after the context, so that
+ * Lifetimes: objects made from a context (guards, phases, barriers) keep its handle and no reference
+ * to the Context, so a Context may be moved while they live. Declare them after the context: then
  * they are destroyed before it. One used after its context is refused with Errc::invalid_handle.
  *
  * Threads: as in C. Local functions may be called by any thread at the same time; an object is
@@ -340,7 +340,8 @@ namespace quo {
 class QUO_HPP_SHARED Error : public std::system_error {
 public:
     /** An error with a text of its own. */
-    Error(Errc code, const std::string &text) : std::system_error(make_error_code(code)), text_(text)
+    Error(Errc code, const std::string &text)
+        : std::system_error(make_error_code(code)), text_(text)
     {
     }
 
@@ -395,6 +396,14 @@ last_error()
     return QUO_last_error();
 }
 
+/** Makes a text what last_error() and QUO_last_error() return in this thread: for a C++ library that
+    reports failures to C callers by return codes. */
+inline void
+set_last_error(Errc code, const std::string &text)
+{
+    (void)QUO_set_last_error(static_cast<int>(code), text.c_str());
+}
+
 /** Version and revision of the library's binary interface. May be called at any time. */
 inline std::pair<int, int>
 version();
@@ -416,6 +425,14 @@ raise(int code)
     const Error error(errc, text);
     if (!error.fatal()) throw RecoverableError(errc, text);
     throw error;
+}
+
+/** Throws an error of this header; last_error() tells of it as of those of the library. */
+[[noreturn]] inline void
+raise(Errc code, const std::string &text)
+{
+    set_last_error(code, text);
+    raise(static_cast<int>(code));
 }
 
 inline void
@@ -458,7 +475,7 @@ taken(int *numbers, int count)
     return nullptr == numbers ? std::vector<int>() : std::vector<int>(numbers, numbers + count);
 }
 
-/** Lengths that C cannot hold are passed on as one that it refuses: collective calls must be made. */
+/** A length that C cannot hold becomes one that it refuses, since collective calls must be made. */
 inline int
 length(const std::vector<int> &list) noexcept
 {
@@ -631,9 +648,8 @@ public:
         std::sort(cpus_.begin(), cpus_.end());
         cpus_.erase(std::unique(cpus_.begin(), cpus_.end()), cpus_.end());
         if (!cpus_.empty() && cpus_.front() < 0) {
-            throw RecoverableError(Errc::invalid_argument,
-                                   "quo::CpuSet: " + std::to_string(cpus_.front()) +
-                                       " is not a CPU number");
+            detail::raise(Errc::invalid_argument, "quo::CpuSet: " + std::to_string(cpus_.front()) +
+                                                      " is not a CPU number");
         }
     }
 
@@ -731,9 +747,8 @@ private:
 
     [[noreturn]] static void refuse(std::string_view list)
     {
-        throw RecoverableError(Errc::invalid_argument, "quo::CpuSet::parse: \"" +
-                                                           std::string(list) +
-                                                           "\" is not a list such as \"0-3,8\"");
+        detail::raise(Errc::invalid_argument, "quo::CpuSet::parse: \"" + std::string(list) +
+                                                  "\" is not a list such as \"0-3,8\"");
     }
 
     static int number(std::string_view list, const char *&at, const char *end)
@@ -750,8 +765,8 @@ private:
 };
 
 /**
- * A communicator that is freed when it goes out of scope: a wrapper rather than an MPI_Comm, since a
- * communicator nobody frees is lost. It converts to MPI_Comm where MPI wants one.
+ * A communicator that is freed when it goes out of scope: a wrapper and no MPI_Comm, since one that
+ * nobody frees is lost. It converts to MPI_Comm where MPI wants one.
  *
  * Freeing is collective over the communicator. It is left to the end of the program when an
  * exception unwinds the stack, as the other ranks may not come, and after MPI_Finalize.
@@ -838,10 +853,8 @@ public:
     /** As QUO_create_with_options(). Collective over comm. */
     Context(MPI_Comm comm, const CreateOptions &options)
     {
-        QUO_create_options_t plain = QUO_CREATE_OPTIONS_INIT;
-        plain.flags = static_cast<int>(options.flags);
-        plain.wait = static_cast<int>(options.wait);
-        detail::check(QUO_create_with_options(&handle_, comm, &plain));
+        const QUO_create_options_t all = plain(options);
+        detail::check(QUO_create_with_options(&handle_, comm, &all));
     }
 
     Context(Context &&other) noexcept
@@ -878,6 +891,14 @@ public:
     {
         QUO_context handle = nullptr;
         detail::check(QUO_create_with_flags_f2c(&handle, comm, static_cast<int>(flags)));
+        return Context(handle, true);
+    }
+    /** A context over a Fortran communicator, with all options. Collective over it. */
+    static Context from_fortran(MPI_Fint comm, const CreateOptions &options)
+    {
+        QUO_context handle = nullptr;
+        const QUO_create_options_t all = plain(options);
+        detail::check(QUO_create_with_options_f2c(&handle, comm, &all));
         return Context(handle, true);
     }
     /** Takes over a context that was made with the C interface. */
@@ -1076,6 +1097,13 @@ private:
     {
         return static_cast<QUO_obj_type_t>(type);
     }
+    static QUO_create_options_t plain(const CreateOptions &options) noexcept
+    {
+        QUO_create_options_t all = QUO_CREATE_OPTIONS_INIT;
+        all.flags = static_cast<int>(options.flags);
+        all.wait = static_cast<int>(options.wait);
+        return all;
+    }
     int number(int (*ask)(QUO_context, int *)) const
     {
         int out = 0;
@@ -1202,8 +1230,8 @@ Context::objects(ObjectType type) const
 /**
  * A binding that ends with its scope: pushes when made, pops when destroyed. All local.
  *
- * A pop undoes the last push of the context, so guards of one context must end in the order opposite
- * to that in which they were made, which scopes see to.
+ * A pop undoes the last push of the context, so guards of one context must end in reverse order,
+ * which scopes see to.
  *
  * @code{.cpp}
  * {
@@ -1214,29 +1242,36 @@ Context::objects(ObjectType type) const
  * two.pop(); // throws if it fails, which the destructor cannot
  * @endcode
  */
-class [[nodiscard]] BindGuard {
+class BindGuard {
 public:
     /** Pushes an object. The index counts with BindPushPolicy::provided only. */
-    BindGuard(const Context &context, BindPushPolicy policy, ObjectType type, int index = -1)
+    [[nodiscard]] BindGuard(const Context &context, BindPushPolicy policy, ObjectType type,
+                            int index = -1)
     {
         context.bind_push(policy, type, index);
         handle_ = context.handle();
     }
     /** Pushes an object. */
-    BindGuard(const Context &context, const Object &object)
+    [[nodiscard]] BindGuard(const Context &context, const Object &object)
         : BindGuard(context, BindPushPolicy::provided, object.type(), object.index())
     {
     }
     /** Pushes any CPUs, as a list such as "0-3,8". */
-    BindGuard(const Context &context, const std::string &list)
+    [[nodiscard]] BindGuard(const Context &context, const std::string &list)
     {
         context.bind_push_cpuset(list);
         handle_ = context.handle();
     }
     /** The same from a text in the program. */
-    BindGuard(const Context &context, const char *list) : BindGuard(context, std::string(list)) {}
+    [[nodiscard]] BindGuard(const Context &context, const char *list)
+        : BindGuard(context, std::string(list))
+    {
+    }
     /** Pushes any CPUs. */
-    BindGuard(const Context &context, const CpuSet &cpus) : BindGuard(context, cpus.str()) {}
+    [[nodiscard]] BindGuard(const Context &context, const CpuSet &cpus)
+        : BindGuard(context, cpus.str())
+    {
+    }
 
     BindGuard(BindGuard &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     /** Pops what was pushed before. */
@@ -1251,7 +1286,7 @@ public:
         if (nullptr != handle_) (void)QUO_bind_pop(handle_);
     }
 
-    /** Pops now; does nothing when that was done. The guard is empty afterwards, also on failure. */
+    /** Pops now; does nothing when that was done. The guard is empty then, also on failure. */
     void pop()
     {
         const QUO_context handle = release();
@@ -1470,8 +1505,8 @@ private:
 /** @{ */
 
 /**
- * What a phase wants: one worker per package and untouched thread counts, unless told otherwise. The
- * same on every rank.
+ * What a phase wants: one worker per package and untouched thread counts, unless told otherwise.
+ * The same on every rank.
  *
  * @code{.cpp}
  * auto spec = quo::PhaseSpec()
@@ -1568,9 +1603,9 @@ class PhaseGuard;
  * Making one, run(), and the end of a PhaseGuard are collective over the node; the rest is local. A
  * run is begun and ended by one thread.
  *
- * When the work throws, its worker is first put back as after any run and wakes the others; then the
- * exception goes on from run() on that rank. The other ranks wake as usual and are not told: if they
- * must know, let them ask each other afterwards, for example with MPI_Allreduce.
+ * When the work throws, its worker is first put back as after any run and wakes the others; then
+ * the exception goes on from run() on that rank. The other ranks wake as usual and are not told: if
+ * they must know, let them ask each other afterwards, for example with MPI_Allreduce.
  *
  * @code{.cpp}
  * quo::Phase solve(ctx, quo::PhaseSpec().threads(quo::Threads::openmp).name("solve"));
@@ -1720,10 +1755,10 @@ private:
  * run.end(); // throws if, for example, a worker could not be bound
  * @endcode
  */
-class [[nodiscard]] PhaseGuard {
+class PhaseGuard {
 public:
     /** As QUO_phase_begin(). Local. */
-    explicit PhaseGuard(const Phase &phase)
+    [[nodiscard]] explicit PhaseGuard(const Phase &phase)
     {
         int selected = 0;
         detail::check(QUO_phase_begin(phase.handle(), &selected, &threads_));
@@ -1876,8 +1911,8 @@ private:
  * in it mean nothing elsewhere. Reads and writes of different ranks are ordered by barriers or by
  * atomics, as between threads.
  *
- * Making it is collective over the ranks that share it; the rest is local. Views are valid while the
- * Memory lives; it may outlive its context.
+ * Making it is collective over the ranks that share it; the rest is local. Views are valid while
+ * the Memory lives; it may outlive its context.
  *
  * @code{.cpp}
  * quo::Memory<double> memory(ctx, 1000);
@@ -1885,7 +1920,8 @@ private:
  * ctx.barrier();
  * double sum = 0;
  * for (double value : memory.all()) sum += value;
- * quo::View<double> first_ranks = memory.of(0);
+ * quo::View<double> of_the_first = memory.of(0);
+ * std::printf("%g %zu\n", sum, of_the_first.size());
  * @endcode
  */
 template <class T>
@@ -1974,8 +2010,8 @@ private:
     {
         const auto address = reinterpret_cast<std::uintptr_t>(view.base);
         if (0 != view.extent % sizeof(T) || (0 != view.extent && 0 != address % alignof(T))) {
-            throw RecoverableError(Errc::invalid_argument,
-                                   "quo::Memory: the ranks gave elements of different sizes");
+            detail::raise(Errc::invalid_argument,
+                          "quo::Memory: the ranks gave elements of different sizes");
         }
         return View<T>(static_cast<T *>(view.base), view.extent / sizeof(T));
     }

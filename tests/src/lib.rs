@@ -19,6 +19,7 @@
 
 mod checkout;
 mod compilers;
+mod cxx;
 mod fortran;
 pub mod guide;
 mod installation;
@@ -34,6 +35,7 @@ mod wait;
 
 pub use checkout::Checkout;
 pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
+pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};
 pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };

@@ -74,6 +74,11 @@ impl Library {
         &self.folder
     }
 
+    /// Where the headers are.
+    pub(crate) fn include(&self) -> &Path {
+        &self.include
+    }
+
     /// What a compiler takes to link against this library and no other.
     pub(crate) fn link_arguments(&self) -> [OsString; 4] {
         // The old kind of run path: the new kind yields to LD_LIBRARY_PATH.

@@ -1,5 +1,5 @@
-//! The C programs with AddressSanitizer and UBSan: bindings-c/tests/*.c against libquo, and the C
-//! solver of the coupled example. Whatever a program or libquo allocates is watched, also what the
+//! The C and C++ programs with AddressSanitizer and UBSan: bindings-c/tests/*.c and cxx/*.cpp against
+//! libquo, and the C solver of the coupled example. Whatever a program or libquo allocates is watched, also what the
 //! one hands to the other; leaks are reported, but for those of the MPI (sanitizers/leak.supp).
 
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ fn job(ranks: usize, program: &Path) -> Job {
         .limit(LIMIT)
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+fn sources(folder: &Path, kind: &str) -> Result<Vec<PathBuf>> {
     let entries = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
     let mut files: Vec<PathBuf> =
         entries.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == kind));
     files.sort();
     Ok(files)
 }
@@ -46,12 +46,36 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 fn the_c_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
-    let files = sources(&checkout.root().join("bindings-c/tests"))?;
+    let files = sources(&checkout.root().join("bindings-c/tests"), "c")?;
     ensure!(files.len() > 20, "only {} programs", files.len());
     for file in files {
         let source = file.strip_prefix(checkout.root())?.display().to_string();
         let program = checkout.compile_c(&source, folder.path(), FLAGS)?;
         // On a machine with more objects than this one may have: more is handed over.
+        let job = job(2, &program).topology(MACHINE);
+        job.run()?.expect_success().with_context(|| source)?;
+        std::fs::remove_file(program)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_cxx_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let files = sources(&checkout.root().join("bindings-c/tests/cxx"), "cpp")?;
+    ensure!(files.len() >= 10, "only {} programs", files.len());
+    for file in files {
+        // The second half of a program is compiled with the first.
+        let name = file.file_stem().context("a file without a name")?.to_string_lossy();
+        if name.ends_with("_other") {
+            continue;
+        }
+        let other = file.with_file_name(format!("{name}_other.cpp"));
+        let other = other.exists().then(|| other.display().to_string());
+        let flags: Vec<&str> = FLAGS.iter().copied().chain(other.as_deref()).collect();
+        let source = file.strip_prefix(checkout.root())?.display().to_string();
+        let program = checkout.compile_cxx(&source, folder.path(), "g++", &flags)?;
         let job = job(2, &program).topology(MACHINE);
         job.run()?.expect_success().with_context(|| source)?;
         std::fs::remove_file(program)?;

@@ -1,0 +1,91 @@
+//! C++ programs against a libquo: with the MPI's wrapper, around the compiler that a test asks for.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::checkout::Checkout;
+use crate::compilers::mpicxx;
+use crate::library::{Library, run_compiler};
+
+/// What our C++ has to pass.
+pub const CXX_WARNINGS: &[&str] =
+    &["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"];
+
+/// How the wrappers of Open MPI, MPICH and Intel MPI are told which compiler to call.
+const COMPILER_VARIABLES: [&str; 3] = ["OMPI_CXX", "MPICH_CXX", "I_MPI_CXX"];
+
+/// Whether a compiler is on this machine.
+#[must_use]
+pub fn has_compiler(name: &str) -> bool {
+    Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The MPI's C++ wrapper around a compiler, with [`CXX_WARNINGS`] for everything but MPI's own
+/// headers: they may hold C++ bindings of another age.
+///
+/// # Errors
+///
+/// The wrapper does not tell what it would call.
+pub fn cxx_compiler(compiler: &str) -> Result<Command> {
+    let mut command = Command::new(mpicxx());
+    command.envs(COMPILER_VARIABLES.map(|variable| (variable, compiler)));
+    let shown = command.arg("-show").output().context("starting the MPI's C++ compiler")?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+
+    let mut command = Command::new(mpicxx());
+    command.envs(COMPILER_VARIABLES.map(|variable| (variable, compiler)));
+    // A folder that is named both ways is a system folder.
+    for folder in shown.split_whitespace().filter_map(|word| word.strip_prefix("-I")) {
+        command.args(["-isystem", folder.trim_matches('"')]);
+    }
+    command.args(CXX_WARNINGS);
+    if compiler.contains("clang") {
+        // The wrapper names libraries also when nothing is linked.
+        command.arg("-Wno-unused-command-line-argument");
+    }
+    Ok(command)
+}
+
+impl Library {
+    /// As [`Library::compile`], for C++ and with a compiler such as `g++` or `clang++`. The standard
+    /// is C++17 unless `flags` name another; more sources can be among the flags.
+    ///
+    /// # Errors
+    ///
+    /// The compiler complains: all it said is in the error.
+    pub fn compile_cxx(
+        &self,
+        source: &Path,
+        program: &Path,
+        compiler: &str,
+        flags: &[&str],
+    ) -> Result<()> {
+        let mut command = cxx_compiler(compiler)?;
+        command.args(["-std=c++17", "-g", "-pthread"]).arg("-I").arg(self.include());
+        command.arg(source).arg("-o").arg(program).args(flags).args(self.link_arguments());
+        run_compiler(&mut command)
+    }
+}
+
+impl Checkout {
+    /// As [`Checkout::compile_c`], for C++ and with a compiler such as `g++` or `clang++`. The
+    /// standard is C++17 unless `flags` name another.
+    ///
+    /// # Errors
+    ///
+    /// libquo is not built, or the compiler complains: all it said is in the error.
+    pub fn compile_cxx(
+        &self,
+        source: &str,
+        folder: &Path,
+        compiler: &str,
+        flags: &[&str],
+    ) -> Result<PathBuf> {
+        let source = self.root().join(source);
+        let program = folder.join(source.file_stem().context("a source without a name")?);
+        self.library()?.compile_cxx(&source, &program, compiler, flags)?;
+        Ok(program)
+    }
+}

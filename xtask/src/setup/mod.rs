@@ -1,5 +1,6 @@
 //! Makes a fresh machine ready: probe, say what is missing and why, install it, probe again.
 
+mod fpm;
 mod needs;
 mod plan;
 mod probe;
@@ -27,6 +28,7 @@ pub fn ensure_test_beds() -> Result<()> {
     if let Err(error) = install_missing(needs::TEST_BEDS) {
         println!("set-up: {error:#}\nset-up: going on; suites that need them are skipped");
     }
+    fetch_fpm();
     if let Err(error) = fetch_kernel() {
         println!("set-up: {error:#}\nset-up: going on; suites on emulated machines are skipped");
     }
@@ -76,7 +78,15 @@ pub fn run() -> Result<()> {
         println!("set-up: everything is there, nothing to install");
     }
     fetch_mpis()?;
+    fetch_fpm();
     fetch_kernel()
+}
+
+/// What one suite tries beside CMake.
+fn fetch_fpm() {
+    if let Err(error) = fpm::fetch() {
+        println!("set-up: {error:#}\nset-up: going on; tests with fpm are skipped");
+    }
 }
 
 /// What emulated machines boot, which is no package to install.

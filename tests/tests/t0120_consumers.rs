@@ -1,0 +1,525 @@
+//! Programs of strangers use an installation, from outside the checkout: in C, C++ and Fortran; with
+//! pkg-config, CMake, make and fpm; with the shared library and the static one; with a modulefile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{Skipped, Test, run};
+use quo_tests::{
+    BindTo, Checkout, Installation, Job, Launcher, Outcome, Running, Selection, mpicc, mpicxx,
+    mpifort, run_compiler,
+};
+
+/// For one call of a tool that builds.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// The machine of the expected output.
+const MACHINE: &str = "pack:2 core:2 pu:2";
+
+const TESTS: [Test; 16] = [
+    ("pkg_config_serves_c", pkg_config_serves_c),
+    ("pkg_config_serves_cxx", pkg_config_serves_cxx),
+    ("pkg_config_serves_fortran", pkg_config_serves_fortran),
+    ("the_name_of_the_reference_serves_fortran", the_name_of_the_reference_serves_fortran),
+    ("pkg_config_serves_static_programs", pkg_config_serves_static_programs),
+    ("quo_info_serves_fortran", quo_info_serves_fortran),
+    ("cmake_serves_three_languages_after_a_move", cmake_serves_three_languages_after_a_move),
+    ("cmake_compiles_modules_for_another_compiler", cmake_compiles_modules_for_another_compiler),
+    ("cmake_compares_versions", cmake_compares_versions),
+    ("cmake_explains_what_is_missing", cmake_explains_what_is_missing),
+    ("fpm_takes_the_sources_as_a_package", fpm_takes_the_sources_as_a_package),
+    ("fpm_takes_the_installed_modules", fpm_takes_the_installed_modules),
+    ("make_checks_the_installed_examples", make_checks_the_installed_examples),
+    ("a_modulefile_is_loaded_and_unloaded", a_modulefile_is_loaded_and_unloaded),
+    ("spack_would_call_what_is_there", spack_would_call_what_is_there),
+    ("a_library_without_fortran_says_so", a_library_without_fortran_says_so),
+];
+
+fn main() -> ExitCode {
+    if !Selection::of_this_program().is_listing() {
+        // Outside the time that a test may take, since it may have to compile everything. Every test
+        // that needs it tells why it failed.
+        let _told_by_the_tests = installed();
+    }
+    run(&TESTS, None)
+}
+
+fn installed() -> Result<Installation> {
+    Installation::shared(env!("CARGO_TARGET_TMPDIR"), "consumed")
+}
+
+/// One whose library has a Fortran part, where `use mpi` can be compiled.
+fn installed_with_fortran() -> Result<Installation> {
+    let installed = installed()?;
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("probe.f90"), "program probe\n  use mpi\nend program\n")?;
+    let mut compiler = Command::new(mpifort());
+    compiler.current_dir(&folder).args(["-c", "probe.f90"]);
+    if !installed.has_fortran() || run_compiler(&mut compiler).is_err() {
+        let name = mpifort().to_string_lossy().into_owned();
+        return Err(Skipped(format!("{name} has no module mpi for gfortran")).into());
+    }
+    Ok(installed)
+}
+
+/// A program on the path, or the test is skipped.
+fn need(name: &str) -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| folder.join(name).is_file()) {
+        return Ok(());
+    }
+    Err(Skipped(format!("there is no {name} on this machine")).into())
+}
+
+/// Runs a tool that must succeed.
+fn tool(command: &mut Command) -> Result<Outcome> {
+    let outcome = ended(command)?;
+    outcome.expect_success()?;
+    Ok(outcome)
+}
+
+fn ended(command: &mut Command) -> Result<Outcome> {
+    let description = format!("{command:?}");
+    Running::start(command, &description, LIMIT)?.finish()
+}
+
+/// Runs a build of the example program, which prints what the example promises.
+fn expect_widened(program: &Path) -> Result<()> {
+    let expected = fs::read_to_string(installed()?.path("share/quo/examples/widen.expected"))?;
+    let outcome = Job::new(4, program).topology(MACHINE).env("QUO_BINDING", "core").run()?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout == expected, "{}: {:?}", program.display(), outcome.stdout);
+    Ok(())
+}
+
+/// Compiles the example in one language into a folder of its own and runs it.
+fn consume(compiler: Command, end: &str, before: &[String], after: &[String]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = installed()?.path(&format!("share/quo/examples/widen.{end}"));
+    let program = folder.path().join("program");
+    let mut compiler = compiler;
+    compiler.current_dir(&folder).args(["-Wall", "-Wextra", "-Werror"]).args(before);
+    run_compiler(compiler.arg(&source).arg("-o").arg(&program).args(after))?;
+    expect_widened(&program)
+}
+
+fn with_run_path(installed: &Installation, mut flags: Vec<String>) -> Vec<String> {
+    flags.push(installed.run_path());
+    flags
+}
+
+/// The MPI's own classes for C++ are not ours to have warnings about.
+fn cxx(mut flags: Vec<String>) -> Vec<String> {
+    flags.extend(["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"].map(String::from));
+    flags
+}
+
+fn pkg_config_serves_c() -> Result<()> {
+    let installed = installed()?;
+    let link = with_run_path(&installed, installed.pkg_config("libquo", &["--libs"])?);
+    let flags = installed.pkg_config("libquo", &["--cflags"])?;
+    consume(Command::new(mpicc()), "c", &flags, &link)
+}
+
+fn pkg_config_serves_cxx() -> Result<()> {
+    let installed = installed()?;
+    let link = with_run_path(&installed, installed.pkg_config("libquo", &["--libs"])?);
+    let flags = cxx(installed.pkg_config("libquo", &["--cflags"])?);
+    consume(Command::new(mpicxx()), "cpp", &flags, &link)
+}
+
+fn pkg_config_serves_fortran() -> Result<()> {
+    let installed = installed_with_fortran()?;
+    let link = with_run_path(&installed, installed.pkg_config("libquo-fortran", &["--libs"])?);
+    let flags = installed.pkg_config("libquo-fortran", &["--cflags"])?;
+    consume(Command::new(mpifort()), "f90", &flags, &link)?;
+    let variable = installed.pkg_config("libquo", &["--variable=fflags"])?;
+    let same = flags.iter().all(|flag| variable.contains(flag) || flag.ends_with("include"));
+    ensure!(same, "{variable:?} and {flags:?}");
+    // The same with the handles of mpi_f08, where there are any.
+    let example = fs::read_to_string(installed.path("share/quo/examples/widen.f90"))?;
+    let (folder, probe) = (tempfile::tempdir()?, "program p\n  use mpi_f08\nend program\n");
+    let (source, program) = (folder.path().join("f08.f90"), folder.path().join("f08"));
+    let compile = |text: &str, further: &[String]| {
+        fs::write(&source, text)?;
+        let mut compiler = Command::new(mpifort());
+        compiler.current_dir(&folder).args(&flags).arg(&source).arg("-o").arg(&program);
+        run_compiler(compiler.args(further))
+    };
+    if compile(probe, &[]).is_ok() {
+        compile(&example.replace("  use mpi\n", "  use mpi_f08\n"), &link)?;
+        expect_widened(&program)?;
+    }
+    Ok(())
+}
+
+fn the_name_of_the_reference_serves_fortran() -> Result<()> {
+    let installed = installed_with_fortran()?;
+    let flags = [format!("-I{}", installed.path("include/quo/fortran").display())];
+    let folder = format!("-L{}", installed.path("lib").display());
+    let link = with_run_path(&installed, vec![folder, "-lquo-usequo".to_owned()]);
+    consume(Command::new(mpifort()), "f90", &flags, &link)
+}
+
+fn pkg_config_serves_static_programs() -> Result<()> {
+    let installed = installed()?;
+    let link = installed.pkg_config("libquo-static", &["--libs"])?;
+    let flags = installed.pkg_config("libquo-static", &["--cflags"])?;
+    consume(Command::new(mpicc()), "c", &flags, &link)?;
+    consume(Command::new(mpicxx()), "cpp", &cxx(flags), &link)?;
+    let installed = installed_with_fortran()?;
+    let flags = installed.pkg_config("libquo-static", &["--variable=fflags"])?;
+    consume(Command::new(mpifort()), "f90", &flags, &link)
+}
+
+fn quo_info_serves_fortran() -> Result<()> {
+    let installed = installed_with_fortran()?;
+    let mut asked = Command::new(installed.path("bin/quo-info"));
+    let told = tool(asked.args(["--lang", "Fortran", "--cflags", "--libs"]))?.stdout;
+    let flags: Vec<String> = told.split_whitespace().map(String::from).collect();
+    consume(Command::new(mpifort()), "f90", &flags, &with_run_path(&installed, flags.clone()))
+}
+
+fn configure(project: &Path, prefix: &Path, options: &[&str]) -> Command {
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(project).arg("-B").arg(project.join("build")).args(options);
+    cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    cmake
+}
+
+/// A project with the example's sources and this text.
+fn project(text: &str) -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    for end in ["c", "cpp", "f90"] {
+        let name = format!("widen.{end}");
+        fs::copy(installed()?.path("share/quo/examples").join(&name), folder.path().join(name))?;
+    }
+    fs::write(folder.path().join("CMakeLists.txt"), text)?;
+    Ok(folder)
+}
+
+fn build(project: &Path, programs: &[&str]) -> Result<()> {
+    tool(Command::new("cmake").arg("--build").arg(project.join("build")))?;
+    programs.iter().try_for_each(|name| expect_widened(&project.join("build").join(name)))
+}
+
+fn cmake_serves_three_languages_after_a_move() -> Result<()> {
+    need("cmake")?;
+    let fortran = installed_with_fortran();
+    let installed = installed()?;
+    let elsewhere = tempfile::tempdir()?;
+    let moved = elsewhere.path().join("moved");
+    tool(Command::new("cp").arg("-a").arg(installed.prefix()).arg(&moved))?;
+    let mut text = "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES C CXX)\n".to_owned();
+    let mut programs = vec!["c", "cxx", "c_static"];
+    let mut components = "C CXX static";
+    if fortran.is_ok() {
+        text += "enable_language(Fortran)\n";
+        components = "C CXX Fortran static";
+    }
+    text += &format!(
+        "find_package(quo 0.1 REQUIRED COMPONENTS {components})\n\
+         add_executable(c widen.c)\ntarget_link_libraries(c quo::quo)\n\
+         add_executable(c_static widen.c)\ntarget_link_libraries(c_static quo::static)\n\
+         add_executable(cxx widen.cpp)\ntarget_link_libraries(cxx quo::cxx)\n"
+    );
+    if fortran.is_ok() {
+        text += "add_executable(f widen.f90)\ntarget_link_libraries(f quo::fortran)\n\
+                 add_executable(f_static widen.f90)\n\
+                 target_link_libraries(f_static quo::fortran_modules quo::static)\n";
+        programs.extend(["f", "f_static"]);
+    }
+    let project = project(&text)?;
+    let told = tool(&mut configure(project.path(), &moved, &[]))?;
+    ensure!(!told.stdout.contains("compiling the modules"), "{}", told.stdout);
+    ensure!(!told.stderr.contains("was built for"), "{}", told.stderr);
+    build(project.path(), &programs)?;
+    for (program, linked) in [("c", true), ("c_static", false)] {
+        let program = project.path().join("build").join(program);
+        let told = tool(Command::new("readelf").arg("-d").arg(program))?.stdout;
+        ensure!(told.contains("libquo.so.8") == linked, "{told}");
+    }
+    Ok(())
+}
+
+fn cmake_compiles_modules_for_another_compiler() -> Result<()> {
+    need("cmake")?;
+    let installed = installed_with_fortran()?;
+    // Whoever asks gets the answer of another compiler.
+    let project = project(
+        "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES Fortran)\n\
+         set(CMAKE_Fortran_COMPILER_VERSION 99.1.0)\n\
+         find_package(quo REQUIRED COMPONENTS Fortran)\n\
+         add_executable(f widen.f90)\ntarget_link_libraries(f quo::fortran)\n",
+    )?;
+    let told = tool(&mut configure(project.path(), installed.prefix(), &[]))?.stdout;
+    ensure!(told.contains("uses GNU 99.1.0: compiling the modules from"), "{told}");
+    build(project.path(), &["f"])?;
+    let made = project.path().join("build/quo-fortran/modules/quo.mod");
+    ensure!(made.exists(), "{} is not there", made.display());
+    Ok(())
+}
+
+/// Configures a project that only looks for quo.
+fn looked_for(request: &str) -> Result<Outcome> {
+    let project = project(&format!(
+        "cmake_minimum_required(VERSION 3.19)\nproject(p LANGUAGES NONE)\n\
+         find_package(quo {request} REQUIRED)\nmessage(STATUS \"MPI: ${{quo_MPI}}\")\n"
+    ))?;
+    ended(&mut configure(project.path(), installed()?.prefix(), &[]))
+}
+
+fn cmake_compares_versions() -> Result<()> {
+    need("cmake")?;
+    let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+    let newer = format!("{major}.{}", minor.parse::<u32>()? + 1);
+    let other = format!("{}", major.parse::<u32>()? + 1);
+    let ours = env!("CARGO_PKG_VERSION");
+    for (request, is_found) in [
+        (String::new(), true),
+        (format!("{major}.0"), true),
+        (ours.to_owned(), true),
+        (format!("{ours} EXACT"), true),
+        (format!("{major}.0...{newer}"), true),
+        (newer.clone(), false),
+        (other.clone(), false),
+        (format!("{major}.0...<{ours}"), false),
+        (format!("{newer}...{other}"), false),
+    ] {
+        let outcome = looked_for(&request)?;
+        ensure!(outcome.status.success() == is_found, "{request:?}: {}", outcome.stderr);
+        let text = if is_found { &outcome.stdout } else { &outcome.stderr };
+        let word = if is_found { "MPI: " } else { "version: " };
+        ensure!(text.contains(word), "{request:?}: {text}");
+    }
+    Ok(())
+}
+
+fn cmake_explains_what_is_missing() -> Result<()> {
+    need("cmake")?;
+    for (request, reason) in [
+        ("COMPONENTS Fortran", "needs the language"),
+        ("COMPONENTS Cobol", "the components C, CXX, Fortran and static, not Cobol"),
+    ] {
+        let outcome = looked_for(request)?;
+        let text = outcome.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(!outcome.status.success() && text.contains(reason), "{request}: {text}");
+    }
+    Ok(())
+}
+
+/// The one that set-up fetched, or the machine's.
+fn fpm() -> Result<PathBuf> {
+    let program = Checkout::find()?.program("xtask")?;
+    for folder in program.ancestors().skip(1).map(|folder| folder.join("fpm/lib")) {
+        let versions = fs::read_dir(folder).into_iter().flatten().flatten();
+        let programs = versions.map(|version| version.path().join("site-packages/fpm/fpm"));
+        if let Some(program) = programs.into_iter().find(|program| program.is_file()) {
+            return Ok(program);
+        }
+    }
+    need("fpm")?;
+    Ok(PathBuf::from("fpm"))
+}
+
+/// Builds the example with fpm, with these parts of a manifest and these options, and runs it.
+fn fpm_project(installed: &Installation, manifest: &str, options: &[String]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    fs::create_dir(folder.path().join("app"))?;
+    let example = installed.path("share/quo/examples/widen.f90");
+    fs::copy(example, folder.path().join("app/main.f90"))?;
+    // fpm takes packages from paths that begin in the project's folder.
+    std::os::unix::fs::symlink(installed.prefix(), folder.path().join("installed"))?;
+    let text = format!("name = \"widen\"\nversion = \"1.0.0\"\n{manifest}");
+    fs::write(folder.path().join("fpm.toml"), text)?;
+    let mut build = Command::new(fpm()?);
+    build.current_dir(&folder).arg("build").arg("--compiler").arg(mpifort()).args(options);
+    let lib = installed.path("lib");
+    build.arg("--link-flag").arg(format!("-L{} {}", lib.display(), installed.run_path()));
+    tool(&mut build)?;
+    let mut install = Command::new(fpm()?);
+    install.current_dir(&folder).arg("install").arg("--compiler").arg(mpifort()).args(options);
+    install.arg("--link-flag").arg(format!("-L{} {}", lib.display(), installed.run_path()));
+    tool(install.arg("--prefix").arg(folder.path().join("out")))?;
+    expect_widened(&folder.path().join("out/bin/widen"))
+}
+
+fn fpm_takes_the_sources_as_a_package() -> Result<()> {
+    fpm()?;
+    let installed = installed_with_fortran()?;
+    let manifest = "[dependencies]\nquo = { path = \"installed/share/quo/fortran\" }\n\
+                    [build]\nexternal-modules = [\"mpi\"]\n";
+    fpm_project(&installed, manifest, &[])
+}
+
+fn fpm_takes_the_installed_modules() -> Result<()> {
+    fpm()?;
+    let installed = installed_with_fortran()?;
+    let manifest = "[build]\nexternal-modules = [\"mpi\", \"quo\"]\nlink = [\"quo\"]\n";
+    let modules = format!("-I{}", installed.path("include/quo/fortran").display());
+    fpm_project(&installed, manifest, &["--flag".to_owned(), modules])
+}
+
+fn make_checks_the_installed_examples() -> Result<()> {
+    need("make")?;
+    let installed = installed()?;
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("examples");
+    tool(Command::new("cp").arg("-r").arg(installed.path("share/quo/examples")).arg(&copy))?;
+    let launch = Launcher::find()?.command(4, BindTo::None);
+    let mut words = vec![launch.get_program().to_string_lossy().into_owned()];
+    words.extend(launch.get_args().map(|word| word.to_string_lossy().into_owned()));
+    let mut make = Command::new("make");
+    make.current_dir(&copy).arg("check").arg(format!("QUO={}", installed.prefix().display()));
+    make.arg(format!("MPIRUN={}", words.join(" ")));
+    for (name, value) in launch.get_envs() {
+        if let Some(value) = value {
+            make.env(name, value);
+        }
+    }
+    for (name, wrapper) in [("MPICC", mpicc()), ("MPICXX", mpicxx()), ("MPIFC", mpifort())] {
+        make.env(name, wrapper);
+    }
+    if installed_with_fortran().is_err() {
+        make.arg("PROGRAMS=widen-c widen-cpp");
+    }
+    tool(&mut make)?;
+    let expected = fs::read_to_string(copy.join("widen.expected"))?;
+    for name in ["widen-c", "widen-cpp", "widen-f90"] {
+        if copy.join(name).exists() {
+            let output = fs::read_to_string(copy.join(format!("{name}.output")))?;
+            ensure!(output == expected, "{name}: {output}");
+        }
+    }
+    ensure!(copy.join("widen-f90").exists() == installed_with_fortran().is_ok(), "no widen-f90");
+    Ok(())
+}
+
+fn a_modulefile_is_loaded_and_unloaded() -> Result<()> {
+    need("modulecmd")?;
+    let installed = installed()?;
+    let folder = installed.path("share/modulefiles");
+    let script = "\
+        module() { eval \"$(modulecmd bash \"$@\")\"; }\n\
+        before=\"$PATH:$LD_LIBRARY_PATH:$CPATH:$MANPATH\"\n\
+        module use \"$1\" && module load quo || exit 1\n\
+        quo-info --prefix && pkg-config --modversion libquo && echo \"$LD_LIBRARY_PATH\"\n\
+        echo \"$CMAKE_PREFIX_PATH\" && echo \"$CPATH\" && echo \"$QUO_ROOT\"\n\
+        command -v man > /dev/null && { man -w quo && man -w sh > /dev/null || exit 2; }\n\
+        module help quo 2>&1 | grep -q 'built for' || exit 3\n\
+        module unload quo\n\
+        [ \"$before\" = \"$PATH:$LD_LIBRARY_PATH:$CPATH:$MANPATH\" ] || exit 4\n\
+        [ -z \"$QUO_ROOT\" ] || exit 5\n";
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", script, "bash"]).arg(&folder);
+    for name in ["LD_LIBRARY_PATH", "CPATH", "MANPATH", "CMAKE_PREFIX_PATH", "PKG_CONFIG_PATH"] {
+        bash.env_remove(name);
+    }
+    let outcome = tool(&mut bash)?;
+    let prefix = installed.prefix().display().to_string();
+    let mut lines = outcome.stdout.lines();
+    let expected = ["", "version", "/lib", "", "/include", "", "/share/man/man7/quo.7"];
+    for end in expected {
+        let Some(line) = lines.next() else {
+            ensure!(end.ends_with("quo.7"), "{}", outcome.stdout);
+            break;
+        };
+        let wanted = match end {
+            "version" => env!("CARGO_PKG_VERSION").to_owned(),
+            end => format!("{prefix}{end}"),
+        };
+        ensure!(line == wanted, "{line} is not {wanted}");
+    }
+    Ok(())
+}
+
+/// Stands in for Spack: records what the recipe says, and what it would run.
+const STAND_IN: &str = r#"
+import sys, types
+
+class Spec:
+    def __init__(self, off): self.off = off
+    def satisfies(self, text): return text[1:] in self.off if text[0] == "~" else text[1:] not in self.off
+    def __getitem__(self, name): return types.SimpleNamespace(mpicc="mpicc", mpicxx="mpicxx", mpifc="mpifort")
+
+class Cargo:
+    def add_default_env(self, name, value): print("environment", name)
+    def __call__(self, *words): print("run", *words)
+
+package = types.ModuleType("spack.package")
+for name in ("license", "version", "variant", "depends_on", "conflicts"):
+    def directive(*words, name=name, **options): print(name, *words, options)
+    setattr(package, name, directive)
+package.run_after = lambda phase: lambda function: function
+package.on_package_attributes = lambda **options: lambda function: function
+package.join_path = lambda *parts: "/".join(str(part) for part in parts)
+package.which = lambda name, required=False: Cargo()
+package.make_jobs = 2
+package.Executable = lambda path: lambda *words: print("run", path, *words)
+generic = types.ModuleType("spack_repo.builtin.build_systems.generic")
+generic.Package = object
+for name in ("spack", "spack_repo", "spack_repo.builtin", "spack_repo.builtin.build_systems"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["spack.package"], sys.modules[generic.__name__] = package, generic
+
+sys.dont_write_bytecode = True
+import importlib.util
+found = importlib.util.spec_from_file_location("recipe", sys.argv[1])
+recipe = importlib.util.module_from_spec(found)
+found.loader.exec_module(recipe)
+print("git", recipe.Quo.git)
+for off in ((), ("fortran",), ("fortran", "static")):
+    quo = recipe.Quo()
+    quo.spec, quo.stage = Spec(off), types.SimpleNamespace(path="/stage")
+    quo.prefix = types.SimpleNamespace(bin="/prefix/bin")
+    quo.setup_build_environment(types.SimpleNamespace(set=lambda name, value: print("environment", name)))
+    quo.install(quo.spec, "/prefix")
+    quo.check_install()
+"#;
+
+fn spack_would_call_what_is_there() -> Result<()> {
+    need("python3")?;
+    let checkout = Checkout::find()?;
+    let recipe = "packaging/spack/spack_repo/quo/packages/quo/package.py";
+    let mut python = Command::new("python3");
+    let told = tool(python.args(["-c", STAND_IN]).arg(checkout.root().join(recipe)))?.stdout;
+    let root = checkout.root().canonicalize()?;
+    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+    let rust = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let rust = rust.context("no rust-version")?.trim_matches('"');
+    for line in [
+        format!("git file://{}", root.display()),
+        format!("depends_on rust@{rust}: {{'type': 'build'}}"),
+        "run /prefix/bin/quo-info --config".to_owned(),
+        "environment MPIFC".to_owned(),
+    ] {
+        ensure!(told.lines().any(|told| told == line), "no line {line:?} in\n{told}");
+    }
+    let calls: Vec<&str> =
+        told.lines().filter_map(|line| line.strip_prefix("run xtask ")).collect();
+    ensure!(calls.len() == 3 && calls[2].contains("--no-fortran"), "{told}");
+    for call in calls {
+        // Help is shown once everything before it is understood.
+        let mut xtask = Command::new(checkout.program("xtask")?);
+        tool(xtask.args(call.split(' ')).arg("--help"))?;
+    }
+    Ok(())
+}
+
+fn a_library_without_fortran_says_so() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let prefix = folder.path().join("prefix");
+    let mut call = Command::new(Checkout::find()?.program("xtask")?);
+    call.arg("install").arg("--no-static").arg("--prefix").arg(&prefix);
+    // A wrapper that is not there.
+    let outcome = tool(call.env("MPIFC", "no-such-mpifort"))?;
+    let word = "no-such-mpifort is not there; the sources are installed";
+    ensure!(outcome.stdout.contains(word), "{}", outcome.stdout);
+    let installed = Installation::at(&prefix);
+    ensure!(!installed.has_fortran() && installed.path("share/quo/fortran/quo.F90").exists());
+    ensure!(installed.pkg_config("libquo-fortran", &["--libs"]).is_err(), "a file for no library");
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The Fortran package manager, with which a suite builds programs. Debian has none; it comes as a Python
+//! package, into the build folder.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{project, run};
+
+const PACKAGE: &str = "fpm==0.12.0";
+const LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// Makes it be there. Says nothing when it is.
+pub fn fetch() -> Result<()> {
+    let folder = project::base()?.join("fpm");
+    if project::find_program("fpm").is_some() || program(&folder).is_some() {
+        return Ok(());
+    }
+    println!("set-up: fetching {PACKAGE}");
+    // Under another name until it is complete.
+    let unfinished = folder.with_extension("unfinished");
+    let _absent = (fs::remove_dir_all(&unfinished), fs::remove_dir_all(&folder));
+    let log = folder.with_extension("log");
+    quiet(Command::new("python3").args(["-m", "venv"]).arg(&unfinished), &log)?;
+    let mut pip = Command::new(unfinished.join("bin/pip"));
+    pip.args(["install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"]);
+    quiet(pip.args(["--only-binary", ":all:", PACKAGE]), &log)?;
+    let program = program(&unfinished).context("the Python package holds no program")?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&unfinished, &folder).with_context(|| format!("making {}", folder.display()))
+}
+
+/// The program itself; the script in front of it has the folder's first name in it.
+fn program(folder: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(folder.join("lib")).ok()?.flatten();
+    let mut programs = versions.map(|version| version.path().join("site-packages/fpm/fpm"));
+    programs.find(|program| program.is_file())
+}
+
+fn quiet(command: &mut Command, log: &Path) -> Result<()> {
+    let finished = run::logged(command, log, LIMIT)?;
+    if !finished.ending.is_success() {
+        let name = command.get_program().to_string_lossy().into_owned();
+        bail!("{name}: {}\n{}", finished.ending, finished.output.trim_end());
+    }
+    Ok(())
+}

@@ -1,5 +1,7 @@
 //! What the guide shows of Slurm, on the Slurm of our hosts: two nodes of four cores.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,9 +19,14 @@ fn main() -> ExitCode {
 fn pages_that_use_slurm() -> Result<()> {
     let checkout = Checkout::find()?;
     let pages = Page::all(checkout.root())?;
-    // Where every host sees it.
+    // Where every host sees it. What these pages run on Slurm is quo-info; programs are compiled and
+    // run elsewhere.
     let apart = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
-    let prefix = Prefix::install(&checkout, &apart.join("prefix"))?;
+    let prefix = Prefix { folder: apart.join("prefix"), xtask: checkout.program("xtask")? };
+    fs::create_dir_all(prefix.folder.join("bin"))?;
+    let installed = prefix.folder.join("bin/quo-info");
+    let _absent = fs::remove_file(&installed);
+    symlink(checkout.program("quo-info")?, installed)?;
     let reader = Reader::new(&apart, &prefix, &pages)?;
 
     let two_cpus = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);

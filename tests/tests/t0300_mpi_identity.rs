@@ -2,19 +2,21 @@
 //! no crash and no hang. And a launcher of one MPI under a program of another: told.
 //!
 //! The other MPIs are those whose compilers `QUO_TESTS_OTHER_MPIS` names (`:` between them), else
-//! Debian's `mpicc.mpich` and `mpicc.openmpi`, as far as they are there and are not the one in use.
-//! A libquo for another MPI is this build's libquo with its one C file compiled again.
-#![allow(clippy::print_stdout)] // A runner of its own, which can say that tests were skipped.
+//! those that `cargo xtask mpi` has found, else Debian's `mpicc.mpich` and `mpicc.openmpi`, as far as
+//! they are there and are not the one in use. A libquo for another MPI is this build's libquo with
+//! its one C file compiled again.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use quo_tests::{Checkout, Library, Outcome, Running, Selection, mpicc, run_compiler};
-
-type Test = (&'static str, fn(&Mpi, &[Mpi]) -> Result<()>);
+use anyhow::{Context, Result, anyhow, bail};
+use quo_tests::suite::{self, Test};
+use quo_tests::{
+    BindTo, Checkout, Launcher, Library, Outcome, Running, mpicc, mpirun, run_compiler,
+};
 
 const TESTS: &[Test] = &[
     ("a_program_of_another_mpi_is_refused_on_every_rank", programs_of_others),
@@ -27,41 +29,14 @@ const RANKS: usize = 2;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let selection = Selection::of_this_program();
-    let wanted: Vec<&Test> = TESTS.iter().filter(|(name, _)| selection.wants(name)).collect();
-    if selection.is_listing() {
-        wanted.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    println!("\nrunning {} tests", wanted.len());
-    let (ours, others) = match mpis() {
-        Ok(found) => found,
-        Err(error) => {
-            println!("FAILED: {error:#}");
-            return ExitCode::FAILURE;
+    let obstacle = match mpis() {
+        Ok((_, others)) if others.is_empty() => {
+            Some("there is no second MPI, such as the package libmpich-dev".to_owned())
         }
+        // The tests say what is wrong.
+        _ => None,
     };
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in wanted {
-        if others.is_empty() {
-            println!("test {name} ... ignored: there is no second MPI, such as the package mpich");
-            skipped += 1;
-            continue;
-        }
-        match test(&ours, &others) {
-            Ok(()) => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Err(error) => {
-                println!("test {name} ... FAILED\n{error:#}\n");
-                failed += 1;
-            }
-        }
-    }
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {word}. {passed} passed; {failed} failed; {skipped} ignored\n");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    suite::run(TESTS, obstacle)
 }
 
 /// An MPI by its compiler and launcher.
@@ -72,21 +47,40 @@ struct Mpi {
     name: &'static str,
 }
 
-fn mpis() -> Result<(Mpi, Vec<Mpi>)> {
+/// The MPI in use, and the others.
+fn mpis() -> Result<&'static (Mpi, Vec<Mpi>)> {
+    static MPIS: OnceLock<Result<(Mpi, Vec<Mpi>), String>> = OnceLock::new();
+    let found = MPIS.get_or_init(|| look_for_mpis().map_err(|error| format!("{error:#}")));
+    found.as_ref().map_err(|error| anyhow!("{error}"))
+}
+
+fn look_for_mpis() -> Result<(Mpi, Vec<Mpi>)> {
     let mut ours = Mpi::of(&mpicc())?.context("the MPI in use has no compiler")?;
-    if let Some(launcher) = std::env::var_os("QUO_TESTS_MPIRUN") {
-        ours.mpirun = launcher;
-    }
-    let named = std::env::var("QUO_TESTS_OTHER_MPIS");
-    let named = named.unwrap_or_else(|_| "mpicc.mpich:mpicc.openmpi".to_owned());
-    let mut others = Vec::new();
-    for compiler in named.split(':').filter(|compiler| !compiler.is_empty()) {
-        if let Some(other) = Mpi::of(OsStr::new(compiler))?.filter(|other| other.name != ours.name)
-        {
+    ours.mpirun = mpirun();
+    let mut others: Vec<Mpi> = Vec::new();
+    for compiler in other_compilers()? {
+        let Some(other) = Mpi::of(&compiler)? else { continue };
+        if others.iter().chain([&ours]).all(|known| known.name != other.name) {
             others.push(other);
         }
     }
     Ok((ours, others))
+}
+
+fn other_compilers() -> Result<Vec<OsString>> {
+    if let Some(named) = std::env::var_os("QUO_TESTS_OTHER_MPIS") {
+        let paths = std::env::split_paths(&named).map(PathBuf::into_os_string);
+        return Ok(paths.filter(|path| !path.is_empty()).collect());
+    }
+    // Of the build folder for the MPI in use, or the one above it where that is another than usual.
+    let build = Checkout::find()?.program("libquo_c.so")?;
+    let homes = build.ancestors().skip(1).map(|folder| folder.join("mpi/homes"));
+    let homes = homes.filter_map(|homes| std::fs::read_dir(homes).ok()).flatten().flatten();
+    let mut compilers: Vec<OsString> =
+        homes.map(|home| home.path().join("bin/mpicc").into_os_string()).collect();
+    compilers.sort();
+    compilers.extend(["mpicc.mpich", "mpicc.openmpi"].map(OsString::from));
+    Ok(compilers)
 }
 
 /// Prints the name and the major version of the MPI that it is compiled for.
@@ -125,13 +119,8 @@ impl Mpi {
 
     /// Starts ranks and waits for them.
     fn run(&self, program: &Path, arguments: &[&str]) -> Result<Outcome> {
-        let mut command = Command::new(&self.mpirun);
-        command.args(["-n", &RANKS.to_string()]).arg(program).args(arguments);
-        // Open MPI refuses root, and more ranks than cores, until it is asked.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-        command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-        command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        let mut command = Launcher::of(&self.mpirun)?.command(RANKS, BindTo::None);
+        command.arg(program).args(arguments);
         let description = format!("{RANKS} ranks of {} by {}", program.display(), self.name);
         Running::start(&mut command, &description, LIMIT)?.finish()
     }
@@ -167,6 +156,8 @@ impl Mpi {
         std::fs::write(&exports, "{ global: QUO_*; local: *; };\n")?;
         let mut linker = Command::new(&self.mpicc);
         linker.args(["-shared", "-Wl,-soname,libquo.so.8", "-Wl,-z,defs"]).arg(&object);
+        // A build with all features has the crate `mpi` in it as well, of which nothing is used.
+        linker.arg("-Wl,--gc-sections");
         linker.arg(format!("-Wl,--version-script={}", exports.display()));
         let source = std::fs::read_to_string(checkout.root().join("tests/programs/which_mpi.c"))?;
         for name in functions(&source) {
@@ -208,7 +199,8 @@ fn expect_refusal(outcome: &Outcome, libquo: &Mpi, program: &Mpi) -> Result<()> 
     Ok(())
 }
 
-fn programs_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+fn programs_of_others() -> Result<()> {
+    let (ours, others) = mpis()?;
     let folder = tempfile::tempdir()?;
     let libquo = named_libquo()?;
     for other in others {
@@ -220,7 +212,8 @@ fn programs_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
     expect_service(&ours.run(&program, &["works"])?)
 }
 
-fn libraries_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+fn libraries_of_others() -> Result<()> {
+    let (ours, others) = mpis()?;
     for other in others {
         let folder = tempfile::tempdir()?;
         let program = ours.compile(&other.libquo(folder.path())?, folder.path())?;
@@ -229,7 +222,8 @@ fn libraries_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
     Ok(())
 }
 
-fn others_among_themselves(_ours: &Mpi, others: &[Mpi]) -> Result<()> {
+fn others_among_themselves() -> Result<()> {
+    let (_, others) = mpis()?;
     for other in others {
         let folder = tempfile::tempdir()?;
         let program = other.compile(&other.libquo(folder.path())?, folder.path())?;
@@ -238,7 +232,8 @@ fn others_among_themselves(_ours: &Mpi, others: &[Mpi]) -> Result<()> {
     Ok(())
 }
 
-fn launchers_of_others(ours: &Mpi, others: &[Mpi]) -> Result<()> {
+fn launchers_of_others() -> Result<()> {
+    let (ours, others) = mpis()?;
     let program = Checkout::find()?.program("quo-info")?;
     for other in others {
         if other.name.split(' ').next() == ours.name.split(' ').next() {

@@ -208,9 +208,12 @@ impl Reader {
             folder.display()
         );
         command.args(["-c", &text]);
+        let shared = Path::new("/dev/shm");
+        let before = leftovers::orphaned_segments(shared);
         let mut outcome = Running::start(&mut command, script, LIMIT)?.finish()?;
-        let segments = leftovers::orphaned_segments(Path::new("/dev/shm"));
-        outcome.leftovers.extend(segments.iter().map(|path| format!("segment {}", path.display())));
+        let after = leftovers::orphaned_segments(shared).into_iter();
+        let segments = after.filter(|path| !before.contains(path));
+        outcome.leftovers.extend(segments.map(|path| format!("segment {}", path.display())));
         Ok(outcome)
     }
 }

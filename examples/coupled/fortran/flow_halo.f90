@@ -15,27 +15,21 @@ contains
     type(block_of_rows), intent(inout) :: part
     type(ranks), intent(in) :: all
 
-    call toward(edge_below, all%rank - 1, all%rank + 1)
-    call toward(edge_above, all%rank + 1, all%rank - 1)
+    real(real64), dimension(part%grid%nx, conserved_values) :: down, up, from_below, from_above
 
-  contains
-
-    !> Tells the rank `to`, beyond `edge`, of our row there, and hears of that of the rank `from`.
-    subroutine toward(edge, to, from)
-      integer, intent(in) :: edge, to, from
-      real(real64) :: message(part%grid%nx, conserved_values), answer(part%grid%nx, conserved_values)
-      integer :: opposite
-
-      opposite = edge_below + edge_above - edge
-      call part%pack_edge(edge, message)
-      call all%exchange(message, to, answer, from)
-      if (from >= 0 .and. from < all%size) then
-        call part%unpack_edge(opposite, answer)
-      else
-        call part%wall(opposite)
-      end if
-    end subroutine toward
-
+    call part%pack_edge(edge_below, down)
+    call part%pack_edge(edge_above, up)
+    call all%exchange(down, from_below, up, from_above)
+    if (all%rank > 0) then
+      call part%unpack_edge(edge_below, from_below)
+    else
+      call part%wall(edge_below)
+    end if
+    if (all%rank + 1 < all%size) then
+      call part%unpack_edge(edge_above, from_above)
+    else
+      call part%wall(edge_above)
+    end if
   end subroutine fill_ghost_rows
 
 end module flow_halo

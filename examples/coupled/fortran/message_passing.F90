@@ -12,8 +12,10 @@ module message_passing
 
 #ifdef COUPLED_NO_MPI_F08
 #define COMMUNICATOR integer
+#define REQUEST integer
 #else
 #define COMMUNICATOR type(MPI_Comm)
+#define REQUEST type(MPI_Request)
 #endif
 
   !> Some ranks, in an order.
@@ -95,27 +97,26 @@ contains
 #endif
   end function handle
 
-  !> Sends `message` to the rank `to` and fills `answer` from the rank `from`; either may be no
-  !> rank at all.
-  subroutine exchange(self, message, to, answer, from)
+  !> Sends a message each to the ranks before and after the caller, and fills the answers from
+  !> theirs. At the ends there is nobody, and the answer stays as it is.
+  subroutine exchange(self, to_before, from_before, to_after, from_after)
     class(ranks), intent(in) :: self
-    real(real64), intent(in), contiguous :: message(:, :)
-    integer, intent(in) :: to, from
-    real(real64), intent(inout), contiguous :: answer(:, :)
-    integer :: ierr
+    real(real64), intent(in), contiguous, asynchronous :: to_before(:, :), to_after(:, :)
+    real(real64), intent(inout), contiguous, asynchronous :: from_before(:, :), from_after(:, :)
+    REQUEST :: requests(4)
+    integer :: before, after, ierr
 
-    call MPI_Sendrecv(message, size(message), MPI_DOUBLE_PRECISION, partner(to), 0, &
-      answer, size(answer), MPI_DOUBLE_PRECISION, partner(from), 0, &
-      self%communicator, MPI_STATUS_IGNORE, ierr)
-
-  contains
-
-    integer function partner(rank)
-      integer, intent(in) :: rank
-
-      partner = merge(rank, MPI_PROC_NULL, rank >= 0 .and. rank < self%size)
-    end function partner
-
+    before = merge(self%rank - 1, MPI_PROC_NULL, self%rank > 0)
+    after = merge(self%rank + 1, MPI_PROC_NULL, self%rank + 1 < self%size)
+    call MPI_Irecv(from_before, size(from_before), MPI_DOUBLE_PRECISION, before, 0, &
+      self%communicator, requests(1), ierr)
+    call MPI_Irecv(from_after, size(from_after), MPI_DOUBLE_PRECISION, after, 0, &
+      self%communicator, requests(2), ierr)
+    call MPI_Isend(to_before, size(to_before), MPI_DOUBLE_PRECISION, before, 0, &
+      self%communicator, requests(3), ierr)
+    call MPI_Isend(to_after, size(to_after), MPI_DOUBLE_PRECISION, after, 0, &
+      self%communicator, requests(4), ierr)
+    call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE, ierr)
   end subroutine exchange
 
   !> The largest of all ranks' values. Collective.

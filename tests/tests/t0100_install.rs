@@ -259,7 +259,9 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
         let expected = format!("-I{0}/include/quo/fortran -L{0}/lib -lquo\n", prefix.display());
         assert_eq!(flags, expected);
     }
-    assert!(tool(&["--config"])?.contains("1.4.1"));
+    let config = tool(&["--config"])?;
+    assert!(config.contains("1.4.1"), "{config}");
+    assert_eq!(config.contains("for GNU "), installed.has_fortran(), "{config}");
     Ok(())
 }
 

@@ -119,6 +119,14 @@ fn mpi() -> String {
     "none".to_owned()
 }
 
+/// The compiler that can read the installed module files: what the file for pkg-config says.
+fn fortran(prefix: &Path) -> String {
+    let file = prefix.join("lib/pkgconfig/libquo-fortran.pc");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let compiler = text.lines().find_map(|line| line.strip_prefix("compiler="));
+    compiler.map_or_else(|| "not installed".to_owned(), |compiler| format!("for {compiler}"))
+}
+
 fn config(prefix: &Path) -> Vec<Vec<String>> {
     let rows = [
         ("quo", env!("CARGO_PKG_VERSION").to_owned()),
@@ -126,6 +134,7 @@ fn config(prefix: &Path) -> Vec<Vec<String>> {
         ("prefix", prefix.display().to_string()),
         ("hwloc interface", quo::topology::hwloc_version()),
         ("MPI", mpi()),
+        ("Fortran modules", fortran(prefix)),
         ("built for", format!("{} {}", std::env::consts::ARCH, std::env::consts::OS)),
     ];
     rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()

@@ -46,7 +46,18 @@ struct quo_mpi_operation {
 
 _Static_assert(MPI_SUCCESS == 0, "the layer takes 0 for success");
 _Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a communicator fits into a word");
-_Static_assert(sizeof(MPI_Fint) <= sizeof(uint64_t), "an integer of Fortran fits into a word");
+/* MPI 5's own binary interface leaves Fortran's integers to Fortran and converts handles to ints. */
+#if defined(MPI_ABI_VERSION)
+typedef int fortran_integer;
+#define FROM_FORTRAN MPI_Comm_fromint
+#define TO_FORTRAN MPI_Comm_toint
+#else
+typedef MPI_Fint fortran_integer;
+#define FROM_FORTRAN MPI_Comm_f2c
+#define TO_FORTRAN MPI_Comm_c2f
+#endif
+
+_Static_assert(sizeof(fortran_integer) <= sizeof(uint64_t), "an integer of Fortran fits into a word");
 
 /* Only the handle's own bits count: where it is an int, whoever passed it by value left the others as they were. */
 static MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
@@ -196,13 +207,13 @@ int quo_mpi_gatherv(uint64_t comm, const void *mine, int bytes, void *all, const
 
 int quo_mpi_barrier(uint64_t comm) { return MPI_Barrier(handle(comm)); }
 
-uint64_t quo_mpi_comm_from_fortran(uint64_t fortran) { return word(MPI_Comm_f2c((MPI_Fint)fortran)); }
+uint64_t quo_mpi_comm_from_fortran(uint64_t fortran) { return word(FROM_FORTRAN((fortran_integer)fortran)); }
 
 uint64_t quo_mpi_load_comm(const void *place) { return word(*(const MPI_Comm *)place); }
 
 void quo_mpi_store_comm(uint64_t comm, void *place) { *(MPI_Comm *)place = handle(comm); }
 
-void quo_mpi_store_fortran(uint64_t comm, void *place) { *(MPI_Fint *)place = MPI_Comm_c2f(handle(comm)); }
+void quo_mpi_store_fortran(uint64_t comm, void *place) { *(fortran_integer *)place = TO_FORTRAN(handle(comm)); }
 
 int quo_mpi_init(void) { return MPI_Init(NULL, NULL); }
 

@@ -185,7 +185,8 @@ fn parts(mpi: &Mpi) -> Result<Option<Parts>> {
                 ("mpicc", &["mpicc"][..]),
                 ("mpicxx", &["mpicxx"]),
                 ("mpifort", &["mpifort", "mpif90"]),
-                ("mpirun", &["mpirun"]),
+                // Intel's mpirun is a script that leaves its launcher behind when it is told to stop.
+                ("mpirun", &["mpiexec.hydra", "mpirun"]),
             ] {
                 let file = candidates.iter().find_map(|candidate| found(candidate));
                 programs.extend(file.map(|file| (name, file)));

@@ -17,11 +17,14 @@ const BUILDS: &[(&str, &[&str])] = &[
 
 /// Suites that build everything optimised first, or are about all MPIs. They run when an MPI is asked
 /// for by name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
-const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0310"];
+const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0300", "t0310"];
 
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
 /// what differs between MPIs is how ranks start and meet, not what a machine looks like.
 const BRIEF: (&str, &str) = ("QUO_TESTS_BRIEF", "1");
+
+/// Tests that are about compilers, not about MPIs, by a part of their names.
+const OF_COMPILERS: &[&str] = &["clangxx", "misuse", "examples_compile"];
 
 /// One MPI, and how much of the suites it gets.
 pub struct OnMpi {
@@ -64,6 +67,7 @@ impl OnMpi {
         self.home.enter(command)?;
         if self.brief {
             command.env(BRIEF.0, BRIEF.1);
+            command.args(OF_COMPILERS.iter().flat_map(|name| ["--skip", name]));
         }
         if !mpi::has_fortran(&self.home) {
             // By convention these have the language in their name.

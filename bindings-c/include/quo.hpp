@@ -1537,7 +1537,7 @@ public:
         threads_ = threads;
         return *this;
     }
-    /** A name for explanations and messages. */
+    /** A name for traces (the variable QUO_TRACE). */
     PhaseSpec &name(std::string name)
     {
         name_ = std::move(name);

@@ -23,7 +23,7 @@ module quo_types
     integer(c_int) :: max_per_object = 1
     !> One of `QUO_THREADS_...`.
     integer(c_int) :: threads = QUO_THREADS_KEEP
-    !> A name for explanations and messages; not allocated for none.
+    !> A name for traces (the variable QUO_TRACE); not allocated for none.
     character(len=:, kind=c_char), allocatable :: name
   end type quo_phase_spec_t
 

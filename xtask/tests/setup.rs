@@ -38,8 +38,16 @@ impl Machine {
     /// All that is needed, except what the given names stand for.
     fn complete_but(self, absent: &[&str]) -> Self {
         let base = ["mpicc", "mpirun", "c++", "gfortran", "pkg-config", "cc"];
-        let test_beds =
-            ["clang++", "cmake", "modulecmd", "ip", "slurmctld", "qemu-system-x86_64", "python3"];
+        let test_beds = [
+            "clang++",
+            "cmake",
+            "make",
+            "modulecmd",
+            "ip",
+            "slurmctld",
+            "qemu-system-x86_64",
+            "python3",
+        ];
         let tools = [&base[..], &test_beds].concat();
         let present = tools.iter().filter(|tool| !absent.contains(tool));
         present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))

@@ -56,6 +56,12 @@ pub fn triple() -> Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
+/// The variable that gives cargo another linker for this machine.
+pub fn linker_variable() -> Result<String> {
+    let triple = triple()?.to_uppercase().replace(['-', '.'], "_");
+    Ok(format!("CARGO_TARGET_{triple}_LINKER"))
+}
+
 /// The full path of a program on `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let candidate = Path::new(name);

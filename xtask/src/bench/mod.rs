@@ -44,7 +44,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure()?;
     let reference = options.reference.as_deref().map(Library::in_prefix).transpose()?;
-    let built = release::build("quo-c")?;
+    let built = release::build_library()?;
     let include = project::root().join("bindings-c/include");
     let ours = Library::as_built(&include, &built.join("libquo_c.so"))?;
     let programs = Programs::compile(&ours, reference.as_ref())?;

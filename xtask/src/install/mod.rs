@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.no_setup {
         setup::ensure_install(!options.no_fortran)?;
     }
-    let built = release::build("quo-c")?;
+    let built = release::build_library()?;
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");
     fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;

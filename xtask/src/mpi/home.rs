@@ -45,8 +45,7 @@ impl Home {
             command.env(variable, self.program(name));
         }
         if self.name != DEFAULT {
-            let linker = format!("CARGO_TARGET_{}_LINKER", project::triple()?.to_uppercase());
-            command.env(linker.replace(['-', '.'], "_"), self.program("linker"));
+            command.env(project::linker_variable()?, self.program("linker"));
         }
         command.env(project::MPI, &self.name);
         command.env(project::BASE, project::base()?).env(project::BUILD, &self.build);

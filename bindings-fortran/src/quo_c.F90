@@ -1,5 +1,6 @@
 !> The functions of quo.h and quo-xpm.h as C has them, and its structures. For the other modules of
-!> this library only: `quo` does not pass them on.
+!> this library only: `quo` does not pass them on. Results are `intent(inout)`: C leaves them as they
+!> were when it fails, and under `intent(out)` an optimiser drops what they were set to before.
 module quo_c
   use, intrinsic :: iso_c_binding, only: &
     c_char, c_double, c_funptr, c_int, c_null_ptr, c_ptr, c_size_t
@@ -55,8 +56,8 @@ module quo_c
     function c_version(version, subversion) result(ierr) bind(c, name="QUO_version")
       import :: c_int
       implicit none
-      integer(c_int), intent(out) :: version
-      integer(c_int), intent(out) :: subversion
+      integer(c_int), intent(inout) :: version
+      integer(c_int), intent(inout) :: subversion
       integer(c_int) :: ierr
     end function c_version
 
@@ -93,7 +94,7 @@ module quo_c
     function c_create(q, comm) result(ierr) bind(c, name="QUO_create_f2c")
       import :: c_int, c_ptr
       implicit none
-      type(c_ptr), intent(out) :: q
+      type(c_ptr), intent(inout) :: q
       integer(c_int), value :: comm
       integer(c_int) :: ierr
     end function c_create
@@ -102,7 +103,7 @@ module quo_c
       bind(c, name="QUO_create_with_flags_f2c")
       import :: c_int, c_ptr
       implicit none
-      type(c_ptr), intent(out) :: q
+      type(c_ptr), intent(inout) :: q
       integer(c_int), value :: comm
       integer(c_int), value :: flags
       integer(c_int) :: ierr
@@ -112,7 +113,7 @@ module quo_c
       bind(c, name="QUO_create_with_options_f2c")
       import :: c_int, c_ptr, c_create_options
       implicit none
-      type(c_ptr), intent(out) :: q
+      type(c_ptr), intent(inout) :: q
       integer(c_int), value :: comm
       type(c_create_options), intent(in) :: options
       integer(c_int) :: ierr
@@ -133,7 +134,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: q
       integer(c_int), value :: target_type
-      integer(c_int), intent(out) :: out_nobjs
+      integer(c_int), intent(inout) :: out_nobjs
       integer(c_int) :: ierr
     end function c_nobjs_by_type
 
@@ -145,7 +146,7 @@ module quo_c
       integer(c_int), value :: in_type
       integer(c_int), value :: in_type_index
       integer(c_int), value :: type
-      integer(c_int), intent(out) :: out_result
+      integer(c_int), intent(inout) :: out_result
       integer(c_int) :: ierr
     end function c_nobjs_in_type_by_type
 
@@ -156,7 +157,7 @@ module quo_c
       type(c_ptr), value :: q
       integer(c_int), value :: type
       integer(c_int), value :: type_index
-      type(c_ptr), intent(out) :: out_list
+      type(c_ptr), intent(inout) :: out_list
       integer(c_int) :: ierr
     end function c_cpuset_of_type
 
@@ -164,7 +165,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_nnumanodes
 
@@ -172,7 +173,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_nsockets
 
@@ -180,7 +181,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_ncores
 
@@ -188,7 +189,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_npus
 
@@ -196,7 +197,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_nnodes
 
@@ -206,7 +207,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: n
+      integer(c_int), intent(inout) :: n
       integer(c_int) :: ierr
     end function c_nqids
 
@@ -214,7 +215,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: qid
+      integer(c_int), intent(inout) :: qid
       integer(c_int) :: ierr
     end function c_id
 
@@ -225,7 +226,7 @@ module quo_c
       type(c_ptr), value :: q
       integer(c_int), value :: type
       integer(c_int), value :: in_type_index
-      integer(c_int), intent(out) :: out_result
+      integer(c_int), intent(inout) :: out_result
       integer(c_int) :: ierr
     end function c_cpuset_in_type
 
@@ -236,8 +237,8 @@ module quo_c
       type(c_ptr), value :: q
       integer(c_int), value :: type
       integer(c_int), value :: in_type_index
-      integer(c_int), intent(out) :: out_nqids
-      type(c_ptr), intent(out) :: out_qids
+      integer(c_int), intent(inout) :: out_nqids
+      type(c_ptr), intent(inout) :: out_qids
       integer(c_int) :: ierr
     end function c_qids_in_type
 
@@ -245,7 +246,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: bound
+      integer(c_int), intent(inout) :: bound
       integer(c_int) :: ierr
     end function c_bound
 
@@ -253,7 +254,7 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      type(c_ptr), intent(out) :: cbind_str
+      type(c_ptr), intent(inout) :: cbind_str
       integer(c_int) :: ierr
     end function c_stringify_cbind
 
@@ -263,7 +264,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: q
       integer(c_int), value :: qid
-      type(c_ptr), intent(out) :: cbind_str
+      type(c_ptr), intent(inout) :: cbind_str
       integer(c_int) :: ierr
     end function c_stringify_cbind_of
 
@@ -272,7 +273,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: q
       integer(c_int), value :: json
-      type(c_ptr), intent(out) :: text
+      type(c_ptr), intent(inout) :: text
       integer(c_int) :: ierr
     end function c_explain
 
@@ -327,7 +328,7 @@ module quo_c
       type(c_ptr), value :: q
       integer(c_int), value :: type
       integer(c_int), value :: most
-      integer(c_int), intent(out) :: out_selected
+      integer(c_int), intent(inout) :: out_selected
       integer(c_int) :: ierr
     end function c_auto_distrib
 
@@ -339,7 +340,7 @@ module quo_c
       integer(c_int), value :: type
       integer(c_int), value :: most
       integer(c_int), value :: policy
-      integer(c_int), intent(out) :: out_selected
+      integer(c_int), intent(inout) :: out_selected
       integer(c_int) :: ierr
     end function c_auto_distrib_with_policy
 
@@ -349,7 +350,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: q
       integer(c_int), value :: target_type
-      integer(c_int), intent(out) :: out_comm
+      integer(c_int), intent(inout) :: out_comm
       integer(c_int) :: ierr
     end function c_get_mpi_comm_by_type
 
@@ -373,8 +374,8 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: q
-      integer(c_int), intent(out) :: out_nqids
-      type(c_ptr), intent(out) :: out_qids
+      integer(c_int), intent(inout) :: out_nqids
+      type(c_ptr), intent(inout) :: out_qids
       integer(c_int) :: ierr
     end function c_dead_qids
 
@@ -396,7 +397,7 @@ module quo_c
       character(kind=c_char), intent(in) :: name(*)
       type(c_ptr), value :: qids
       integer(c_int), value :: nqids
-      type(c_ptr), intent(out) :: out_barrier
+      type(c_ptr), intent(inout) :: out_barrier
       integer(c_int) :: ierr
     end function c_named_barrier_create
 
@@ -430,7 +431,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: q
       type(c_phase_spec), intent(in) :: spec
-      type(c_ptr), intent(out) :: out_phase
+      type(c_ptr), intent(inout) :: out_phase
       integer(c_int) :: ierr
     end function c_phase_create
 
@@ -438,8 +439,8 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: phase
-      integer(c_int), intent(out) :: selected
-      integer(c_int), intent(out) :: threads
+      integer(c_int), intent(inout) :: selected
+      integer(c_int), intent(inout) :: threads
       integer(c_int) :: ierr
     end function c_phase_begin
 
@@ -447,8 +448,8 @@ module quo_c
       import :: c_int, c_ptr
       implicit none
       type(c_ptr), value :: phase
-      integer(c_int), intent(out) :: first
-      integer(c_int), intent(out) :: count
+      integer(c_int), intent(inout) :: first
+      integer(c_int), intent(inout) :: count
       integer(c_int) :: ierr
     end function c_phase_qids
 
@@ -490,7 +491,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: qc
       integer(c_size_t), value :: local_size
-      type(c_ptr), intent(out) :: new_xpm
+      type(c_ptr), intent(inout) :: new_xpm
       integer(c_int) :: ierr
     end function c_xpm_allocate
 
@@ -502,7 +503,7 @@ module quo_c
       integer(c_int), intent(in) :: qids(*)
       integer(c_int), value :: nqids
       integer(c_size_t), value :: local_size
-      type(c_ptr), intent(out) :: new_xpm
+      type(c_ptr), intent(inout) :: new_xpm
       integer(c_int) :: ierr
     end function c_xpm_allocate_by_qids
 
@@ -517,7 +518,7 @@ module quo_c
       import :: c_int, c_ptr, quo_xpm_view_t
       implicit none
       type(c_ptr), value :: xpm
-      type(quo_xpm_view_t), intent(out) :: view
+      type(quo_xpm_view_t), intent(inout) :: view
       integer(c_int) :: ierr
     end function c_xpm_view_local
 
@@ -526,7 +527,7 @@ module quo_c
       implicit none
       type(c_ptr), value :: xpm
       integer(c_int), value :: qid
-      type(quo_xpm_view_t), intent(out) :: view
+      type(quo_xpm_view_t), intent(inout) :: view
       integer(c_int) :: ierr
     end function c_xpm_view_by_qid
 
@@ -537,7 +538,7 @@ module quo_c
       type(c_ptr), value :: xpm
       integer(c_int), value :: qid_start
       integer(c_int), value :: qid_end
-      type(quo_xpm_view_t), intent(out) :: view
+      type(quo_xpm_view_t), intent(inout) :: view
       integer(c_int) :: ierr
     end function c_xpm_view_by_qid_range
   end interface

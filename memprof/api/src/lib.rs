@@ -1,0 +1,1 @@
+//! Memory per component at run time, for programs that run under memprof.

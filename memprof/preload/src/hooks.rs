@@ -1,0 +1,1 @@
+//! What the program and other libraries in the process can ask: regions and numbers.

@@ -1,0 +1,1 @@
+//! Which rank this is, from the environment that launchers set.

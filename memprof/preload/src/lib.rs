@@ -1,0 +1,26 @@
+//! The object that is loaded into the ranks of a program. It keeps two ledgers, of bytes (who
+//! allocated which block) and of ranges (who mapped which addresses), asks the kernel what of them is
+//! resident, and writes what it finds into a file of fixed size that outlives the process.
+//!
+//! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
+//! aside. After start it allocates nothing from the heap of the program.
+
+mod arch;
+mod boundary;
+mod component;
+mod conflicts;
+mod fork;
+mod heap;
+mod hooks;
+mod identity;
+mod lock;
+mod memory;
+mod note;
+mod objects;
+mod options;
+mod phases;
+mod ranges;
+mod sampler;
+mod start;
+mod thread;
+mod writer;

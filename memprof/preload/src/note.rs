@@ -1,0 +1,1 @@
+//! What could not be done: said once, kept in the file.

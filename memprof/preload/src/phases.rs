@@ -1,0 +1,1 @@
+//! Phases: init, main, finalize, those of MPI_Pcontrol, of the program and of quo.

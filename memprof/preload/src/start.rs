@@ -1,0 +1,1 @@
+//! What happens when the object is loaded, and when the process ends.

@@ -1,0 +1,1 @@
+//! The live file: the only place that writes it.

@@ -1,0 +1,1 @@
+//! Analysis of memory traces: from the files of a job to tables and pictures.

@@ -28,3 +28,8 @@ pub fn mpi() -> Option<Component> {
 
 /// Looks for objects loaded or unloaded since, and patches the new ones.
 pub fn refresh() {}
+
+/// The component of the program itself: the home of threads that nobody else started.
+pub fn executable() -> Component {
+    Component::UNATTRIBUTED
+}

@@ -12,9 +12,11 @@ use crate::component::Component;
 pub struct Local {
     /// Inside MPI: the index of the outermost function plus one; 0 outside.
     pub mpi: Cell<usize>,
-    /// The stack pointer at the outermost entry into MPI. A look from a shallower frame means that
-    /// MPI was left by longjmp or an exception.
+    /// The stack pointer at the outermost entry into MPI, where its return address is. A look from a
+    /// shallower frame means that MPI was left by longjmp or an exception.
     pub mpi_stack: Cell<usize>,
+    /// The return address found there; when it is no longer, the frame is gone too.
+    pub mpi_return: Cell<usize>,
     /// More than zero while the tool itself works in this thread.
     pub guard: Cell<u32>,
     /// The component a thread's allocations go to when their caller does not tell.
@@ -24,6 +26,8 @@ pub struct Local {
     pub object_high: Cell<usize>,
     pub object_component: Cell<Component>,
     pub object_neutral: Cell<bool>,
+    /// The version of the table of objects that this was found in.
+    pub object_version: Cell<u32>,
     /// Counters of this thread; null before the first allocation.
     pub state: Cell<*mut State>,
 }
@@ -34,14 +38,34 @@ impl Local {
         Local {
             mpi: Cell::new(0),
             mpi_stack: Cell::new(0),
+            mpi_return: Cell::new(0),
             guard: Cell::new(0),
             home: Cell::new(Component::UNATTRIBUTED),
             object_low: Cell::new(0),
             object_high: Cell::new(0),
             object_component: Cell::new(Component::UNATTRIBUTED),
             object_neutral: Cell::new(false),
+            object_version: Cell::new(0),
             state: Cell::new(core::ptr::null_mut()),
         }
+    }
+}
+
+impl Local {
+    /// Whether a function entered with this stack pointer runs inside MPI. An MPI call that was left
+    /// by longjmp or an exception is forgotten here.
+    #[inline]
+    pub fn inside_mpi(&self, stack: usize) -> bool {
+        if self.mpi.get() == 0 {
+            return false;
+        }
+        let entry = self.mpi_stack.get();
+        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since.
+        if stack < entry && unsafe { *(entry as *const usize) } == self.mpi_return.get() {
+            return true;
+        }
+        self.mpi.set(0);
+        false
     }
 }
 

@@ -1,0 +1,277 @@
+//! From processes to a job: one clock, one axis, sums per node.
+
+use super::site::Collect;
+use super::{
+    BINS, Frame, Job, Joined, Node, Note, Object, Rank, Shared, Site, Timeline, Unread, balance,
+    join::Join, phase, statistics,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What has to be known of every process before the first is added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Tells boots of machines apart.
+    pub boot_id: [u8; 16],
+    /// Name of the machine.
+    pub host: Arc<str>,
+    /// Realtime clock at the start of the process, nanoseconds since 1970.
+    pub realtime_ns: u64,
+    /// Monotonic clock at the same moment.
+    pub monotonic_ns: u64,
+    /// From its start to the last that is known of it.
+    pub duration_ns: u64,
+}
+
+/// One process, reduced to what reports need.
+#[derive(Clone, Debug)]
+pub struct Reduced {
+    /// Its summary; `offset_ns` and `heat` are set here.
+    pub rank: Rank,
+    /// Components over time, nanoseconds since the process started.
+    pub timeline: Timeline,
+    /// Largest total in each bin of `timeline`, where the trace knows it better than the sum.
+    pub totals: Vec<u64>,
+    /// What it shares.
+    pub shared: Vec<Shared>,
+    /// Objects that `sites` refer to.
+    pub objects: Vec<Object>,
+    /// Sampled sites.
+    pub sites: Vec<Site>,
+    /// What the profiler had to say.
+    pub notes: Vec<(u32, Arc<str>)>,
+}
+
+/// Starts of processes on one clock.
+///
+/// Processes of one boot share a monotonic clock, which is exact; boots are placed by realtime,
+/// which is as good as the machines' clocks agree.
+#[derive(Debug, Default)]
+pub struct Axis {
+    boots: HashMap<[u8; 16], Boot>,
+    start_realtime_ns: u64,
+    end_ns: u64,
+}
+
+#[derive(Debug)]
+struct Boot {
+    monotonic_ns: u64,
+    realtime_ns: u64,
+}
+
+impl Axis {
+    /// From the clocks of all processes.
+    pub fn new(clocks: &[Clock]) -> Axis {
+        let mut boots: HashMap<[u8; 16], Boot> = HashMap::new();
+        for clock in clocks {
+            let boot = boots.entry(clock.boot_id).or_insert(Boot {
+                monotonic_ns: clock.monotonic_ns,
+                realtime_ns: clock.realtime_ns,
+            });
+            if clock.monotonic_ns < boot.monotonic_ns {
+                boot.monotonic_ns = clock.monotonic_ns;
+                boot.realtime_ns = clock.realtime_ns;
+            }
+        }
+        let start = boots.values().map(|boot| boot.realtime_ns).min();
+        let mut axis = Axis { boots, start_realtime_ns: start.unwrap_or(0), end_ns: 0 };
+        axis.end_ns = clocks
+            .iter()
+            .map(|clock| axis.offset_ns(clock).saturating_add(clock.duration_ns))
+            .max()
+            .unwrap_or(0);
+        axis
+    }
+
+    /// Start of a process after the start of the job.
+    pub fn offset_ns(&self, clock: &Clock) -> u64 {
+        let Some(boot) = self.boots.get(&clock.boot_id) else {
+            return 0;
+        };
+        let boot_ns = boot.realtime_ns.saturating_sub(self.start_realtime_ns);
+        boot_ns.saturating_add(clock.monotonic_ns.saturating_sub(boot.monotonic_ns))
+    }
+}
+
+/// Takes processes one after the other.
+#[derive(Debug)]
+pub struct Assembler {
+    axis: Axis,
+    nodes: BTreeMap<(Arc<str>, [u8; 16]), Collecting>,
+    sites: Collect,
+    notes: Vec<Note>,
+    known_notes: HashMap<(u32, Arc<str>), usize>,
+    processes: u32,
+}
+
+#[derive(Debug)]
+struct Collecting {
+    ranks: Vec<Rank>,
+    timeline: Timeline,
+    join: Join,
+}
+
+impl Assembler {
+    /// For processes on this axis.
+    pub fn new(axis: Axis) -> Assembler {
+        Assembler {
+            axis,
+            nodes: BTreeMap::new(),
+            sites: Collect::default(),
+            notes: Vec::new(),
+            known_notes: HashMap::new(),
+            processes: 0,
+        }
+    }
+
+    /// One process; each once.
+    pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
+        let Reduced { mut rank, mut timeline, totals, shared, objects, sites, notes } = reduced;
+        rank.offset_ns = self.axis.offset_ns(clock);
+        timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
+        let axis = Timeline::axis(0, self.axis.end_ns, BINS);
+        rank.heat = heat(&axis, &timeline, &totals);
+
+        let objects: Vec<u32> =
+            objects.into_iter().map(|object| self.sites.object(object)).collect();
+        for mut site in sites {
+            site.frames.retain_mut(|frame: &mut Frame| {
+                let known = objects.get(frame.object as usize);
+                frame.object = known.copied().unwrap_or_default();
+                known.is_some()
+            });
+            self.sites.add(site);
+        }
+        for (code, text) in notes {
+            let at = *self.known_notes.entry((code, text.clone())).or_insert_with(|| {
+                self.notes.push(Note { code, text, processes: 0, example: rank.label() });
+                self.notes.len() - 1
+            });
+            self.notes[at].processes += 1;
+        }
+
+        let node = self.nodes.entry((clock.host.clone(), clock.boot_id)).or_insert_with(|| {
+            Collecting { ranks: Vec::new(), timeline: axis, join: Join::default() }
+        });
+        node.timeline.accumulate(&timeline);
+        node.join.add(self.processes, shared);
+        self.processes += 1;
+        node.ranks.push(rank);
+    }
+
+    /// The job.
+    pub fn finish(self, folder: PathBuf, unread: Vec<Unread>) -> Job {
+        let mut nodes: Vec<Node> = (self.nodes.into_iter())
+            .map(|((host, boot), node)| finish_node(host, boot, node))
+            .collect();
+        nodes.sort_by_key(|node| {
+            let first = node.ranks.first();
+            first.map(|rank| (rank.identity.rank.is_none(), rank.identity.rank))
+        });
+        let mut timeline = Timeline::axis(0, self.axis.end_ns, BINS);
+        for node in &nodes {
+            timeline.accumulate(&node.timeline);
+        }
+        timeline.sort();
+        let mut job = Job {
+            folder,
+            timeline,
+            components: Vec::new(),
+            phases: Vec::new(),
+            sites: self.sites.finish(),
+            balance: balance::balance(&nodes),
+            notes: self.notes,
+            unread,
+            missing: Vec::new(),
+            started_ns: self.axis.start_realtime_ns,
+            nodes,
+        };
+        job.components = statistics::across(job.nodes.iter().flat_map(|node| &node.ranks));
+        job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
+        job.missing = missing(&job);
+        if let Some(rank) = job.ranks().min_by_key(|rank| rank.identity.rank) {
+            job.timeline.phases = rank.spans();
+        }
+        job.timeline.mark_peak();
+        job
+    }
+}
+
+fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting) -> Node {
+    let Collecting { mut ranks, mut timeline, join } = node;
+    ranks.sort_by_key(|rank| {
+        let who = &rank.identity;
+        (who.rank.is_none(), who.rank, who.pid)
+    });
+    let joined = join.finish();
+    count_once(&mut timeline, &joined);
+    timeline.sort();
+    if let Some(rank) = ranks.first() {
+        timeline.phases = rank.spans();
+    }
+    timeline.mark_peak();
+    let boot_id = boot.iter().map(|byte| format!("{byte:02x}")).collect();
+    Node { host, boot_id, ranks, timeline, joined }
+}
+
+/// Takes from the sums over ranks what was counted more than once.
+///
+/// The bitmaps are those of the last time the pages were seen. What part of a component was then
+/// repeated is taken to have been repeated at all times.
+fn count_once(timeline: &mut Timeline, joined: &Joined) {
+    for (name, sum, repeated) in &joined.components {
+        let Some(series) = timeline.series.iter_mut().find(|s| s.name == *name) else {
+            continue;
+        };
+        let most = series.high.iter().max().copied().unwrap_or(0).max(*sum);
+        if most == 0 {
+            continue;
+        }
+        let scale = |value: u64| {
+            let less = u128::from(value) * u128::from(*repeated) / u128::from(most);
+            value - less as u64
+        };
+        for values in [&mut series.mean, &mut series.low, &mut series.high] {
+            for value in values.iter_mut() {
+                *value = scale(*value);
+            }
+        }
+    }
+}
+
+/// The largest total of the process in each bin of the job's axis.
+fn heat(axis: &Timeline, timeline: &Timeline, totals: &[u64]) -> Vec<u64> {
+    let values = match totals.len() == timeline.bins {
+        true => totals.to_vec(),
+        false => timeline.totals(),
+    };
+    let mut sum = axis.clone();
+    let mut series = super::Series::zero("".into(), super::Group::Application, timeline.bins);
+    series.high = values;
+    sum.accumulate(&Timeline {
+        start_ns: timeline.start_ns,
+        bin_ns: timeline.bin_ns,
+        bins: timeline.bins,
+        series: vec![series],
+        ..Timeline::default()
+    });
+    match sum.series.pop() {
+        Some(series) => series.high,
+        None => vec![0; axis.bins],
+    }
+}
+
+/// Ranks that the others were told of and that left no trace.
+fn missing(job: &Job) -> Vec<u32> {
+    /// No job is larger; a hostile size must not make a list of four thousand million ranks.
+    const LARGEST: u32 = 1 << 20;
+    let size = job.ranks().filter_map(|rank| rank.identity.size).max();
+    let known: std::collections::HashSet<u32> =
+        job.ranks().filter_map(|rank| rank.identity.rank).collect();
+    (0..size.unwrap_or(0).min(LARGEST)).filter(|rank| !known.contains(rank)).collect()
+}
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! How well the numbers close: the quality of a report in a few figures.
+
+use super::statistics::Who;
+use super::{Node, Rank};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The closing balance of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Balance {
+    /// Sum over all ranks at their last samples, in bytes.
+    pub resident: u64,
+    /// Of that, without an owner.
+    pub unattributed: u64,
+    /// Largest share without an owner in any rank at any time, in millionths.
+    pub worst_unattributed: u32,
+    /// Where it is.
+    pub worst_at: Who,
+    /// Largest distance between the sum of components and what the kernel counted, in bytes.
+    pub kernel_distance: u64,
+    /// Where it is.
+    pub kernel_at: Who,
+    /// Components that had more resident than they owned, beyond what rounding explains.
+    pub excesses: Vec<Excess>,
+    /// Ranks added up, shared pages in each.
+    pub ranks: u64,
+    /// All nodes, shared pages once.
+    pub nodes: u64,
+    /// Of the difference, what is not certain.
+    pub uncertain: u64,
+    /// Largest share of one processor that a sampler took, in millionths.
+    pub duty: u32,
+    /// Bytes on heap pages of several owners in the worst rank: the error bound of small blocks.
+    pub mixed_bytes: u64,
+}
+
+/// A component with more resident than it owns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Excess {
+    /// Where.
+    pub who: Who,
+    /// Which component.
+    pub component: Arc<str>,
+    /// Bytes owned at the last sample.
+    pub owned: u64,
+    /// Bytes resident at the same sample.
+    pub resident: u64,
+}
+
+/// How many violations are listed; one would be enough to look into.
+const LISTED: usize = 16;
+
+/// Balances the ranks of all nodes.
+pub fn balance(nodes: &[Node]) -> Balance {
+    let mut balance = Balance::default();
+    for node in nodes {
+        let sum =
+            node.ranks.iter().fold(0u64, |sum, rank| sum.saturating_add(rank.totals.resident));
+        balance.ranks = balance.ranks.saturating_add(sum);
+        let once = sum.saturating_sub(node.joined.repeated);
+        balance.nodes = balance.nodes.saturating_add(once);
+        balance.uncertain = balance.uncertain.saturating_add(node.joined.uncertain);
+        for rank in &node.ranks {
+            add(&mut balance, rank);
+        }
+    }
+    balance
+}
+
+fn add(balance: &mut Balance, rank: &Rank) {
+    let totals = &rank.totals;
+    balance.resident = balance.resident.saturating_add(totals.resident);
+    balance.unattributed = balance.unattributed.saturating_add(totals.unattributed);
+    if totals.worst_unattributed > balance.worst_unattributed || balance.worst_at == Who::default()
+    {
+        balance.worst_unattributed = totals.worst_unattributed;
+        balance.worst_at = Who::of(rank);
+    }
+    let kernel =
+        totals.kernel_resident.saturating_add(totals.page_tables).saturating_add(totals.hugetlb);
+    let distance = kernel.abs_diff(totals.resident);
+    if totals.kernel_resident > 0 && distance > balance.kernel_distance {
+        balance.kernel_distance = distance;
+        balance.kernel_at = Who::of(rank);
+    }
+    let duty = (rank.sampler.duty(rank.duration_ns) * 1e6).min(f64::from(u32::MAX)) as u32;
+    balance.duty = balance.duty.max(duty);
+    balance.mixed_bytes = balance.mixed_bytes.max(rank.sampler.mixed_bytes);
+    for held in &rank.held {
+        // A mapping rounds up to pages at both ends, and split heap pages are bounded as reported.
+        let rounding = rank.sampler.mixed_bytes.saturating_add(8192);
+        if held.group.has_ledger()
+            && held.resident > held.owned.saturating_add(rounding)
+            && balance.excesses.len() < LISTED
+        {
+            balance.excesses.push(Excess {
+                who: Who::of(rank),
+                component: held.name.clone(),
+                owned: held.owned,
+                resident: held.resident,
+            });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a component is called, and which group it is shown in.
+
+use serde::Serialize;
+
+/// The first level of every table and picture, in the order in which they are shown.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// The program and the libraries it brought.
+    Application,
+    /// The MPI library, what it depends on, its segments, and what it allocated for the user.
+    Mpi,
+    /// The runtime that coordinates phases.
+    Runtime,
+    /// OpenMP.
+    Omp,
+    /// The C library, the loader, languages.
+    System,
+    /// Stacks of threads.
+    Stack,
+    /// Free chunks and rounding of the allocator.
+    Slack,
+    /// Page tables and other memory the kernel keeps for the process.
+    Kernel,
+    /// The profiler itself.
+    Tool,
+    /// What nobody could be found for: the quality of the measurement.
+    Unattributed,
+}
+
+impl Group {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Group; 10] = [
+        Group::Application,
+        Group::Mpi,
+        Group::Runtime,
+        Group::Omp,
+        Group::System,
+        Group::Stack,
+        Group::Slack,
+        Group::Kernel,
+        Group::Tool,
+        Group::Unattributed,
+    ];
+
+    /// The group of a component by its display name, `mpi.dep:libucp.so.0` for example.
+    ///
+    /// A class that is not known, as an override file or a later version may bring, counts as the
+    /// application's: that is who names classes.
+    pub fn of(name: &str) -> Group {
+        let class = name.split(':').next().unwrap_or(name);
+        match class.split('.').next().unwrap_or(class) {
+            "mpi" => Group::Mpi,
+            "runtime" => Group::Runtime,
+            "omp" => Group::Omp,
+            "system" => Group::System,
+            "stack" => Group::Stack,
+            "slack" => Group::Slack,
+            "kernel" => Group::Kernel,
+            "tool" => Group::Tool,
+            "unattributed" => Group::Unattributed,
+            _ => Group::Application,
+        }
+    }
+
+    /// As it is shown.
+    pub fn label(self) -> &'static str {
+        match self {
+            Group::Application => "application",
+            Group::Mpi => "mpi",
+            Group::Runtime => "runtime",
+            Group::Omp => "omp",
+            Group::System => "system",
+            Group::Stack => "stack",
+            Group::Slack => "slack",
+            Group::Kernel => "kernel",
+            Group::Tool => "tool",
+            Group::Unattributed => "unattributed",
+        }
+    }
+
+    /// Whether what it holds is owned by somebody, so that what is resident can be checked against
+    /// what is owned.
+    pub fn has_ledger(self) -> bool {
+        !matches!(self, Group::Slack | Group::Kernel | Group::Tool | Group::Unattributed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_follows_from_the_class() {
+        for (name, group) in [
+            ("app.exe", Group::Application),
+            ("app.lib:libhdf5.so.103", Group::Application),
+            ("app.shm", Group::Application),
+            ("mpi.dep:libopen-pal.so.40", Group::Mpi),
+            ("mpi.for_user", Group::Mpi),
+            ("stack.main", Group::Stack),
+            ("stack:libc.so.6", Group::Stack),
+            ("omp:libgomp.so.1", Group::Omp),
+            ("unattributed", Group::Unattributed),
+            ("physics:libmesh.so", Group::Application),
+            ("", Group::Application),
+        ] {
+            assert_eq!(Group::of(name), group, "{name}");
+        }
+    }
+}

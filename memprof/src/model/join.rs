@@ -1,0 +1,203 @@
+//! Pages several processes of a node share, counted once.
+//!
+//! Each trace says which granules of which file (device, inode) the process had resident. The union
+//! over the processes of a node is what the node holds.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// No granule is wider than two to the power of this: 2^13 of them make a larger file than there is.
+const WIDEST_GRANULE: u32 = 50;
+
+/// One file or segment as one process maps it.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Device of the file.
+    pub dev: u64,
+    /// Its inode there.
+    pub ino: u64,
+    /// Its path, or what stands in its place.
+    pub path: Arc<str>,
+    /// Display name of the component it is counted in.
+    pub component: Arc<str>,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Whether its pages are huge TLB pages.
+    pub hugetlb: bool,
+    /// Bytes of a granule are two to the power of this.
+    pub granule_shift: u32,
+    /// Whether a granule is one page, so that the bitmap is exact.
+    pub exact: bool,
+    /// Bit n: something of granule n of the file is resident.
+    pub bitmap: Vec<u64>,
+    /// Resident bytes, exact.
+    pub present: u64,
+}
+
+/// Collects the segments of the ranks of one node.
+#[derive(Debug, Default)]
+pub struct Join {
+    files: HashMap<(u64, u64), File>,
+}
+
+#[derive(Debug)]
+struct File {
+    first: Shared,
+    sum: u64,
+    least: u64,
+    processes: u32,
+    counted: u32,
+    per_component: HashMap<Arc<str>, u64>,
+}
+
+/// One file or segment as a node holds it. Bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JoinedFile {
+    /// Its path, or what stands in its place.
+    pub path: Arc<str>,
+    /// The component it is counted in.
+    pub component: Arc<str>,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Whether its pages are huge TLB pages.
+    pub hugetlb: bool,
+    /// How many processes map it.
+    pub processes: u32,
+    /// Resident bytes of all processes added up.
+    pub sum: u64,
+    /// What the node holds at least.
+    pub least: u64,
+    /// What the node holds at most, and the figure used.
+    pub once: u64,
+}
+
+/// What the ranks of a node share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Joined {
+    /// Largest first.
+    pub files: Vec<JoinedFile>,
+    /// Bytes counted more than once when ranks are added up: sum minus once, over all files.
+    pub repeated: u64,
+    /// The part of `repeated` that is not certain, because a bitmap was coarser than pages.
+    pub uncertain: u64,
+    /// By component: bytes added up over ranks, and of these counted more than once.
+    pub components: Vec<(Arc<str>, u64, u64)>,
+}
+
+impl Join {
+    /// Adds what one process maps; each process once.
+    pub fn add(&mut self, process: u32, segments: impl IntoIterator<Item = Shared>) {
+        for mut segment in segments {
+            segment.granule_shift = segment.granule_shift.min(WIDEST_GRANULE);
+            let file = self.files.entry((segment.dev, segment.ino)).or_insert_with(|| File {
+                first: Shared { bitmap: Vec::new(), exact: true, ..segment.clone() },
+                sum: 0,
+                least: 0,
+                processes: 0,
+                counted: u32::MAX,
+                per_component: HashMap::new(),
+            });
+            if file.counted != process || file.processes == 0 {
+                file.processes += 1;
+                file.counted = process;
+            }
+            file.sum = file.sum.saturating_add(segment.present);
+            file.least = file.least.max(segment.present);
+            let own = file.per_component.entry(segment.component.clone()).or_default();
+            *own = own.saturating_add(segment.present);
+            file.first.merge(segment);
+        }
+    }
+
+    /// The node's view.
+    pub fn finish(self) -> Joined {
+        let mut joined = Joined::default();
+        let mut components: HashMap<Arc<str>, (u64, u64)> = HashMap::new();
+        for file in self.files.into_values() {
+            let covered = file.first.covered();
+            let once = covered.min(file.sum).max(file.least);
+            let least = if file.first.exact { once } else { file.least };
+            let repeated = file.sum - once.min(file.sum);
+            joined.repeated = joined.repeated.saturating_add(repeated);
+            joined.uncertain = joined.uncertain.saturating_add(once - least.min(once));
+            for (component, bytes) in file.per_component {
+                let share = match file.sum {
+                    0 => 0,
+                    sum => (u128::from(repeated) * u128::from(bytes) / u128::from(sum)) as u64,
+                };
+                let entry = components.entry(component).or_default();
+                entry.0 = entry.0.saturating_add(bytes);
+                entry.1 = entry.1.saturating_add(share);
+            }
+            joined.files.push(JoinedFile {
+                path: file.first.path,
+                component: file.first.component,
+                size: file.first.size,
+                hugetlb: file.first.hugetlb,
+                processes: file.processes,
+                sum: file.sum,
+                least,
+                once,
+            });
+        }
+        joined.files.sort_by(|a, b| {
+            (b.once, b.sum).cmp(&(a.once, a.sum)).then_with(|| a.path.cmp(&b.path))
+        });
+        joined.components =
+            components.into_iter().map(|(name, (sum, repeated))| (name, sum, repeated)).collect();
+        joined.components.sort();
+        joined
+    }
+}
+
+impl Shared {
+    /// Adds the granules of another process; the coarser granule of the two stays.
+    fn merge(&mut self, mut other: Shared) {
+        while self.granule_shift < other.granule_shift {
+            self.coarsen();
+        }
+        while other.granule_shift < self.granule_shift {
+            other.coarsen();
+        }
+        self.exact &= other.exact;
+        self.size = self.size.max(other.size);
+        if self.bitmap.len() < other.bitmap.len() {
+            self.bitmap.resize(other.bitmap.len(), 0);
+        }
+        for (word, more) in self.bitmap.iter_mut().zip(&other.bitmap) {
+            *word |= more;
+        }
+    }
+
+    fn coarsen(&mut self) {
+        let mut coarse = vec![0u64; self.bitmap.len().div_ceil(2)];
+        for (index, word) in self.bitmap.iter().enumerate() {
+            // Pairs of bits become one: or neighbours, then gather the even bits.
+            let mut even = (word | (word >> 1)) & 0x5555_5555_5555_5555;
+            for (shift, mask) in [
+                (1, 0x3333_3333_3333_3333u64),
+                (2, 0x0f0f_0f0f_0f0f_0f0f),
+                (4, 0x00ff_00ff_00ff_00ff),
+                (8, 0x0000_ffff_0000_ffff),
+                (16, 0x0000_0000_ffff_ffff),
+            ] {
+                even = (even | (even >> shift)) & mask;
+            }
+            coarse[index / 2] |= even << (32 * (index % 2));
+        }
+        self.bitmap = coarse;
+        self.granule_shift += 1;
+        self.exact = false;
+    }
+
+    /// Bytes of the granules that are set.
+    fn covered(&self) -> u64 {
+        let granules: u64 = self.bitmap.iter().map(|w| u64::from(w.count_ones())).sum();
+        granules.checked_mul(1 << self.granule_shift).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+#[path = "join_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! A job as it is reported: nodes, their ranks, what each component held, when, and why.
+//!
+//! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
+//! their summaries. Everything in here is plain data with pure functions over it.
+
+mod assemble;
+mod balance;
+mod component;
+mod join;
+mod load;
+mod phase;
+mod rank;
+mod site;
+mod statistics;
+mod timeline;
+
+pub use assemble::{Assembler, Axis, Clock, Reduced};
+pub use balance::{Balance, Excess};
+pub use component::Group;
+pub use join::{Join, Joined, JoinedFile, Shared};
+pub use load::{LoadError, Unread, files};
+pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
+pub use rank::{Held, Identity, Rank, Sampler, State, Totals};
+pub use site::{Frame, Object, Site, Sites};
+pub use statistics::{Across, Spread, Who};
+pub use timeline::{BINS, Moment, Series, Span, Timeline};
+
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All traces of one folder.
+#[derive(Debug, Serialize)]
+pub struct Job {
+    /// Where the traces are.
+    pub folder: PathBuf,
+    /// Sorted by their lowest rank.
+    pub nodes: Vec<Node>,
+    /// What all ranks held together, shared pages once per node.
+    pub timeline: Timeline,
+    /// Over all ranks; sorted by group, then by the largest resident peak.
+    pub components: Vec<Across>,
+    /// Over all ranks, in the order in which they first began.
+    pub phases: Vec<PhaseAcross>,
+    /// Sampled allocation sites of all ranks, largest peak first.
+    pub sites: Sites,
+    /// How well the numbers close.
+    pub balance: Balance,
+    /// What the profiler had to say, each once.
+    pub notes: Vec<Note>,
+    /// Files that could not be read.
+    pub unread: Vec<Unread>,
+    /// Ranks that should be there, by the size the others were told, and are not.
+    pub missing: Vec<u32>,
+    /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
+    pub started_ns: u64,
+}
+
+/// One machine of the job.
+#[derive(Debug, Serialize)]
+pub struct Node {
+    /// Its name.
+    pub host: Arc<str>,
+    /// Tells machines of the same name apart, and boots of the same machine.
+    pub boot_id: String,
+    /// In the order of their ranks; processes without a rank last.
+    pub ranks: Vec<Rank>,
+    /// What its ranks held together, shared pages counted once.
+    pub timeline: Timeline,
+    /// Pages that several ranks share, at the last sample of each.
+    pub joined: Joined,
+}
+
+/// What the profiler said in some ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// Stable name.
+    pub code: u32,
+    /// For people.
+    pub text: Arc<str>,
+    /// In how many processes.
+    pub processes: u32,
+    /// One of them.
+    pub example: String,
+}
+
+impl Job {
+    /// All ranks of all nodes.
+    pub fn ranks(&self) -> impl Iterator<Item = &Rank> {
+        self.nodes.iter().flat_map(|node| &node.ranks)
+    }
+
+    /// The process with this rank.
+    pub fn rank(&self, number: u32) -> Option<&Rank> {
+        self.ranks().find(|rank| rank.identity.rank == Some(number))
+    }
+
+    /// The node a rank is on.
+    pub fn node_of(&self, rank: &Rank) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
+    }
+
+    /// The rank with the largest resident peak.
+    pub fn largest(&self) -> Option<&Rank> {
+        self.ranks().max_by_key(|rank| rank.peak.bytes)
+    }
+
+    /// Name of the program most ranks ran, without its folder.
+    pub fn program(&self) -> &str {
+        let mut names: Vec<&str> = self.ranks().map(Rank::program).collect();
+        names.sort_unstable();
+        let mut best = ("", 0);
+        for group in names.chunk_by(|a, b| a == b) {
+            if group.len() > best.1 {
+                best = (group[0], group.len());
+            }
+        }
+        best.0
+    }
+
+    /// How long the job's processes were watched, first to last, in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.ranks().map(|rank| rank.offset_ns.saturating_add(rank.duration_ns)).max().unwrap_or(0)
+    }
+}

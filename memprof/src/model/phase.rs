@@ -1,0 +1,125 @@
+//! Phases: what was held in each, and for how long it was open.
+
+use super::statistics::{Spread, Who};
+use super::{Group, Rank};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A phase in one process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankPhase {
+    /// Its name.
+    pub name: Arc<str>,
+    /// 0 is outermost.
+    pub depth: u32,
+    /// How often it was entered.
+    pub entries: u64,
+    /// How long it was open altogether, in nanoseconds.
+    pub total_ns: u64,
+    /// First entry, in nanoseconds since the process started.
+    pub first_ns: u64,
+    /// Last exit, or the end of the trace.
+    pub last_ns: u64,
+    /// Peaks of the components that held anything in it: name, owned, resident.
+    pub peaks: Vec<(Arc<str>, u64, u64)>,
+}
+
+/// A phase over all ranks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseAcross {
+    /// Its name.
+    pub name: Arc<str>,
+    /// 0 is outermost.
+    pub depth: u32,
+    /// In how many processes it occurred.
+    pub processes: u32,
+    /// How often it was entered, all ranks together.
+    pub entries: u64,
+    /// Time it was open, in nanoseconds.
+    pub time_ns: Spread,
+    /// Sum of the resident peaks of all components in a process: what the process held at most, or
+    /// more where components peaked at different moments of the phase.
+    pub resident_peak: Spread,
+    /// By component, largest first.
+    pub components: Vec<PhaseComponent>,
+}
+
+/// A component in a phase over all ranks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseComponent {
+    /// Display name.
+    pub name: Arc<str>,
+    /// Its group.
+    pub group: Group,
+    /// Owned peaks.
+    pub owned_peak: Spread,
+    /// Resident peaks.
+    pub resident_peak: Spread,
+}
+
+/// Phases of all ranks by name, in the order in which they first began.
+pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcross> {
+    struct Sum {
+        phase: PhaseAcross,
+        first_ns: u64,
+        at: HashMap<Arc<str>, usize>,
+    }
+    let mut sums: Vec<Sum> = Vec::new();
+    let mut known: HashMap<Arc<str>, usize> = HashMap::new();
+    for rank in ranks {
+        let who = Who::of(rank);
+        for phase in &rank.phases {
+            let begin = rank.offset_ns.saturating_add(phase.first_ns);
+            let at = *known.entry(phase.name.clone()).or_insert_with(|| {
+                sums.push(Sum {
+                    phase: PhaseAcross {
+                        name: phase.name.clone(),
+                        depth: phase.depth,
+                        processes: 0,
+                        entries: 0,
+                        time_ns: Spread::default(),
+                        resident_peak: Spread::default(),
+                        components: Vec::new(),
+                    },
+                    first_ns: begin,
+                    at: HashMap::new(),
+                });
+                sums.len() - 1
+            });
+            let sum = &mut sums[at];
+            sum.first_ns = sum.first_ns.min(begin);
+            let into = &mut sum.phase;
+            into.depth = into.depth.min(phase.depth);
+            into.processes += 1;
+            into.entries = into.entries.saturating_add(phase.entries);
+            into.time_ns.add(phase.total_ns, &who);
+            let resident = phase.peaks.iter().fold(0u64, |s, p| s.saturating_add(p.2));
+            into.resident_peak.add(resident, &who);
+            for (name, owned, resident) in &phase.peaks {
+                let at = *sum.at.entry(name.clone()).or_insert_with(|| {
+                    into.components.push(PhaseComponent {
+                        name: name.clone(),
+                        group: Group::of(name),
+                        owned_peak: Spread::default(),
+                        resident_peak: Spread::default(),
+                    });
+                    into.components.len() - 1
+                });
+                into.components[at].owned_peak.add(*owned, &who);
+                into.components[at].resident_peak.add(*resident, &who);
+            }
+        }
+    }
+    sums.sort_by_key(|sum| (sum.first_ns, sum.phase.depth));
+    sums.into_iter()
+        .map(|sum| {
+            let mut phase = sum.phase;
+            phase.components.sort_by(|a, b| {
+                let key = |c: &PhaseComponent| (c.resident_peak.max, c.owned_peak.max);
+                key(b).cmp(&key(a)).then(a.name.cmp(&b.name))
+            });
+            phase
+        })
+        .collect()
+}

@@ -1,0 +1,208 @@
+//! One process.
+
+use super::{Group, Moment, RankPhase, Span};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One process of the job: its summary. The timeline stays in the file until it is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rank {
+    /// Its trace.
+    pub file: PathBuf,
+    /// Who it is.
+    pub identity: Identity,
+    /// How it ended, or that it has not.
+    pub state: State,
+    /// Its start after the start of the job, in nanoseconds.
+    pub offset_ns: u64,
+    /// From its start to the last that is known of it, in nanoseconds.
+    pub duration_ns: u64,
+    /// Components that ever held anything; sorted by group, then by resident peak.
+    pub held: Vec<Held>,
+    /// Sums at the last sample.
+    pub totals: Totals,
+    /// When it held most; `bytes` is resident with huge pages and page tables.
+    pub peak: Moment,
+    /// In the order of the trace.
+    pub phases: Vec<RankPhase>,
+    /// When phases were open, nanoseconds since the process started, as far as the trace still knows.
+    pub open: Vec<Span>,
+    /// Largest total in each bin of the job's axis.
+    pub heat: Vec<u64>,
+    /// How the measuring went.
+    pub sampler: Sampler,
+    /// What was lost of the trace, in words.
+    pub faults: Vec<String>,
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// In MPI_COMM_WORLD, where it has one.
+    pub rank: Option<u32>,
+    /// How many ranks it was told there are.
+    pub size: Option<u32>,
+    /// Among the ranks of its node.
+    pub local_rank: Option<u32>,
+    /// Number of the process.
+    pub pid: u32,
+    /// Name of the machine.
+    pub host: Arc<str>,
+    /// Name of the job, where the launcher or scheduler gave one.
+    pub job: Arc<str>,
+    /// Path of the program.
+    pub program: Arc<str>,
+    /// File name of the MPI library, empty where there is none.
+    pub mpi_library: Arc<str>,
+}
+
+/// What became of a process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its file was closed at its end.
+    Closed,
+    /// It runs on this machine.
+    Running,
+    /// It is gone and did not close its file: killed, or ended by `_exit`.
+    Killed,
+    /// It did not close its file and its machine is another one: running or killed.
+    Open,
+}
+
+impl State {
+    /// As it is shown.
+    pub fn label(self) -> &'static str {
+        match self {
+            State::Closed => "closed",
+            State::Running => "running",
+            State::Killed => "killed",
+            State::Open => "open",
+        }
+    }
+}
+
+/// What one component held in one process. Bytes, and nanoseconds since the process started.
+#[derive(Clone, Debug, Serialize)]
+pub struct Held {
+    /// Display name.
+    pub name: Arc<str>,
+    /// The group it is shown in.
+    pub group: Group,
+    /// Owned at the last sample.
+    pub owned: u64,
+    /// Most ever owned.
+    pub owned_peak: u64,
+    /// When.
+    pub owned_peak_ns: u64,
+    /// Resident at the last sample.
+    pub resident: u64,
+    /// Most ever seen resident.
+    pub resident_peak: u64,
+    /// When.
+    pub resident_peak_ns: u64,
+    /// Innermost phase at the resident peak.
+    pub phase: Option<Arc<str>>,
+    /// MPI function at the resident peak.
+    pub mpi_function: Option<Arc<str>>,
+    /// Of `resident`, in pages other processes may map too.
+    pub shared: u64,
+    /// Of `resident`, in huge pages of either kind.
+    pub huge: u64,
+    /// Swapped out at the last sample.
+    pub swapped: u64,
+    /// Blocks allocated, ever.
+    pub allocations: u64,
+    /// Blocks freed, ever.
+    pub frees: u64,
+    /// Bytes allocated, ever.
+    pub allocated: u64,
+    /// Resident when the process as a whole held most.
+    pub resident_at_peak: u64,
+    /// Owned when the process as a whole held most.
+    pub owned_at_peak: u64,
+}
+
+/// Sums over a process at its last sample, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sum of all components.
+    pub resident: u64,
+    /// What the kernel says is resident; it counts huge TLB pages and page tables elsewhere.
+    pub kernel_resident: u64,
+    /// Of `resident`, without an owner.
+    pub unattributed: u64,
+    /// Of `resident`, page tables.
+    pub page_tables: u64,
+    /// Of `resident`, huge TLB pages.
+    pub hugetlb: u64,
+    /// Largest share of `unattributed` in the total in any bin, in millionths.
+    pub worst_unattributed: u32,
+}
+
+/// How the measuring went in one process.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sampler {
+    /// Samples that looked at every range.
+    pub full: u64,
+    /// Samples that found nothing changed.
+    pub quick: u64,
+    /// Processor time of the sampler, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Interval at the end, in nanoseconds.
+    pub interval_ns: u64,
+    /// Longest time the address space was held for one chunk, in nanoseconds.
+    pub longest_hold_ns: u64,
+    /// Ranges looked at before they were released.
+    pub releases: u64,
+    /// Ranges released without a look, to stay within the duty.
+    pub releases_skipped: u64,
+    /// Bytes on heap pages of several owners: the most by which residency of small blocks may be off.
+    pub mixed_bytes: u64,
+}
+
+impl Sampler {
+    /// Share of one processor the sampler took.
+    pub fn duty(&self, duration_ns: u64) -> f64 {
+        if duration_ns == 0 {
+            return 0.0;
+        }
+        self.cpu_ns as f64 / duration_ns as f64
+    }
+}
+
+impl Rank {
+    /// `rank 3`, or `process 4711 on host` where there is no rank.
+    pub fn label(&self) -> String {
+        match self.identity.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {} on {}", self.identity.pid, self.identity.host),
+        }
+    }
+
+    /// Name of the program without its folder.
+    pub fn program(&self) -> &str {
+        let path = &*self.identity.program;
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// The component of this name.
+    pub fn held(&self, name: &str) -> Option<&Held> {
+        self.held.iter().find(|held| &*held.name == name)
+    }
+
+    /// When phases were open, on the axis of the job.
+    pub fn spans(&self) -> Vec<Span> {
+        let shift = |time: u64| time.saturating_add(self.offset_ns);
+        self.open
+            .iter()
+            .map(|span| Span {
+                name: span.name.clone(),
+                depth: span.depth,
+                begin_ns: shift(span.begin_ns),
+                end_ns: shift(span.end_ns),
+            })
+            .collect()
+    }
+}

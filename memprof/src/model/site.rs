@@ -1,0 +1,156 @@
+//! Sampled allocation sites: which calls hold the memory.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A loaded object, as traces name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Object {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its build id in hexadecimal, empty where it has none.
+    pub build_id: Arc<str>,
+}
+
+/// A return address.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Frame {
+    /// Index into [`Sites::objects`].
+    pub object: u32,
+    /// Bytes after the object's base.
+    pub offset: u64,
+}
+
+/// One stack over all ranks. Bytes are estimates: samples weighted so that they are right on average.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    /// Who owns what it allocated.
+    pub component: Arc<str>,
+    /// Live at the end, all ranks together.
+    pub live: u64,
+    /// Sum of the peaks of all ranks.
+    pub peak: u64,
+    /// Largest peak of one process.
+    pub peak_max: u64,
+    /// Ever allocated, all ranks together.
+    pub total: u64,
+    /// In how many processes it was seen.
+    pub processes: u32,
+}
+
+/// The sites of a job.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sites {
+    /// What frames refer to.
+    pub objects: Vec<Object>,
+    /// Largest sum of peaks first.
+    pub sites: Vec<Site>,
+    /// Sites left out because there were too many, with their sum of peaks.
+    pub left_out: (u64, u64),
+}
+
+/// The most sites kept while reading.
+const KEPT: usize = 8192;
+
+/// Adds up sites over processes.
+#[derive(Debug, Default)]
+pub struct Collect {
+    sites: Sites,
+    objects: HashMap<Object, u32>,
+    known: HashMap<(Arc<str>, Vec<Frame>), usize>,
+}
+
+impl Collect {
+    /// Index of an object in the result.
+    pub fn object(&mut self, object: Object) -> u32 {
+        let objects = &mut self.sites.objects;
+        *self.objects.entry(object).or_insert_with_key(|object| {
+            objects.push(object.clone());
+            (objects.len() - 1) as u32
+        })
+    }
+
+    /// One site of one process; `peak_max` and `processes` are set here.
+    pub fn add(&mut self, site: Site) {
+        let key = (site.component.clone(), site.frames.clone());
+        if let Some(at) = self.known.get(&key) {
+            let into = &mut self.sites.sites[*at];
+            into.live = into.live.saturating_add(site.live);
+            into.peak = into.peak.saturating_add(site.peak);
+            into.total = into.total.saturating_add(site.total);
+            into.peak_max = into.peak_max.max(site.peak);
+            into.processes += 1;
+            return;
+        }
+        self.known.insert(key, self.sites.sites.len());
+        self.sites.sites.push(Site { peak_max: site.peak, processes: 1, ..site });
+        if self.sites.sites.len() >= 2 * KEPT {
+            self.prune(KEPT);
+        }
+    }
+
+    fn prune(&mut self, keep: usize) {
+        let sites = &mut self.sites.sites;
+        sites.sort_by(|a, b| (b.peak, b.total).cmp(&(a.peak, a.total)));
+        for lost in sites.drain(keep.min(sites.len())..) {
+            self.sites.left_out.0 += 1;
+            self.sites.left_out.1 = self.sites.left_out.1.saturating_add(lost.peak);
+        }
+        self.known = sites
+            .iter()
+            .enumerate()
+            .map(|(at, site)| ((site.component.clone(), site.frames.clone()), at))
+            .collect();
+    }
+
+    /// The sites of all processes.
+    pub fn finish(mut self) -> Sites {
+        self.prune(KEPT);
+        self.sites
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(offset: u64, peak: u64) -> Site {
+        Site {
+            frames: vec![Frame { object: 0, offset }],
+            component: "app.exe".into(),
+            live: 1,
+            peak,
+            peak_max: 0,
+            total: peak,
+            processes: 0,
+        }
+    }
+
+    #[test]
+    fn the_same_stack_in_two_processes_is_one_site() {
+        let mut collect = Collect::default();
+        collect.add(site(1, 10));
+        collect.add(site(2, 50));
+        collect.add(site(1, 30));
+        let sites = collect.finish();
+        let seen: Vec<_> = sites.sites.iter().map(|s| (s.peak, s.peak_max, s.processes)).collect();
+        assert_eq!(seen, [(50, 50, 1), (40, 30, 2)]);
+        assert_eq!(sites.left_out, (0, 0));
+    }
+
+    #[test]
+    fn the_largest_stay_when_there_are_too_many_and_the_rest_is_told() {
+        let mut collect = Collect::default();
+        for offset in 0..3 * KEPT as u64 {
+            collect.add(site(offset, offset));
+        }
+        let sites = collect.finish();
+        assert_eq!(sites.sites.len(), KEPT);
+        assert_eq!(sites.sites[0].peak, 3 * KEPT as u64 - 1);
+        assert_eq!(sites.left_out.0, 2 * KEPT as u64);
+    }
+}

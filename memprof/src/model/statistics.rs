@@ -1,0 +1,217 @@
+//! Over ranks: smallest, mean and largest, and who.
+
+use super::{Group, Rank};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Which process a number is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Who {
+    /// Its rank, where it has one.
+    pub rank: Option<u32>,
+    /// Its process number.
+    pub pid: u32,
+    /// Its machine.
+    pub host: Arc<str>,
+}
+
+impl Who {
+    /// Names a process.
+    pub fn of(rank: &Rank) -> Who {
+        Who { rank: rank.identity.rank, pid: rank.identity.pid, host: rank.identity.host.clone() }
+    }
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rank {
+            Some(rank) => write!(out, "{rank}"),
+            None => write!(out, "pid {}", self.pid),
+        }
+    }
+}
+
+/// A number over the processes that have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spread {
+    /// How many processes.
+    pub count: u32,
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+    /// Of all; divided by `count` it is the mean.
+    pub sum: u128,
+    /// Where the smallest is; the first of several.
+    pub min_at: Who,
+    /// Where the largest is; the first of several.
+    pub max_at: Who,
+}
+
+impl Spread {
+    /// One more process.
+    pub fn add(&mut self, value: u64, who: &Who) {
+        if self.count == 0 || value < self.min {
+            self.min = value;
+            self.min_at = who.clone();
+        }
+        if self.count == 0 || value > self.max {
+            self.max = value;
+            self.max_at = who.clone();
+        }
+        self.sum += u128::from(value);
+        self.count += 1;
+    }
+
+    /// The mean, 0 of none.
+    pub fn mean(&self) -> u64 {
+        match self.count {
+            0 => 0,
+            count => (self.sum / u128::from(count)) as u64,
+        }
+    }
+}
+
+/// One component over all ranks, in bytes. A rank without it counts as 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Across {
+    /// Display name.
+    pub name: Arc<str>,
+    /// The group it is shown in.
+    pub group: Group,
+    /// Owned at the last sample.
+    pub owned: Spread,
+    /// Most ever owned: exact.
+    pub owned_peak: Spread,
+    /// Resident at the last sample.
+    pub resident: Spread,
+    /// Most seen resident.
+    pub resident_peak: Spread,
+    /// Resident when each process as a whole held most.
+    pub resident_at_peak: Spread,
+    /// Phase in which the largest resident peak was.
+    pub phase: Option<Arc<str>>,
+    /// MPI function in which the largest resident peak was.
+    pub mpi_function: Option<Arc<str>>,
+    /// Of the resident bytes at the last sample, in shared pages; all ranks together.
+    pub shared: u64,
+    /// In huge pages; all ranks together.
+    pub huge: u64,
+    /// Swapped out; all ranks together.
+    pub swapped: u64,
+    /// Blocks ever allocated, all ranks together.
+    pub allocations: u64,
+    /// Blocks ever freed, all ranks together.
+    pub frees: u64,
+    /// Bytes ever allocated, all ranks together.
+    pub allocated: u64,
+}
+
+/// All components over all ranks, by group, then by largest resident peak.
+pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> {
+    let mut rows: Vec<Across> = Vec::new();
+    let mut known: HashMap<Arc<str>, usize> = HashMap::new();
+    for held in ranks.clone().flat_map(|rank| &rank.held) {
+        known.entry(held.name.clone()).or_insert_with(|| {
+            rows.push(Across::new(held.name.clone()));
+            rows.len() - 1
+        });
+    }
+    let mut seen = vec![false; rows.len()];
+    for rank in ranks {
+        let who = Who::of(rank);
+        seen.fill(false);
+        for held in &rank.held {
+            let at = known[&held.name];
+            seen[at] = true;
+            let row = &mut rows[at];
+            if row.resident_peak.count == 0 || held.resident_peak > row.resident_peak.max {
+                row.phase = held.phase.clone();
+                row.mpi_function = held.mpi_function.clone();
+            }
+            row.owned.add(held.owned, &who);
+            row.owned_peak.add(held.owned_peak, &who);
+            row.resident.add(held.resident, &who);
+            row.resident_peak.add(held.resident_peak, &who);
+            row.resident_at_peak.add(held.resident_at_peak, &who);
+            for (sum, value) in [
+                (&mut row.shared, held.shared),
+                (&mut row.huge, held.huge),
+                (&mut row.swapped, held.swapped),
+                (&mut row.allocations, held.allocations),
+                (&mut row.frees, held.frees),
+                (&mut row.allocated, held.allocated),
+            ] {
+                *sum = sum.saturating_add(value);
+            }
+        }
+        for (row, seen) in rows.iter_mut().zip(&seen) {
+            if !seen {
+                for spread in [
+                    &mut row.owned,
+                    &mut row.owned_peak,
+                    &mut row.resident,
+                    &mut row.resident_peak,
+                    &mut row.resident_at_peak,
+                ] {
+                    spread.add(0, &who);
+                }
+            }
+        }
+    }
+    rows.sort_by(|a, b| {
+        (a.group.cmp(&b.group))
+            .then(b.resident_peak.max.cmp(&a.resident_peak.max))
+            .then(b.owned_peak.max.cmp(&a.owned_peak.max))
+            .then(a.name.cmp(&b.name))
+    });
+    rows
+}
+
+impl Across {
+    fn new(name: Arc<str>) -> Across {
+        Across {
+            group: Group::of(&name),
+            name,
+            owned: Spread::default(),
+            owned_peak: Spread::default(),
+            resident: Spread::default(),
+            resident_peak: Spread::default(),
+            resident_at_peak: Spread::default(),
+            phase: None,
+            mpi_function: None,
+            shared: 0,
+            huge: 0,
+            swapped: 0,
+            allocations: 0,
+            frees: 0,
+            allocated: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_spread_is_what_sorting_gives(values in proptest::collection::vec(any::<u64>(), 1..50)) {
+            let mut spread = Spread::default();
+            for (rank, value) in values.iter().enumerate() {
+                spread.add(*value, &Who { rank: Some(rank as u32), ..Who::default() });
+            }
+            let first = |wanted: u64| values.iter().position(|value| *value == wanted);
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(spread.min, sorted[0]);
+            prop_assert_eq!(spread.max, sorted[sorted.len() - 1]);
+            prop_assert_eq!(spread.min_at.rank, first(spread.min).map(|at| at as u32));
+            prop_assert_eq!(spread.max_at.rank, first(spread.max).map(|at| at as u32));
+            let mean = values.iter().map(|v| u128::from(*v)).sum::<u128>() / values.len() as u128;
+            prop_assert_eq!(u128::from(spread.mean()), mean);
+        }
+    }
+}

@@ -27,6 +27,7 @@ const UNSAFE_FILES: &[&str] = &[
     "examples/coupled/src/l1/mod.rs",
     "examples/coupled/src/launch.rs",
     "memprof/preload/src/component.rs",
+    "memprof/trace/src/write/memory.rs",
     "quo/mpi/src/comm.rs",
     "quo/mpi/src/group.rs",
     "quo/mpi/src/process.rs",

@@ -1,1 +1,18 @@
 //! The format of memory traces: what a rank writes into its live file, and how it is read back.
+//!
+//! A trace is one file of fixed size, mapped shared by the process it tells about. The process may be
+//! killed between any two stores, and others may read at any time, so nothing that was valid is ever
+//! overwritten in place:
+//!
+//! - what changes lives in *slots*, each with a sequence number and a checksum; a new value goes into a
+//!   spare slot, and the slot of the old value becomes the spare;
+//! - what only grows lives in a *ring* of blocks, whose length and checksum change in one store.
+//!
+//! [`layout`] says where everything is, [`write`] puts it there without allocating, and
+//! `docs/trace-format.md` says the same byte by byte.
+
+pub mod layout;
+mod plain;
+pub mod write;
+
+pub use plain::Text;

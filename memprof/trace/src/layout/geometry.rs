@@ -1,0 +1,290 @@
+//! How large the sections are, and where.
+
+use super::v1::{
+    BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
+    ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow, SlotHead,
+    StateRow, SummaryHead, SummaryRow,
+};
+
+/// What a section holds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+#[expect(missing_docs, reason = "the rows say it")]
+pub enum SectionKind {
+    State = 1,
+    Components = 2,
+    Objects = 3,
+    Notes = 4,
+    Names = 5,
+    Summary = 6,
+    Phases = 7,
+    PhasePeaks = 8,
+    Timeline = 9,
+    Segments = 10,
+    Sites = 11,
+    Ring = 12,
+}
+
+impl SectionKind {
+    /// All of them, in the order of the file.
+    pub const ALL: [SectionKind; 12] = [
+        SectionKind::State,
+        SectionKind::Components,
+        SectionKind::Objects,
+        SectionKind::Notes,
+        SectionKind::Names,
+        SectionKind::Summary,
+        SectionKind::Phases,
+        SectionKind::PhasePeaks,
+        SectionKind::Timeline,
+        SectionKind::Segments,
+        SectionKind::Sites,
+        SectionKind::Ring,
+    ];
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SectionKind::State => "state",
+            SectionKind::Components => "components",
+            SectionKind::Objects => "objects",
+            SectionKind::Notes => "notes",
+            SectionKind::Names => "names",
+            SectionKind::Summary => "summary",
+            SectionKind::Phases => "phases",
+            SectionKind::PhasePeaks => "phase peaks",
+            SectionKind::Timeline => "timeline",
+            SectionKind::Segments => "segments",
+            SectionKind::Sites => "sites",
+            SectionKind::Ring => "ring",
+        }
+    }
+
+    /// The kind of that number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<SectionKind> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+/// How many rows each table can have. The ring gets what is left of the file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// At most [`COMPONENTS_LIMIT`].
+    pub components: u32,
+    /// Loaded objects.
+    pub objects: u32,
+    /// Notes.
+    pub notes: u32,
+    /// Names.
+    pub names: u32,
+    /// Phases, each with its peaks.
+    pub phases: u32,
+    /// Bins of the timeline; even.
+    pub bins: u32,
+    /// Shared segments.
+    pub segments: u32,
+    /// Bytes of the bitmap of each; a multiple of eight.
+    pub bitmap_bytes: u32,
+    /// Call stacks.
+    pub sites: u32,
+}
+
+/// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
+pub(crate) const EXTRA_BINS: u32 = 3;
+/// Blocks without which a ring is of no use.
+const FEWEST_BLOCKS: usize = 4;
+/// No table has more rows: writers keep two bytes for each in private memory.
+pub(crate) const ROWS_LIMIT: usize = 512;
+
+impl Geometry {
+    /// The size of a file if nothing else is asked for.
+    pub const DEFAULT_FILE: usize = 4 << 20;
+    /// The smallest file with room for all components.
+    pub const SMALLEST_FILE: usize = 512 << 10;
+
+    /// What suits a file of that size; nothing if it is smaller than [`Self::SMALLEST_FILE`].
+    #[must_use]
+    pub const fn for_file(bytes: usize) -> Option<Geometry> {
+        let components = COMPONENTS_LIMIT as u32;
+        if bytes >= 3 << 20 {
+            Some(Geometry {
+                components,
+                objects: 512,
+                notes: 64,
+                names: 128,
+                phases: 64,
+                bins: 256,
+                segments: 256,
+                bitmap_bytes: 1024,
+                sites: 512,
+            })
+        } else if bytes >= 1 << 20 {
+            Some(Geometry {
+                components,
+                objects: 256,
+                notes: 64,
+                names: 64,
+                phases: 32,
+                bins: 64,
+                segments: 64,
+                bitmap_bytes: 1024,
+                sites: 128,
+            })
+        } else if bytes >= Self::SMALLEST_FILE {
+            Some(Geometry {
+                components,
+                objects: 192,
+                notes: 32,
+                names: 32,
+                phases: 16,
+                bins: 16,
+                segments: 32,
+                bitmap_bytes: 512,
+                sites: 32,
+            })
+        } else {
+            None
+        }
+    }
+
+    /// Where each section lies in a file of that size; nothing if there is no room, or a table is
+    /// larger than there can be.
+    #[must_use]
+    pub fn place(&self, file_size: usize) -> Option<Placement> {
+        let small = |rows: u32| rows >= 1 && rows as usize <= ROWS_LIMIT;
+        let tables = [self.objects, self.notes, self.names, self.phases, self.segments, self.sites];
+        if !tables.into_iter().all(small)
+            || self.components < 1
+            || self.components as usize > COMPONENTS_LIMIT
+            || self.bins < 2
+            || !self.bins.is_multiple_of(2)
+            || self.bins > 1 << 16
+            || !self.bitmap_bytes.is_multiple_of(8)
+            || self.bitmap_bytes > 1 << 16
+        {
+            return None;
+        }
+        let columns = self.components as usize;
+        let mut placement = Placement { sections: [Section::EMPTY; SECTIONS_LIMIT] };
+        let mut offset = HEADER_SIZE;
+        for kind in SectionKind::ALL {
+            let (payload, capacity, spare) = match kind {
+                SectionKind::State => (StateRow::SIZE, 1, 1),
+                SectionKind::Components => (ComponentRow::SIZE, self.components, 1),
+                SectionKind::Objects => (ObjectRow::SIZE, self.objects, 1),
+                SectionKind::Notes => (NoteRow::SIZE, self.notes, 1),
+                SectionKind::Names => (NameRow::SIZE, self.names, 1),
+                SectionKind::Summary => (SummaryHead::SIZE + columns * SummaryRow::SIZE, 1, 1),
+                SectionKind::Phases => (PhaseRow::SIZE, self.phases, 1),
+                SectionKind::PhasePeaks => (columns * PhasePeak::SIZE, self.phases, 1),
+                SectionKind::Timeline => {
+                    (BinHead::SIZE + columns * Cell::SIZE, self.bins, EXTRA_BINS)
+                }
+                SectionKind::Segments => {
+                    (SegmentRow::SIZE + self.bitmap_bytes as usize, self.segments, 1)
+                }
+                SectionKind::Sites => (SiteRow::SIZE, self.sites, 1),
+                SectionKind::Ring => (0, 0, 0),
+            };
+            let section = if kind == SectionKind::Ring {
+                offset = offset.next_multiple_of(BLOCK_SIZE);
+                let blocks = file_size.checked_sub(offset)? / BLOCK_SIZE;
+                if blocks < FEWEST_BLOCKS {
+                    return None;
+                }
+                let blocks = u32::try_from(blocks).ok()?;
+                Section { offset, slot_size: BLOCK_SIZE, slots: blocks, capacity: blocks }
+            } else {
+                let slot_size = SlotHead::SIZE + payload;
+                Section { offset, slot_size, slots: capacity + spare, capacity }
+            };
+            offset += section.length();
+            placement.sections[kind as usize] = section;
+        }
+        Some(placement)
+    }
+}
+
+/// Where a section lies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// From the beginning of the file.
+    pub offset: usize,
+    /// Bytes of each slot, with its head.
+    pub slot_size: usize,
+    /// How many.
+    pub slots: u32,
+    /// Different rows there can be.
+    pub capacity: u32,
+}
+
+impl Section {
+    pub(crate) const EMPTY: Section = Section { offset: 0, slot_size: 0, slots: 0, capacity: 0 };
+
+    /// Bytes.
+    #[must_use]
+    pub const fn length(&self) -> usize {
+        self.slot_size * self.slots as usize
+    }
+
+    /// Where a slot begins in the file.
+    #[must_use]
+    pub const fn slot(&self, slot: u32) -> usize {
+        self.offset + slot as usize * self.slot_size
+    }
+
+    /// As in the header.
+    #[must_use]
+    pub fn entry(&self, kind: SectionKind) -> SectionEntry {
+        SectionEntry {
+            kind: kind as u32,
+            slot_size: u32::try_from(self.slot_size).unwrap_or(u32::MAX),
+            slots: self.slots,
+            capacity: self.capacity,
+            offset: self.offset as u64,
+            length: self.length() as u64,
+        }
+    }
+}
+
+/// Where all sections lie in a file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// By number of their kind.
+    sections: [Section; SECTIONS_LIMIT],
+}
+
+impl Placement {
+    /// Where that one lies.
+    #[must_use]
+    pub const fn section(&self, kind: SectionKind) -> Section {
+        self.sections[kind as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_of_every_size_fit_and_do_not_overlap() {
+        for bytes in [Geometry::SMALLEST_FILE, 1 << 20, 3 << 20, Geometry::DEFAULT_FILE, 64 << 20] {
+            let placement = Geometry::for_file(bytes).unwrap().place(bytes).unwrap();
+            let mut end = HEADER_SIZE;
+            for kind in SectionKind::ALL {
+                let section = placement.section(kind);
+                assert!(
+                    section.offset >= end && section.offset.is_multiple_of(8),
+                    "{kind:?} of {bytes}"
+                );
+                end = section.offset + section.length();
+            }
+            assert!(end <= bytes);
+            let ring = placement.section(SectionKind::Ring).length();
+            assert!(ring * 4 >= bytes, "the ring has {ring} of {bytes}");
+        }
+        assert!(Geometry::for_file(Geometry::SMALLEST_FILE - 1).is_none());
+    }
+}

@@ -1,0 +1,32 @@
+//! Memory of one's own to write a trace into.
+
+/// Zeroed and aligned as a [`super::Writer`] wants it: for traces that become files when they are done.
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Buffer {
+    const ALIGNMENT: usize = 8;
+
+    /// Of that many bytes.
+    #[must_use]
+    pub fn new(length: usize) -> Self {
+        let bytes = vec![0; length + Self::ALIGNMENT - 1];
+        let start = bytes.as_ptr().align_offset(Self::ALIGNMENT).min(Self::ALIGNMENT - 1);
+        Self { bytes, start, length }
+    }
+
+    /// What has been written.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..][..self.length]
+    }
+
+    /// For the writer.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..][..self.length]
+    }
+}

@@ -1,0 +1,71 @@
+//! The mapped file, written by one and read by others.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Memory that others look at while it is written. Places outside it are ignored: a trace with a hole
+/// is better than a program that ends.
+pub(super) struct Region<'a> {
+    base: NonNull<u8>,
+    length: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: it stands for a `&mut [u8]`, which may go to another thread.
+unsafe impl Send for Region<'_> {}
+
+impl<'a> Region<'a> {
+    pub(super) fn new(memory: &'a mut [u8]) -> Self {
+        let length = memory.len();
+        Self { base: NonNull::from(memory).cast(), length, memory: PhantomData }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn is_aligned(&self) -> bool {
+        self.base.cast::<u64>().is_aligned()
+    }
+
+    /// Plain stores, in any order.
+    #[inline]
+    pub(super) fn copy(&mut self, at: usize, bytes: &[u8]) {
+        if at.checked_add(bytes.len()).is_none_or(|end| end > self.length) {
+            debug_assert!(false, "{at} + {} is outside", bytes.len());
+            return;
+        }
+        // SAFETY: the range was checked; `&mut self` stands for the only writer of this memory, and
+        // `bytes` cannot overlap what is borrowed mutably.
+        unsafe {
+            self.base.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+    }
+
+    /// One store, after all before it and before all that follow.
+    #[inline]
+    pub(super) fn store(&mut self, at: usize, value: u64) {
+        if !at.is_multiple_of(8) || at.checked_add(8).is_none_or(|end| end > self.length) {
+            debug_assert!(false, "{at} is outside or not aligned");
+            return;
+        }
+        // SAFETY: in range and aligned as `create` has checked the base; other processes only read.
+        let word = unsafe { AtomicU64::from_ptr(self.base.add(at).as_ptr().cast()) };
+        word.store(value.to_le(), Ordering::Release);
+        // What follows must not be seen before it; on x86-64 this costs no instruction.
+        fence(Ordering::AcqRel);
+    }
+
+    /// What was written there; empty if outside.
+    #[inline]
+    pub(super) fn bytes(&self, at: usize, length: usize) -> &[u8] {
+        if at.checked_add(length).is_none_or(|end| end > self.length) {
+            return &[];
+        }
+        // SAFETY: in range, and nobody writes while `self` is borrowed.
+        unsafe { slice::from_raw_parts(self.base.add(at).as_ptr(), length) }
+    }
+}

@@ -1,0 +1,468 @@
+//! Writing a trace from inside the process it tells about.
+//!
+//! Nothing here allocates, locks, or calls the system. One thread at a time may use a [`Writer`]; other
+//! processes may read the memory at any time, and this one may be killed between any two stores: what
+//! was written before stays readable. Rows beyond a table are counted, not written.
+
+mod buffer;
+mod memory;
+mod ring;
+mod table;
+mod timeline;
+
+pub use buffer::Buffer;
+use memory::Region;
+use ring::Ring;
+use table::{Filling, Sequence, Table, Written};
+use timeline::Timeline;
+
+use crate::layout::{
+    BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
+    HeaderStart, IDENTITY, Identity, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow,
+    Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow, SiteRow,
+    StateRow, SummaryHead, SummaryRow, VERSION, edge, record, sample,
+};
+use crate::plain::Text;
+
+/// Why no trace can be written to some memory.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// Not enough memory for the tables and a ring.
+    #[error("a trace with these tables needs more than {0} bytes")]
+    TooSmall(usize),
+    /// The memory does not begin at a multiple of eight.
+    #[error("the memory of a trace has to be aligned to eight bytes")]
+    Misaligned,
+    /// There is something in the memory already.
+    #[error("the memory of a new trace has to be zero")]
+    NotEmpty,
+}
+
+/// What a sample says about the process as a whole.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SampleHead {
+    /// Nanoseconds since the trace began.
+    pub time: u64,
+    /// Bits of [`sample`]. With [`sample::FULL`], components not named have nothing.
+    pub flags: u8,
+    /// What the kernel says is resident, in bytes.
+    pub kernel_resident: u64,
+    /// What was found resident, in bytes.
+    pub walked: u64,
+}
+
+/// What a sample says about a component, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentSample {
+    /// Its number.
+    pub component: u16,
+    /// Owned: blocks and ranges.
+    pub owned: u64,
+    /// Resident of what it owns.
+    pub resident: u64,
+    /// Of that, shared with other processes.
+    pub shared: u64,
+    /// Swapped out.
+    pub swapped: u64,
+}
+
+impl ComponentSample {
+    fn is_zero(&self) -> bool {
+        self.owned == 0 && self.resident == 0 && self.shared == 0 && self.swapped == 0
+    }
+
+    fn has_extra(&self) -> bool {
+        self.shared != 0 || self.swapped != 0
+    }
+}
+
+/// Writes one trace. About 16 KiB; keep it in one place.
+pub struct Writer<'a> {
+    region: Region<'a>,
+    sequence: Sequence,
+    /// The greatest time seen.
+    now: u64,
+    state: StateRow,
+    state_table: Table<1>,
+    components: Table<COMPONENTS_LIMIT>,
+    objects: Table<ROWS_LIMIT>,
+    notes: Table<ROWS_LIMIT>,
+    names: Table<ROWS_LIMIT>,
+    summary: Table<1>,
+    phases: Table<ROWS_LIMIT>,
+    peaks: Table<ROWS_LIMIT>,
+    segments: Table<ROWS_LIMIT>,
+    sites: Table<ROWS_LIMIT>,
+    timeline: Timeline,
+    ring: Ring,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins a trace in memory that is all zero, as a new file is. The magic number is written last:
+    /// before, the file is no trace.
+    pub fn create(
+        memory: &'a mut [u8],
+        identity: &Identity,
+        geometry: &Geometry,
+    ) -> Result<Self, CreateError> {
+        let length = memory.len();
+        let placement = geometry.place(length).ok_or(CreateError::TooSmall(length))?;
+        let region = Region::new(memory);
+        if !region.is_aligned() {
+            return Err(CreateError::Misaligned);
+        }
+        if region.bytes(0, HEADER_SIZE).iter().any(|byte| *byte != 0) {
+            return Err(CreateError::NotEmpty);
+        }
+        let of = |kind| placement.section(kind);
+        let mut writer = Self {
+            region,
+            sequence: Sequence::new(),
+            now: 0,
+            state: StateRow::default(),
+            state_table: Table::new(of(SectionKind::State)),
+            components: Table::new(of(SectionKind::Components)),
+            objects: Table::new(of(SectionKind::Objects)),
+            notes: Table::new(of(SectionKind::Notes)),
+            names: Table::new(of(SectionKind::Names)),
+            summary: Table::new(of(SectionKind::Summary)),
+            phases: Table::new(of(SectionKind::Phases)),
+            peaks: Table::new(of(SectionKind::PhasePeaks)),
+            segments: Table::new(of(SectionKind::Segments)),
+            sites: Table::new(of(SectionKind::Sites)),
+            timeline: Timeline::new(of(SectionKind::Timeline), geometry.components),
+            ring: Ring::new(of(SectionKind::Ring)),
+        };
+        writer.publish_state();
+        writer.write_header(identity, geometry, &placement);
+        Ok(writer)
+    }
+
+    fn write_header(&mut self, identity: &Identity, geometry: &Geometry, placement: &Placement) {
+        let start = HeaderStart {
+            magic: MAGIC,
+            version: VERSION,
+            endian: ENDIAN_MARK,
+            file_size: self.region.length() as u64,
+            header_size: HEADER_SIZE as u32,
+            sections: SectionKind::ALL.len() as u32,
+            bin_shift: BIN_SHIFT,
+            bitmap_bytes: geometry.bitmap_bytes,
+            ..HeaderStart::default()
+        };
+        // All but the magic number, which counts for the checksum though it comes last.
+        self.region.copy(8, &start.to_bytes()[8..]);
+        let mut at = SECTION_TABLE;
+        for kind in SectionKind::ALL {
+            self.region.copy(at, &placement.section(kind).entry(kind).to_bytes());
+            at += SectionEntry::SIZE;
+        }
+        self.region.copy(IDENTITY, &identity.to_bytes());
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&MAGIC);
+        hasher.update(self.region.bytes(8, HEADER_CHECKSUM - 8));
+        self.region.copy(HEADER_CHECKSUM, &hasher.finalize().to_le_bytes());
+        self.region.store(0, u64::from_le_bytes(MAGIC));
+    }
+
+    /// Bits of [`crate::layout::flags`] to set and to clear.
+    pub fn set_flags(&mut self, set: u64, clear: u64) {
+        let flags = (self.state.flags & !clear) | set;
+        if flags != self.state.flags {
+            self.state.flags = flags;
+            self.publish_state();
+        }
+    }
+
+    /// Bits of [`crate::layout::flags`] that are set.
+    #[must_use]
+    pub fn flags(&self) -> u64 {
+        self.state.flags
+    }
+
+    /// The MPI library in use, by the name of its file.
+    pub fn set_mpi_library(&mut self, name: &str) {
+        self.state.mpi_library = Text::new(name);
+        self.publish_state();
+    }
+
+    /// The process ends by itself: sets [`crate::layout::flags::CLOSED`].
+    pub fn close(&mut self, time: u64) {
+        self.now = self.now.max(time);
+        self.state.closed_time = time.max(1);
+        self.state.flags |= crate::layout::flags::CLOSED;
+        self.publish_state();
+    }
+
+    /// A component, new or changed.
+    pub fn set_component(&mut self, index: u16, row: &ComponentRow) {
+        let written = write_row(
+            &mut self.components,
+            &mut self.region,
+            &mut self.sequence,
+            u32::from(index),
+            &row.to_bytes(),
+        );
+        self.count(written, |state| &mut state.components);
+    }
+
+    /// A loaded object, new or changed.
+    pub fn set_object(&mut self, index: u32, row: &ObjectRow) {
+        let bytes = row.to_bytes();
+        let written =
+            write_row(&mut self.objects, &mut self.region, &mut self.sequence, index, &bytes);
+        self.count(written, |state| &mut state.objects);
+    }
+
+    /// Says something once: a note with equal code and text is only counted again. Gives the row, or
+    /// nothing if there is no room.
+    pub fn add_note(&mut self, time: u64, code: u32, text: &str) -> Option<u32> {
+        self.now = self.now.max(time);
+        let text = Text::new(text);
+        let mut index = 0;
+        let mut row = NoteRow { time, code, count: 0, text };
+        while let Some(old) = NoteRow::from_bytes(self.notes.payload(&self.region, index)) {
+            if old.code == code && old.text == text {
+                row = old;
+                break;
+            }
+            index += 1;
+        }
+        row.count = row.count.saturating_add(1);
+        let first = row.count == 1;
+        let bytes = row.to_bytes();
+        let written =
+            write_row(&mut self.notes, &mut self.region, &mut self.sequence, index, &bytes);
+        self.count(written, |state| &mut state.notes);
+        if written == Written::NoRoom {
+            return None;
+        }
+        if first {
+            self.push(record::NOTE, 0, index, time);
+            self.ring.commit(&mut self.region);
+        }
+        Some(index)
+    }
+
+    /// The number that stands for a name in `*_function` fields: its index plus 1. 0 for the empty
+    /// name, and for one that finds no room.
+    pub fn intern(&mut self, name: &str) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let name: Text<48> = Text::new(name);
+        let mut index = 0;
+        while let Some(old) = NameRow::from_bytes(self.names.payload(&self.region, index)) {
+            if old.name == name {
+                return index + 1;
+            }
+            index += 1;
+        }
+        let bytes = NameRow { name }.to_bytes();
+        let written =
+            write_row(&mut self.names, &mut self.region, &mut self.sequence, index, &bytes);
+        self.count(written, |state| &mut state.names);
+        if written == Written::NoRoom { 0 } else { index + 1 }
+    }
+
+    /// A phase, new or changed.
+    pub fn set_phase(&mut self, index: u32, row: &PhaseRow) {
+        let bytes = row.to_bytes();
+        let written =
+            write_row(&mut self.phases, &mut self.region, &mut self.sequence, index, &bytes);
+        self.count(written, |state| &mut state.phases);
+    }
+
+    /// The greatest each component had during a phase, by number of the component.
+    pub fn set_phase_peaks(&mut self, index: u32, owned: &[u64], resident: &[u64]) {
+        let columns = owned.len().min(resident.len()).min(self.components.capacity() as usize);
+        let length = columns * PhasePeak::SIZE;
+        let (region, sequence) = (&mut self.region, &mut self.sequence);
+        let written = self.peaks.write(region, sequence, index, length, |filling| {
+            for (owned, resident) in owned.iter().zip(resident).take(columns) {
+                filling.put(&PhasePeak { owned: *owned, resident: *resident }.to_bytes());
+            }
+        });
+        self.count(written, |state| &mut state.phase_peaks);
+    }
+
+    /// A phase begins or ends: history only, see [`Self::set_phase`] for the row.
+    pub fn phase_edge(&mut self, time: u64, index: u32, begins: bool) {
+        self.now = self.now.max(time);
+        let flags = if begins { edge::BEGIN } else { edge::END };
+        self.push(record::PHASE, flags, index, time);
+        self.ring.commit(&mut self.region);
+    }
+
+    /// A sample with what components have: all that have anything if [`sample::FULL`] is set, else
+    /// those that were looked at.
+    pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {
+        self.now = self.now.max(head.time);
+        let named = |row: &&ComponentSample| !row.is_zero() || head.flags & sample::FULL == 0;
+        let follow: usize =
+            rows.iter().filter(named).map(|row| 1 + usize::from(row.has_extra())).sum();
+        let begun = self.ring.begun();
+        let mut line = Record {
+            kind: record::SAMPLE,
+            flags: head.flags,
+            component: 0,
+            argument: u32::try_from(follow).unwrap_or(u32::MAX),
+            time: head.time,
+            a: head.kernel_resident,
+            b: head.walked,
+        };
+        self.ring.push(&mut self.region, &line);
+        (line.flags, line.argument) = (0, 0);
+        for row in rows.iter().filter(named) {
+            line.component = row.component;
+            (line.kind, line.a, line.b) = (record::COMPONENT, row.owned, row.resident);
+            self.ring.push(&mut self.region, &line);
+            if row.has_extra() {
+                (line.kind, line.a, line.b) = (record::EXTRA, row.shared, row.swapped);
+                self.ring.push(&mut self.region, &line);
+            }
+        }
+        self.ring.commit(&mut self.region);
+        self.timeline.add(&mut self.region, &mut self.sequence, head, rows);
+        if self.ring.begun() != begun {
+            self.publish_state();
+        }
+    }
+
+    /// A sample of the kernel's total alone; `walked` is that of the last full one.
+    pub fn quick(&mut self, head: &SampleHead) {
+        let flags = (head.flags & !sample::FULL) | sample::QUICK;
+        self.sample(&SampleHead { flags, ..*head }, &[]);
+    }
+
+    /// What holds now, and the peaks; `rows` by number of the component.
+    pub fn publish_summary(&mut self, head: &SummaryHead, rows: &[SummaryRow]) {
+        self.now = self.now.max(head.time);
+        let rows = &rows[..rows.len().min(self.components.capacity() as usize)];
+        let length = SummaryHead::SIZE + rows.len() * SummaryRow::SIZE;
+        let (region, sequence) = (&mut self.region, &mut self.sequence);
+        self.summary.write(region, sequence, 0, length, |filling| {
+            filling.put(&head.to_bytes());
+            for row in rows {
+                filling.put(&row.to_bytes());
+            }
+        });
+    }
+
+    /// A shared segment, new or changed. `bitmap_length` of the row is set from what there is room for.
+    pub fn set_segment(&mut self, index: u32, row: &SegmentRow, bitmap: &[u8]) {
+        let room = self.segments.room().saturating_sub(SegmentRow::SIZE);
+        let bitmap = &bitmap[..bitmap.len().min(room)];
+        let row = SegmentRow { bitmap_length: bitmap.len() as u32, ..*row };
+        let length = SegmentRow::SIZE + bitmap.len();
+        let (region, sequence) = (&mut self.region, &mut self.sequence);
+        let written = self.segments.write(region, sequence, index, length, |filling| {
+            filling.put(&row.to_bytes());
+            filling.put(bitmap);
+        });
+        self.count(written, |state| &mut state.segments);
+    }
+
+    /// A call stack that allocates, new or changed.
+    pub fn set_site(&mut self, index: u32, row: &SiteRow) {
+        let bytes = row.to_bytes();
+        let written =
+            write_row(&mut self.sites, &mut self.region, &mut self.sequence, index, &bytes);
+        self.count(written, |state| &mut state.sites);
+    }
+
+    fn push(&mut self, kind: u8, flags: u8, argument: u32, time: u64) {
+        let line = Record { kind, flags, argument, time, ..Record::default() };
+        self.ring.push(&mut self.region, &line);
+    }
+
+    fn count(&mut self, written: Written, counter: impl Fn(&mut StateRow) -> &mut u32) {
+        match written {
+            Written::Again => return,
+            Written::New => *counter(&mut self.state) += 1,
+            Written::NoRoom => self.state.rows_lost = self.state.rows_lost.saturating_add(1),
+        }
+        self.publish_state();
+    }
+
+    fn publish_state(&mut self) {
+        self.state.time = self.now;
+        self.state.blocks = self.ring.begun();
+        let bytes = self.state.to_bytes();
+        let (region, sequence) = (&mut self.region, &mut self.sequence);
+        self.state_table.write(region, sequence, 0, bytes.len(), |filling| filling.put(&bytes));
+    }
+}
+
+fn write_row<const N: usize>(
+    table: &mut Table<N>,
+    region: &mut Region<'_>,
+    sequence: &mut Sequence,
+    index: u32,
+    bytes: &[u8],
+) -> Written {
+    table.write(region, sequence, index, bytes.len(), |filling: &mut Filling<'_, '_>| {
+        filling.put(bytes);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::flags;
+
+    #[test]
+    fn memory_that_cannot_hold_a_trace_is_refused() {
+        let geometry = Geometry::for_file(Geometry::SMALLEST_FILE).unwrap();
+        let identity = Identity::default();
+        let mut memory = Buffer::new(Geometry::SMALLEST_FILE + 8);
+        let bytes = memory.bytes_mut();
+        let small = Writer::create(&mut bytes[..8192], &identity, &geometry).err();
+        assert_eq!(small, Some(CreateError::TooSmall(8192)));
+        let askew = &mut bytes[1..=Geometry::SMALLEST_FILE];
+        assert_eq!(
+            Writer::create(askew, &identity, &geometry).err(),
+            Some(CreateError::Misaligned)
+        );
+        assert!(Writer::create(bytes, &identity, &geometry).is_ok());
+        let again = Writer::create(bytes, &identity, &geometry).err();
+        assert_eq!(again, Some(CreateError::NotEmpty));
+    }
+
+    #[test]
+    fn a_writer_takes_any_time_any_row_and_any_number() {
+        let geometry = Geometry::for_file(Geometry::SMALLEST_FILE).unwrap();
+        let mut memory = Buffer::new(Geometry::SMALLEST_FILE);
+        let mut writer =
+            Writer::create(memory.bytes_mut(), &Identity::default(), &geometry).unwrap();
+        for time in [0, 1, 1 << 24, 1 << 40, 5, u64::MAX, u64::MAX - 1] {
+            let head =
+                SampleHead { time, flags: sample::FULL, kernel_resident: time, walked: time };
+            let row = |component| ComponentSample {
+                component,
+                owned: time,
+                resident: u64::MAX,
+                shared: 1,
+                swapped: time,
+            };
+            writer.sample(&head, &[row(0), row(255), row(256), row(u16::MAX)]);
+            writer.quick(&head);
+        }
+        for index in [0, 1, 600, u32::MAX] {
+            writer.set_object(index, &ObjectRow::default());
+            writer.set_phase_peaks(index, &[u64::MAX; 300], &[1; 400]);
+            writer.set_segment(index, &SegmentRow::default(), &[0xFF; 5000]);
+        }
+        (0..100).for_each(|code| {
+            writer.add_note(code, u32::try_from(code).unwrap(), "full");
+            writer.intern(&format!("MPI_Number_{code}"));
+        });
+        writer.publish_summary(&SummaryHead::default(), &[SummaryRow::default(); 300]);
+        assert_eq!(writer.intern("MPI_Number_3"), 4);
+        assert_eq!(writer.add_note(9, 0, "full"), Some(0));
+        assert_eq!(writer.state.notes, 32);
+        assert!(writer.state.rows_lost > 0);
+        writer.close(7);
+        assert_eq!(writer.flags(), flags::CLOSED);
+    }
+}

@@ -1,0 +1,70 @@
+//! History at full rate: records in blocks, the oldest block overwritten by the newest.
+
+use crc32fast::Hasher;
+
+use super::memory::Region;
+use crate::layout::{BLOCK_RECORDS, BlockHead, COMMITTED, Record, SEQUENCE_MARK, Section};
+
+/// Where `used` and `checksum` are in a block: one aligned word.
+const COMMIT: usize = 16;
+
+pub(super) struct Ring {
+    section: Section,
+    /// Blocks begun so far.
+    begun: u64,
+    /// Records in the current one; full before the first.
+    used: usize,
+    checksum: u32,
+}
+
+impl Ring {
+    pub(super) const fn new(section: Section) -> Self {
+        Self { section, begun: 0, used: BLOCK_RECORDS, checksum: 0 }
+    }
+
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Adds a record. It does not count until [`Self::commit`], or until its block is full.
+    pub(super) fn push(&mut self, region: &mut Region<'_>, record: &Record) {
+        if self.used >= BLOCK_RECORDS {
+            self.begin_block(region, record.time);
+        }
+        let bytes = record.to_bytes();
+        let mut hasher = Hasher::new_with_initial(self.checksum);
+        hasher.update(&bytes);
+        self.checksum = hasher.finalize();
+        region.copy(self.block() + BlockHead::SIZE + self.used * Record::SIZE, &bytes);
+        self.used += 1;
+        if self.used == BLOCK_RECORDS {
+            self.commit(region);
+        }
+    }
+
+    /// All records so far count from here on.
+    pub(super) fn commit(&self, region: &mut Region<'_>) {
+        if self.begun == 0 {
+            return;
+        }
+        let used = COMMITTED | u32::try_from(self.used).unwrap_or(0);
+        region.store(self.block() + COMMIT, u64::from(self.checksum) << 32 | u64::from(used));
+    }
+
+    fn block(&self) -> usize {
+        let number = (self.begun.saturating_sub(1)) % u64::from(self.section.slots.max(1));
+        self.section.slot(u32::try_from(number).unwrap_or(0))
+    }
+
+    fn begin_block(&mut self, region: &mut Region<'_>, first_time: u64) {
+        self.begun += 1;
+        self.used = 0;
+        let block = self.block();
+        region.store(block + COMMIT, 0);
+        let sequence = SEQUENCE_MARK | self.begun;
+        let head = BlockHead { sequence, first_time, ..BlockHead::default() };
+        let bytes = head.to_bytes();
+        self.checksum = crc32fast::hash(&bytes[..COMMIT]);
+        region.copy(block, &bytes[..COMMIT]);
+    }
+}

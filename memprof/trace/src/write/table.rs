@@ -1,0 +1,148 @@
+//! Rows that change: the new value goes into the spare slot, the old one becomes the spare.
+
+use crc32fast::Hasher;
+
+use super::memory::Region;
+use crate::layout::{SEQUENCE_MARK, Section, SlotHead};
+
+/// Gives every slot written a greater number than all before it.
+pub(super) struct Sequence(u64);
+
+impl Sequence {
+    pub(super) const fn new() -> Self {
+        Self(0)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 += 1;
+        SEQUENCE_MARK | self.0
+    }
+}
+
+/// A slot being written. Not finished, it stays invalid.
+pub(super) struct Filling<'r, 'a> {
+    region: &'r mut Region<'a>,
+    slot: usize,
+    next: usize,
+    end: usize,
+    head: SlotHead,
+    hasher: Hasher,
+}
+
+impl<'r, 'a> Filling<'r, 'a> {
+    /// From here on the slot does not count; `length` bytes have to follow.
+    pub(super) fn begin(
+        region: &'r mut Region<'a>,
+        slot: usize,
+        index: u32,
+        length: usize,
+        sequence: u64,
+    ) -> Self {
+        region.store(slot, 0);
+        let short = u32::try_from(length).unwrap_or(0);
+        let head = SlotHead { sequence, index, length: short, ..SlotHead::default() };
+        let mut hasher = Hasher::new();
+        let bytes = head.to_bytes();
+        hasher.update(&bytes[..16]);
+        hasher.update(&bytes[20..]);
+        let next = slot + SlotHead::SIZE;
+        Self { region, slot, next, end: next + short as usize, head, hasher }
+    }
+
+    /// The next bytes of the payload.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(self.end - self.next)];
+        self.hasher.update(bytes);
+        self.region.copy(self.next, bytes);
+        self.next += bytes.len();
+    }
+
+    /// From here on the slot counts.
+    pub(super) fn finish(mut self) {
+        const ZEROS: [u8; 64] = [0; 64];
+        while self.next < self.end {
+            self.put(&ZEROS);
+        }
+        self.head.checksum = self.hasher.finalize();
+        self.region.copy(self.slot + 8, &self.head.to_bytes()[8..]);
+        self.region.store(self.slot, self.head.sequence);
+    }
+}
+
+/// What became of a row.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The first with this index.
+    New,
+    /// In place of an older one.
+    Again,
+    /// The index is beyond the table.
+    NoRoom,
+}
+
+/// Which slot each row is in: `N` rows at most, or what the file has room for.
+pub(super) struct Table<const N: usize> {
+    section: Section,
+    /// By index, plus 1; 0 for rows never written.
+    slots: [u16; N],
+    spare: u16,
+    /// The first slot never used.
+    fresh: u16,
+}
+
+impl<const N: usize> Table<N> {
+    pub(super) const fn new(section: Section) -> Self {
+        Self { section, slots: [0; N], spare: 0, fresh: 1 }
+    }
+
+    /// Rows there can be.
+    pub(super) fn capacity(&self) -> u32 {
+        self.section.capacity.min(N as u32)
+    }
+
+    /// Writes a row of `length` bytes, which `fill` has to put.
+    pub(super) fn write(
+        &mut self,
+        region: &mut Region<'_>,
+        sequence: &mut Sequence,
+        index: u32,
+        length: usize,
+        fill: impl FnOnce(&mut Filling<'_, '_>),
+    ) -> Written {
+        if index >= self.capacity() || length > self.room() {
+            return Written::NoRoom;
+        }
+        let target = self.spare;
+        let place = self.section.slot(u32::from(target));
+        let mut filling = Filling::begin(region, place, index, length, sequence.next());
+        fill(&mut filling);
+        filling.finish();
+        let own = &mut self.slots[index as usize];
+        let written = if *own == 0 {
+            self.spare = self.fresh;
+            self.fresh += 1;
+            Written::New
+        } else {
+            self.spare = *own - 1;
+            Written::Again
+        };
+        *own = target + 1;
+        written
+    }
+
+    /// The payload of a row, with what its slot has behind it; empty if it was never written.
+    pub(super) fn payload<'r>(&self, region: &'r Region<'_>, index: u32) -> &'r [u8] {
+        match self.slots.get(index as usize) {
+            None | Some(0) => &[],
+            Some(slot) => {
+                let place = self.section.slot(u32::from(*slot) - 1) + SlotHead::SIZE;
+                region.bytes(place, self.room())
+            }
+        }
+    }
+
+    /// Bytes of payload there is room for in a row.
+    pub(super) fn room(&self) -> usize {
+        self.section.slot_size - SlotHead::SIZE
+    }
+}

@@ -1,0 +1,372 @@
+// Runs random programs about memory under the profiler and compares what it says with what was done:
+// owned to the byte, resident to the page. Ends with 0 if all agrees, 1 with the program if not, 3 if
+// there is no profiler.
+//
+// interpreter [--seed S] [--programs N] [--length L] [--threads T] [--fork N] [--looks N] [--huge]
+//             [--print | --replay]   (a script on stdin)   [--forever]
+//             [--blind]              (what the profiler says is not looked at)
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <initializer_list>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fakempi.h"
+#include "perform.h"
+
+namespace {
+
+struct Options {
+    uint64_t seed = 1, programs = 100;
+    int length = 40, threads = 0, fork_every = 0;
+    bool print = false, replay = false, forever = false, blind = false;
+    Choice choice;
+};
+
+bool blind;
+Amounts base;
+Model model;
+Script script;
+char text[1 << 16];
+
+int64_t difference(uint64_t now, uint64_t then) { return static_cast<int64_t>(now - then); }
+
+bool owned_agrees(const Model &expected)
+{
+    Amounts now;
+    if (blind) return true;
+    if (!ask(now)) return printf("FAIL the profiler does not answer\n"), false;
+    for (int owner = 0; owner < OWNER_COUNT; owner++) {
+        int64_t got = difference(now.owned[owner], base.owned[owner]);
+        // What nobody owns is what the kernel knows and the ledgers do not.
+        if (owner == OWNER_UNATTRIBUTED || got == expected.owned[owner]) continue;
+        printf("FAIL owned by %s: %ld B more than at the start, and %ld B were got\n",
+               owner_names[owner], got, expected.owned[owner]);
+        return false;
+    }
+    return true;
+}
+
+uint64_t kernel_total()
+{
+    char buffer[128] = {};
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t length = read(file, buffer, sizeof buffer - 1);
+    close(file);
+    unsigned long size = 0, resident = 0;
+    return length > 0 && sscanf(buffer, "%lu %lu", &size, &resident) == 2 ? resident * PAGE : 0;
+}
+
+uint64_t base_resident[OWNER_COUNT];
+
+// Only with nothing in the slots.
+bool look_at_start()
+{
+    Amounts now;
+    uint64_t total, unattributed;
+    if (blind) return true;
+    if (!look(now, &total, &unattributed)) return printf("FAIL no sample was made\n"), false;
+    memcpy(base_resident, now.resident, sizeof base_resident);
+    return true;
+}
+
+bool resident_agrees()
+{
+    Amounts now;
+    Bounds bounds;
+    uint64_t total, unattributed;
+    if (blind) return true;
+    if (!look(now, &total, &unattributed)) return printf("FAIL no sample was made\n"), false;
+    if (!resident_bounds(model, bounds)) return printf("FAIL no pagemap\n"), false;
+    for (int owner = 0; owner < OWNER_UNATTRIBUTED; owner++) {
+        int64_t got = difference(now.resident[owner], base_resident[owner]);
+        // Blocks that were there before share pages with those that came and went since.
+        int64_t margin = bounds.mixed[owner] || owner == OWNER_EXE || owner == OWNER_CORE ? 4 * PAGE : 0;
+        if (got >= bounds.low[owner] - margin && got <= bounds.high[owner] + margin) continue;
+        printf("FAIL resident of %s: %ld B more than at the start, and the kernel has %ld to %ld B\n",
+               owner_names[owner], got, bounds.low[owner], bounds.high[owner]);
+        return false;
+    }
+    int64_t gap = difference(kernel_total(), total);
+    if (!bounds.high[OWNER_UNATTRIBUTED] && (gap > 128 * 1024 || gap < -3 * 1024 * 1024))
+        return printf("FAIL the kernel's total differs by %ld B\n", gap), false;
+    if (unattributed > total / 100 + 64 * 1024)
+        return printf("FAIL %lu of %lu B are unattributed\n", unattributed, total), false;
+    return true;
+}
+
+// What the loader needs for a plugin is its own affair; all others must agree before and after.
+bool reload()
+{
+    if (!owned_agrees(model)) return false;
+    if (!reload_plugin()) return printf("FAIL the plugin cannot be loaded again\n"), false;
+    Amounts now;
+    if (blind) return true;
+    if (!ask(now)) return false;
+    for (int owner : {OWNER_EXE, OWNER_CORE, OWNER_PLUGIN})
+        base.owned[owner] = now.owned[owner] - static_cast<uint64_t>(model.owned[owner]);
+    return owned_agrees(model);
+}
+
+bool step(const Op &op)
+{
+    switch (op.what) {
+    case CHECK: return owned_agrees(model);
+    case LOOK: return resident_agrees();
+    case RELOAD: return reload();
+    default: return perform(model, op);
+    }
+}
+
+bool run_script(bool every_step)
+{
+    for (int index = 0; index < script.length; index++) {
+        if (script.ops[index].what == LOOK) {
+            if (!look_at_start()) return false;
+            break;
+        }
+    }
+    for (int index = 0; index < script.length; index++) {
+        bool right = step(script.ops[index]) && (!every_step || owned_agrees(model));
+        if (!right) return printf("at step %d\n", index), false;
+    }
+    if (!clear(model)) return false;
+    return owned_agrees(model) || (printf("with everything given back\n"), false);
+}
+
+bool report(uint64_t seed)
+{
+    printf("seed %lu\n", seed);
+    print(script);
+    if (!blind) show_components();
+    return false;
+}
+
+// The child goes on with the ledger it has inherited; the parent's must not see it.
+bool in_child(uint64_t seed, const Options &options)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) return printf("FAIL fork: %s\n", strerror(errno)), false;
+    if (child == 0) {
+        Choice choice = options.choice;
+        choice.child = true;
+        choice.look_one_in = 1 << 30;
+        bool right = owned_agrees(model);
+        for (uint64_t extra = 0; right && extra < 3; extra++) {
+            generate(script, seed + (extra << 40), options.length, choice);
+            right = run_script(false) || report(seed);
+        }
+        fflush(stdout);
+        _exit(right ? 0 : 1);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+    printf("FAIL in the child of a fork, status %x\n", static_cast<unsigned>(status));
+    return false;
+}
+
+bool run_programs(const Options &options)
+{
+    for (uint64_t seed = options.seed; seed < options.seed + options.programs; seed++) {
+        generate(script, seed, options.length, options.choice);
+        if (!run_script(false)) return report(seed);
+        if (options.fork_every && seed % static_cast<uint64_t>(options.fork_every) == 0) {
+            // With something in the slots, which the child gives back.
+            for (int index = 0; index < script.length / 2; index++) {
+                if (script.ops[index].thread == SELF && !step(script.ops[index])) return report(seed);
+            }
+            if (!in_child(seed, options)) return report(seed);
+            if (!owned_agrees(model) || !clear(model)) return report(seed);
+        }
+    }
+    return true;
+}
+
+constexpr int THREADS = 16;
+Model models[THREADS];
+
+struct Crew {
+    int number;
+    const Options *options;
+    bool right;
+};
+
+void *crew(void *given)
+{
+    auto *self = static_cast<Crew *>(given);
+    static thread_local Script own;
+    Choice choice = self->options->choice;
+    choice.threads = true;
+    self->right = true;
+    for (uint64_t program = 0; self->right && program < self->options->programs; program++) {
+        uint64_t seed = self->options->seed + program * THREADS + static_cast<uint64_t>(self->number);
+        generate(own, seed, self->options->length, choice);
+        for (int index = 0; self->right && index < own.length; index++)
+            self->right = perform(models[self->number], own.ops[index]);
+    }
+    return nullptr;
+}
+
+// All threads' models together are what the profiler has to say, while they live and afterwards.
+bool run_threads(const Options &options)
+{
+    pthread_t threads[THREADS];
+    Crew crews[THREADS];
+    int count = options.threads < THREADS ? options.threads : THREADS;
+    bool right = true;
+    for (int number = 0; number < count; number++) {
+        crews[number] = {number, &options, false};
+        if (pthread_create(&threads[number], nullptr, crew, &crews[number])) return false;
+    }
+    for (int number = 0; number < count; number++) {
+        pthread_join(threads[number], nullptr);
+        right &= crews[number].right;
+    }
+    Model all;
+    for (const Model &one : models) {
+        for (int owner = 0; owner < OWNER_COUNT; owner++) all.owned[owner] += one.owned[owner];
+    }
+    right = right && owned_agrees(all);
+    for (Model &one : models) right &= clear(one);
+    // What is left in the exchange belongs to the sums.
+    for (int slot = 0; slot < 8; slot++) {
+        Op op;
+        op.what = SWAP;
+        op.slot = slot;
+        right &= perform(models[0], op);
+    }
+    right &= clear(models[0]);
+    Model sum;
+    for (const Model &one : models) {
+        for (int owner = 0; owner < OWNER_COUNT; owner++) sum.owned[owner] += one.owned[owner];
+    }
+    for (int64_t owned : sum.owned) right &= owned == 0;
+    if (!(right && owned_agrees(sum))) return report(options.seed);
+    return true;
+}
+
+void *nothing(void *given) { return given; }
+
+// Code and data of all objects come in now and not in between.
+void populate()
+{
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    ssize_t length = 0, got;
+    while ((got = read(file, text + length, sizeof text - 1 - static_cast<size_t>(length))) > 0)
+        length += got;
+    close(file);
+    text[length] = 0;
+    char *rest = nullptr;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(nullptr, "\n", &rest)) {
+        unsigned long start, end;
+        char may[8];
+        if (sscanf(line, "%lx-%lx %7s", &start, &end, may) != 3 || !strstr(line, ".so")) {
+            if (!strstr(line, "interpreter")) continue;
+        }
+        bool writes = may[1] == 'w' && may[3] == 'p';
+        if (may[0] == 'r') madvise(reinterpret_cast<void *>(start), end - start, writes ? 23 : 22);
+    }
+}
+
+// Everything that is made on first use is made.
+bool warm_up()
+{
+    pthread_t threads[THREADS];
+    for (pthread_t &thread : threads) {
+        if (pthread_create(&thread, nullptr, nothing, nullptr)) return false;
+    }
+    for (pthread_t &thread : threads) pthread_join(thread, nullptr);
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        for (int kind = 0; kind < KIND_HUGE; kind++) {
+            for (int leave = RETURN; leave < LEAVE_COUNT; leave++) {
+                Op op;
+                op.what = GET;
+                op.place = place;
+                op.leave = leave;
+                op.kind = KIND_IS_NEW(kind) ? KIND_MALLOC : kind;
+                op.size = op.extra = 64;
+                op.thread = kind % THREAD_COUNT;
+                if (!perform(model, op)) return false;
+            }
+        }
+    }
+    return clear(model);
+}
+
+Options read_options(int argc, char **argv)
+{
+    Options options;
+    for (int index = 1; index < argc; index++) {
+        const char *name = argv[index];
+        if (!strcmp(name, "--print")) options.print = true;
+        else if (!strcmp(name, "--replay")) options.replay = true;
+        else if (!strcmp(name, "--forever")) options.forever = true;
+        else if (!strcmp(name, "--blind")) options.blind = true;
+        else if (!strcmp(name, "--huge")) options.choice.huge = true;
+        else if (index + 1 < argc) {
+            uint64_t value = strtoull(argv[++index], nullptr, 10);
+            if (!strcmp(name, "--seed")) options.seed = value;
+            else if (!strcmp(name, "--programs")) options.programs = value;
+            else if (!strcmp(name, "--length")) options.length = static_cast<int>(value);
+            else if (!strcmp(name, "--threads")) options.threads = static_cast<int>(value);
+            else if (!strcmp(name, "--fork")) options.fork_every = static_cast<int>(value);
+            else if (!strcmp(name, "--looks")) options.choice.look_one_in = static_cast<int>(value);
+        }
+    }
+    if (options.length > LENGTH_LIMIT || options.length < 2) options.length = LENGTH_LIMIT;
+    return options;
+}
+
+bool read_script()
+{
+    size_t length = 0, got;
+    static char input[1 << 16];
+    while ((got = fread(input + length, 1, sizeof input - 1 - length, stdin)) > 0) length += got;
+    input[length] = 0;
+    return parse(script, input);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    static char buffers[2][1 << 14];
+    setvbuf(stdout, buffers[0], _IOFBF, sizeof buffers[0]);
+    setvbuf(stdin, buffers[1], _IOFBF, sizeof buffers[1]);
+    Options options = read_options(argc, argv);
+    if (options.print) {
+        generate(script, options.seed, options.length, options.choice);
+        print(script);
+        return 0;
+    }
+    // Else glibc changes its mind about which blocks are mapped.
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    if (!prepare_places() || !warm_up()) return printf("FAIL at the start\n"), fflush(stdout), 1;
+    blind = options.blind;
+    if (!blind && !find_profiler()) return printf("no profiler\n"), fflush(stdout), 3;
+    populate();
+    if (!blind && !ask(base)) return printf("FAIL the profiler does not answer\n"), fflush(stdout), 1;
+    bool right;
+    if (options.replay) right = read_script() && (run_script(true) || report(0));
+    else if (options.threads) right = run_threads(options);
+    else do {
+        right = run_programs(options);
+        options.seed += options.programs;
+        if (options.forever) printf("running\n"), fflush(stdout);
+    } while (right && options.forever);
+    MPI_Finalize();
+    if (right) printf("agreed\n");
+    fflush(stdout);
+    return right ? 0 : 1;
+}

@@ -1,0 +1,103 @@
+#include "model.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+void Slot::set_marks(unsigned char with)
+{
+    mark = with;
+    if (size == 0) return;
+    pointer[0] = static_cast<char>(with);
+    pointer[size - 1] = static_cast<char>(with);
+}
+
+bool Slot::marks_are_there(size_t up_to) const
+{
+    if (size == 0 || up_to == 0) return true;
+    bool first = pointer[0] == static_cast<char>(mark);
+    return first && (up_to < size || pointer[size - 1] == static_cast<char>(mark));
+}
+
+int owner_of(int place, int kind)
+{
+    if (kind == KIND_UNTAGGED) return OWNER_NONE;
+    bool by_mpi = place == CORE || place == DEP || place == PLUGIN || place == HELPER;
+    bool inside = by_mpi || place == BOTH_IN_MPI || place == CALLBACK;
+    if (KIND_IS_SHARED(kind)) return by_mpi ? OWNER_MPI_SHARED : OWNER_APP_SHARED;
+    if (KIND_IS_NEUTRAL(kind)) return inside ? OWNER_CORE : OWNER_EXE;
+    switch (place) {
+    case PART: return OWNER_PART;
+    case BOTH:
+    case BOTH_IN_MPI: return OWNER_BOTH;
+    case APP_PLUGIN: return OWNER_APP_PLUGIN;
+    case CORE:
+    case HELPER: return OWNER_CORE;
+    case DEP: return OWNER_DEP;
+    case PLUGIN: return OWNER_PLUGIN;
+    default: return OWNER_EXE;
+    }
+}
+
+namespace {
+
+// Blocks from here on are looked at page by page.
+constexpr size_t LARGE = 32 * 1024;
+
+struct Pagemap {
+    int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool failed = file < 0;
+
+    ~Pagemap() { close(file); }
+
+    // Bytes in present pages of [start, end), which are page boundaries.
+    int64_t present(uintptr_t start, uintptr_t end)
+    {
+        static thread_local uint64_t entries[1024];
+        int64_t bytes = 0;
+        while (start < end && !failed) {
+            size_t pages = (end - start) / PAGE;
+            if (pages > 1024) pages = 1024;
+            ssize_t got = pread(file, entries, pages * 8, static_cast<off_t>(start / PAGE * 8));
+            failed = got != static_cast<ssize_t>(pages * 8);
+            for (size_t page = 0; page < pages; page++) {
+                if (entries[page] >> 63) bytes += PAGE;
+            }
+            start += pages * PAGE;
+        }
+        return bytes;
+    }
+};
+
+void bound_block(const Slot &slot, Pagemap &pagemap, Bounds &bounds)
+{
+    if (slot.owner == OWNER_NONE) return;
+    bounds.mixed[slot.owner] = true;
+    auto start = reinterpret_cast<uintptr_t>(slot.pointer), end = start + slot.size;
+    if (slot.size < LARGE) {
+        bounds.high[slot.owner] += static_cast<int64_t>(slot.size + 2 * PAGE);
+        return;
+    }
+    uintptr_t inner_start = (start + PAGE - 1) / PAGE * PAGE, inner_end = end / PAGE * PAGE;
+    int64_t inner = pagemap.present(inner_start, inner_end);
+    bounds.low[slot.owner] += inner;
+    bounds.high[slot.owner] += inner + static_cast<int64_t>(2 * PAGE);
+}
+
+} // namespace
+
+bool resident_bounds(const Model &model, Bounds &bounds)
+{
+    Pagemap pagemap;
+    for (const Slot &slot : model.slots) {
+        if (slot.is_empty()) continue;
+        if (slot.is_heap()) bound_block(slot, pagemap, bounds);
+        for (int index = 0; !slot.is_heap() && index < slot.range_count; index++) {
+            const Range &range = slot.ranges[index];
+            auto start = reinterpret_cast<uintptr_t>(range.start);
+            int64_t bytes = pagemap.present(start, start + range.length);
+            bounds.low[range.owner] += bytes;
+            bounds.high[range.owner] += bytes;
+        }
+    }
+    return !pagemap.failed;
+}

@@ -1,0 +1,64 @@
+// What the ledgers have to say: kept by the program itself, from what it did.
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "profiler.h"
+#include "script.h"
+
+struct Range {
+    char *start;
+    size_t length;
+    int owner;
+};
+
+// What a slot holds. Heap blocks have a size and an owner, mappings have ranges.
+struct Slot {
+    static constexpr int EMPTY = -1, GIVEN_BY_MALLOC = KIND_COUNT, GIVEN_BY_MAP = KIND_COUNT + 1;
+    static constexpr int RANGES = 4;
+
+    int kind = EMPTY;
+    char *pointer = nullptr;
+    size_t size = 0, alignment = 0;
+    int owner = OWNER_NONE;
+    Range ranges[RANGES];
+    int range_count = 0;
+    bool window = false;
+    unsigned char mark = 0;
+
+    bool is_empty() const { return kind == EMPTY; }
+    bool is_given() const { return kind >= GIVEN_BY_MALLOC; }
+    bool is_heap() const { return kind != EMPTY && (kind == GIVEN_BY_MALLOC || KIND_IS_HEAP(kind)); }
+    // Writes the first and the last byte, so that somebody else's writing is noticed.
+    void set_marks(unsigned char with);
+    bool marks_are_there(size_t up_to) const;
+};
+
+// Who owns what a place gets. OWNER_NONE: the ledger does not see it.
+int owner_of(int place, int kind);
+
+// Bytes that one thread's actions have added to each component, and what they are in.
+struct Model {
+    Slot slots[SLOTS];
+    int64_t owned[OWNER_COUNT] = {};
+
+    void add(int owner, size_t bytes) { if (owner != OWNER_NONE) owned[owner] += static_cast<int64_t>(bytes); }
+    void remove(int owner, size_t bytes) { if (owner != OWNER_NONE) owned[owner] -= static_cast<int64_t>(bytes); }
+};
+
+// Bounds of what is resident of all slots, as the kernel sees it now.
+struct Bounds {
+    int64_t low[OWNER_COUNT] = {}, high[OWNER_COUNT] = {};
+    // A block of it shares pages with other blocks.
+    bool mixed[OWNER_COUNT] = {};
+};
+
+constexpr size_t PAGE = 4096;
+inline size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+
+// False if the kernel does not tell.
+bool resident_bounds(const Model &model, Bounds &bounds);
+
+#endif

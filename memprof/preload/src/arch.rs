@@ -56,3 +56,72 @@ mod block {
 pub use block::local;
 
 const _: () = assert!(size_of::<Local>() <= 256);
+
+/// The error number of the thread, kept over what the tool does.
+pub struct Errno(i32);
+
+impl Errno {
+    #[inline]
+    pub fn save() -> Errno {
+        // SAFETY: the C library's own word of this thread.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+
+    #[inline]
+    pub fn restore(self) {
+        Errno::set(self.0);
+    }
+
+    /// Tells the program why a call failed.
+    #[inline]
+    pub fn set(code: i32) {
+        // SAFETY: the C library's own word of this thread.
+        unsafe { *libc::__errno_location() = code };
+    }
+}
+
+/// Defines exported functions of the C library that pass on their arguments, and after them the
+/// address they return to and the stack pointer they were entered with.
+///
+/// The entry is a jump: no frame of ours stands between the caller and the function that does the
+/// work, whose own return is the one of the entry.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+macro_rules! entry {
+    (@code 1, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rsi, qword ptr [rsp]", "mov rdx, rsp", "jmp {work}", work = sym $work)
+    };
+    (@code 2, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rdx, qword ptr [rsp]", "mov rcx, rsp", "jmp {work}", work = sym $work)
+    };
+    (@code 3, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rcx, qword ptr [rsp]", "mov r8, rsp", "jmp {work}", work = sym $work)
+    };
+    ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C or C++ library asks for.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name($(_: $kind),*) $(-> $result)? {
+            $crate::arch::entry!(@code $words, $work)
+        }
+    )*};
+}
+
+/// Where the caller cannot be seen, the thread tells the owner.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+macro_rules! entry {
+    ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C or C++ library asks for.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) $(-> $result)? {
+            // SAFETY: passed on.
+            unsafe { $work($($argument,)* 0, 0) }
+        }
+    )*};
+}
+
+pub(crate) use entry;

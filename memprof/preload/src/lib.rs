@@ -21,6 +21,7 @@ mod options;
 mod phases;
 mod ranges;
 mod sampler;
+mod sites;
 mod start;
 mod thread;
 mod writer;

@@ -3,9 +3,11 @@
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 
 use crate::arch;
-use crate::component::Component;
+use crate::component::{Component, LIMIT};
 
 /// The thread's own block. All zero is its first state.
 #[repr(C, align(64))]
@@ -28,8 +30,10 @@ pub struct Local {
     pub object_neutral: Cell<bool>,
     /// The version of the table of objects that this was found in.
     pub object_version: Cell<u32>,
-    /// Counters of this thread; null before the first allocation.
-    pub state: Cell<*mut State>,
+    /// The thread has given its counters back: it is about to end.
+    pub ended: Cell<bool>,
+    /// Counters of this thread; null before the first allocation and after the last destructor.
+    pub state: Cell<*const State>,
 }
 
 impl Local {
@@ -46,7 +50,8 @@ impl Local {
             object_component: Cell::new(Component::UNATTRIBUTED),
             object_neutral: Cell::new(false),
             object_version: Cell::new(0),
-            state: Cell::new(core::ptr::null_mut()),
+            ended: Cell::new(false),
+            state: Cell::new(ptr::null()),
         }
     }
 }
@@ -69,9 +74,72 @@ impl Local {
     }
 }
 
-/// Counters of one thread.
+/// What one thread allocated and freed for one component. Its thread is the only writer; others
+/// read. `owned` is what is not yet in the sum of the process, and negative where a thread frees what
+/// others allocated.
+#[repr(C, align(64))]
+pub struct Account {
+    pub owned: AtomicI64,
+    /// The highest `owned` since it was last folded into the sum.
+    pub high: AtomicI64,
+    pub allocations: AtomicU64,
+    pub frees: AtomicU64,
+    pub allocated_total: AtomicU64,
+}
+
+/// How many leaves of the granule table a thread finds without a search.
+pub const LEAVES_AT_HAND: usize = 16;
+
+/// A leaf of the granule table that was used before: which 4 MiB, and where it is.
+#[repr(C)]
+pub struct LeafAtHand {
+    pub region: AtomicU64,
+    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
+}
+
+/// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
+/// nothing has to be moved when a thread ends.
+#[repr(C)]
 pub struct State {
-    _owner: u8,
+    /// One account for each component, and one for all of them.
+    pub accounts: [Account; LIMIT + 1],
+    pub leaves: [LeafAtHand; LEAVES_AT_HAND],
+    /// Bytes to go until an allocation's stack is kept.
+    pub until_sample: AtomicI64,
+    /// State of the random numbers that say when; 0 before the first.
+    pub random: AtomicU64,
+    /// From 1 on. Names the owner of a leaf.
+    pub number: AtomicU32,
+    /// 1 while a thread has it.
+    pub taken: AtomicU32,
+    /// How often the destructors of the thread have come by.
+    pub rounds: AtomicU32,
+    pub next: AtomicPtr<State>,
+}
+
+impl State {
+    pub const fn new(number: u32) -> State {
+        State {
+            accounts: [const {
+                Account {
+                    owned: AtomicI64::new(0),
+                    high: AtomicI64::new(0),
+                    allocations: AtomicU64::new(0),
+                    frees: AtomicU64::new(0),
+                    allocated_total: AtomicU64::new(0),
+                }
+            }; LIMIT + 1],
+            leaves: [const {
+                LeafAtHand { region: AtomicU64::new(0), leaf: AtomicPtr::new(ptr::null_mut()) }
+            }; LEAVES_AT_HAND],
+            until_sample: AtomicI64::new(0),
+            random: AtomicU64::new(0),
+            number: AtomicU32::new(number),
+            taken: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 }
 
 /// The block of the calling thread.
@@ -86,6 +154,7 @@ pub fn local() -> &'static Local {
 pub struct Guard(());
 
 impl Guard {
+    #[inline]
     pub fn enter() -> Guard {
         let local = local();
         local.guard.set(local.guard.get() + 1);
@@ -94,8 +163,26 @@ impl Guard {
 }
 
 impl Drop for Guard {
+    #[inline]
     fn drop(&mut self) {
         let local = local();
         local.guard.set(local.guard.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_nest_and_belong_to_their_thread() {
+        let outer = Guard::enter();
+        let inner = Guard::enter();
+        assert_eq!(local().guard.get(), 2);
+        std::thread::spawn(|| assert_eq!(local().guard.get(), 0)).join().unwrap();
+        drop(inner);
+        assert_eq!(local().guard.get(), 1);
+        drop(outer);
+        assert_eq!(local().guard.get(), 0);
     }
 }

@@ -1,9 +1,36 @@
 //! The ledger of bytes: which component owns which block.
 
+#![allow(unsafe_code)]
+
+pub mod account;
+mod blocks;
+mod bootstrap;
+#[cfg(not(feature = "archive"))]
+mod exports;
+pub mod granules;
+mod large;
+mod operators;
+mod pool;
+mod real;
+mod registry;
+mod tag;
+#[cfg(test)]
+mod tests;
+
+#[allow(unused_imports)]
+pub use account::{all, be_exact, owned, peaks_begin, peaks_end, peaks_now, snapshot};
+#[allow(unused_imports)]
+pub use blocks::{give, stand_aside, stands_aside};
+pub use large::Large;
+
 use crate::component::{Component, LIMIT};
+use crate::thread::{Local, State};
+
+static GRANULES: granules::Table = granules::Table::new();
+static LARGE: large::Table = large::Table::new();
 
 /// What one component owns, in requested bytes.
-#[derive(Copy, Clone, Default)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub owned: u64,
     pub peak: u64,
@@ -12,20 +39,89 @@ pub struct Ledger {
     pub allocated_total: u64,
 }
 
-/// The ledger of all components now, threads included.
-pub fn snapshot(_into: &mut [Ledger; LIMIT]) {}
+/// The counters of the calling thread, if it has its own.
+fn own_state(local: &Local) -> Option<&'static State> {
+    // SAFETY: states are never given back.
+    unsafe { local.state.get().as_ref() }
+}
 
 /// Calls `each` with start, length and owner of every live block of at least 32 KiB.
-pub fn each_large(_each: &mut dyn FnMut(usize, usize, Component)) {}
+pub fn each_large(each: &mut dyn FnMut(usize, usize, Component)) {
+    LARGE.each(&mut |large| each(large.start, large.length, large.component));
+}
+
+/// As [`each_large`], with what was found resident when a block was last looked at.
+pub fn each_large_known(each: &mut dyn FnMut(Large)) {
+    LARGE.each(each);
+}
+
+/// The large block that starts there.
+pub fn large(start: usize) -> Option<Large> {
+    LARGE.get(start)
+}
+
+/// Keeps what was found resident of the large block of this start and length.
+pub fn set_large_resident(start: usize, length: usize, resident: u64) {
+    LARGE.set_resident(start, length, resident);
+}
 
 /// How many bytes of live small blocks each component has between two addresses: `each(component,
 /// bytes)`. Both ends are multiples of the page size. False where the ledger knows nothing.
-pub fn share(_start: usize, _end: usize, _each: &mut dyn FnMut(Component, u64)) -> bool {
-    false
+pub fn share(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> bool {
+    share_and_rest(start, end, each).is_some()
 }
 
-/// A new innermost phase begins: its peaks start at what is owned now.
-pub fn peaks_begin() {}
+/// As [`share`]. Gives the bytes, contained in the shares, whose owner in this place is a guess: they
+/// found no slot of their own and are spread as the others are.
+pub fn share_and_rest(
+    start: usize,
+    end: usize,
+    each: &mut dyn FnMut(Component, u64),
+) -> Option<u64> {
+    let mut split = granules::Split { bytes: [0; LIMIT], rest: 0 };
+    if !GRANULES.split(start, end, &mut split) {
+        return None;
+    }
+    let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
+    // Blocks freed under another slot than they were noted in make one too low, the rest too high.
+    let below: i64 = split.bytes.iter().filter(|bytes| **bytes < 0).sum();
+    let rest = (split.rest + below).clamp(0, (end - start) as i64);
+    for (index, bytes) in split.bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
+        let more = i128::from(rest) * i128::from(*bytes) / i128::from(named);
+        each(Component(index as u16), (*bytes + more as i64) as u64);
+    }
+    if named == 0 && rest > 0 {
+        each(Component::UNATTRIBUTED, rest as u64);
+    }
+    Some(rest as u64)
+}
 
-/// The innermost phase ends: its peaks, which also count for the one around it.
-pub fn peaks_end(_into: &mut [u64; LIMIT]) {}
+/// True if small blocks lived within 4 MiB around this address at some time.
+pub fn knows(address: usize) -> bool {
+    GRANULES.knows(address)
+}
+
+/// Bytes of small blocks that found no place in the table of granules, ever.
+pub fn unplaced() -> usize {
+    GRANULES.lost()
+}
+
+/// Before a fork: what the locks guard is whole in the child.
+pub fn before_fork() {
+    registry::before_fork();
+    account::before_fork();
+    GRANULES.before_fork();
+    crate::sites::before_fork();
+}
+
+/// After a fork, in parent (`child` false) and child. The child keeps what other threads held.
+pub fn after_fork(child: bool) {
+    crate::sites::after_fork();
+    GRANULES.after_fork();
+    account::after_fork();
+    registry::after_fork();
+    if child {
+        account::forget_other_threads();
+        registry::forget_other_threads();
+    }
+}

@@ -1,0 +1,258 @@
+//! The sums: what each component owns, and the most it ever did.
+//!
+//! A thread writes its own accounts only. What it owns beyond [`FOLD_AT`] is folded into the sums of
+//! the process, where peaks are found. What is owned is exact at every moment. A peak is exact with
+//! one thread, and in exact mode; with more it is exact to 64 KiB for each of them.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicI64, AtomicU64};
+
+use super::{Ledger, registry};
+use crate::component::{Component, LIMIT};
+use crate::lock::SpinLock;
+use crate::thread::{Account, Guard, State, local};
+
+/// The account of all components together.
+pub const ALL: usize = LIMIT;
+
+/// What a thread keeps to itself, in bytes.
+const KEPT: i64 = 64 * 1024;
+
+/// As [`KEPT`], or less than nothing in exact mode.
+static FOLD_AT: AtomicI64 = AtomicI64::new(KEPT);
+
+static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+/// The peaks of the innermost phase.
+static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+
+/// Folds begun and done. A reader that saw them differ, or change, reads again.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static DONE: AtomicU64 = AtomicU64::new(0);
+/// How often a reader tries before it takes what it gets.
+const TRIES: u32 = 1000;
+
+/// How deep phases nest; deeper ones count for the one they are in.
+pub const PHASE_DEPTH: usize = 16;
+
+struct Phases {
+    lock: SpinLock,
+    depth: AtomicU64,
+    /// The peaks so far of those around the innermost.
+    outer: [[AtomicI64; LIMIT + 1]; PHASE_DEPTH],
+}
+
+static PHASES: Phases = Phases {
+    lock: SpinLock::new(),
+    depth: AtomicU64::new(0),
+    outer: [const { [const { AtomicI64::new(0) }; LIMIT + 1] }; PHASE_DEPTH],
+};
+
+/// Every change goes to the sums at once, so that peaks are exact with any number of threads.
+pub fn be_exact() {
+    FOLD_AT.store(-1, Relaxed);
+}
+
+/// Adds without the price of an atomic addition: only one thread writes the word.
+#[inline(always)]
+pub fn bump(word: &AtomicU64, by: u64) {
+    word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// A component allocated.
+#[inline(always)]
+pub fn allocated(state: &State, component: Component, size: usize) {
+    let index = usize::from(component.0) % LIMIT;
+    let own = &state.accounts[index];
+    bump(&own.allocations, 1);
+    bump(&own.allocated_total, size as u64);
+    raise(state, index, size as i64);
+    raise(state, ALL, size as i64);
+}
+
+/// What a component allocated was freed.
+#[inline(always)]
+pub fn freed(state: &State, component: Component, size: usize) {
+    let index = usize::from(component.0) % LIMIT;
+    bump(&state.accounts[index].frees, 1);
+    lower(state, index, size as i64);
+    lower(state, ALL, size as i64);
+}
+
+/// A block goes from one component to another; neither allocates nor frees.
+pub fn given(state: &State, from: Component, to: Component, size: usize) {
+    lower(state, usize::from(from.0) % LIMIT, size as i64);
+    raise(state, usize::from(to.0) % LIMIT, size as i64);
+}
+
+#[inline(always)]
+fn raise(state: &State, index: usize, by: i64) {
+    let account = &state.accounts[index];
+    let owned = account.owned.load(Relaxed).wrapping_add(by);
+    account.owned.store(owned, Relaxed);
+    if owned > account.high.load(Relaxed) {
+        account.high.store(owned, Relaxed);
+        if owned > FOLD_AT.load(Relaxed) {
+            fold(account, index);
+        }
+    } else if owned.wrapping_abs() > FOLD_AT.load(Relaxed) {
+        fold(account, index);
+    }
+}
+
+#[inline(always)]
+fn lower(state: &State, index: usize, by: i64) {
+    let account = &state.accounts[index];
+    let owned = account.owned.load(Relaxed).wrapping_sub(by);
+    account.owned.store(owned, Relaxed);
+    if owned.wrapping_abs() > FOLD_AT.load(Relaxed) {
+        fold(account, index);
+    }
+}
+
+/// Only by the thread that has the account, or when no thread has it.
+#[cold]
+#[inline(never)]
+fn fold(account: &Account, index: usize) {
+    BEGUN.fetch_add(1, AcqRel);
+    let (owned, high) = (account.owned.load(Relaxed), account.high.load(Relaxed));
+    let before = OWNED[index].fetch_add(owned, AcqRel);
+    let most = before + high.max(owned);
+    PEAK[index].fetch_max(most, Relaxed);
+    PHASE[index].fetch_max(most, Relaxed);
+    account.owned.store(0, Relaxed);
+    account.high.store(0, Relaxed);
+    DONE.fetch_add(1, AcqRel);
+}
+
+/// Folds all of a thread that ends, or is gone, or begins a phase.
+pub fn fold_all(state: &State) {
+    for (index, account) in state.accounts.iter().enumerate() {
+        if account.owned.load(Relaxed) != 0 || account.high.load(Relaxed) != 0 {
+            fold(account, index);
+        }
+    }
+}
+
+/// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
+fn read(index: usize) -> (i64, i64, i64) {
+    let mut result = (0, 0, 0);
+    for _ in 0..TRIES {
+        let done = DONE.load(Acquire);
+        let steady = BEGUN.load(Acquire) == done;
+        let base = OWNED[index].load(Acquire);
+        let (mut owned, mut active, mut high) = (base, 0, 0);
+        for account in registry::each().map(|state| &state.accounts[index]) {
+            let (own, top) = (account.owned.load(Relaxed), account.high.load(Relaxed));
+            owned += own;
+            if own != 0 || top != 0 {
+                active += 1;
+                high = top;
+            }
+        }
+        // With one thread at work its highest is that of all.
+        let most = if active == 1 { owned.max(base + high) } else { owned };
+        let peak = PEAK[index].load(Relaxed).max(most);
+        result = (owned, peak, PHASE[index].load(Relaxed).max(most));
+        core::sync::atomic::fence(AcqRel);
+        if steady && BEGUN.load(Acquire) == done {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    result
+}
+
+fn ledger(index: usize) -> Ledger {
+    let (owned, peak, _) = read(index);
+    let mut ledger =
+        Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
+    for account in registry::each().map(|state| &state.accounts[index]) {
+        ledger.allocations += account.allocations.load(Relaxed);
+        ledger.frees += account.frees.load(Relaxed);
+        ledger.allocated_total += account.allocated_total.load(Relaxed);
+    }
+    ledger
+}
+
+/// The ledgers of all components.
+pub fn snapshot(into: &mut [Ledger; LIMIT]) {
+    for (index, ledger_of) in into.iter_mut().enumerate() {
+        *ledger_of = ledger(index);
+    }
+}
+
+/// What all components own together now, and the most they did.
+pub fn all() -> (u64, u64) {
+    let (owned, peak, _) = read(ALL);
+    (owned.max(0) as u64, peak.max(0) as u64)
+}
+
+/// What one component owns now.
+pub fn owned(component: Component) -> u64 {
+    read(usize::from(component.0) % LIMIT).0.max(0) as u64
+}
+
+fn fold_own() {
+    // SAFETY-free: the thread's own state is only folded by itself.
+    if let Some(state) = super::own_state(local()) {
+        fold_all(state);
+    }
+}
+
+/// A new innermost phase: its peaks start at what is owned now.
+pub fn peaks_begin() {
+    let _guard = Guard::enter();
+    fold_own();
+    PHASES.lock.lock();
+    let depth = PHASES.depth.load(Relaxed);
+    PHASES.depth.store(depth + 1, Relaxed);
+    if let Some(outer) = PHASES.outer.get(depth as usize) {
+        for (index, outer) in outer.iter().enumerate() {
+            let (owned, _, _) = read(index);
+            outer.store(PHASE[index].swap(owned, Relaxed), Relaxed);
+        }
+    }
+    PHASES.lock.unlock();
+}
+
+/// The innermost phase ends: its peaks, which also count for the one around it.
+pub fn peaks_end(into: &mut [u64; LIMIT]) {
+    let _guard = Guard::enter();
+    fold_own();
+    PHASES.lock.lock();
+    let depth = PHASES.depth.load(Relaxed);
+    for (index, into) in into.iter_mut().enumerate() {
+        *into = read(index).2.max(0) as u64;
+    }
+    if depth > 0 {
+        PHASES.depth.store(depth - 1, Relaxed);
+        if let Some(outer) = PHASES.outer.get(depth as usize - 1) {
+            for (index, outer) in outer.iter().enumerate() {
+                PHASE[index].fetch_max(outer.load(Relaxed), Relaxed);
+            }
+        }
+    }
+    PHASES.lock.unlock();
+}
+
+/// The peaks so far of the innermost phase.
+pub fn peaks_now(into: &mut [u64; LIMIT]) {
+    for (index, into) in into.iter_mut().enumerate() {
+        *into = read(index).2.max(0) as u64;
+    }
+}
+
+/// As for the other locks of a fork.
+pub fn before_fork() {
+    PHASES.lock.lock();
+}
+
+pub fn after_fork() {
+    PHASES.lock.unlock();
+}
+
+/// In the child: a fold that another thread was in will not end.
+pub fn forget_other_threads() {
+    BEGUN.store(DONE.load(Relaxed), Relaxed);
+}

@@ -1,0 +1,462 @@
+//! What the functions of the malloc family do here: ask the real allocator for eight bytes more,
+//! write the tag there, and keep the ledger.
+//!
+//! Each takes, after its arguments, the address its caller continues at and the stack pointer at
+//! entry; both are 0 where they cannot be seen.
+
+#![allow(unsafe_code)]
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::tag::{self, Tag};
+use super::{GRANULES, LARGE, account, bootstrap, large, real, registry};
+use crate::arch::Errno;
+use crate::component::Component;
+use crate::thread::{Local, State, local};
+use crate::{objects, sampler, sites};
+
+/// Blocks of this size are looked at before they are released.
+const LOOK_BEFORE_RELEASE: usize = 1 << 20;
+
+/// Where the last bytes of what can be allocated end; beyond, every allocator says no.
+const NO_MEMORY: i32 = libc::ENOMEM;
+
+/// The ledger is not kept: everything passes through.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is counted. Blocks that have tags are freed as all others.
+pub fn stand_aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
+pub fn stands_aside() -> bool {
+    ASIDE.load(Ordering::Relaxed)
+}
+
+/// Whose allocation it is.
+#[inline(always)]
+fn owner(local: &Local, caller: usize, stack: usize) -> Component {
+    if local.guard.get() > 0 {
+        return Component::TOOL;
+    }
+    if caller != 0 {
+        let found = objects::caller(caller);
+        if !found.neutral {
+            return found.component;
+        }
+    }
+    owner_by_thread(local, stack)
+}
+
+#[inline(never)]
+fn owner_by_thread(local: &Local, stack: usize) -> Component {
+    if local.inside_mpi(stack) {
+        if let Some(mpi) = objects::mpi() {
+            return mpi;
+        }
+    }
+    match local.home.get() {
+        Component::UNATTRIBUTED => objects::executable(),
+        home => home,
+    }
+}
+
+/// A block that the real allocator made with room for a tag becomes one of the ledger.
+#[inline(always)]
+fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) {
+    let local = local();
+    let owner = owner(local, caller, stack);
+    let state = local.state.get();
+    // SAFETY: a state outlives its threads.
+    match unsafe { state.as_ref() } {
+        Some(state) => enter_with(local, state, block, size, owner),
+        None => enter_slowly(local, block, size, owner),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn enter_slowly(local: &Local, block: *mut u8, size: usize, owner: Component) {
+    let state = registry::enter(local);
+    enter_with(local, state, block, size, owner);
+    registry::leave(local, state);
+}
+
+#[inline(always)]
+fn enter_with(local: &Local, state: &State, block: *mut u8, size: usize, owner: Component) {
+    let Some(usable) = usable_for_tag(block) else { return };
+    if usable < size + tag::SIZE {
+        return;
+    }
+    let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
+    state.until_sample.store(left, Ordering::Relaxed);
+    let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner);
+    let tag = Tag { component: owner, size, sampled };
+    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
+    // SAFETY: the last bytes of the block, which nobody was told of.
+    unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
+    place(state, block as usize, size, owner);
+    account::allocated(state, owner, size);
+}
+
+/// The bytes of a block that can be used, if a tag fits.
+#[inline(always)]
+fn usable_for_tag(block: *const u8) -> Option<usize> {
+    let usable = real::usable()?;
+    // SAFETY: a block of the real allocator.
+    let bytes = unsafe { usable(block) };
+    (bytes >= tag::SIZE).then_some(bytes)
+}
+
+#[inline(always)]
+fn place(state: &State, start: usize, size: usize, owner: Component) {
+    if size < large::FROM || !LARGE.insert(start, size, owner) {
+        GRANULES.change(state, start, size, owner, 1);
+    }
+}
+
+#[inline(always)]
+fn displace(state: &State, start: usize, size: usize, owner: Component) {
+    if size < large::FROM || !LARGE.remove(start) {
+        GRANULES.change(state, start, size, owner, -1);
+    }
+}
+
+/// The tag of a block and where it is, if it is one of the ledger.
+#[inline(always)]
+fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
+    let usable = usable_for_tag(block)?;
+    let place = block.wrapping_add(usable - tag::SIZE).cast::<u64>().cast_mut();
+    // SAFETY: the last bytes of a live block.
+    let word = unsafe { place.read_unaligned() };
+    tag::decode(block as usize, usable, word, real::secret()).map(|tag| (tag, place))
+}
+
+/// Runs with the counters of this thread.
+#[inline(always)]
+fn with_state<R>(work: impl FnOnce(&State) -> R) -> R {
+    let local = local();
+    // SAFETY: a state outlives its threads.
+    match unsafe { local.state.get().as_ref() } {
+        Some(state) => work(state),
+        None => {
+            let state = registry::enter(local);
+            let result = work(state);
+            registry::leave(local, state);
+            result
+        }
+    }
+}
+
+/// The block leaves the ledger.
+#[inline(always)]
+fn leave(block: *mut u8) {
+    let Some((tag, place)) = tag_of(block) else { return };
+    // SAFETY: the tag of a live block.
+    unsafe { place.write_unaligned(0) };
+    if tag.size >= LOOK_BEFORE_RELEASE {
+        sampler::before_release(block as usize, tag.size);
+    }
+    if tag.sampled {
+        sites::freed(block as usize);
+    }
+    with_state(|state| {
+        displace(state, block as usize, tag.size, tag.component);
+        account::freed(state, tag.component, tag.size);
+    });
+}
+
+#[cold]
+#[inline(never)]
+fn without_real(size: usize, alignment: usize) -> *mut u8 {
+    let block = bootstrap::allocate(size, alignment);
+    if block.is_null() {
+        Errno::set(NO_MEMORY);
+    }
+    block
+}
+
+/// Finishes an allocation of `size` bytes for which `block` was made.
+#[inline(always)]
+fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
+    if !block.is_null() && !stands_aside() {
+        enter(block, size, caller, stack);
+    }
+    block
+}
+
+pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    let Some(real) = real::malloc() else { return without_real(size, 1) };
+    // SAFETY: as the caller's.
+    let block = unsafe { real(size.saturating_add(tag::SIZE)) };
+    finish(block, size, caller, stack)
+}
+
+pub unsafe extern "C-unwind" fn calloc(
+    count: usize,
+    each: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    let Some(real) = real::calloc() else {
+        return match count.checked_mul(each) {
+            Some(size) => without_real(size, 1),
+            None => without_real(usize::MAX, 1),
+        };
+    };
+    match count.checked_mul(each).and_then(|size| Some((size, size.checked_add(tag::SIZE)?))) {
+        // SAFETY: as the caller's.
+        Some((size, ask)) => finish(unsafe { real(1, ask) }, size, caller, stack),
+        // SAFETY: as the caller's; it fails.
+        None => unsafe { real(count, each) },
+    }
+}
+
+pub unsafe extern "C-unwind" fn realloc(
+    block: *mut u8,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    if block.is_null() {
+        // SAFETY: as the caller's.
+        return unsafe { malloc(size, caller, stack) };
+    }
+    if bootstrap::holds(block) {
+        // SAFETY: as the caller's.
+        return unsafe { move_out(block, size, caller, stack) };
+    }
+    let Some(real) = real::realloc() else {
+        if real::settled() {
+            // SAFETY: as before.
+            return unsafe { realloc(block, size, caller, stack) };
+        }
+        Errno::set(NO_MEMORY);
+        return ptr::null_mut();
+    };
+    let ask = if size == 0 { 0 } else { size.saturating_add(tag::SIZE) };
+    if stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(block, ask) };
+    }
+    let before = tag_of(block);
+    if let Some((tag, place)) = before {
+        if tag.size >= LOOK_BEFORE_RELEASE && size < tag.size {
+            sampler::before_release(block as usize, tag.size);
+        }
+        // SAFETY: the tag of a live block.
+        unsafe { place.write_unaligned(0) };
+        with_state(|state| displace(state, block as usize, tag.size, tag.component));
+    }
+    // SAFETY: as the caller's.
+    let moved = unsafe { real(block, ask) };
+    if let Some((tag, at)) = before {
+        if moved.is_null() && size != 0 {
+            put_back(block, tag, at);
+            return moved;
+        }
+        if tag.sampled {
+            sites::freed(block as usize);
+        }
+        with_state(|state| account::freed(state, tag.component, tag.size));
+    }
+    finish(moved, size, caller, stack)
+}
+
+/// A reallocation failed: the block is what it was.
+#[cold]
+fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
+    let errno = Errno::save();
+    let usable = at as usize + tag::SIZE - block as usize;
+    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
+    // SAFETY: the place of the tag in a block that still lives.
+    unsafe { at.write_unaligned(word) };
+    with_state(|state| place(state, block as usize, size, tag.component));
+    errno.restore();
+}
+
+/// A block from before the real allocator was known.
+#[cold]
+unsafe fn move_out(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
+    // SAFETY: as the caller's; both blocks hold what is copied.
+    unsafe {
+        let new = malloc(size, caller, stack);
+        if !new.is_null() {
+            ptr::copy_nonoverlapping(block, new, bootstrap::size(block).min(size));
+        }
+        new
+    }
+}
+
+pub unsafe extern "C-unwind" fn reallocarray(
+    block: *mut u8,
+    count: usize,
+    each: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    match count.checked_mul(each) {
+        // SAFETY: as the caller's.
+        Some(size) => unsafe { realloc(block, size, caller, stack) },
+        None => {
+            Errno::set(NO_MEMORY);
+            ptr::null_mut()
+        }
+    }
+}
+
+pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usize) {
+    if block.is_null() || bootstrap::holds(block) {
+        return;
+    }
+    let Some(real) = real::free() else {
+        if real::settled() {
+            // SAFETY: as the caller's.
+            unsafe { free(block, 0, 0) };
+        }
+        return;
+    };
+    if !stands_aside() {
+        leave(block);
+    }
+    // SAFETY: as the caller's.
+    unsafe { real(block) }
+}
+
+pub unsafe extern "C-unwind" fn free_sized(block: *mut u8, _: usize, caller: usize, stack: usize) {
+    // SAFETY: as the caller's.
+    unsafe { free(block, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn free_aligned_sized(
+    block: *mut u8,
+    _: usize,
+    _: usize,
+    caller: usize,
+    stack: usize,
+) {
+    // SAFETY: as the caller's.
+    unsafe { free(block, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn memalign(
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    let Some(real) = real::memalign() else { return without_real(size, alignment) };
+    // SAFETY: as the caller's.
+    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
+    finish(block, size, caller, stack)
+}
+
+pub unsafe extern "C-unwind" fn aligned_alloc(
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    if alignment.is_power_of_two() {
+        // Some allocators' aligned_alloc wants a multiple of the alignment, which a tag breaks.
+        // SAFETY: as the caller's.
+        return unsafe { memalign(alignment, size, caller, stack) };
+    }
+    let Some(real) = real::aligned_alloc() else { return without_real(size, 1) };
+    // SAFETY: as the caller's.
+    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
+    finish(block, size, caller, stack)
+}
+
+pub unsafe extern "C-unwind" fn posix_memalign(
+    into: *mut *mut u8,
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> i32 {
+    let Some(real) = real::posix_memalign() else {
+        let block = bootstrap::allocate(size, alignment);
+        if block.is_null() {
+            return NO_MEMORY;
+        }
+        // SAFETY: as the caller's.
+        unsafe { *into = block };
+        return 0;
+    };
+    // SAFETY: as the caller's.
+    let result = unsafe { real(into, alignment, size.saturating_add(tag::SIZE)) };
+    if result == 0 {
+        // SAFETY: it was just written.
+        finish(unsafe { *into }, size, caller, stack);
+    }
+    result
+}
+
+fn page_size() -> usize {
+    // SAFETY: no precondition.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    // SAFETY: as the caller's.
+    unsafe { memalign(page_size(), size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    match size.checked_next_multiple_of(page_size()) {
+        // SAFETY: as the caller's.
+        Some(size) => unsafe { memalign(page_size(), size, caller, stack) },
+        None => match real::pvalloc() {
+            // SAFETY: as the caller's; it fails.
+            Some(real) => unsafe { real(size) },
+            None => without_real(size, 1),
+        },
+    }
+}
+
+pub unsafe extern "C-unwind" fn malloc_usable_size(
+    block: *mut u8,
+    _caller: usize,
+    _stack: usize,
+) -> usize {
+    if block.is_null() {
+        return 0;
+    }
+    if bootstrap::holds(block) {
+        // SAFETY: a block of the arena.
+        return unsafe { bootstrap::size(block) };
+    }
+    let Some(real) = real::usable() else { return 0 };
+    // SAFETY: as the caller's.
+    let bytes = unsafe { real(block) };
+    if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
+}
+
+/// Another component owns the block from now on. False if it is none of the ledger.
+pub fn give(block: *const u8, to: Component) -> bool {
+    if block.is_null() || bootstrap::holds(block) || stands_aside() {
+        return false;
+    }
+    let Some((tag, at)) = tag_of(block) else { return false };
+    let usable = at as usize + tag::SIZE - block as usize;
+    let (word, size) =
+        tag::encode(block as usize, usable, Tag { component: to, ..tag }, real::secret());
+    // SAFETY: the place of the tag in a live block.
+    unsafe { at.write_unaligned(word) };
+    with_state(|state| {
+        displace(state, block as usize, size, tag.component);
+        place(state, block as usize, size, to);
+        account::given(state, tag.component, to, size);
+    });
+    true
+}
+
+/// Whose block it is, and how much was asked for.
+pub fn look(block: *const u8) -> Option<(Component, usize)> {
+    if block.is_null() || bootstrap::holds(block) || stands_aside() {
+        return None;
+    }
+    tag_of(block).map(|(tag, _)| (tag.component, tag.size))
+}

@@ -1,0 +1,381 @@
+//! Live bytes of small blocks per piece of memory, so that what is resident there can be split.
+//!
+//! Memory is cut into regions of 4 MiB; a region in use has a leaf, a leaf has granules: pages for
+//! the first leaves, larger ones later, so that the table stays small. A granule keeps a few
+//! components by name and adds up the rest.
+//!
+//! The first thread that uses a leaf owns it and writes its own half of each granule without atomic
+//! operations; others use the other half. The allocator gives threads memory of their own, so nearly
+//! all is owner's work.
+
+#![allow(unsafe_code)]
+
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+
+use super::pool;
+use crate::arch::Errno;
+use crate::component::{Component, LIMIT};
+use crate::lock::SpinLock;
+use crate::thread::{Guard, LEAVES_AT_HAND, State};
+
+const REGION_SHIFT: u32 = 22;
+const PAGE_SHIFT: u32 = 12;
+
+/// Leaves of pages, of 64 KiB, and of 1 MiB: how many of each, and how large a granule is.
+const KINDS: [(usize, u32); 3] = [(64, PAGE_SHIFT), (256, 16), (usize::MAX, 20)];
+
+/// Places for leaves; at most three quarters are used.
+const PLACES: usize = 16384;
+const MOST_LEAVES: usize = PLACES / 4 * 3;
+/// Memory for leaves is mapped in pieces of this size.
+const PIECE: usize = 1 << 20;
+
+/// A component in the low 8 bits, its bytes above, signed. No bytes: free for another component.
+type Slot = AtomicU32;
+const BYTES_SHIFT: u32 = 8;
+/// Bytes of a slot beyond which both halves are settled.
+const FAR: i32 = 4 << 20;
+
+const OWN_SLOTS: usize = 7;
+const FOREIGN_SLOTS: usize = 3;
+
+/// What lives in one granule.
+#[repr(C)]
+struct Granule {
+    own: [Slot; OWN_SLOTS],
+    /// Bytes of components that found no slot.
+    own_rest: AtomicI32,
+    foreign: [Slot; FOREIGN_SLOTS],
+    foreign_rest: AtomicI32,
+}
+
+/// One region.
+#[repr(C)]
+pub struct Leaf {
+    /// Address divided by the size of a region.
+    region: AtomicUsize,
+    /// The number of the state whose thread owns it.
+    owner: AtomicU32,
+    shift: AtomicU32,
+    granules: [Granule; 0],
+}
+
+impl Leaf {
+    #[inline(always)]
+    fn granule(&self, address: usize) -> &Granule {
+        let shift = self.shift.load(Relaxed);
+        let index = (address & ((1 << REGION_SHIFT) - 1)) >> shift;
+        let first =
+            (&raw const *self).cast::<u8>().wrapping_add(size_of::<Leaf>()).cast::<Granule>();
+        // SAFETY: the leaf was made with as many granules as its shift needs for a region.
+        unsafe { &*first.add(index) }
+    }
+}
+
+/// Leaves by region. Leaves come and stay.
+pub struct Table {
+    places: [AtomicPtr<Leaf>; PLACES],
+    leaves: AtomicUsize,
+    lock: SpinLock,
+    /// Where the next leaf goes, and how much room is left there.
+    free: AtomicUsize,
+    room: AtomicUsize,
+    /// Bytes that found no leaf.
+    lost: AtomicUsize,
+}
+
+fn bytes(word: u32) -> i32 {
+    (word as i32) >> BYTES_SHIFT
+}
+
+fn word(component: Component, bytes: i32) -> u32 {
+    (bytes as u32) << BYTES_SHIFT | u32::from(component.0 & 0xff)
+}
+
+/// What a stretch of memory holds of small blocks.
+pub struct Split {
+    pub bytes: [i64; LIMIT],
+    /// Bytes of which only the granule is known.
+    pub rest: i64,
+}
+
+impl Table {
+    pub const fn new() -> Table {
+        Table {
+            places: [const { AtomicPtr::new(ptr::null_mut()) }; PLACES],
+            leaves: AtomicUsize::new(0),
+            lock: SpinLock::new(),
+            free: AtomicUsize::new(0),
+            room: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
+        }
+    }
+
+    /// A block of `length` bytes came (`sign` 1) or went (-1).
+    #[inline(always)]
+    pub fn change(
+        &self,
+        state: &State,
+        start: usize,
+        length: usize,
+        component: Component,
+        sign: i32,
+    ) {
+        let last = start.wrapping_add(length).wrapping_sub(1);
+        if start >> PAGE_SHIFT == last >> PAGE_SHIFT {
+            if let Some(leaf) = self.at_hand(state, start) {
+                let amount = length as i32 * sign;
+                let granule = leaf.granule(start);
+                if leaf.owner.load(Relaxed) == state.number.load(Relaxed) {
+                    change_own(granule, component, amount);
+                } else {
+                    change_foreign(granule, component, amount);
+                }
+            } else {
+                self.lost.fetch_add(length, Relaxed);
+            }
+        } else if length > 0 {
+            self.change_across(state, start, length, component, sign);
+        }
+    }
+
+    #[inline(never)]
+    fn change_across(
+        &self,
+        state: &State,
+        start: usize,
+        length: usize,
+        component: Component,
+        sign: i32,
+    ) {
+        let (mut at, end) = (start, start + length);
+        while at < end {
+            let leaf = self.at_hand(state, at);
+            let shift = leaf.map_or(REGION_SHIFT, |leaf| leaf.shift.load(Relaxed));
+            let next = (((at >> shift) + 1) << shift).min(end);
+            let amount = (next - at) as i32 * sign;
+            match leaf {
+                None => {
+                    self.lost.fetch_add(next - at, Relaxed);
+                }
+                Some(leaf) if leaf.owner.load(Relaxed) == state.number.load(Relaxed) => {
+                    change_own(leaf.granule(at), component, amount);
+                }
+                Some(leaf) => change_foreign(leaf.granule(at), component, amount),
+            }
+            at = next;
+        }
+    }
+
+    #[inline(always)]
+    fn at_hand(&self, state: &State, address: usize) -> Option<&Leaf> {
+        let region = address >> REGION_SHIFT;
+        let hand = &state.leaves[region % LEAVES_AT_HAND];
+        if hand.region.load(Relaxed) == region as u64 {
+            let leaf = hand.leaf.load(Relaxed);
+            // SAFETY: a leaf of this table, which stays; region 0 has none and is found null.
+            if let Some(leaf) = unsafe { leaf.as_ref() } {
+                return Some(leaf);
+            }
+        }
+        self.find_or_make(state, region)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_or_make(&self, state: &State, region: usize) -> Option<&Leaf> {
+        let leaf = self.find(region).or_else(|| self.make(state, region))?;
+        let hand = &state.leaves[region % LEAVES_AT_HAND];
+        hand.region.store(region as u64, Relaxed);
+        hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
+        Some(leaf)
+    }
+
+    fn find(&self, region: usize) -> Option<&Leaf> {
+        self.place(region).1
+    }
+
+    /// Where the leaf of a region is or would be.
+    fn place(&self, region: usize) -> (usize, Option<&Leaf>) {
+        let mut place =
+            ((region as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % PLACES;
+        loop {
+            // SAFETY: a leaf of this table, which stays.
+            match unsafe { self.places[place].load(Acquire).as_ref() } {
+                Some(leaf) if leaf.region.load(Relaxed) != region => place = (place + 1) % PLACES,
+                found => return (place, found),
+            }
+        }
+    }
+
+    fn make(&self, state: &State, region: usize) -> Option<&Leaf> {
+        let errno = Errno::save();
+        let _guard = Guard::enter();
+        self.lock.lock();
+        let leaf = self.make_locked(state, region);
+        self.lock.unlock();
+        errno.restore();
+        leaf
+    }
+
+    fn make_locked(&self, state: &State, region: usize) -> Option<&Leaf> {
+        let (place, found) = self.place(region);
+        let leaves = self.leaves.load(Relaxed);
+        if found.is_some() || leaves >= MOST_LEAVES {
+            return found;
+        }
+        let (_, shift) = *KINDS.iter().find(|(up_to, _)| leaves < *up_to)?;
+        let size = size_of::<Leaf>() + size_of::<Granule>() * (1 << (REGION_SHIFT - shift));
+        if self.room.load(Relaxed) < size {
+            let piece = pool::map(PIECE);
+            if piece.is_null() {
+                return None;
+            }
+            self.free.store(piece as usize, Relaxed);
+            self.room.store(PIECE, Relaxed);
+        }
+        let memory = self.free.load(Relaxed);
+        self.free.store(memory + size, Relaxed);
+        self.room.store(self.room.load(Relaxed) - size, Relaxed);
+        // SAFETY: fresh memory of zeroes, which is a leaf whose granules are empty. Sizes of leaves
+        // are multiples of 16, and so are addresses.
+        let leaf = unsafe { &*(memory as *const Leaf) };
+        leaf.region.store(region, Relaxed);
+        leaf.owner.store(state.number.load(Relaxed), Relaxed);
+        leaf.shift.store(shift, Relaxed);
+        self.places[place].store(memory as *mut Leaf, Release);
+        self.leaves.store(leaves + 1, Relaxed);
+        Some(leaf)
+    }
+
+    /// Adds to `into` what lives between two addresses. False if nothing is known of some of it.
+    /// Where granules are larger than what is asked for, an even spread is assumed.
+    pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
+        let mut known = true;
+        let mut at = start;
+        while at < end {
+            let region_end = ((at >> REGION_SHIFT) + 1) << REGION_SHIFT;
+            let stop = region_end.min(end);
+            let Some(leaf) = self.find(at >> REGION_SHIFT) else {
+                known = false;
+                at = stop;
+                continue;
+            };
+            let shift = leaf.shift.load(Relaxed);
+            while at < stop {
+                let next = (((at >> shift) + 1) << shift).min(stop);
+                split_granule(leaf.granule(at), (next - at) as i64, 1 << shift, into);
+                at = next;
+            }
+        }
+        known
+    }
+
+    /// True if small blocks lived in this region at some time.
+    pub fn knows(&self, address: usize) -> bool {
+        self.find(address >> REGION_SHIFT).is_some()
+    }
+
+    /// Bytes of blocks that could not be placed, ever.
+    pub fn lost(&self) -> usize {
+        self.lost.load(Relaxed)
+    }
+
+    pub fn before_fork(&self) {
+        self.lock.lock();
+    }
+
+    pub fn after_fork(&self) {
+        self.lock.unlock();
+    }
+}
+
+#[inline(always)]
+fn change_own(granule: &Granule, component: Component, amount: i32) {
+    for slot in &granule.own {
+        let before = slot.load(Relaxed);
+        if before & 0xff == u32::from(component.0) {
+            let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
+            slot.store(after, Relaxed);
+            if bytes(after).wrapping_add(FAR) as u32 > 2 * FAR as u32 {
+                settle(granule);
+            }
+            return;
+        }
+    }
+    claim_own(granule, component, amount);
+}
+
+#[cold]
+#[inline(never)]
+fn claim_own(granule: &Granule, component: Component, amount: i32) {
+    for attempt in 0..2 {
+        if let Some(slot) = granule.own.iter().find(|slot| bytes(slot.load(Relaxed)) == 0) {
+            slot.store(word(component, amount), Relaxed);
+            return;
+        }
+        if attempt == 0 {
+            settle(granule);
+        }
+    }
+    let rest = granule.own_rest.load(Relaxed);
+    granule.own_rest.store(rest.wrapping_add(amount), Relaxed);
+}
+
+/// The owner takes over what others noted for its components, which frees slots of both.
+#[cold]
+#[inline(never)]
+fn settle(granule: &Granule) {
+    for foreign in &granule.foreign {
+        let noted = foreign.load(Acquire);
+        let Some(own) = granule.own.iter().find(|own| {
+            let own = own.load(Relaxed);
+            bytes(noted) != 0 && bytes(own) != 0 && own & 0xff == noted & 0xff
+        }) else {
+            continue;
+        };
+        if foreign.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok() {
+            let sum = own.load(Relaxed).wrapping_add(noted & !0xff);
+            own.store(sum, Relaxed);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn change_foreign(granule: &Granule, component: Component, amount: i32) {
+    for wanted in [true, false] {
+        for slot in &granule.foreign {
+            let mut before = slot.load(Relaxed);
+            loop {
+                let own = before & 0xff == u32::from(component.0);
+                let empty = bytes(before) == 0;
+                if !(own && (wanted || empty) || empty && !wanted) {
+                    break;
+                }
+                let held = if own { bytes(before) } else { 0 };
+                let after = word(component, held.wrapping_add(amount));
+                match slot.compare_exchange_weak(before, after, AcqRel, Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => before = now,
+                }
+            }
+        }
+    }
+    granule.foreign_rest.fetch_add(amount, Relaxed);
+}
+
+/// Adds the share of `part` bytes of a granule of `whole`.
+fn split_granule(granule: &Granule, part: i64, whole: i64, into: &mut Split) {
+    let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
+    for slot in granule.own.iter().chain(&granule.foreign) {
+        let word = slot.load(Relaxed);
+        if bytes(word) != 0 {
+            into.bytes[(word & 0xff) as usize] += share(i64::from(bytes(word)));
+        }
+    }
+    let rest = granule.own_rest.load(Relaxed).wrapping_add(granule.foreign_rest.load(Relaxed));
+    into.rest += share(i64::from(rest));
+}

@@ -1,0 +1,241 @@
+//! C++'s `operator new` and `delete`, so that the owner is who says `new`, not the C++ library.
+//!
+//! They do what the C++ library's do, as far as malloc succeeds; when it fails the library's own is
+//! called, with its handlers and exceptions. A program that has operators of its own keeps them: ours
+//! then pass everything on to what would have been called without us.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::{blocks, real};
+use crate::arch::{Errno, entry};
+use crate::thread::Guard;
+
+const UNKNOWN: u32 = 0;
+/// The operators are those of a C++ library: ours do the same.
+const OURS: u32 = 1;
+/// Somebody replaced them.
+const REPLACED: u32 = 2;
+static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+/// Libraries that define the operators as the language says.
+const LIBRARIES: [&CStr; 4] =
+    [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1", c"libc++.so.2"];
+
+type New = unsafe extern "C-unwind" fn(usize, usize, usize) -> *mut u8;
+type Delete = unsafe extern "C-unwind" fn(*mut u8, usize, usize);
+
+#[inline(always)]
+fn replaced() -> bool {
+    match MODE.load(Ordering::Relaxed) {
+        UNKNOWN => look(),
+        mode => mode == REPLACED,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    if crate::thread::local().guard.get() > 0 {
+        return false;
+    }
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced);
+    MODE.store(if replaced { REPLACED } else { OURS }, Ordering::Relaxed);
+    errno.restore();
+    replaced
+}
+
+/// Whether what the program would call, or would have called without us, is not a C++ library's.
+fn is_replaced(name: &CStr) -> bool {
+    let first = real::look(libc::RTLD_DEFAULT, name);
+    let next = real::next(name);
+    [first, next].into_iter().filter(|address| *address != 0).any(|address| {
+        let object = object_of(address);
+        object != object_of(replaced as *const () as usize) && !of_a_library(object)
+    })
+}
+
+/// The path of the object that an address is in.
+fn object_of(address: usize) -> Option<&'static CStr> {
+    // SAFETY: plain data, for which zeroes are valid.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: the call writes to `found` only; names live as long as their objects.
+    unsafe {
+        if libc::dladdr(address as *const _, &mut found) == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        Some(CStr::from_ptr(found.dli_fname))
+    }
+}
+
+fn of_a_library(path: Option<&CStr>) -> bool {
+    let Some(path) = path.map(CStr::to_bytes) else { return false };
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libstdc++.so")
+        || name.starts_with(b"libc++.so")
+        || name.starts_with(b"libc++abi.so")
+}
+
+/// The operator that would have been called without us; 0 if no C++ library is loaded.
+#[cold]
+#[inline(never)]
+fn original(name: &CStr) -> usize {
+    let _guard = Guard::enter();
+    let next = real::next(name);
+    if next != 0 {
+        return next;
+    }
+    // A C++ library that was loaded for one object only is not behind us.
+    LIBRARIES
+        .into_iter()
+        .map(|library| in_library(library, name))
+        .find(|found| *found != 0)
+        .unwrap_or(0)
+}
+
+fn in_library(library: &CStr, name: &CStr) -> usize {
+    // SAFETY: the name ends with a zero; nothing is loaded.
+    let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return 0;
+    }
+    let found = real::look(handle, name);
+    // SAFETY: gives back what dlopen counted; the object stays for those who loaded it.
+    unsafe { libc::dlclose(handle) };
+    found
+}
+
+/// Calls the original. Null if there is none.
+#[cold]
+#[inline(never)]
+unsafe fn call_new(name: &CStr, words: [usize; 3]) -> *mut u8 {
+    match original(name) {
+        0 => ptr::null_mut(),
+        // SAFETY: the operator of this name; words beyond its own are not looked at.
+        address => unsafe {
+            core::mem::transmute::<usize, New>(address)(words[0], words[1], words[2])
+        },
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn call_delete(name: &CStr, block: *mut u8, words: [usize; 2]) {
+    match original(name) {
+        // SAFETY: as the caller's.
+        0 => unsafe { blocks::free(block, 0, 0) },
+        // SAFETY: as in `call_new`.
+        address => unsafe {
+            core::mem::transmute::<usize, Delete>(address)(block, words[0], words[1]);
+        },
+    }
+}
+
+/// Defines what each operator does: its words after the first, and which of them is the alignment.
+macro_rules! work {
+    (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {$(
+        unsafe extern "C-unwind" fn $work(
+            size: usize,
+            $($word: usize,)*
+            caller: usize,
+            stack: usize,
+        ) -> *mut u8 {
+            if !replaced() {
+                // SAFETY: as the caller's.
+                let block = unsafe { blocks::$allocate($($argument,)* size, caller, stack) };
+                if !block.is_null() {
+                    return block;
+                }
+            }
+            let mut words = [size, 0, 0];
+            words[1..].iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
+            // SAFETY: as the caller's.
+            unsafe { call_new($name, words) }
+        }
+    )*};
+    (delete $($work:ident = $name:literal ($($word:ident),*);)*) => {$(
+        unsafe extern "C-unwind" fn $work(
+            block: *mut u8,
+            $($word: usize,)*
+            caller: usize,
+            stack: usize,
+        ) {
+            if replaced() {
+                let mut words = [0, 0];
+                words.iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
+                // SAFETY: as the caller's.
+                return unsafe { call_delete($name, block, words) };
+            }
+            // SAFETY: as the caller's.
+            unsafe { blocks::free(block, caller, stack) }
+        }
+    )*};
+}
+
+work! { new
+    new_one = c"_Znwm" () malloc ();
+    new_many = c"_Znam" () malloc ();
+    new_one_or_null = c"_ZnwmRKSt9nothrow_t" (quiet) malloc ();
+    new_many_or_null = c"_ZnamRKSt9nothrow_t" (quiet) malloc ();
+    new_one_aligned = c"_ZnwmSt11align_val_t" (alignment) memalign (alignment);
+    new_many_aligned = c"_ZnamSt11align_val_t" (alignment) memalign (alignment);
+    new_one_aligned_or_null = c"_ZnwmSt11align_val_tRKSt9nothrow_t" (alignment, quiet)
+        memalign (alignment);
+    new_many_aligned_or_null = c"_ZnamSt11align_val_tRKSt9nothrow_t" (alignment, quiet)
+        memalign (alignment);
+}
+
+work! { delete
+    delete_one = c"_ZdlPv" ();
+    delete_many = c"_ZdaPv" ();
+    delete_one_quietly = c"_ZdlPvRKSt9nothrow_t" (quiet);
+    delete_many_quietly = c"_ZdaPvRKSt9nothrow_t" (quiet);
+    delete_one_sized = c"_ZdlPvm" (size);
+    delete_many_sized = c"_ZdaPvm" (size);
+    delete_one_aligned = c"_ZdlPvSt11align_val_t" (alignment);
+    delete_many_aligned = c"_ZdaPvSt11align_val_t" (alignment);
+    delete_one_aligned_quietly = c"_ZdlPvSt11align_val_tRKSt9nothrow_t" (alignment, quiet);
+    delete_many_aligned_quietly = c"_ZdaPvSt11align_val_tRKSt9nothrow_t" (alignment, quiet);
+    delete_one_aligned_sized = c"_ZdlPvmSt11align_val_t" (size, alignment);
+    delete_many_aligned_sized = c"_ZdaPvmSt11align_val_t" (size, alignment);
+}
+
+#[cfg(not(feature = "archive"))]
+#[allow(non_snake_case)]
+mod exports {
+    use super::*;
+
+    entry! {
+        1 _Znwm(size: usize) -> *mut u8 = new_one;
+        1 _Znam(size: usize) -> *mut u8 = new_many;
+        2 _ZnwmRKSt9nothrow_t(size: usize, quiet: usize) -> *mut u8 = new_one_or_null;
+        2 _ZnamRKSt9nothrow_t(size: usize, quiet: usize) -> *mut u8 = new_many_or_null;
+        2 _ZnwmSt11align_val_t(size: usize, alignment: usize) -> *mut u8 = new_one_aligned;
+        2 _ZnamSt11align_val_t(size: usize, alignment: usize) -> *mut u8 = new_many_aligned;
+        3 _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, alignment: usize, quiet: usize) -> *mut u8
+            = new_one_aligned_or_null;
+        3 _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, alignment: usize, quiet: usize) -> *mut u8
+            = new_many_aligned_or_null;
+        1 _ZdlPv(block: *mut u8) = delete_one;
+        1 _ZdaPv(block: *mut u8) = delete_many;
+        2 _ZdlPvRKSt9nothrow_t(block: *mut u8, quiet: usize) = delete_one_quietly;
+        2 _ZdaPvRKSt9nothrow_t(block: *mut u8, quiet: usize) = delete_many_quietly;
+        2 _ZdlPvm(block: *mut u8, size: usize) = delete_one_sized;
+        2 _ZdaPvm(block: *mut u8, size: usize) = delete_many_sized;
+        2 _ZdlPvSt11align_val_t(block: *mut u8, alignment: usize) = delete_one_aligned;
+        2 _ZdaPvSt11align_val_t(block: *mut u8, alignment: usize) = delete_many_aligned;
+        3 _ZdlPvSt11align_val_tRKSt9nothrow_t(block: *mut u8, alignment: usize, quiet: usize)
+            = delete_one_aligned_quietly;
+        3 _ZdaPvSt11align_val_tRKSt9nothrow_t(block: *mut u8, alignment: usize, quiet: usize)
+            = delete_many_aligned_quietly;
+        3 _ZdlPvmSt11align_val_t(block: *mut u8, size: usize, alignment: usize)
+            = delete_one_aligned_sized;
+        3 _ZdaPvmSt11align_val_t(block: *mut u8, size: usize, alignment: usize)
+            = delete_many_aligned_sized;
+    }
+}

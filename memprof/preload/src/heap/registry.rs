@@ -1,0 +1,156 @@
+//! The counters of all threads, living and gone.
+//!
+//! A state is made once and never given back: its numbers stay in the sums when its thread ends, and
+//! the next thread takes it over. Threads that allocate after their last destructor, and all when
+//! there is no memory for more states, share one under a lock.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use super::account;
+use crate::arch::Errno;
+use crate::lock::SpinLock;
+use crate::thread::{Guard, Local, State, local};
+
+/// How often a thread's destructor lets the destructors of others go first. Within what POSIX
+/// promises (4).
+const ROUNDS: u32 = 3;
+
+/// The one that threads share which have none of their own.
+static SHARED: State = State::new(1);
+static SHARED_LOCK: SpinLock = SpinLock::new();
+
+static FIRST: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
+static LIST_LOCK: SpinLock = SpinLock::new();
+static NUMBERS: AtomicU32 = AtomicU32::new(2);
+
+const NO_KEY: i32 = -1;
+static KEY: AtomicI32 = AtomicI32::new(NO_KEY);
+
+/// Called once, before the first thread registers.
+pub fn prepare() {
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: the key is ours; the destructor fits.
+    if unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0 {
+        KEY.store(i32::try_from(key).unwrap_or(NO_KEY), Ordering::Release);
+    }
+}
+
+/// The counters for one operation of a thread that has none at hand. [`leave`] must follow.
+#[cold]
+#[inline(never)]
+pub fn enter(local: &Local) -> &'static State {
+    if !local.ended.get() {
+        if let Some(state) = take(local) {
+            return state;
+        }
+    }
+    local.guard.set(local.guard.get() + 1);
+    SHARED_LOCK.lock();
+    &SHARED
+}
+
+/// Ends what [`enter`] began.
+pub fn leave(local: &Local, state: &State) {
+    if ptr::eq(state, &SHARED) {
+        SHARED_LOCK.unlock();
+        local.guard.set(local.guard.get() - 1);
+    }
+}
+
+fn take(local: &Local) -> Option<&'static State> {
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    LIST_LOCK.lock();
+    let state = each()
+        .skip(1)
+        .find(|state| state.taken.load(Ordering::Relaxed) == 0)
+        .or_else(make)
+        .inspect(|state| state.taken.store(1, Ordering::Relaxed));
+    LIST_LOCK.unlock();
+    if let Some(state) = state {
+        state.rounds.store(0, Ordering::Relaxed);
+        local.state.set(state);
+        promise(state);
+    }
+    errno.restore();
+    state
+}
+
+/// Asks to be told when the thread ends. Never told: the state stays taken, its numbers stay right.
+fn promise(state: &State) {
+    let key = KEY.load(Ordering::Acquire);
+    if key != NO_KEY {
+        // SAFETY: a key of ours. This may allocate, which finds the state set.
+        unsafe {
+            libc::pthread_setspecific(key as libc::pthread_key_t, ptr::from_ref(state).cast())
+        };
+    }
+}
+
+fn make() -> Option<&'static State> {
+    let memory = super::pool::map(size_of::<State>()).cast::<State>();
+    if memory.is_null() {
+        return None;
+    }
+    // SAFETY: fresh pages of zeroes, aligned, are a state whose fields are all zero.
+    let state: &'static State = unsafe { &*memory };
+    state.number.store(NUMBERS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    state.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
+    FIRST.store(memory, Ordering::Release);
+    Some(state)
+}
+
+extern "C" fn thread_ends(state: *mut c_void) {
+    let local = local();
+    // SAFETY: the value of our key is always a state, and states are never given back.
+    let state: &'static State = unsafe { &*state.cast::<State>() };
+    if !ptr::eq(local.state.get(), state) {
+        return;
+    }
+    if state.rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS {
+        promise(state);
+        return;
+    }
+    let _guard = Guard::enter();
+    local.ended.set(true);
+    local.state.set(ptr::null());
+    account::fold_all(state);
+    LIST_LOCK.lock();
+    state.taken.store(0, Ordering::Relaxed);
+    LIST_LOCK.unlock();
+}
+
+/// All states there ever were; the shared one first.
+pub fn each() -> impl Iterator<Item = &'static State> {
+    // SAFETY: states in the list are never given back.
+    let of = |state: *mut State| unsafe { state.as_ref() };
+    let listed = core::iter::successors(of(FIRST.load(Ordering::Acquire)), move |state| {
+        of(state.next.load(Ordering::Acquire))
+    });
+    core::iter::once(&SHARED).chain(listed)
+}
+
+/// Takes the locks, so that the child of a fork finds them free and what they guard whole.
+pub fn before_fork() {
+    SHARED_LOCK.lock();
+    LIST_LOCK.lock();
+}
+
+/// In parent and child.
+pub fn after_fork() {
+    LIST_LOCK.unlock();
+    SHARED_LOCK.unlock();
+}
+
+/// In the child, after [`after_fork`]: the other threads are gone, and what they held is kept.
+pub fn forget_other_threads() {
+    let own = local().state.get();
+    for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {
+        account::fold_all(state);
+        state.taken.store(0, Ordering::Relaxed);
+    }
+}

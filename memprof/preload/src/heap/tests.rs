@@ -1,0 +1,319 @@
+//! The ledger of this very test process: blocks of tests go through the same functions that programs
+//! reach by name.
+
+use super::*;
+use crate::thread::Guard;
+use proptest::prelude::*;
+
+/// Components that no other test uses, so that tests may run beside each other.
+fn ledger(component: u16) -> Ledger {
+    let mut all = [Ledger::default(); LIMIT];
+    snapshot(&mut all);
+    all[usize::from(component)]
+}
+
+fn at_home<R>(component: u16, work: impl FnOnce() -> R) -> R {
+    let before = crate::thread::local().home.replace(Component(component));
+    let result = work();
+    crate::thread::local().home.set(before);
+    result
+}
+
+fn malloc(size: usize) -> *mut u8 {
+    // SAFETY: no precondition.
+    unsafe { blocks::malloc(size, 0, 0) }
+}
+
+fn free(block: *mut u8) {
+    // SAFETY: tests free what they allocated, once.
+    unsafe { blocks::free(block, 0, 0) }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Malloc(usize),
+    Calloc(usize, usize),
+    Realloc(usize, usize),
+    Aligned(u32, usize),
+    Free(usize),
+    Give(usize, u16),
+    Impossible(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = prop_oneof![8 => 0_usize..300, 4 => 300_usize..9000, 1 => 9000_usize..400_000];
+    prop_oneof![
+        4 => size.clone().prop_map(Step::Malloc),
+        1 => (0_usize..40, 0_usize..200).prop_map(|(count, each)| Step::Calloc(count, each)),
+        2 => (any::<usize>(), size.clone()).prop_map(|(which, size)| Step::Realloc(which, size)),
+        1 => (4_u32..14, size).prop_map(|(shift, size)| Step::Aligned(shift, size)),
+        4 => any::<usize>().prop_map(Step::Free),
+        1 => (any::<usize>(), 0_u16..2).prop_map(|(which, to)| Step::Give(which, to)),
+        1 => any::<usize>().prop_map(Step::Impossible),
+    ]
+}
+
+/// Runs the steps in a ledger of two components of its own, and checks after each.
+fn run(steps: &[Step], first: u16) {
+    let mut blocks: Vec<(*mut u8, usize, u16)> = Vec::new();
+    let mut expected = [ledger(first), ledger(first + 1)];
+    for step in steps {
+        match *step {
+            Step::Malloc(size) => {
+                blocks.push((malloc(size), size, 0));
+                grow(&mut expected[0], size);
+            }
+            Step::Calloc(count, each) => {
+                // SAFETY: no precondition.
+                let block = unsafe { blocks::calloc(count, each, 0, 0) };
+                // SAFETY: that many bytes were asked for.
+                let zero = (0..count * each).all(|at| unsafe { block.add(at).read() } == 0);
+                assert!(zero);
+                blocks.push((block, count * each, 0));
+                grow(&mut expected[0], count * each);
+            }
+            Step::Aligned(shift, size) => {
+                // SAFETY: no precondition.
+                let block = unsafe { blocks::memalign(1 << shift, size, 0, 0) };
+                assert_eq!(block as usize % (1 << shift), 0);
+                blocks.push((block, size, 0));
+                grow(&mut expected[0], size);
+            }
+            Step::Realloc(which, size) if !blocks.is_empty() => {
+                let which = which % blocks.len();
+                let (block, before, owner) = blocks.swap_remove(which);
+                // SAFETY: a live block.
+                let after = unsafe { blocks::realloc(block, size, 0, 0) };
+                shrink(&mut expected[usize::from(owner)], before);
+                if size > 0 {
+                    blocks.push((after, size, 0));
+                    grow(&mut expected[0], size);
+                }
+            }
+            Step::Free(which) if !blocks.is_empty() => {
+                let (block, size, owner) = blocks.swap_remove(which % blocks.len());
+                free(block);
+                shrink(&mut expected[usize::from(owner)], size);
+            }
+            Step::Give(which, to) if !blocks.is_empty() => {
+                let which = which % blocks.len();
+                let (block, size, owner) = &mut blocks[which];
+                assert!(give(*block, Component(first + to)));
+                expected[usize::from(*owner)].owned -= *size as u64;
+                expected[usize::from(to)].owned += *size as u64;
+                let peak = &mut expected[usize::from(to)];
+                peak.peak = peak.peak.max(peak.owned);
+                *owner = to;
+            }
+            Step::Impossible(which) => {
+                let size = usize::MAX - which % 4096;
+                assert!(malloc(size).is_null());
+                // SAFETY: no precondition; a failed reallocation leaves the block.
+                unsafe {
+                    assert!(blocks::calloc(size, 2, 0, 0).is_null());
+                    assert!(blocks::memalign(64, size, 0, 0).is_null());
+                    if let Some((block, ..)) = blocks.first() {
+                        assert!(blocks::realloc(*block, size, 0, 0).is_null());
+                    }
+                }
+            }
+            _ => {}
+        }
+        for (block, size, owner) in &blocks {
+            assert_eq!(blocks::look(*block), Some((Component(first + owner), *size)));
+            // SAFETY: a live block.
+            assert!(unsafe { blocks::malloc_usable_size(*block, 0, 0) } >= *size);
+            // SAFETY: all that is usable is the program's.
+            unsafe { block.write_bytes(0xa5, blocks::malloc_usable_size(*block, 0, 0)) };
+        }
+        assert_eq!([ledger(first), ledger(first + 1)], expected);
+    }
+    for (block, size, owner) in blocks {
+        free(block);
+        shrink(&mut expected[usize::from(owner)], size);
+    }
+    assert_eq!([ledger(first), ledger(first + 1)], expected);
+}
+
+fn grow(ledger: &mut Ledger, size: usize) {
+    ledger.owned += size as u64;
+    ledger.peak = ledger.peak.max(ledger.owned);
+    ledger.allocations += 1;
+    ledger.allocated_total += size as u64;
+}
+
+fn shrink(ledger: &mut Ledger, size: usize) {
+    ledger.owned -= size as u64;
+    ledger.frees += 1;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn the_ledger_is_exact_after_every_step(steps in prop::collection::vec(step(), 1..120)) {
+        at_home(200, || run(&steps, 200));
+    }
+}
+
+#[test]
+fn blocks_freed_by_other_threads_leave_the_right_ledger() {
+    let (to, from) = std::sync::mpsc::sync_channel::<(usize, usize)>(64);
+    std::thread::scope(|scope| {
+        for seed in 0..3_usize {
+            let to = to.clone();
+            scope.spawn(move || {
+                crate::thread::local().home.set(Component(210 + seed as u16));
+                for round in 0..20_000 {
+                    let size = (round * 7919 + seed) % 5000;
+                    to.send((malloc(size) as usize, size)).unwrap();
+                }
+            });
+        }
+        drop(to);
+        scope.spawn(move || {
+            for (block, _) in from {
+                free(block as *mut u8);
+            }
+        });
+    });
+    for component in 210..213 {
+        let ledger = ledger(component);
+        assert_eq!((ledger.owned, ledger.allocations, ledger.frees), (0, 20_000, 20_000));
+    }
+}
+
+#[test]
+fn what_a_thread_leaves_behind_stays_in_the_ledger() {
+    let blocks: Vec<usize> = (0..50)
+        .map(|_| {
+            std::thread::spawn(|| {
+                crate::thread::local().home.set(Component(220));
+                malloc(1000) as usize
+            })
+            .join()
+            .unwrap()
+        })
+        .collect();
+    assert_eq!(ledger(220).owned, 50_000);
+    // Threads one after the other take over the counters of those before.
+    assert!(registry::each().count() < 40);
+    blocks.into_iter().for_each(|block| free(block as *mut u8));
+    assert_eq!(ledger(220).owned, 0);
+}
+
+#[test]
+fn the_tool_pays_for_itself() {
+    let before = ledger(Component::TOOL.0).allocations;
+    let guard = Guard::enter();
+    let block = malloc(12_345);
+    assert_eq!(blocks::look(block), Some((Component::TOOL, 12_345)));
+    drop(guard);
+    assert!(ledger(Component::TOOL.0).allocations > before);
+    free(block);
+}
+
+#[test]
+fn blocks_from_elsewhere_pass_through() {
+    let real = real::malloc().unwrap();
+    // SAFETY: blocks of the real allocator.
+    unsafe {
+        let block = real(100);
+        block.write_bytes(0xff, real::usable().unwrap()(block));
+        assert_eq!(blocks::look(block), None);
+        assert_eq!(blocks::malloc_usable_size(block, 0, 0), real::usable().unwrap()(block));
+        let block = at_home(225, || blocks::realloc(block, 5000, 0, 0));
+        assert_eq!(block.read(), 0xff);
+        assert_eq!(blocks::look(block), Some((Component(225), 5000)));
+        free(block);
+        free(real(64));
+    }
+    assert!(!give(core::ptr::null(), Component(225)));
+    assert_eq!(ledger(225).owned, 0);
+}
+
+#[test]
+fn errors_are_the_allocator_s_and_success_leaves_errno_alone() {
+    use std::io::Error;
+    crate::arch::Errno::set(0);
+    assert!(malloc(usize::MAX).is_null());
+    assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::ENOMEM));
+    crate::arch::Errno::set(77);
+    std::hint::black_box(malloc(100_000)).cast::<u8>();
+    // SAFETY: no precondition.
+    unsafe {
+        let mut block = core::ptr::null_mut();
+        assert_eq!(blocks::posix_memalign(&mut block, 3, 10, 0, 0), libc::EINVAL);
+        assert!(block.is_null());
+        assert_eq!(blocks::posix_memalign(&mut block, 256, 10, 0, 0), 0);
+        assert_eq!(block as usize % 256, 0);
+        free(block);
+    }
+    assert_eq!(Error::last_os_error().raw_os_error(), Some(77));
+    // SAFETY: no precondition.
+    unsafe {
+        assert!(blocks::reallocarray(core::ptr::null_mut(), usize::MAX / 2, 3, 0, 0).is_null());
+        let paged = at_home(226, || blocks::pvalloc(5000, 0, 0));
+        assert_eq!(ledger(226).owned, 8192);
+        free(paged);
+        assert!(blocks::pvalloc(usize::MAX - 5, 0, 0).is_null());
+    }
+}
+
+#[test]
+fn phases_have_peaks_of_their_own() {
+    at_home(230, || {
+        let mut peaks = [0; LIMIT];
+        let base = malloc(1_000_000);
+        peaks_begin();
+        free(malloc(10_000));
+        peaks_begin();
+        let inner = malloc(500_000);
+        peaks_end(&mut peaks);
+        assert_eq!(peaks[230], 1_500_000);
+        free(inner);
+        free(malloc(20_000));
+        peaks_end(&mut peaks);
+        assert_eq!(peaks[230], 1_500_000, "the inner one counts for the outer");
+        peaks_begin();
+        peaks_end(&mut peaks);
+        assert_eq!(peaks[230], 1_000_000, "starts at what is owned");
+        free(base);
+    });
+}
+
+#[test]
+fn small_blocks_are_found_by_page_and_large_ones_by_address() {
+    at_home(235, || {
+        let large = malloc(1 << 20);
+        let mut found = None;
+        each_large(&mut |start, length, component| {
+            if start == large as usize {
+                found = Some((length, component));
+            }
+        });
+        assert_eq!(found, Some((1 << 20, Component(235))));
+        set_large_resident(large as usize, 1 << 20, 8192);
+        assert_eq!(super::large(large as usize).unwrap().resident, Some(8192));
+        free(large);
+        assert!(super::large(large as usize).is_none());
+
+        let small: Vec<*mut u8> = (0..400).map(|_| malloc(1000)).collect();
+        let pages = |block: *mut u8| (block as usize & !4095, (block as usize + 5096) & !4095);
+        let low = small.iter().map(|block| pages(*block).0).min().unwrap();
+        let high = small.iter().map(|block| pages(*block).1).max().unwrap();
+        let of = |low, high| {
+            let mut bytes = 0;
+            assert!(share(low, high, &mut |component, more| {
+                if component == Component(235) {
+                    bytes += more;
+                }
+            }));
+            bytes
+        };
+        // The pages may be of more than one region of the allocator, with nothing known between.
+        if high - low < 1 << 20 && knows(low) && knows(high) {
+            assert_eq!(of(low, high), 400_000);
+        }
+        small.into_iter().for_each(free);
+    });
+}

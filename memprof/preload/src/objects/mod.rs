@@ -1,35 +1,180 @@
 //! The loaded objects: whose code an address is in.
+//!
+//! The list is read from the loader by `dl_iterate_phdr`, which takes only the lock that exceptions
+//! take, so that it may be read inside an allocation and inside `dlopen`. No lock of ours is ever
+//! waited for while the loader's is held, and the other way round.
 
-use crate::component::Component;
+#![allow(unsafe_code)]
+
+mod classify;
+pub mod elf;
+pub mod overrides;
+mod table;
+mod walk;
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::component::{self, Class, Component};
+use crate::thread::{Guard, Local, local};
+
+pub use walk::{Known, after_fork, before_fork, each, finder_is, mark_opened, refresh, serial};
 
 /// Whose code called.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub component: Component,
     /// Allocates for others (libc, libstdc++, ...): its caller or thread tells the owner.
     pub neutral: bool,
 }
 
+static TABLE: table::Table = table::Table::new();
+
+/// Rises when what was found before may no longer hold. Never 0, which is what new threads have.
+static VERSION: AtomicU32 = AtomicU32::new(1);
+
+static MPI: AtomicU32 = AtomicU32::new(0);
+static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
+
 /// The owner of the code that a return address points into. Fast for the object of the last call.
 #[inline]
-pub fn caller(_return_address: usize) -> Caller {
-    Caller { component: Component::UNATTRIBUTED, neutral: true }
+pub fn caller(return_address: usize) -> Caller {
+    let local = local();
+    if return_address >= local.object_low.get()
+        && return_address < local.object_high.get()
+        && local.object_version.get() == VERSION.load(Ordering::Relaxed)
+    {
+        return Caller {
+            component: local.object_component.get(),
+            neutral: local.object_neutral.get(),
+        };
+    }
+    look_up(local, return_address)
+}
+
+#[cold]
+fn look_up(local: &Local, address: usize) -> Caller {
+    // Before the table, so that what is found in an older one is not kept as of a newer version.
+    let version = VERSION.load(Ordering::Acquire);
+    let mut found = TABLE.find(address);
+    if found.is_none() && local.guard.get() == 0 && walk::may_be_new(address) {
+        walk::refresh();
+        found = TABLE.find(address);
+    }
+    let Some(range) = found else {
+        // Code made at run time: nothing tells whose it is.
+        return Caller { component: Component::UNATTRIBUTED, neutral: true };
+    };
+    local.object_low.set(range.low);
+    local.object_high.set(range.high);
+    local.object_component.set(range.component);
+    local.object_neutral.set(range.neutral);
+    local.object_version.set(version);
+    Caller { component: range.component, neutral: range.neutral }
 }
 
 /// The owner of any mapped address of an object: code, constants, data, bss.
-pub fn component_at(_address: usize) -> Option<Component> {
-    None
+pub fn component_at(address: usize) -> Option<Component> {
+    TABLE.find(address).map(|range| range.component)
 }
 
 /// The component of the MPI library, once one is loaded.
 pub fn mpi() -> Option<Component> {
-    None
+    match MPI.load(Ordering::Relaxed) {
+        0 => None,
+        index => Some(Component(index as u16)),
+    }
 }
-
-/// Looks for objects loaded or unloaded since, and patches the new ones.
-pub fn refresh() {}
 
 /// The component of the program itself: the home of threads that nobody else started.
 pub fn executable() -> Component {
-    Component::UNATTRIBUTED
+    Component(EXECUTABLE.load(Ordering::Relaxed) as u16)
+}
+
+/// Who owns what is allocated or mapped by a call from `return_address`, made with this stack pointer:
+/// the object that calls; where it allocates for others, MPI if the thread is inside it, else the
+/// thread's home.
+pub fn owner(return_address: usize, stack: usize) -> Component {
+    let local = local();
+    if local.guard.get() > 0 {
+        return Component::TOOL;
+    }
+    let caller = caller(return_address);
+    if !caller.neutral {
+        return caller.component;
+    }
+    if local.inside_mpi(stack)
+        && let Some(mpi) = mpi()
+    {
+        return mpi;
+    }
+    match local.home.get() {
+        Component::UNATTRIBUTED => executable(),
+        home => home,
+    }
+}
+
+/// The component of the stacks of threads that `owner` starts.
+pub fn stacks_of(owner: Component) -> Component {
+    component::define(Class::Stack, component::entered(owner).name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_and_its_libraries_are_told_apart() {
+        refresh();
+        let own = caller(this_program_and_its_libraries_are_told_apart as *const () as usize);
+        assert_eq!(component::class(own.component), Class::Tool, "it holds the tool");
+        let mut names = Vec::new();
+        each(|object| {
+            names.push((object.name().to_owned(), object.component, object.low, object.high))
+        });
+        let (name, component, low, high) = names
+            .iter()
+            .find(|entry| entry.0.starts_with("libc.so"))
+            .cloned()
+            .expect("a C library");
+        assert_eq!(component::entered(component).to_string(), format!("system:{name}"));
+        assert_eq!(component_at(low), Some(component));
+        assert_eq!(component_at(high - 1), Some(component));
+        // SAFETY: only its address is wanted.
+        let inside = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) } as usize;
+        assert_eq!(caller(inside), Caller { component, neutral: true });
+        assert_eq!(caller(inside + 1), Caller { component, neutral: true });
+    }
+
+    #[test]
+    fn code_of_nobody_is_neutral() {
+        let heap = Box::new(0u64);
+        let found = caller(core::ptr::from_ref(&*heap) as usize);
+        assert_eq!(found, Caller { component: Component::UNATTRIBUTED, neutral: true });
+    }
+
+    #[test]
+    fn objects_that_come_and_go_are_noticed() {
+        // Something small that nobody has loaded here.
+        let name = c"libutil.so.1";
+        refresh();
+        // SAFETY: a library of the system is loaded and closed again.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        if handle.is_null() {
+            return;
+        }
+        refresh();
+        let count = || {
+            let mut count = 0;
+            each(|object| count += usize::from(object.name().starts_with("libutil")));
+            count
+        };
+        assert_eq!(count(), 1);
+        refresh();
+        assert_eq!(count(), 1);
+        // SAFETY: the handle is the one from above.
+        unsafe { libc::dlclose(handle) };
+        refresh();
+        let _guard = Guard::enter();
+        assert!(count() <= 1);
+    }
 }

@@ -1,0 +1,428 @@
+//! What a loaded object says about itself: its dynamic section, symbols and relocations, read in
+//! memory. Everything an address or length leads to is checked against the object's segments, so that
+//! a damaged object yields less, and no fault.
+
+#![allow(unsafe_code)]
+
+/// More segments than any linker writes.
+const SEGMENTS: usize = 16;
+
+/// An unmeasured table is taken to have no more entries.
+const LIMIT: usize = 1 << 22;
+
+mod tag {
+    pub const NEEDED: u64 = 1;
+    pub const PLT_SIZE: u64 = 2;
+    pub const HASH: u64 = 4;
+    pub const STRINGS: u64 = 5;
+    pub const SYMBOLS: u64 = 6;
+    pub const RELA: u64 = 7;
+    pub const RELA_SIZE: u64 = 8;
+    pub const STRINGS_SIZE: u64 = 10;
+    pub const SONAME: u64 = 14;
+    pub const RPATH: u64 = 15;
+    pub const PLT: u64 = 23;
+    pub const RUNPATH: u64 = 29;
+    pub const GNU_HASH: u64 = 0x6fff_fef5;
+}
+
+/// Entries of the program header table that matter here.
+pub mod segment {
+    pub const LOAD: u32 = 1;
+    pub const DYNAMIC: u32 = 2;
+    pub const NOTE: u32 = 4;
+    pub const READABLE: u32 = 4;
+}
+
+const SYMBOL_SIZE: usize = 24;
+const RELOCATION_SIZE: usize = 24;
+const DYNAMIC_SIZE: usize = 16;
+
+/// A part of an object's relocations.
+#[derive(Copy, Clone, Default)]
+struct Table {
+    address: usize,
+    bytes: usize,
+}
+
+/// One relocation that names a symbol.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Relocation<'a> {
+    /// Address of the word that is filled in.
+    pub slot: usize,
+    pub kind: u32,
+    pub symbol: &'a [u8],
+    pub addend: u64,
+}
+
+/// A loaded object, as far as it can be read.
+#[derive(Clone, Default)]
+pub struct Image {
+    base: usize,
+    segments: [(usize, usize); SEGMENTS],
+    count: usize,
+    dynamic: (usize, usize),
+    strings: Table,
+    symbols: usize,
+    hash: usize,
+    gnu_hash: usize,
+    relocations: [Table; 2],
+    soname: Option<usize>,
+    /// Its own folders are searched for what it opens by name.
+    pub has_search_path: bool,
+}
+
+impl Image {
+    /// An object loaded `base` above its own addresses.
+    pub fn new(base: usize) -> Image {
+        Image { base, ..Image::default() }
+    }
+
+    /// Addresses (of this process) that may be read.
+    ///
+    /// # Safety
+    ///
+    /// They stay mapped and readable while this image is used.
+    pub unsafe fn add_segment(&mut self, start: usize, end: usize) {
+        if start < end && self.count < SEGMENTS {
+            self.segments[self.count] = (start, end);
+            self.count += 1;
+        }
+    }
+
+    /// Where the dynamic section lies; reads it.
+    pub fn set_dynamic(&mut self, address: usize, bytes: usize) {
+        self.dynamic = (address, bytes.min(DYNAMIC_SIZE * 4096));
+        let mut offsets = (0, 0);
+        self.each_dynamic(|image, tag, value| {
+            match tag {
+                tag::STRINGS => image.strings.address = image.pointer(value),
+                tag::STRINGS_SIZE => image.strings.bytes = value as usize,
+                tag::SYMBOLS => image.symbols = image.pointer(value),
+                tag::HASH => image.hash = image.pointer(value),
+                tag::GNU_HASH => image.gnu_hash = image.pointer(value),
+                tag::RELA => image.relocations[0].address = image.pointer(value),
+                tag::RELA_SIZE => offsets.0 = value as usize,
+                tag::PLT => image.relocations[1].address = image.pointer(value),
+                tag::PLT_SIZE => offsets.1 = value as usize,
+                tag::SONAME => image.soname = Some(value as usize),
+                tag::RPATH | tag::RUNPATH => image.has_search_path = true,
+                _ => {}
+            };
+        });
+        self.relocations[0].bytes = offsets.0;
+        self.relocations[1].bytes = offsets.1;
+    }
+
+    /// glibc turns the addresses of a dynamic section into those of the process, other loaders do not.
+    fn pointer(&self, value: u64) -> usize {
+        let value = value as usize;
+        if self.within(value, 1) { value } else { self.base.wrapping_add(value) }
+    }
+
+    fn within(&self, address: usize, bytes: usize) -> bool {
+        self.segments[..self.count]
+            .iter()
+            .any(|&(start, end)| address >= start && address < end && bytes <= end - address)
+    }
+
+    /// Reads `T`, which any bytes are a valid value of.
+    fn read<T: Number>(&self, address: usize) -> Option<T> {
+        // SAFETY: the bytes are in a readable segment, and a number needs no more.
+        self.within(address, size_of::<T>())
+            .then(|| unsafe { core::ptr::read_unaligned(address as *const T) })
+    }
+
+    fn each_dynamic(&mut self, mut each: impl FnMut(&mut Image, u64, u64)) {
+        let (address, bytes) = self.dynamic;
+        for index in 0..bytes / DYNAMIC_SIZE {
+            let entry = address.wrapping_add(index * DYNAMIC_SIZE);
+            let (Some(tag), Some(value)) =
+                (self.read::<u64>(entry), self.read::<u64>(entry.wrapping_add(8)))
+            else {
+                return;
+            };
+            if tag == 0 {
+                return;
+            }
+            each(self, tag, value);
+        }
+    }
+
+    /// The text at an offset of the string table, without its end mark.
+    fn string(&self, offset: usize) -> Option<&[u8]> {
+        let left = self.strings.bytes.checked_sub(offset).filter(|&left| left > 0)?;
+        let address = self.strings.address.checked_add(offset)?;
+        let (_, end) = self.segments[..self.count]
+            .iter()
+            .copied()
+            .find(|&(start, end)| address >= start && address < end)?;
+        let length = left.min(end - address);
+        // SAFETY: these bytes are in a readable segment.
+        let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
+        let length = bytes.iter().position(|&byte| byte == 0)?;
+        Some(&bytes[..length])
+    }
+
+    /// The name others need it by.
+    pub fn soname(&self) -> Option<&[u8]> {
+        self.string(self.soname?)
+    }
+
+    /// The names of the objects it needs.
+    pub fn each_needed(&self, mut each: impl FnMut(&[u8])) {
+        let (address, bytes) = self.dynamic;
+        for index in 0..bytes / DYNAMIC_SIZE {
+            let entry = address.wrapping_add(index * DYNAMIC_SIZE);
+            match (self.read::<u64>(entry), self.read::<u64>(entry.wrapping_add(8))) {
+                (Some(tag::NEEDED), Some(offset)) => {
+                    if let Some(name) = self.string(offset as usize) {
+                        each(name);
+                    }
+                }
+                (None | Some(0), _) => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Name, and whether it is defined here.
+    fn symbol(&self, index: usize) -> Option<(&[u8], bool)> {
+        let entry = self.symbols.checked_add(index.checked_mul(SYMBOL_SIZE)?)?;
+        let name = self.string(self.read::<u32>(entry)? as usize)?;
+        Some((name, self.read::<u16>(entry.checked_add(6)?)? != 0))
+    }
+
+    /// Whether it defines a symbol of this name for others.
+    pub fn defines(&self, name: &[u8]) -> bool {
+        self.find_gnu(name).or_else(|| self.find(name)).unwrap_or(false)
+    }
+
+    fn find_gnu(&self, name: &[u8]) -> Option<bool> {
+        if self.gnu_hash == 0 {
+            return None;
+        }
+        let word = |index: usize| self.read::<u32>(self.gnu_hash.checked_add(index * 4)?);
+        let (buckets, first, bloom) = (word(0)? as usize, word(1)? as usize, word(2)? as usize);
+        if buckets == 0 || buckets > LIMIT || bloom > LIMIT {
+            return Some(false);
+        }
+        let hash = name
+            .iter()
+            .fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
+        let bucket = 4 + bloom * 2 + hash as usize % buckets;
+        let start = word(bucket)? as usize;
+        let Some(skip) = start.checked_sub(first) else {
+            return Some(false);
+        };
+        let chain = 4 + bloom * 2 + buckets;
+        for step in 0..LIMIT {
+            let value = word(chain.checked_add(skip)?.checked_add(step)?)?;
+            if value | 1 == hash | 1
+                && let Some((found, defined)) = self.symbol(start + step)
+                && found == name
+                && defined
+            {
+                return Some(true);
+            }
+            if value & 1 == 1 {
+                break;
+            }
+        }
+        Some(false)
+    }
+
+    fn find(&self, name: &[u8]) -> Option<bool> {
+        if self.hash == 0 {
+            return None;
+        }
+        let word = |index: usize| self.read::<u32>(self.hash.checked_add(index.checked_mul(4)?)?);
+        let (buckets, chains) = (word(0)? as usize, word(1)? as usize);
+        if buckets == 0 {
+            return Some(false);
+        }
+        let hash = name.iter().fold(0u32, |hash, &byte| {
+            let hash = (hash << 4).wrapping_add(u32::from(byte));
+            let high = hash & 0xf000_0000;
+            (hash ^ (high >> 24)) & !high
+        });
+        let mut index = word(2 + hash as usize % buckets)? as usize;
+        for _ in 0..chains.min(LIMIT) {
+            if index == 0 {
+                break;
+            }
+            if let Some((found, true)) = self.symbol(index)
+                && found == name
+            {
+                return Some(true);
+            }
+            index = word(2usize.checked_add(buckets)?.checked_add(index)?)? as usize;
+        }
+        Some(false)
+    }
+
+    /// The relocations that name a symbol, those of procedure linkage last.
+    pub fn each_relocation(&self, mut each: impl FnMut(Relocation<'_>)) {
+        for table in self.relocations {
+            for index in 0..(table.bytes / RELOCATION_SIZE).min(LIMIT) {
+                let entry = table.address.wrapping_add(index * RELOCATION_SIZE);
+                let (Some(offset), Some(information), Some(addend)) = (
+                    self.read::<u64>(entry),
+                    self.read::<u64>(entry.wrapping_add(8)),
+                    self.read::<u64>(entry.wrapping_add(16)),
+                ) else {
+                    break;
+                };
+                let index = (information >> 32) as usize;
+                if index == 0 {
+                    continue;
+                }
+                let slot = self.base.wrapping_add(offset as usize);
+                if let Some((symbol, _)) = self.symbol(index)
+                    && self.within(slot, 8)
+                {
+                    each(Relocation { slot, kind: information as u32, symbol, addend });
+                }
+            }
+        }
+    }
+
+    /// The build id in a note segment.
+    pub fn build_id(&self, notes: usize, bytes: usize) -> Option<&[u8]> {
+        let mut address = notes;
+        let end = notes.checked_add(bytes)?;
+        while address < end {
+            let name = self.read::<u32>(address)? as usize;
+            let length = self.read::<u32>(address.checked_add(4)?)? as usize;
+            let kind = self.read::<u32>(address.checked_add(8)?)?;
+            let description = address.checked_add(12)?.checked_add(name.checked_add(3)? & !3)?;
+            if kind == 3 && name == 4 && length <= 64 && self.within(description, length) {
+                // SAFETY: these bytes are in a readable segment.
+                return Some(unsafe {
+                    core::slice::from_raw_parts(description as *const u8, length)
+                });
+            }
+            address = description.checked_add(length.checked_add(3)? & !3)?;
+        }
+        None
+    }
+}
+
+trait Number: Copy {}
+impl Number for u16 {}
+impl Number for u32 {}
+impl Number for u64 {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An object in a buffer: strings at 0, symbols at 256, dynamic section at 512, the rest after.
+    fn object(words: &[(u64, u64)], fill: impl Fn(&mut [u8])) -> (Vec<u64>, Image) {
+        let mut memory = vec![0u64; 256];
+        let base = memory.as_ptr() as usize;
+        // SAFETY: the same bytes.
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), 2048) };
+        bytes[1..10].copy_from_slice(b"MPI_Init\0");
+        bytes[10..20].copy_from_slice(b"libx.so.1\0");
+        bytes[20..27].copy_from_slice(b"free()\0");
+        for (index, name) in [(1u32, 1u32), (2, 20)] {
+            let at = 256 + 24 * index as usize;
+            bytes[at..at + 4].copy_from_slice(&name.to_le_bytes());
+            bytes[at + 6..at + 8].copy_from_slice(&(index as u16 % 2).to_le_bytes());
+        }
+        for (index, (tag, value)) in words.iter().enumerate() {
+            let at = 512 + 16 * index;
+            bytes[at..at + 8].copy_from_slice(&tag.to_le_bytes());
+            bytes[at + 8..at + 16].copy_from_slice(&value.to_le_bytes());
+        }
+        fill(bytes);
+        let mut image = Image::new(base);
+        // SAFETY: the buffer outlives the image in every test.
+        unsafe { image.add_segment(base, base + 2048) };
+        image.set_dynamic(base + 512, 512);
+        (memory, image)
+    }
+
+    #[test]
+    fn names_and_relocations_are_found() {
+        let words = [
+            (tag::STRINGS, 0),
+            (tag::STRINGS_SIZE, 200),
+            (tag::SYMBOLS, 256),
+            (tag::NEEDED, 10),
+            (tag::SONAME, 10),
+            (tag::PLT, 1200),
+            (tag::PLT_SIZE, 48),
+            (tag::HASH, 1500),
+        ];
+        let (memory, image) = object(&words, |bytes| {
+            bytes[1200..1208].copy_from_slice(&1400u64.to_le_bytes());
+            bytes[1208..1216].copy_from_slice(&(2u64 << 32 | 7).to_le_bytes());
+            // One bucket, three chains: bucket 0 starts with symbol 1, which is followed by 2.
+            for (index, word) in [1u32, 3, 1, 0, 2, 0].iter().enumerate() {
+                bytes[1500 + index * 4..1504 + index * 4].copy_from_slice(&word.to_le_bytes());
+            }
+        });
+        assert_eq!(image.soname(), Some(&b"libx.so.1"[..]));
+        let mut needed = Vec::new();
+        image.each_needed(|name| needed.push(name.to_vec()));
+        assert_eq!(needed, [b"libx.so.1".to_vec()]);
+        let mut found = Vec::new();
+        image.each_relocation(|relocation| {
+            found.push((relocation.slot, relocation.kind, relocation.symbol.to_vec()));
+        });
+        assert_eq!(found, [(memory.as_ptr() as usize + 1400, 7, b"free()".to_vec())]);
+        assert!(image.defines(b"MPI_Init"));
+        assert!(!image.defines(b"free()"), "only needed here");
+        assert!(!image.defines(b"MPI_Finalize"));
+    }
+
+    #[test]
+    fn the_program_that_runs_this_is_understood() {
+        let path = std::env::current_exe().expect("a path");
+        let file = std::fs::read(path).expect("readable");
+        let base = file.as_ptr() as usize;
+        let half = |at: usize| u16::from_le_bytes([file[at], file[at + 1]]);
+        let mut image = Image::new(base);
+        // As a file, not as loaded: strings and symbols are where they would be loaded, since the first
+        // segment starts at 0.
+        // SAFETY: the file's bytes outlive the image.
+        unsafe { image.add_segment(base, base + file.len()) };
+        let headers = u64::from_le_bytes(file[32..40].try_into().expect("eight")) as usize;
+        for index in 0..usize::from(half(56)) {
+            let at = headers + index * usize::from(half(54));
+            let word = |offset: usize| {
+                u64::from_le_bytes(file[at + offset..at + offset + 8].try_into().expect("eight"))
+            };
+            if u32::from_le_bytes(file[at..at + 4].try_into().expect("four")) == segment::DYNAMIC {
+                image.set_dynamic(base + word(8) as usize, word(32) as usize);
+            }
+        }
+        let mut needed = Vec::new();
+        image.each_needed(|name| needed.push(String::from_utf8_lossy(name).into_owned()));
+        assert!(needed.iter().any(|name| name == "libc.so.6"), "{needed:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_fault(
+            words in proptest::collection::vec((0u64..40, any::<u64>()), 0..32),
+            near in proptest::collection::vec((0u64..40, 0u64..2100), 0..32),
+            noise in proptest::collection::vec(any::<u8>(), 1024),
+            name in proptest::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let mut words = words;
+            words.extend(near);
+            words.push((tag::GNU_HASH, 1024));
+            let (_memory, image) = object(&words, |bytes| bytes[1024..].copy_from_slice(&noise));
+            image.each_needed(|_| ());
+            image.each_relocation(|_| ());
+            let _ = image.soname();
+            let _ = image.defines(&name);
+            let _ = image.build_id(image.base + 1024, 1024);
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! The walk over the loader's list, and what is kept of each object.
+
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::classify::{self, Node};
+use super::elf::{Image, segment};
+use super::table::{LIMIT, Range};
+use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
+use crate::component::{self, Class, Component};
+use crate::thread::Guard;
+
+/// How many needs of one object are looked at.
+const NEEDS: usize = 40;
+
+/// Longer paths are cut, and such objects are not patched.
+const PATH: usize = 512;
+
+/// The hash that stands for a name.
+fn hash(name: &[u8]) -> u64 {
+    name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// What is known of a loaded object. All zero is one that is not there.
+#[derive(Copy, Clone)]
+pub struct Known {
+    pub low: usize,
+    /// Exclusive.
+    pub high: usize,
+    pub component: Component,
+    pub class: Class,
+    /// The first object, the program.
+    pub executable: bool,
+    /// Loaded before the program ran: never unloaded.
+    pub initial: bool,
+    /// Has folders of its own to search for what it opens.
+    pub has_search_path: bool,
+    /// Distance between its own addresses and where it is.
+    pub base: usize,
+    pub headers: usize,
+    pub header_count: u16,
+    neutral: bool,
+    live: bool,
+    opened_by_mpi: bool,
+    tool: bool,
+    known: Option<Class>,
+    seen: u32,
+    /// The walk that found it.
+    pub since: u32,
+    path: [u8; PATH],
+    path_length: u16,
+    file_start: u16,
+    names: [u64; 2],
+    needs: [u64; NEEDS],
+    need_count: u8,
+    build_id: [u8; 20],
+    build_id_length: u8,
+}
+
+impl Known {
+    const EMPTY: Known = Known {
+        low: 0,
+        high: 0,
+        component: Component::UNATTRIBUTED,
+        class: Class::Library,
+        executable: false,
+        initial: false,
+        has_search_path: false,
+        base: 0,
+        headers: 0,
+        header_count: 0,
+        neutral: true,
+        live: false,
+        opened_by_mpi: false,
+        tool: false,
+        known: None,
+        seen: 0,
+        since: 0,
+        path: [0; PATH],
+        path_length: 0,
+        file_start: 0,
+        names: [0; 2],
+        needs: [0; NEEDS],
+        need_count: 0,
+        build_id: [0; 20],
+        build_id_length: 0,
+    };
+
+    /// Where the loader found it.
+    pub fn path(&self) -> &str {
+        core::str::from_utf8(&self.path[..usize::from(self.path_length)]).unwrap_or("?")
+    }
+
+    /// With its end mark, for the loader; none if it was cut.
+    pub fn loader_path(&self) -> Option<&CStr> {
+        let bytes = self.path.get(..=usize::from(self.path_length))?;
+        CStr::from_bytes_with_nul(bytes).ok().filter(|path| !path.is_empty())
+    }
+
+    /// The file name.
+    pub fn name(&self) -> &str {
+        self.path().get(usize::from(self.file_start)..).unwrap_or("?")
+    }
+
+    pub fn build_id(&self) -> &[u8] {
+        &self.build_id[..usize::from(self.build_id_length)]
+    }
+
+    fn set_path(&mut self, path: &[u8]) {
+        let length = path.len().min(PATH - 1);
+        self.path[..length].copy_from_slice(&path[..length]);
+        self.path[length] = if length < path.len() { 1 } else { 0 };
+        self.path_length = length as u16;
+        let file = path[..length].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        self.file_start = file as u16;
+    }
+
+    /// # Safety
+    ///
+    /// The object is loaded and stays so.
+    pub unsafe fn image(&self) -> Image {
+        // SAFETY: the headers are those the loader named, of an object that stays loaded.
+        unsafe { image(self.base, self.headers, usize::from(self.header_count)) }
+    }
+}
+
+/// # Safety
+///
+/// `headers` are `count` program headers of an object that is loaded at `base` and stays so.
+unsafe fn image(base: usize, headers: usize, count: usize) -> Image {
+    let mut image = Image::new(base);
+    if headers == 0 {
+        return image;
+    }
+    // SAFETY: as promised.
+    let headers = unsafe { core::slice::from_raw_parts(headers as *const libc::Elf64_Phdr, count) };
+    for header in headers {
+        if header.p_type == segment::LOAD && header.p_flags & segment::READABLE != 0 {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            // SAFETY: a loaded, readable segment.
+            unsafe { image.add_segment(start, start.wrapping_add(header.p_memsz as usize)) };
+        }
+    }
+    if let Some(dynamic) = headers.iter().find(|header| header.p_type == segment::DYNAMIC) {
+        image.set_dynamic(base.wrapping_add(dynamic.p_vaddr as usize), dynamic.p_memsz as usize);
+    }
+    image
+}
+
+struct Registry {
+    objects: UnsafeCell<MaybeUninit<[Known; LIMIT]>>,
+    work: UnsafeCell<MaybeUninit<Work>>,
+    /// One past the last ever used.
+    used: AtomicUsize,
+    busy: AtomicBool,
+    again: AtomicBool,
+}
+
+/// What one walk works in.
+struct Work {
+    classes: [Class; LIMIT],
+    needed: [bool; LIMIT],
+    needs: [[u16; NEEDS]; LIMIT],
+    /// Hash table from name to index plus one.
+    names: [(u64, u16); LIMIT * 4],
+    ranges: [Range; LIMIT],
+}
+
+// SAFETY: whoever holds `busy` is the only one to touch what is inside.
+unsafe impl Sync for Registry {}
+
+static REGISTRY: Registry = Registry {
+    objects: UnsafeCell::new(MaybeUninit::zeroed()),
+    work: UnsafeCell::new(MaybeUninit::zeroed()),
+    used: AtomicUsize::new(0),
+    busy: AtomicBool::new(false),
+    again: AtomicBool::new(false),
+};
+
+/// The list.
+///
+/// # Safety
+///
+/// `busy` is held, and no other borrow of the list is alive.
+#[allow(clippy::mut_from_ref)]
+unsafe fn objects() -> &'static mut [Known; LIMIT] {
+    // SAFETY: as promised; zeroes are a valid list.
+    unsafe { (*REGISTRY.objects.get()).assume_init_mut() }
+}
+
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+/// What the loader has counted at the last walk.
+static ADDED: AtomicU64 = AtomicU64::new(u64::MAX);
+static REMOVED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// `_dl_find_object`, where the C library has it.
+static FINDER: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the last walk.
+pub fn serial() -> u32 {
+    SERIAL.load(Ordering::Acquire)
+}
+
+/// `_dl_find_object` tells what is an object's without a lock.
+pub fn finder_is(function: usize) {
+    FINDER.store(function, Ordering::Release);
+}
+
+/// Whether an address that is not in the table can be of an object loaded since.
+pub fn may_be_new(address: usize) -> bool {
+    let finder = FINDER.load(Ordering::Acquire);
+    if finder == 0 {
+        return true;
+    }
+    // SAFETY: the function of the C library with this signature; it only reads.
+    let finder: unsafe extern "C" fn(usize, *mut [usize; 8]) -> c_int =
+        unsafe { core::mem::transmute(finder) };
+    let mut result = [0; 8];
+    // SAFETY: `dl_find_object` is no larger than eight words.
+    unsafe { finder(address, &mut result) == 0 }
+}
+
+fn take(wait: bool) -> bool {
+    // Bounded: a holder may wait for the loader, which may wait for us.
+    for round in 0..20_000u32 {
+        if REGISTRY.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return true;
+        }
+        if !wait {
+            return false;
+        }
+        if round < 100 {
+            core::hint::spin_loop();
+        } else {
+            // SAFETY: no arguments, no memory.
+            unsafe { libc::sched_yield() };
+        }
+    }
+    false
+}
+
+fn give() {
+    REGISTRY.busy.store(false, Ordering::Release);
+}
+
+/// Brings the table up to date with what is loaded. Never waits for another thread that does the
+/// same: that one looks again.
+pub fn refresh() {
+    let _guard = Guard::enter();
+    REGISTRY.again.store(true, Ordering::Release);
+    while REGISTRY.again.load(Ordering::Acquire) && take(false) {
+        REGISTRY.again.store(false, Ordering::Release);
+        walk();
+        give();
+    }
+}
+
+/// Calls `each` with every loaded object, the program first.
+pub fn each(mut each: impl FnMut(&Known)) {
+    let _guard = Guard::enter();
+    if !take(true) {
+        return;
+    }
+    for index in 0..REGISTRY.used.load(Ordering::Relaxed) {
+        // SAFETY: `busy` is held.
+        let object = unsafe { &objects()[index] };
+        if object.live {
+            each(object);
+        }
+    }
+    give();
+}
+
+/// The object at `base`, found by a walk later than `since`, was opened by MPI.
+pub fn mark_opened(base: usize, since: u32) {
+    let _guard = Guard::enter();
+    if !take(true) {
+        return;
+    }
+    // SAFETY: `busy` is held.
+    let objects = unsafe { objects() };
+    let mut marked = false;
+    for object in objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
+        if object.live && object.base == base && object.since > since {
+            object.opened_by_mpi = true;
+            marked = true;
+        }
+    }
+    if marked {
+        settle(objects);
+    }
+    give();
+}
+
+/// Keeps the list as it is until [`after_fork`].
+pub fn before_fork() {
+    take(true);
+}
+
+/// In the parent and in the child.
+pub fn after_fork() {
+    give();
+}
+
+/// What a walk hands to its callback.
+struct Walk<'a> {
+    objects: &'a mut [Known; LIMIT],
+    serial: u32,
+    first: bool,
+    changed: bool,
+    unchanged: bool,
+}
+
+fn walk() {
+    let serial = SERIAL.load(Ordering::Relaxed) + 1;
+    // SAFETY: `busy` is held.
+    let list = unsafe { objects() };
+    let mut walk = Walk { objects: list, serial, first: true, changed: false, unchanged: false };
+    // SAFETY: the callback gets what it expects and the loader's lock is held while it runs.
+    unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::from_mut(&mut walk).cast()) };
+    if walk.unchanged {
+        return;
+    }
+    let mut changed = walk.changed;
+    for object in walk.objects.iter_mut() {
+        if object.live && object.seen != serial {
+            object.live = false;
+            changed = true;
+        }
+    }
+    if changed {
+        SERIAL.store(serial, Ordering::Release);
+        settle(walk.objects);
+    }
+}
+
+/// # Safety
+///
+/// Called by `dl_iterate_phdr` with a [`Walk`].
+unsafe extern "C" fn visit(
+    information: *mut libc::dl_phdr_info,
+    size: usize,
+    walk: *mut c_void,
+) -> c_int {
+    // SAFETY: as promised; both are used by this thread alone.
+    let (information, walk) = unsafe { (&*information, &mut *walk.cast::<Walk<'_>>()) };
+    let first = core::mem::replace(&mut walk.first, false);
+    if first && size >= size_of::<libc::dl_phdr_info>() {
+        let (added, removed) = (information.dlpi_adds, information.dlpi_subs);
+        if ADDED.swap(added, Ordering::Relaxed) == added
+            && REMOVED.swap(removed, Ordering::Relaxed) == removed
+        {
+            walk.unchanged = true;
+            return 1;
+        }
+        REMOVED.store(removed, Ordering::Relaxed);
+    }
+    let (base, headers) = (information.dlpi_addr as usize, information.dlpi_phdr as usize);
+    let used = REGISTRY.used.load(Ordering::Relaxed);
+    // SAFETY: the loader's names end with a mark.
+    let name: &[u8] = if information.dlpi_name.is_null() {
+        b""
+    } else {
+        unsafe { CStr::from_ptr(information.dlpi_name) }.to_bytes()
+    };
+    let same = |object: &&mut Known| {
+        object.live
+            && object.base == base
+            && object.headers == headers
+            && (object.executable || object.path().as_bytes() == &name[..name.len().min(PATH - 1)])
+    };
+    if let Some(object) = walk.objects[..used].iter_mut().find(same) {
+        object.seen = walk.serial;
+        return 0;
+    }
+    let Some(index) = (0..LIMIT).find(|&index| !walk.objects[index].live) else {
+        return 0;
+    };
+    let object = &mut walk.objects[index];
+    *object = Known { base, headers, header_count: information.dlpi_phnum, ..Known::EMPTY };
+    object.executable = first;
+    object.initial = walk.serial == 1;
+    object.seen = walk.serial;
+    object.since = walk.serial;
+    object.live = true;
+    // SAFETY: the loader's lock is held, so the object stays.
+    unsafe { describe(object, name) };
+    walk.changed = true;
+    REGISTRY.used.store(used.max(index + 1), Ordering::Relaxed);
+    0
+}
+
+/// Reads what stays true of an object.
+///
+/// # Safety
+///
+/// It is loaded and stays so meanwhile.
+unsafe fn describe(object: &mut Known, name: &[u8]) {
+    if object.executable {
+        let mut path = [0; PATH];
+        // SAFETY: as many bytes as there are.
+        let length = unsafe {
+            libc::readlink(c"/proc/self/exe".as_ptr(), path.as_mut_ptr().cast(), PATH - 1)
+        };
+        object.set_path(
+            path.get(..length.max(0) as usize)
+                .filter(|path| !path.is_empty())
+                .unwrap_or(b"program"),
+        );
+    } else {
+        object.set_path(name);
+    }
+    // SAFETY: as promised.
+    let headers = unsafe {
+        core::slice::from_raw_parts(
+            object.headers as *const libc::Elf64_Phdr,
+            if object.headers == 0 { 0 } else { usize::from(object.header_count) },
+        )
+    };
+    let (mut low, mut high) = (usize::MAX, 0);
+    for header in headers.iter().filter(|header| header.p_type == segment::LOAD) {
+        let start = object.base.wrapping_add(header.p_vaddr as usize);
+        low = low.min(start & !4095);
+        high = high.max(start.wrapping_add(header.p_memsz as usize).wrapping_add(4095) & !4095);
+    }
+    (object.low, object.high) = if low < high { (low, high) } else { (0, 0) };
+    // SAFETY: as promised.
+    let image = unsafe { object.image() };
+    object.has_search_path = image.has_search_path;
+    object.names[0] = hash(object.name().as_bytes());
+    object.names[1] = image.soname().map_or(object.names[0], hash);
+    image.each_needed(|need| {
+        if usize::from(object.need_count) < NEEDS {
+            object.needs[usize::from(object.need_count)] = hash(need);
+            object.need_count += 1;
+        }
+    });
+    for header in headers.iter().filter(|header| header.p_type == segment::NOTE) {
+        let notes = object.base.wrapping_add(header.p_vaddr as usize);
+        if let Some(id) = image.build_id(notes, header.p_memsz as usize) {
+            let length = id.len().min(object.build_id.len());
+            object.build_id[..length].copy_from_slice(&id[..length]);
+            object.build_id_length = length as u8;
+        }
+    }
+    let own = describe as *const () as usize;
+    object.tool = own >= object.low && own < object.high;
+    let defines_mpi = ["PMPI_Init", "pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"]
+        .iter()
+        .any(|name| image.defines(name.as_bytes()));
+    object.known = classify::known(object.name(), object.executable, object.tool, defines_mpi);
+    object.neutral = classify::is_neutral(object.name());
+}
+
+/// Works out classes and components of all objects, and publishes the table.
+fn settle(objects: &mut [Known; LIMIT]) {
+    // SAFETY: `busy` is held; zeroes are valid.
+    let work = unsafe { (*REGISTRY.work.get()).assume_init_mut() };
+    let used = REGISTRY.used.load(Ordering::Relaxed);
+    resolve(work, &objects[..used]);
+    let Work { classes, needed, needs, ranges, .. } = work;
+    let node = |index: usize| {
+        let object = &objects[index];
+        if !object.live {
+            return Node { known: Some(Class::Tool), needs: &[], opened_by_mpi: false };
+        }
+        Node {
+            known: object.known,
+            needs: &needs[index][..usize::from(object.need_count)],
+            opened_by_mpi: object.opened_by_mpi,
+        }
+    };
+    classify::classify(node, &mut classes[..used], &mut needed[..used]);
+    let mut count = 0;
+    for (object, &class) in objects[..used].iter_mut().zip(&*classes) {
+        if !object.live {
+            continue;
+        }
+        enter(object, class);
+        if object.low < object.high {
+            ranges[count] = Range {
+                low: object.low,
+                high: object.high,
+                component: object.component,
+                neutral: object.neutral,
+                executable: object.executable,
+            };
+            count += 1;
+        }
+    }
+    ranges[..count].sort_unstable_by_key(|range| range.low);
+    TABLE.publish(&ranges[..count]);
+    let next = VERSION.load(Ordering::Relaxed).wrapping_add(1).max(1);
+    VERSION.store(next, Ordering::Release);
+}
+
+/// Gives an object its component.
+fn enter(object: &mut Known, class: Class) {
+    let said = overrides::text().and_then(|text| overrides::find(text, object.path()));
+    let class = said.map_or(class, |said| said.class);
+    let named = said.and_then(|said| said.name);
+    if object.component == Component::UNATTRIBUTED {
+        object.component = if object.tool && !object.executable {
+            Component::TOOL
+        } else {
+            component::define(class, named.unwrap_or_else(|| object.name()))
+        };
+    } else if object.class != class {
+        component::reclassify(object.component, class);
+    }
+    object.class = class;
+    if said.is_some() {
+        // What a site names is an owner.
+        object.neutral &= class == Class::System;
+    }
+    let index = u32::from(object.component.0);
+    if object.executable {
+        EXECUTABLE.store(index, Ordering::Relaxed);
+    }
+    // The library itself, not a binding that stands before it: the last one loaded of those that
+    // others need.
+    if class == Class::MpiCore
+        && (MPI.load(Ordering::Relaxed) == 0 || object.names[1] != 0 && is_main(object))
+    {
+        MPI.store(index, Ordering::Relaxed);
+    }
+}
+
+/// The object with MPI's C functions, as opposed to bindings.
+fn is_main(object: &Known) -> bool {
+    let name = object.name();
+    ["libmpi.so", "libmpi_abi.so", "libmpich.so"].iter().any(|start| name.starts_with(start))
+}
+
+/// Turns the names that objects need into indices.
+fn resolve(work: &mut Work, objects: &[Known]) {
+    let size = work.names.len();
+    work.names.fill((0, 0));
+    for (index, object) in objects.iter().enumerate().filter(|(_, object)| object.live) {
+        for name in object.names {
+            let mut at = name as usize % size;
+            while work.names[at].1 != 0 && work.names[at].0 != name {
+                at = (at + 1) % size;
+            }
+            // The first of a name is the one the loader takes.
+            if work.names[at].1 == 0 {
+                work.names[at] = (name, index as u16 + 1);
+            }
+        }
+    }
+    for (index, object) in objects.iter().enumerate().filter(|(_, object)| object.live) {
+        for (need, &name) in object.needs[..usize::from(object.need_count)].iter().enumerate() {
+            let mut at = name as usize % size;
+            while work.names[at].1 != 0 && work.names[at].0 != name {
+                at = (at + 1) % size;
+            }
+            work.needs[index][need] = work.names[at].1.wrapping_sub(1);
+        }
+    }
+}

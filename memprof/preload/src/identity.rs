@@ -1,1 +1,153 @@
-//! Which rank this is, from the environment that launchers set.
+//! Which rank this is, from the environment that launchers set, and which process, from the kernel.
+
+use core::str;
+
+use crate::kernel;
+use crate::options::Text;
+
+/// What a launcher says about a process; -1 where it says nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub rank: i32,
+    pub size: i32,
+    pub local_rank: i32,
+}
+
+const RANK: &[&str] = &["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+const SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
+const LOCAL_RANK: &[&str] = &["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+const JOB: &[&str] = &["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE", "PMI_JOBID"];
+
+/// The first of the variables that holds a number that can be a rank. Slurm also sets its own in the
+/// batch script, which is no rank: there `SLURM_STEP_ID` is missing.
+fn number<'v>(names: &[&str], value: &dyn Fn(&str) -> Option<&'v [u8]>) -> i32 {
+    for name in names {
+        if name.starts_with("SLURM") && value("SLURM_STEP_ID").is_none() {
+            continue;
+        }
+        let text = value(name).and_then(|text| str::from_utf8(text).ok());
+        if let Some(number) = text.and_then(|text| text.parse::<i32>().ok())
+            && number >= 0
+        {
+            return number;
+        }
+    }
+    -1
+}
+
+/// Reads what launchers set.
+pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
+    Place {
+        rank: number(RANK, value),
+        size: number(SIZE, value),
+        local_rank: number(LOCAL_RANK, value),
+    }
+}
+
+/// What tells jobs apart that write into one folder; empty where nothing does.
+pub fn job<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Text<64> {
+    let found = JOB.iter().find_map(|name| value(name).filter(|text| !text.is_empty()));
+    Text::cut(found.unwrap_or(b""))
+}
+
+/// The start time of a process in clock ticks since boot, from `/proc/PID/stat`. Its name, in brackets,
+/// can hold anything.
+pub fn start_ticks(stat: &[u8]) -> Option<u64> {
+    let after = stat.iter().rposition(|&byte| byte == b')')? + 1;
+    let mut words = stat[after..].split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    str::from_utf8(words.nth(19)?).ok()?.trim().parse().ok()
+}
+
+/// The sixteen bytes of the kernel's text for a boot.
+pub fn boot(text: &[u8]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let digits = text.iter().filter_map(|&byte| char::from(byte).to_digit(16));
+    for (index, digit) in digits.take(32).enumerate() {
+        bytes[index / 2] |= (digit as u8) << if index % 2 == 0 { 4 } else { 0 };
+    }
+    bytes
+}
+
+/// Who this process is, as far as the kernel tells.
+pub struct Process {
+    pub pid: u32,
+    pub start_ticks: u64,
+    pub boot: [u8; 16],
+    pub host: Text<64>,
+    pub program: Text<256>,
+}
+
+/// Asks the kernel.
+pub fn process() -> Process {
+    let mut buffer = [0; 1024];
+    let stat = kernel::read_path(c"/proc/self/stat", &mut buffer);
+    let start_ticks = stat.ok().and_then(start_ticks).unwrap_or(0);
+    let mut buffer = [0; 64];
+    let text = kernel::read_path(c"/proc/sys/kernel/random/boot_id", &mut buffer);
+    let boot = text.map_or([0; 16], boot);
+    let mut buffer = [0; 65];
+    let host = kernel::read_path(c"/proc/sys/kernel/hostname", &mut buffer).unwrap_or(b"unknown");
+    let host = Text::cut(host.trim_ascii());
+    let mut buffer = [0; 256];
+    let program = kernel::read_link(c"/proc/self/exe", &mut buffer).unwrap_or(b"");
+    Process { pid: kernel::process(), start_ticks, boot, host, program: Text::cut(program) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &'static str)]) -> Place {
+        place(&|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_bytes()))
+    }
+
+    #[test]
+    fn each_launcher_is_understood() {
+        let open_mpi = read(&[
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+        ]);
+        assert_eq!(open_mpi, Place { rank: 3, size: 4, local_rank: 1 });
+        let hydra = read(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")]);
+        assert_eq!(hydra, Place { rank: 0, size: 2, local_rank: 0 });
+        let slurm = [("SLURM_PROCID", "7"), ("SLURM_NTASKS", "8"), ("SLURM_LOCALID", "3")];
+        assert_eq!(read(&slurm), Place { rank: -1, size: -1, local_rank: -1 });
+        let step: Vec<_> = slurm.into_iter().chain([("SLURM_STEP_ID", "0")]).collect();
+        assert_eq!(read(&step), Place { rank: 7, size: 8, local_rank: 3 });
+    }
+
+    #[test]
+    fn what_is_no_rank_is_none() {
+        for value in ["", "-1", "x", "99999999999", " 1"] {
+            assert_eq!(read(&[("PMI_RANK", value)]).rank, -1, "{value}");
+        }
+        assert_eq!(read(&[("PMIX_RANK", "bad"), ("PMI_RANK", "5")]).rank, 5);
+    }
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        let stat = b"12 (a ) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 424242 20\n";
+        assert_eq!(start_ticks(stat), Some(424_242));
+        assert_eq!(start_ticks(b""), None);
+        assert_eq!(start_ticks(b"12 (x) S 1"), None);
+        assert_eq!(start_ticks(b")"), None);
+    }
+
+    #[test]
+    fn a_boot_is_sixteen_bytes() {
+        let bytes = boot(b"01234567-89ab-cdef-0123-456789abcdef\n");
+        assert_eq!(bytes[..4], [0x01, 0x23, 0x45, 0x67]);
+        assert_eq!(bytes[15], 0xef);
+        assert_eq!(boot(b""), [0; 16]);
+    }
+
+    #[test]
+    fn the_kernel_tells_who_we_are() {
+        let process = process();
+        assert_eq!(process.pid, std::process::id());
+        assert!(process.start_ticks > 0);
+        assert!(!process.host.as_bytes().is_empty());
+        assert!(process.program.as_bytes().starts_with(b"/"));
+    }
+}

@@ -13,6 +13,7 @@ mod fork;
 mod heap;
 mod hooks;
 mod identity;
+mod kernel;
 mod lock;
 mod memory;
 mod note;

@@ -1,1 +1,252 @@
 //! Settings from the environment, read once.
+
+use core::str;
+
+/// The longest path of a folder or file that is used.
+pub const PATH: usize = 1024;
+
+/// Text of bounded length; empty when not set.
+#[derive(Copy, Clone)]
+pub struct Text<const LIMIT: usize> {
+    bytes: [u8; LIMIT],
+    length: usize,
+}
+
+impl<const LIMIT: usize> Text<LIMIT> {
+    pub const fn empty() -> Text<LIMIT> {
+        Text { bytes: [0; LIMIT], length: 0 }
+    }
+
+    /// What fits.
+    pub fn cut(from: &[u8]) -> Text<LIMIT> {
+        let mut text = Text::empty();
+        text.push(from);
+        text
+    }
+
+    /// Appends what fits.
+    pub fn push(&mut self, more: &[u8]) {
+        let count = more.len().min(LIMIT - self.length);
+        self.bytes[self.length..self.length + count].copy_from_slice(&more[..count]);
+        self.length += count;
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<const LIMIT: usize> core::fmt::Write for Text<LIMIT> {
+    /// Cuts off what does not fit.
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Which processes have a file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Those that are ranks of an MPI job.
+    Ranks,
+    All,
+}
+
+/// See `MEMPROF_...` in the guide.
+#[derive(Copy, Clone)]
+pub struct Options {
+    /// Absolute; empty: nothing is recorded.
+    pub directory: Text<PATH>,
+    pub record: Record,
+    /// Shortest time between two samples, in nanoseconds.
+    pub interval: u64,
+    /// Share of one processor's time that sampling may take.
+    pub duty: f64,
+    pub exact: bool,
+    /// The override file; empty: none.
+    pub components: Text<PATH>,
+    /// Mean bytes between two sampled stacks; 0: none.
+    pub stacks: u64,
+    pub quiet: bool,
+    pub file_size: u64,
+}
+
+impl Options {
+    pub const fn new() -> Options {
+        Options {
+            directory: Text::empty(),
+            record: Record::Ranks,
+            interval: 20_000_000,
+            duty: 0.005,
+            exact: false,
+            components: Text::empty(),
+            stacks: 512 * 1024,
+            quiet: false,
+            file_size: 4 << 20,
+        }
+    }
+}
+
+fn number<T: str::FromStr>(value: &[u8]) -> Option<T> {
+    str::from_utf8(value).ok()?.trim().parse().ok()
+}
+
+fn flag(value: &[u8]) -> Option<bool> {
+    match value {
+        b"1" => Some(true),
+        b"0" | b"" => Some(false),
+        _ => None,
+    }
+}
+
+fn path(value: &[u8]) -> Option<Text<PATH>> {
+    (value.first() == Some(&b'/') && value.len() < PATH).then(|| Text::cut(value))
+}
+
+/// Reads all settings; `refuse` is told the name of each that has a bad value, and what is used instead
+/// is the default.
+pub fn parse<'v>(
+    value: &dyn Fn(&str) -> Option<&'v [u8]>,
+    refuse: &mut dyn FnMut(&'static str),
+) -> Options {
+    let mut options = Options::new();
+    let mut set = |name: &'static str, apply: &mut dyn FnMut(&[u8]) -> Option<()>| {
+        if let Some(value) = value(name)
+            && apply(value).is_none()
+        {
+            refuse(name);
+        }
+    };
+    set("MEMPROF_DIR", &mut |value| {
+        options.directory = path(value)?;
+        Some(())
+    });
+    set("MEMPROF_RECORD", &mut |value| {
+        options.record = match value {
+            b"ranks" => Record::Ranks,
+            b"all" => Record::All,
+            _ => return None,
+        };
+        Some(())
+    });
+    set("MEMPROF_INTERVAL_MS", &mut |value| {
+        let milliseconds: f64 = number(value)?;
+        if !(0.1..=60_000.0).contains(&milliseconds) {
+            return None;
+        }
+        options.interval = (milliseconds * 1e6) as u64;
+        Some(())
+    });
+    set("MEMPROF_DUTY", &mut |value| {
+        let percent: f64 = number(value)?;
+        if !(0.001..=100.0).contains(&percent) {
+            return None;
+        }
+        options.duty = percent / 100.0;
+        Some(())
+    });
+    set("MEMPROF_EXACT", &mut |value| {
+        options.exact = flag(value)?;
+        Some(())
+    });
+    set("MEMPROF_COMPONENTS", &mut |value| {
+        options.components = path(value)?;
+        Some(())
+    });
+    set("MEMPROF_STACKS", &mut |value| {
+        options.stacks = number(value)?;
+        Some(())
+    });
+    set("MEMPROF_QUIET", &mut |value| {
+        options.quiet = flag(value)?;
+        Some(())
+    });
+    set("MEMPROF_FILE_SIZE", &mut |value| {
+        let size: u64 = number(value)?;
+        if !((1 << 20)..=(1 << 30)).contains(&size) {
+            return None;
+        }
+        options.file_size = size;
+        Some(())
+    });
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &'static str)]) -> (Options, Vec<&'static str>) {
+        let mut refused = Vec::new();
+        let options = parse(
+            &|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_bytes()),
+            &mut |name| refused.push(name),
+        );
+        (options, refused)
+    }
+
+    #[test]
+    fn nothing_set_is_the_default_and_records_nothing() {
+        let (options, refused) = read(&[]);
+        assert!(options.directory.as_bytes().is_empty());
+        assert_eq!(options.interval, 20_000_000);
+        assert_eq!(options.record, Record::Ranks);
+        assert!(refused.is_empty());
+    }
+
+    #[test]
+    fn good_values_are_used() {
+        let (options, refused) = read(&[
+            ("MEMPROF_DIR", "/tmp/x"),
+            ("MEMPROF_RECORD", "all"),
+            ("MEMPROF_INTERVAL_MS", "2.5"),
+            ("MEMPROF_DUTY", "1"),
+            ("MEMPROF_EXACT", "1"),
+            ("MEMPROF_COMPONENTS", "/tmp/names"),
+            ("MEMPROF_STACKS", "0"),
+            ("MEMPROF_QUIET", "1"),
+            ("MEMPROF_FILE_SIZE", "8388608"),
+        ]);
+        assert_eq!(refused, Vec::<&str>::new());
+        assert_eq!(options.directory.as_bytes(), b"/tmp/x");
+        assert_eq!(options.record, Record::All);
+        assert_eq!(options.interval, 2_500_000);
+        assert!((options.duty - 0.01).abs() < 1e-12);
+        assert!(options.exact && options.quiet);
+        assert_eq!(options.components.as_bytes(), b"/tmp/names");
+        assert_eq!(options.stacks, 0);
+        assert_eq!(options.file_size, 8 << 20);
+    }
+
+    #[test]
+    fn bad_values_are_named_and_the_default_is_used() {
+        let long: &'static str = Box::leak(format!("/{}", "x".repeat(PATH)).into_boxed_str());
+        for (name, value) in [
+            ("MEMPROF_DIR", "relative"),
+            ("MEMPROF_DIR", ""),
+            ("MEMPROF_DIR", long),
+            ("MEMPROF_RECORD", "some"),
+            ("MEMPROF_INTERVAL_MS", "0"),
+            ("MEMPROF_INTERVAL_MS", "-1"),
+            ("MEMPROF_INTERVAL_MS", "NaN"),
+            ("MEMPROF_INTERVAL_MS", "inf"),
+            ("MEMPROF_INTERVAL_MS", "20ms"),
+            ("MEMPROF_DUTY", "0"),
+            ("MEMPROF_DUTY", "101"),
+            ("MEMPROF_EXACT", "yes"),
+            ("MEMPROF_COMPONENTS", "names"),
+            ("MEMPROF_STACKS", "-5"),
+            ("MEMPROF_STACKS", "99999999999999999999"),
+            ("MEMPROF_QUIET", "2"),
+            ("MEMPROF_FILE_SIZE", "4096"),
+            ("MEMPROF_FILE_SIZE", "4 MiB"),
+        ] {
+            let (options, refused) = read(&[(name, value)]);
+            assert_eq!(refused, [name], "{value}");
+            assert!(options.directory.as_bytes().is_empty());
+            assert_eq!(options.interval, 20_000_000);
+            assert_eq!(options.file_size, 4 << 20);
+            assert_eq!(options.stacks, 512 * 1024);
+        }
+    }
+}

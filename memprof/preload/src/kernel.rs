@@ -1,0 +1,281 @@
+//! System calls made directly: they are no cancellation points, nobody interposes them, and `errno`
+//! stays what the program left there.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// What the kernel says about a failure.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+#[cfg(target_arch = "x86_64")]
+unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller answers for the call; the kernel changes only the named registers.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") words[0], in("rsi") words[1], in("rdx") words[2],
+            in("r10") words[3], in("r8") words[4], in("r9") words[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
+    // SAFETY: the caller answers for the call; errno is put back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let result =
+            libc::syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+        let failure = *errno;
+        *errno = before;
+        if result == -1 { -(failure as isize) } else { result as isize }
+    }
+}
+
+/// # Safety
+/// As for the system call itself.
+pub unsafe fn call(number: libc::c_long, words: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    let result = unsafe { raw(number, words) };
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// An open file, closed by [`close`] only: descriptors of the tool live as long as the process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct File(pub i32);
+
+/// Opens for reading.
+pub fn open(path: &CStr) -> Result<File, Errno> {
+    open_with(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)
+}
+
+/// Opens with flags and mode as of `open(2)`.
+pub fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, Errno> {
+    let words =
+        [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    let result = unsafe { call(libc::SYS_openat, words) };
+    result.map(|descriptor| File(descriptor as i32))
+}
+
+/// Reads at an offset; short reads are the caller's business.
+pub fn read_at(file: File, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let words = [file.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize, 0, 0];
+    // SAFETY: the buffer is as long as said.
+    unsafe { call(libc::SYS_pread64, words) }
+}
+
+/// Reads a small file from its begin to its end, or until the buffer is full.
+pub fn read_all(file: File, into: &mut [u8]) -> Result<usize, Errno> {
+    let mut length = 0;
+    while length < into.len() {
+        match read_at(file, &mut into[length..], length as u64) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// The content of a small file.
+pub fn read_path<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+    let file = open(path)?;
+    let length = read_all(file, into);
+    close(file);
+    Ok(&into[..length?])
+}
+
+pub fn close(file: File) {
+    // SAFETY: takes a number only.
+    let _ = unsafe { call(libc::SYS_close, [file.0 as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Where a symbolic link points to; cut off where the buffer ends.
+pub fn read_link<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+    let words = [
+        libc::AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        into.as_mut_ptr() as usize,
+        into.len(),
+        0,
+        0,
+    ];
+    // SAFETY: the buffer is as long as said.
+    let length = unsafe { call(libc::SYS_readlinkat, words)? };
+    Ok(&into[..length])
+}
+
+pub fn unlink(path: &CStr) -> Result<(), Errno> {
+    let words = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    unsafe { call(libc::SYS_unlinkat, words) }.map(|_| ())
+}
+
+pub fn write(file: File, bytes: &[u8]) {
+    let words = [file.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
+    // SAFETY: the buffer is as long as said.
+    let _ = unsafe { call(libc::SYS_write, words) };
+}
+
+/// Private memory of zeroes.
+pub fn map_anonymous(bytes: usize) -> Result<usize, Errno> {
+    map_at(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+}
+
+/// Readable and writable memory with `flags` of `mmap(2)`; `MAP_FIXED` only over the tool's own.
+pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Result<usize, Errno> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let words = [address, bytes, rights as usize, flags as usize, descriptor as isize as usize, 0];
+    // SAFETY: a new mapping, or over one of the tool's own.
+    unsafe { call(libc::SYS_mmap, words) }
+}
+
+/// The process as the kernel sees it now, not as a parent before a fork did.
+pub fn process() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the answer.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Monotonic time in nanoseconds.
+pub fn monotonic() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Wall-clock time in nanoseconds since 1970.
+pub fn realtime() -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+/// Processor time of the calling thread in nanoseconds.
+pub fn thread_time() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Waits while `word` is `expected`, at most so long. Wakes early at times.
+pub fn wait(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as _,
+    };
+    let words = [
+        word.as_ptr() as usize,
+        (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+        expected as usize,
+        (&raw const time) as usize,
+        0,
+        0,
+    ];
+    // SAFETY: the word and the time outlive the call.
+    let _ = unsafe { call(libc::SYS_futex, words) };
+}
+
+/// Wakes one that waits for `word`.
+pub fn wake(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the word is only compared by address.
+    let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
+}
+
+/// The size of a page.
+pub fn page() -> usize {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    match PAGE.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: asks for a number.
+            let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
+            PAGE.store(size, Ordering::Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+/// Blocks all signals of the calling thread while it lives.
+pub struct SignalsBlocked(u64);
+
+impl SignalsBlocked {
+    pub fn enter() -> SignalsBlocked {
+        let all = u64::MAX;
+        let mut before = 0_u64;
+        let words = [
+            libc::SIG_BLOCK as usize,
+            (&raw const all) as usize,
+            (&raw mut before) as usize,
+            8,
+            0,
+            0,
+        ];
+        // SAFETY: both sets are eight bytes, as the kernel's are.
+        let _ = unsafe { call(libc::SYS_rt_sigprocmask, words) };
+        SignalsBlocked(before)
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        let words = [libc::SIG_SETMASK as usize, (&raw const self.0) as usize, 0, 8, 0, 0];
+        // SAFETY: the set is eight bytes, as the kernel's is.
+        let _ = unsafe { call(libc::SYS_rt_sigprocmask, words) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_without_errno() {
+        assert_eq!(open(c"/nowhere/at/all"), Err(Errno(libc::ENOENT)));
+        let mut buffer = [0; 64];
+        assert_eq!(read_at(File(-1), &mut buffer, 0), Err(Errno(libc::EBADF)));
+    }
+
+    #[test]
+    fn small_files_are_read_whole() {
+        let mut buffer = [0; 4096];
+        let status = read_path(c"/proc/self/status", &mut buffer).unwrap();
+        assert!(status.starts_with(b"Name:"));
+        assert_eq!(process(), std::process::id());
+    }
+
+    #[test]
+    fn a_wait_for_a_word_that_has_changed_ends_at_once() {
+        let word = AtomicU32::new(1);
+        wait(&word, 0, u64::MAX);
+    }
+
+    #[test]
+    fn signals_are_blocked_for_a_while_only() {
+        fn blocked() -> bool {
+            // SAFETY: asks for the set of this thread.
+            unsafe {
+                let mut set = core::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), &raw mut set);
+                libc::sigismember(&raw const set, libc::SIGUSR1) == 1
+            }
+        }
+        assert!(!blocked());
+        let guard = SignalsBlocked::enter();
+        assert!(blocked());
+        drop(guard);
+        assert!(!blocked());
+    }
+}

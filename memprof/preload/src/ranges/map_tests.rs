@@ -1,0 +1,165 @@
+//! The map against a model that has an owner for every page.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PAGES: usize = 400;
+
+/// One act on the map, in pages.
+#[derive(Clone, Debug)]
+enum Act {
+    Insert { start: usize, length: usize, owner: u16, kind: u8, known: u32 },
+    Remove { start: usize, length: usize },
+    RemoveKnown { start: usize, length: usize, known: u32 },
+    Move { old: usize, old_length: usize, new: usize, new_length: usize },
+}
+
+fn kind(number: u8) -> Kind {
+    match number % 4 {
+        0 => Kind::Private,
+        1 => Kind::Shared,
+        2 => Kind::Stack,
+        _ => Kind::Found,
+    }
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let length = prop_oneof![4 => 1..3_usize, 1 => 1..60_usize];
+    let place = 0..PAGES - 60;
+    let act = prop_oneof![
+        8 => (place.clone(), length.clone(), 0..5_u16, 0..4_u8).prop_map(
+            |(start, length, owner, kind)| Act::Insert { start, length, owner, kind, known: 1 }
+        ),
+        4 => (place.clone(), length.clone()).prop_map(|(start, length)| Act::Remove { start, length }),
+        1 => (place.clone(), length.clone(), 0..3_u32)
+            .prop_map(|(start, length, known)| Act::RemoveKnown { start, length, known }),
+        2 => (place.clone(), 0..40_usize, place, 1..60_usize).prop_map(
+            |(old, old_length, new, new_length)| Act::Move { old, old_length, new, new_length }
+        ),
+    ];
+    proptest::collection::vec(act, 1..300)
+}
+
+type Model = Vec<Option<(u16, Kind)>>;
+
+fn check(map: &Map, model: &Model) {
+    let mut found: Model = vec![None; PAGES + 200];
+    let (mut at, mut before) = (0, 0);
+    while let Some(piece) = map.next(at) {
+        assert!(piece.start >= before && piece.start < piece.end, "in order and not empty");
+        found[piece.start..piece.end].fill(Some((piece.owner.0, piece.kind)));
+        before = piece.end;
+        at = piece.end;
+    }
+    assert_eq!(&found, model);
+    for owner in 0..5 {
+        let pages = model.iter().filter(|page| {
+            page.is_some_and(|(whose, kind)| {
+                whose == owner && matches!(kind, Kind::Private | Kind::Shared)
+            })
+        });
+        assert_eq!(map.owned(Component(owner)), pages.count() as u64);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn every_page_has_the_owner_that_a_plain_table_says(acts in acts()) {
+        let mut map = Box::new(Map::new());
+        let mut model: Model = vec![None; PAGES + 200];
+        for act in acts {
+            match act {
+                Act::Insert { start, length, owner, kind: number, known } => {
+                    let kind = kind(number);
+                    let end = start + length;
+                    map.insert(Piece { start, end, owner: Component(owner), kind, known });
+                    model[start..end].fill(Some((owner, kind)));
+                }
+                Act::Remove { start, length } => {
+                    map.remove(start, start + length);
+                    model[start..start + length].fill(None);
+                }
+                Act::RemoveKnown { start, length, known } => {
+                    map.remove_known(start, start + length, known);
+                    if known >= 1 {
+                        model[start..start + length].fill(None);
+                    }
+                }
+                Act::Move { old, old_length, new, new_length } => {
+                    // The kernel refuses what overlaps.
+                    let apart = new + new_length.max(1) <= old || old + old_length.max(1) <= new;
+                    if old != new && !apart {
+                        continue;
+                    }
+                    map.moved((old, old_length), (new, new_length), 1);
+                    let source = old_length.max(1);
+                    let old_pages: Model = model[old..old + source].to_vec();
+                    let known = old_pages.iter().any(Option::is_some);
+                    if old != new {
+                        if old_length > 0 {
+                            model[old..old + old_length].fill(None);
+                        }
+                        model[new..new + new_length].fill(None);
+                        for index in 0..old_length.min(new_length) {
+                            model[new + index] = old_pages[index];
+                        }
+                    } else if new_length < old_length {
+                        model[old + new_length..old + old_length].fill(None);
+                    }
+                    if known && new_length > old_length {
+                        let last = *old_pages.iter().rev().find(|page| page.is_some()).unwrap();
+                        model[new + old_length..new + new_length].fill(last);
+                    }
+                }
+            }
+            check(&map, &model);
+        }
+    }
+}
+
+#[test]
+fn thousands_of_pieces_come_and_go() {
+    let mut map = Box::new(Map::new());
+    let piece = |index: usize| Piece {
+        start: index * 2,
+        end: index * 2 + 1,
+        owner: Component(20),
+        kind: Kind::Private,
+        known: 0,
+    };
+    let count = 20_000;
+    for index in 0..count {
+        // An order that splits chunks everywhere.
+        map.insert(piece(index * 7919 % count));
+    }
+    assert_eq!(map.owned(Component(20)), count as u64);
+    assert_eq!(map.lost, 0);
+    for index in (0..count).step_by(2) {
+        map.remove(index * 2, index * 2 + 1);
+    }
+    assert_eq!(map.owned(Component(20)), count as u64 / 2);
+    assert_eq!(map.next(0), Some(piece(1)));
+    map.remove(0, usize::MAX);
+    assert_eq!(map.owned(Component(20)), 0);
+    assert_eq!(map.next(0), None);
+    assert_eq!(map.used, 0);
+}
+
+#[test]
+fn what_does_not_fit_is_counted_and_harms_nothing() {
+    let mut map = Box::new(Map::new());
+    for index in 0..CHUNKS * PIECES {
+        map.insert(Piece {
+            start: index * 2,
+            end: index * 2 + 1,
+            owner: Component(16),
+            kind: Kind::Private,
+            known: 0,
+        });
+    }
+    assert!(map.lost > 0);
+    map.remove(0, usize::MAX);
+    assert_eq!(map.owned(Component(16)), 0);
+}

@@ -13,6 +13,7 @@
 
 pub mod layout;
 mod plain;
+pub mod read;
 pub mod write;
 
 pub use plain::Text;

@@ -1,0 +1,83 @@
+//! Reading a trace: of a process that runs, has ended, or was killed; cut off or damaged anywhere.
+//!
+//! [`Trace`] is what the file says, free of how it says it. What cannot be read is left out and named
+//! in [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can
+//! make a reader panic, run long, or take more memory than a few times the size of the file; numbers
+//! of components are always below [`crate::layout::COMPONENTS_LIMIT`].
+//!
+//! Each version of the format has its reader, which stays when the next one comes.
+
+mod error;
+mod model;
+mod source;
+mod v1;
+
+use std::path::Path;
+
+pub use error::{Fault, TraceError};
+pub use model::{Bin, History, PhaseEdge, PhasePeaks, Row, Sample, Segment, Summary, Trace};
+use source::Source;
+
+use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC};
+
+/// A file larger than this is not taken for a trace.
+pub const LARGEST_FILE: u64 = 1 << 30;
+
+/// What to read of a trace.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The ring: every sample of the last part of the run. It is most of a file; the timeline, which is
+    /// always read, tells about the whole run.
+    pub history: bool,
+}
+
+impl Default for Options {
+    /// Everything.
+    fn default() -> Self {
+        Self { history: true }
+    }
+}
+
+impl Trace {
+    /// Reads the trace in a file, which may be written meanwhile.
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, TraceError> {
+        Self::open_with(path, Options::default())
+    }
+
+    /// Reads part of the trace in a file.
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Trace, TraceError> {
+        decode(&Source::open(path.as_ref())?, options)
+    }
+
+    /// Reads a trace that is in memory.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Trace, TraceError> {
+        decode(&Source::Bytes(bytes), Options::default())
+    }
+}
+
+fn decode(source: &Source<'_>, options: Options) -> Result<Trace, TraceError> {
+    let header = source.read(0, HEADER_SIZE as u64)?;
+    let length = source.length();
+    if length == 0 {
+        return Err(TraceError::Empty);
+    }
+    let known = header.len().min(MAGIC.len());
+    if header[..known].iter().all(|byte| *byte == 0) {
+        return Err(TraceError::Unfinished);
+    }
+    if header[..known] != MAGIC[..known] {
+        return Err(TraceError::NotATrace);
+    }
+    let start = HeaderStart::from_bytes(&header).ok_or(TraceError::HeaderCut { length })?;
+    if start.endian == ENDIAN_MARK.swap_bytes() {
+        return Err(TraceError::OtherEndian);
+    }
+    match start.version {
+        1 if start.endian == ENDIAN_MARK => v1::decode(source, &header, &start, options),
+        version @ 2.. if start.endian == ENDIAN_MARK => Err(TraceError::NewerVersion { version }),
+        _ => Err(TraceError::HeaderDamaged),
+    }
+}
+
+#[cfg(test)]
+mod tests;

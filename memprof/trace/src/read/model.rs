@@ -1,0 +1,251 @@
+//! What a trace says. Rows are those of the newest layout; readers of older ones convert.
+
+use std::ops::Range;
+
+use super::Fault;
+use crate::layout::{
+    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, NameRow, NoteRow, ObjectRow,
+    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow,
+};
+use crate::write::ComponentSample;
+
+/// A row and its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<T> {
+    /// The number others refer to it by.
+    pub index: u32,
+    /// What it says.
+    pub row: T,
+}
+
+/// The greatest each component had during a phase, by number of the component.
+pub type PhasePeaks = Vec<PhasePeak>;
+
+/// Everything in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Of the format.
+    pub version: u32,
+    /// As made; a file cut off is shorter.
+    pub file_size: u64,
+    /// Which process.
+    pub identity: Identity,
+    /// Flags, and what else changes about the whole.
+    pub state: StateRow,
+    /// By number.
+    pub components: Vec<Row<ComponentRow>>,
+    /// By number.
+    pub objects: Vec<Row<ObjectRow>>,
+    /// By number.
+    pub notes: Vec<Row<NoteRow>>,
+    /// By number.
+    pub names: Vec<Row<NameRow>>,
+    /// What held last, and the peaks; nothing if the process ended before its first sample.
+    pub summary: Option<Summary>,
+    /// By number.
+    pub phases: Vec<Row<PhaseRow>>,
+    /// By number of the phase.
+    pub phase_peaks: Vec<Row<PhasePeaks>>,
+    /// The whole run, by time. No two overlap; times without a sample have no bin, and what was before
+    /// then still held. Widths may differ where the process was killed while it folded them.
+    pub timeline: Vec<Bin>,
+    /// By number.
+    pub segments: Vec<Row<Segment>>,
+    /// By number.
+    pub sites: Vec<Row<SiteRow>>,
+    /// The last part of the run, sample by sample; empty if it was not asked for.
+    pub history: History,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+}
+
+/// The last summary that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Totals.
+    pub head: SummaryHead,
+    /// By number of the component.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// A span of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// Nanoseconds since the trace began.
+    pub start: u64,
+    /// Nanoseconds.
+    pub width: u64,
+    /// Totals.
+    pub head: BinHead,
+    /// By number of the component; those beyond have nothing.
+    pub cells: Vec<Cell>,
+}
+
+impl Bin {
+    /// What that component had.
+    #[must_use]
+    pub fn cell(&self, component: usize) -> Cell {
+        self.cells.get(component).copied().unwrap_or_default()
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.width)
+    }
+}
+
+/// A shared segment and which of its pages are present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What is said about it.
+    pub row: SegmentRow,
+    /// A bit for each granule, lowest first.
+    pub bitmap: Vec<u8>,
+}
+
+/// Samples and events, in the order they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) rows: Vec<ComponentSample>,
+    pub(crate) phases: Vec<PhaseEdge>,
+}
+
+impl History {
+    /// Each sample and what it says about components, oldest first.
+    pub fn samples(&self) -> impl DoubleEndedIterator<Item = (&Sample, &[ComponentSample])> {
+        self.samples.iter().map(|sample| (sample, &self.rows[sample.rows.clone()]))
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there are no samples.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Beginnings and ends of phases, oldest first.
+    #[must_use]
+    pub fn phase_edges(&self) -> &[PhaseEdge] {
+        &self.phases
+    }
+}
+
+/// What was found at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Nanoseconds since the trace began.
+    pub time: u64,
+    /// Bits of [`crate::layout::sample`].
+    pub flags: u8,
+    /// What the kernel says is resident, in bytes.
+    pub kernel_resident: u64,
+    /// What was found, in bytes.
+    pub walked: u64,
+    pub(crate) rows: Range<usize>,
+}
+
+/// A phase begins or ends.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PhaseEdge {
+    /// Nanoseconds since the trace began.
+    pub time: u64,
+    /// Number of the phase.
+    pub phase: u32,
+    /// Or ends.
+    pub begins: bool,
+}
+
+impl Trace {
+    /// The row with that number.
+    #[must_use]
+    pub fn component(&self, index: usize) -> Option<&ComponentRow> {
+        find(&self.components, u32::try_from(index).ok()?)
+    }
+
+    /// `mpi.dep:libopen-pal.so.40`, or `component 77` if the dictionary does not name it.
+    #[must_use]
+    pub fn component_name(&self, index: usize) -> String {
+        match self.component(index) {
+            Some(row) => row.display_name(),
+            None => format!("component {index}"),
+        }
+    }
+
+    /// The function of MPI that a `*_function` field stands for; nothing for 0.
+    #[must_use]
+    pub fn function(&self, field: u32) -> Option<String> {
+        find(&self.names, field.checked_sub(1)?).map(|row| row.name.to_string())
+    }
+
+    /// The phase with that number.
+    #[must_use]
+    pub fn phase(&self, index: u32) -> Option<&PhaseRow> {
+        find(&self.phases, index)
+    }
+
+    /// The object with that number.
+    #[must_use]
+    pub fn object(&self, index: u32) -> Option<&ObjectRow> {
+        find(&self.objects, index)
+    }
+
+    /// One more than the greatest number of a component anywhere; at most [`COMPONENTS_LIMIT`].
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        let named = self.components.last().map_or(0, |row| row.index as usize + 1);
+        let summary = self.summary.as_ref().map_or(0, |summary| summary.rows.len());
+        let bins = self.timeline.iter().map(|bin| bin.cells.len()).max().unwrap_or(0);
+        let history = self.history.rows.iter().map(|row| usize::from(row.component) + 1).max();
+        named.max(summary).max(bins).max(history.unwrap_or(0)).min(COMPONENTS_LIMIT)
+    }
+
+    /// The latest time anything in the trace tells about, in nanoseconds since it began.
+    #[must_use]
+    pub fn last_time(&self) -> u64 {
+        let summary = self.summary.as_ref().map_or(0, |summary| summary.head.time);
+        let bin = self.timeline.last().map_or(0, |bin| bin.head.last_time);
+        let sample = self.history.samples.last().map_or(0, |sample| sample.time);
+        let edge = self.history.phases.last().map_or(0, |edge| edge.time);
+        [self.state.time, self.state.closed_time, summary, bin, sample, edge]
+            .into_iter()
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Whether all of these bits of [`crate::layout::flags`] are set.
+    #[must_use]
+    pub fn has(&self, flags: u64) -> bool {
+        self.state.flags & flags == flags
+    }
+}
+
+/// Rows are in the order of their numbers.
+fn find<T>(rows: &[Row<T>], index: u32) -> Option<&T> {
+    let place = rows.binary_search_by_key(&index, |row| row.index).ok()?;
+    Some(&rows[place].row)
+}
+
+impl ComponentRow {
+    /// Its class; `Unattributed` if this memprof does not know the number.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::from_number(self.class)
+    }
+
+    /// As reports show it: the class, and the name behind a colon where there is one.
+    #[must_use]
+    pub fn display_name(&self) -> String {
+        if self.name.is_empty() {
+            self.class().name().to_owned()
+        } else {
+            format!("{}:{}", self.class().name(), self.name)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Where the bytes come from.
+
+use std::borrow::Cow;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{LARGEST_FILE, TraceError};
+
+/// A trace as bytes, or as a file that may change while it is read. The file is not mapped: it may
+/// become shorter, and a read then only ends early.
+pub(super) enum Source<'a> {
+    Bytes(&'a [u8]),
+    File { file: File, length: u64, path: PathBuf },
+}
+
+impl Source<'_> {
+    pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
+        let failed = |cause| TraceError::Io { path: path.to_owned(), cause };
+        // A pipe of that name must not stop the reader before it is known to be one.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)
+            .map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(TraceError::NotAFile(path.to_owned()));
+        }
+        let length = about.len();
+        if length > LARGEST_FILE {
+            return Err(TraceError::TooLarge { path: path.to_owned(), size: length });
+        }
+        Ok(Source::File { file, length, path: path.to_owned() })
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Source::Bytes(bytes) => bytes.len() as u64,
+            Source::File { length, .. } => *length,
+        }
+    }
+
+    /// Whether reading again may give other bytes.
+    pub(super) fn may_change(&self) -> bool {
+        matches!(self, Source::File { .. })
+    }
+
+    /// The bytes from `offset` on: `length` of them, or as many as there are.
+    pub(super) fn read(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>, TraceError> {
+        let length = length.min(self.length().saturating_sub(offset));
+        let size = usize::try_from(length).unwrap_or(0);
+        match self {
+            Source::Bytes(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(Cow::Borrowed(&bytes[start..][..size]))
+            }
+            Source::File { file, path, .. } => {
+                let mut bytes = vec![0; size];
+                let mut filled = 0;
+                while filled < size {
+                    match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+                        Ok(0) => break,
+                        Ok(count) => filled += count,
+                        Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(cause) => return Err(TraceError::Io { path: path.clone(), cause }),
+                    }
+                }
+                bytes.truncate(filled);
+                Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is written can be read, and what cannot is said.
+
+use super::*;
+use crate::Text;
+use crate::layout::{
+    BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE_SHORT, SegmentRow, SiteRow,
+    SummaryHead, SummaryRow, flags, sample,
+};
+use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
+
+const FILE: usize = Geometry::SMALLEST_FILE;
+
+fn buffer() -> Buffer {
+    Buffer::new(FILE)
+}
+
+fn writer(buffer: &mut Buffer) -> Writer<'_> {
+    let identity = Identity { rank: 3, size: 8, host: Text::new("node1"), ..Identity::default() };
+    let geometry = Geometry::for_file(FILE).unwrap();
+    Writer::create(buffer.bytes_mut(), &identity, &geometry).unwrap()
+}
+
+fn row(component: u16, resident: u64) -> ComponentSample {
+    ComponentSample { component, owned: 2 * resident, resident, ..ComponentSample::default() }
+}
+
+#[test]
+fn everything_written_is_read_again() {
+    let mut buffer = buffer();
+    let mut writer = writer(&mut buffer);
+    let core = ComponentRow {
+        class: Class::MpiDependency as u8,
+        object: NONE_SHORT,
+        parent: NONE_SHORT,
+        name: Text::new("libopen-pal.so.40"),
+        ..ComponentRow::default()
+    };
+    writer.set_component(17, &core);
+    writer.set_flags(flags::MPI_SEEN, 0);
+    writer.set_mpi_library("libmpi.so.40");
+    writer.phase_edge(5, 0, true);
+    let head = SampleHead { time: 7, flags: sample::FULL, kernel_resident: 9000, walked: 8192 };
+    let shared = ComponentSample { shared: 4096, swapped: 1, ..row(17, 8192) };
+    writer.sample(&head, &[row(3, 0), shared]);
+    writer.quick(&SampleHead { time: 8, kernel_resident: 9500, ..head });
+    assert_eq!(writer.add_note(9, 4, "no room"), Some(0));
+    let function = writer.intern("MPI_Send");
+    let summary = SummaryHead { time: 8, peak_function: function, ..SummaryHead::default() };
+    writer.publish_summary(&summary, &[SummaryRow { owned: 5, ..SummaryRow::default() }]);
+    writer.set_phase_peaks(2, &[1, 2], &[3, 4]);
+    let segment = SegmentRow { inode: 77, granule_shift: 12, ..SegmentRow::default() };
+    writer.set_segment(1, &segment, &[0b101, 0xFF]);
+    writer.set_site(0, &SiteRow { frames: 2, live: 99, ..SiteRow::default() });
+    writer.close(10);
+
+    let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+    assert_eq!(trace.faults, []);
+    assert_eq!((trace.identity.rank, trace.identity.host.to_string()), (3, "node1".to_owned()));
+    assert!(trace.has(flags::MPI_SEEN | flags::CLOSED));
+    assert_eq!(trace.state.mpi_library.to_string(), "libmpi.so.40");
+    assert_eq!(trace.component_name(17), "mpi.dep:libopen-pal.so.40");
+    assert_eq!(trace.component_name(3), "component 3");
+    let samples: Vec<_> = trace.history.samples().collect();
+    assert_eq!(samples.len(), 2);
+    assert_eq!((samples[0].0.time, samples[0].1), (7, &[shared][..]));
+    assert_eq!(samples[1].0.flags, sample::QUICK);
+    assert_eq!(trace.history.phase_edges(), [PhaseEdge { time: 5, phase: 0, begins: true }]);
+    assert_eq!(trace.notes[0].row.text.to_string(), "no room");
+    let summary = trace.summary.as_ref().unwrap();
+    assert_eq!(trace.function(summary.head.peak_function).as_deref(), Some("MPI_Send"));
+    assert_eq!(summary.rows[0].owned, 5);
+    assert_eq!((trace.phase_peaks[0].index, trace.phase_peaks[0].row[1].resident), (2, 4));
+    assert_eq!(trace.segments[0].row.bitmap, [0b101, 0xFF]);
+    assert_eq!(trace.sites[0].row.live, 99);
+    assert_eq!(trace.timeline.len(), 1);
+    assert_eq!(trace.timeline[0].cell(17).resident_mean, 8);
+    assert_eq!(trace.timeline[0].head.kernel_max, 9500);
+    assert_eq!(trace.last_time(), 10);
+    assert_eq!(trace.columns(), 18);
+}
+
+#[test]
+fn a_long_run_keeps_its_minima_and_maxima_in_a_bounded_timeline() {
+    let mut buffer = buffer();
+    let mut writer = writer(&mut buffer);
+    let samples = 5000_u64;
+    for number in 0..samples {
+        let time = number << (BIN_SHIFT - 1);
+        let head = SampleHead { time, flags: sample::FULL, kernel_resident: 0, walked: number };
+        let resident = if number == 1234 { 1 << 30 } else { 4096 };
+        writer.sample(&head, &[row(1, resident), row(2, number * 1024)]);
+    }
+    let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+    assert_eq!(trace.faults, []);
+    assert!(trace.timeline.len() > 8 && trace.timeline.len() <= 16, "{}", trace.timeline.len());
+    let count: u64 = trace.timeline.iter().map(|bin| u64::from(bin.head.samples)).sum();
+    assert_eq!(count, samples);
+    let mut next = 0;
+    for bin in &trace.timeline {
+        assert_eq!(bin.start >> (BIN_SHIFT - 1), next);
+        assert_eq!(u64::from(bin.cell(2).resident_min), next);
+        next += u64::from(bin.head.samples);
+        assert_eq!(u64::from(bin.cell(2).resident_max), next - 1);
+        assert_eq!(
+            bin.cell(1).resident_max == 1 << 20,
+            (bin.start..bin.end()).contains(&(1234 << 23))
+        );
+        assert_eq!(bin.head.total_max, next - 1);
+    }
+    let held: Vec<_> = trace.history.samples().map(|(sample, _)| sample.walked).collect();
+    assert!(held.len() > 1000 && held.is_sorted() && held.last() == Some(&(samples - 1)));
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_the_reason() {
+    let refused = |bytes: &[u8]| Trace::from_bytes(bytes).unwrap_err().to_string();
+    assert_eq!(refused(b""), "the file is empty");
+    assert_eq!(refused(b"#!/bin/sh\n"), "not a trace of memprof");
+    assert!(refused(&[0; 5000]).contains("never begun"));
+    let mut buffer = buffer();
+    writer(&mut buffer).close(1);
+    let bytes = buffer.bytes();
+    assert!(refused(&bytes[..4000]).contains("only 4000 bytes"));
+    let changed = |at: usize, value: u8| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] = value;
+        refused(&bytes)
+    };
+    assert!(changed(8, 2).contains("version 2"));
+    assert!(changed(8, 0).contains("damaged"));
+    assert!(changed(600, 1).contains("damaged"));
+    let mut swapped = bytes.to_vec();
+    swapped[12..16].reverse();
+    assert!(refused(&swapped).contains("order of bytes"));
+}
+
+#[test]
+fn only_regular_files_of_a_reasonable_size_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(Trace::open(folder.path()), Err(TraceError::NotAFile(_))));
+    let missing = Trace::open(folder.path().join("none")).unwrap_err().to_string();
+    assert!(missing.contains("none") && missing.contains("No such file"), "{missing}");
+    let large = folder.path().join("large");
+    std::fs::File::create(&large).unwrap().set_len(LARGEST_FILE + 1).unwrap();
+    assert!(matches!(Trace::open(&large), Err(TraceError::TooLarge { .. })));
+    let file = folder.path().join("trace");
+    let mut buffer = buffer();
+    writer(&mut buffer).quick(&SampleHead::default());
+    std::fs::write(&file, buffer.bytes()).unwrap();
+    assert_eq!(Trace::open(&file).unwrap(), Trace::from_bytes(buffer.bytes()).unwrap());
+    let less = Trace::open_with(&file, Options { history: false }).unwrap();
+    assert!(less.history.is_empty() && less.faults.is_empty());
+}

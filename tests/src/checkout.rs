@@ -14,7 +14,8 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Finds both.
+    /// Finds both. The variable `QUO_TESTS_BUILD` names another build folder: one for another MPI, which
+    /// makes no difference to test programs.
     ///
     /// # Errors
     ///
@@ -22,6 +23,9 @@ impl Checkout {
     pub fn find() -> Result<Checkout> {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = package.parent().context("the package has no parent folder")?.to_path_buf();
+        if let Some(build) = std::env::var_os("QUO_TESTS_BUILD") {
+            return Ok(Checkout { root, build: build.into() });
+        }
         let executable = std::env::current_exe().context("finding the running executable")?;
         // <build folder>/deps/<test program>
         let build = executable.ancestors().nth(2).context("not in a build folder")?.to_path_buf();

@@ -27,7 +27,7 @@ const MARGIN: Duration = Duration::from_secs(90);
 const INPUT_SECONDS: u32 = 20;
 const MOST_MEGABYTES: u32 = 512;
 /// Given to each target in `cargo xtask test`.
-const SECONDS_IN_TEST: u64 = 15;
+const SECONDS_IN_TEST: u64 = 10;
 
 #[derive(Args)]
 pub struct Options {

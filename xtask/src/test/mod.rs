@@ -1,5 +1,6 @@
 //! `cargo xtask test`: set-up, checks, every test program, one closing line.
 
+mod lanes;
 mod on_mpi;
 mod sanitizer;
 mod suites;
@@ -8,19 +9,25 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::tally::Tally;
 use crate::{fuzz, headers, mpi, project, rules, run, setup};
+use lanes::Chain;
 use on_mpi::OnMpi;
 use suites::Suite;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
-const SUITE_LIMIT: Duration = Duration::from_secs(10 * 60);
+const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Of suites whose processors are emulated.
-const EMULATED_LIMIT: Duration = Duration::from_secs(20 * 60);
+const EMULATED_LIMIT: Duration = Duration::from_secs(25 * 60);
 const EMULATED_SUITES: &[&str] = &["quo-machine emulated"];
+/// Long suites that share nothing with the others and run beside them.
+const SUITES_APART: &[&str] =
+    &["quo-machine emulated", "quo-fuzz c_sanitized", "quo-model library", "quo-faults rounds"];
+/// Left out by `--quick`, as the slow checks are.
+const SLOW_SUITES: &[&str] = &["quo-model library", "quo-fuzz c_sanitized"];
 
 #[derive(Args)]
 pub struct Options {
@@ -33,11 +40,18 @@ pub struct Options {
     /// Name the steps and stop.
     #[arg(long)]
     list: bool,
+    /// How many steps run at a time; by default half as many as there are cores, two to four.
+    #[arg(long, value_name = "N")]
+    at_once: Option<usize>,
+    /// One step, for the command that runs several at a time.
+    #[arg(long, value_name = "NAME", hide = true)]
+    step: Option<String>,
 }
 
 impl Options {
     fn wants(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|text| name.contains(text.as_str()))
+            && !(self.quick && SLOW_SUITES.contains(&name))
     }
 }
 
@@ -52,8 +66,6 @@ struct Check {
 enum Work {
     /// A cargo call: arguments, then variables.
     Cargo(&'static [&'static str], &'static [(&'static str, &'static str)]),
-    /// The same in a build folder of its own.
-    CargoApart(&'static [&'static str], &'static [(&'static str, &'static str)]),
     Rules,
     Headers,
     Fuzz,
@@ -72,6 +84,12 @@ const CHECKS: &[Check] = &[
             &[],
         ),
     },
+];
+
+/// Steps that share nothing with the suites and run beside them, the longest first.
+const APART: &[Check] = &[
+    Check { name: "fuzz", slow: true, work: Work::Fuzz },
+    Check { name: "thread sanitizer", slow: true, work: Work::Threads },
     // What a Rust user without MPI builds.
     Check {
         name: "clippy without features",
@@ -86,10 +104,6 @@ const CHECKS: &[Check] = &[
             &[("RUSTDOCFLAGS", "-Dwarnings")],
         ),
     },
-];
-
-/// Steps that run tests through cargo, after the suites.
-const CARGO_SUITES: &[Check] = &[
     Check {
         name: "doc examples",
         slow: false,
@@ -98,18 +112,6 @@ const CARGO_SUITES: &[Check] = &[
             &[],
         ),
     },
-    // The barrier protocol under every interleaving. A build folder of its own, since the flag
-    // would make cargo compile everything again; optimised, since the search is long.
-    Check {
-        name: "model checking",
-        slow: true,
-        work: Work::CargoApart(
-            &["test", "--release", "--package", "quo", "--lib", "loom"],
-            &[("RUSTFLAGS", "--cfg loom")],
-        ),
-    },
-    Check { name: "fuzz", slow: true, work: Work::Fuzz },
-    Check { name: "thread sanitizer", slow: true, work: Work::Threads },
 ];
 
 const BUILDS: &[(&str, &[&str])] = &[
@@ -122,6 +124,9 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
         return run_on(OnMpi { home, brief: options.quick }, options, &known);
     }
+    if let Some(name) = &options.step {
+        return step(name, &known);
+    }
     if options.list {
         return list(options, &known);
     }
@@ -131,29 +136,59 @@ pub fn run(options: &Options) -> Result<()> {
     } else {
         setup::ensure_test_beds()?
     }
+    let start = Instant::now();
     let mut report = Report::default();
     for check in chosen(CHECKS, options) {
         report.check(check)?;
     }
-    if !wanted.is_empty() {
-        if report.build()? {
-            for suite in wanted {
-                report.suite(suite, None)?;
-            }
-        } else {
-            report.sum.skipped += wanted.len();
-        }
+    let on_mpis = report.provide(options);
+    let built = if wanted.is_empty() && on_mpis.is_empty() { true } else { report.build()? };
+    let (apart, turns): (Vec<&Suite>, Vec<&Suite>) =
+        wanted.into_iter().partition(|suite| SUITES_APART.contains(&suite.name.as_str()));
+    let mut chains = Vec::new();
+    if built {
+        chains.push(Chain::new(names(&turns)));
+        chains.extend(names(&apart).map(|name| Chain::new([name])));
+    } else {
+        report.sum.skipped += turns.len() + apart.len();
     }
-    for name in also_tested(options) {
-        report.also_on(name, options, &known)?;
+    chains.extend(chosen(APART, options).map(|check| Chain::new([check.name.to_owned()])));
+    for on_mpi in on_mpis.iter().filter(|_| built) {
+        chains.extend(on_mpi.chain(options, &known));
     }
-    for check in chosen(CARGO_SUITES, options) {
-        report.check(check)?;
-    }
+    report.sum += lanes::run(chains, options.at_once.unwrap_or_else(lanes::width))?;
     if report.sum == Tally::default() {
         bail!("no step has this in its name; `cargo xtask test --list` names them");
     }
+    println!("\n{:.1} minutes", start.elapsed().as_secs_f64() / 60.0);
     report.close()
+}
+
+fn names<'a>(suites: &'a [&Suite]) -> impl Iterator<Item = String> + 'a {
+    suites.iter().map(|suite| suite.name.clone())
+}
+
+/// `cargo xtask test --step NAME`: one of those that run side by side.
+fn step(name: &str, known: &[Suite]) -> Result<()> {
+    lanes::end_with_parent();
+    let mut report = Report::default();
+    let suite_of = |name: &str| known.iter().find(|suite| suite.name == name);
+    if let Some(check) = APART.iter().find(|check| check.name == name) {
+        report.check(check)?;
+    } else if let Some(suite) = suite_of(name) {
+        report.suite(suite, None)?;
+    } else {
+        let (mpi, what) = name.split_once(": ").context("no such step")?;
+        let on_mpi = OnMpi { home: mpi::provide(mpi)?, brief: true };
+        match suite_of(what) {
+            Some(suite) => report.suite(suite, Some(&on_mpi))?,
+            None => {
+                report.build_all(on_mpi.builds()?)?;
+            }
+        }
+    }
+    lanes::tell(report.sum);
+    Ok(())
 }
 
 /// `cargo xtask test --mpi NAME`: the end-to-end suites, which are what an MPI can make a difference to.
@@ -197,7 +232,7 @@ fn chosen<'a>(checks: &'a [Check], options: &Options) -> impl Iterator<Item = &'
 fn list(options: &Options, known: &[Suite]) -> Result<()> {
     let before = chosen(CHECKS, options).map(|check| check.name);
     let suites = known.iter().map(|suite| suite.name.as_str()).filter(|name| options.wants(name));
-    let after = chosen(CARGO_SUITES, options).map(|check| check.name);
+    let after = chosen(APART, options).map(|check| check.name);
     for name in before.chain(suites) {
         println!("{name}");
     }
@@ -251,12 +286,9 @@ impl Report {
                 self.end(step, outcome.is_ok(), tally, &complaint.unwrap_or_default());
                 absent.iter().for_each(|name| println!("  not with {name}, which is not here"));
             }
-            Work::Cargo(arguments, variables) | Work::CargoApart(arguments, variables) => {
+            Work::Cargo(arguments, variables) => {
                 let mut command = project::cargo()?;
                 command.args(arguments).envs(variables.iter().copied());
-                if matches!(check.work, Work::CargoApart(..)) {
-                    command.env("CARGO_TARGET_DIR", project::target()?.join("apart"));
-                }
                 let finished = self.logged(check.name, &mut command, BUILD_LIMIT)?;
                 let mut passed = finished.ending.is_success();
                 let mut tally = Tally::of_check(passed);
@@ -302,27 +334,23 @@ impl Report {
         Ok(true)
     }
 
-    /// The end-to-end suites on an MPI that set-up fetches, or the reason why not.
-    fn also_on(&mut self, name: &str, options: &Options, known: &[Suite]) -> Result<()> {
-        match mpi::provide(name) {
-            Ok(home) => self.on_mpi(&OnMpi { home, brief: true }, options, known),
-            Err(error) => {
-                println!("{name}: skipped: {error:#}");
-                self.sum.skipped += 1;
-                Ok(())
+    /// The MPIs that set-up fetches for the end-to-end suites; the reason why not is told.
+    fn provide(&mut self, options: &Options) -> Vec<OnMpi> {
+        let mut there = Vec::new();
+        for name in also_tested(options) {
+            match mpi::provide(name) {
+                Ok(home) => there.push(OnMpi { home, brief: true }),
+                Err(error) => {
+                    println!("{name}: skipped: {error:#}");
+                    self.sum.skipped += 1;
+                }
             }
         }
+        there
     }
 
     fn on_mpi(&mut self, on_mpi: &OnMpi, options: &Options, known: &[Suite]) -> Result<()> {
-        let mut suites = on_mpi.suites(known);
-        suites.retain(|suite| {
-            options.wants(&suite.name)
-                || options
-                    .filter
-                    .as_ref()
-                    .is_some_and(|text| on_mpi.step(&suite.name).contains(text))
-        });
+        let suites = on_mpi.wanted(options, known);
         if suites.is_empty() {
             return Ok(());
         }
@@ -340,7 +368,9 @@ impl Report {
         let named = |what: &str| on_mpi.map_or(what.to_owned(), |on_mpi| on_mpi.step(what));
         let name = named(&suite.name);
         let step = Step::begin(&name);
-        let log = std::fs::read_to_string(log_of(&named("build tests"))?)?;
+        let shared = on_mpi.is_none_or(|on_mpi| on_mpi.brief);
+        let build = if shared { "build tests".to_owned() } else { named("build tests") };
+        let log = std::fs::read_to_string(log_of(&build)?)?;
         let Some(executable) = suite.executable(&log) else {
             bail!("{}: cargo built no test program for it", suite.name);
         };

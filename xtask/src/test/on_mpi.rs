@@ -4,16 +4,22 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::Options;
+use super::lanes::Chain;
 use super::suites::Suite;
 use crate::mpi::{self, Home};
 use crate::project;
 
 /// What the suites run, and nothing else: no fuzz targets, no machines. The programs first, since a
-/// test program does not make cargo build the programs of other packages.
+/// test program does not make cargo build the programs of other packages. Test programs know no MPI: in
+/// `cargo xtask test` those of the default serve all.
 const BUILDS: &[(&str, &[&str])] = &[
     ("build", &["build", "--package", "quo-c", "--package", "quo-info", "--package", "coupled"]),
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
+
+/// Where a test program that lies elsewhere finds what it tests.
+const TESTED: &str = "QUO_TESTS_BUILD";
 
 /// Suites that build everything optimised first, or are about all MPIs. They run when an MPI is asked
 /// for by name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
@@ -46,6 +52,22 @@ impl OnMpi {
         numbered.filter(|suite| !(self.brief && left_out(suite))).collect()
     }
 
+    /// Those of them that somebody asked for.
+    pub fn wanted<'a>(&self, options: &Options, known: &'a [Suite]) -> Vec<&'a Suite> {
+        let mut suites = self.suites(known);
+        let named = |name: &str| options.filter.as_ref().is_some_and(|text| name.contains(text));
+        suites.retain(|suite| options.wants(&suite.name) || named(&self.step(&suite.name)));
+        suites
+    }
+
+    /// The same as steps, after what they need is built.
+    pub fn chain(&self, options: &Options, known: &[Suite]) -> Option<Chain> {
+        let suites = self.wanted(options, known);
+        let names = suites.iter().map(|suite| self.step(&suite.name));
+        (!suites.is_empty())
+            .then(|| Chain::after_build(std::iter::once(self.step("build")).chain(names)))
+    }
+
     /// Its builds: names of steps and calls of cargo.
     pub fn builds(&self) -> Result<Vec<(String, Command)>> {
         let call = |(name, arguments): &(&str, &[&str])| {
@@ -59,14 +81,15 @@ impl OnMpi {
             cargo.env("CARGO_TARGET_DIR", &self.home.build);
             Ok((self.step(name), cargo))
         };
-        BUILDS.iter().map(call).collect()
+        let count = if self.brief { 1 } else { BUILDS.len() };
+        BUILDS[..count].iter().map(call).collect()
     }
 
     /// Makes this the MPI of a test program. Says which of its tests cannot run.
     pub fn set_up(&self, command: &mut Command) -> Result<()> {
         self.home.enter(command)?;
         if self.brief {
-            command.env(BRIEF.0, BRIEF.1);
+            command.env(BRIEF.0, BRIEF.1).env(TESTED, self.home.build.join("debug"));
             command.args(OF_COMPILERS.iter().flat_map(|name| ["--skip", name]));
         }
         if !mpi::has_fortran(&self.home) {

@@ -1,7 +1,5 @@
 //! The node's barrier. README.md in this folder is the protocol in prose.
 
-#[cfg(all(test, loom))]
-mod model;
 pub(crate) mod protocol;
 pub(crate) mod spin;
 

@@ -183,7 +183,7 @@ pub(crate) struct State<A> {
 
 impl<A: AtomicWord> State<A> {
     /// The state before the first generation.
-    #[cfg(all(test, loom))]
+    #[cfg(loom)]
     pub(crate) fn new(word: A, completions: A) -> Self {
         Self { word, completions }
     }
@@ -200,7 +200,7 @@ impl<A: AtomicWord> State<A> {
     }
 
     /// What a member does that is killed after it arrived, before it wakes or waits.
-    #[cfg(all(test, loom))]
+    #[cfg(loom)]
     pub(super) fn arrive_without_waking(&self, word: Word) -> bool {
         let next = word.arrive();
         self.replace(word, if next.is_full() { next.complete() } else { next }).is_ok()

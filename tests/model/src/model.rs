@@ -1,6 +1,6 @@
 //! The protocol under a model checker: every interleaving, up to a number of preemptions.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p quo --release --lib loom`
+//! `cargo test -p quo-model`
 //!
 //! A lost wake-up is a deadlock here, which the checker reports. The model's sleepers have no
 //! slices of time to save them: a sleep ends by a wake, by the sleeper's own deadline, or, because
@@ -183,7 +183,7 @@ fn founder(world: &World, rounds: usize) -> Vec<Outcome> {
 const TWO_ROUNDS: fn(&World) -> Vec<Outcome> = |world| founder(world, 2);
 
 #[test]
-fn loom_no_wake_up_is_lost() {
+fn no_wake_up_is_lost() {
     check(3, || {
         let world = World::new(&[PRESENT; 2]);
         let outcomes = run(&world, [TWO_ROUNDS; 2]);
@@ -192,7 +192,7 @@ fn loom_no_wake_up_is_lost() {
 }
 
 #[test]
-fn loom_no_wake_up_is_lost_among_three() {
+fn no_wake_up_is_lost_among_three() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let outcomes = run(&world, [TWO_ROUNDS; 3]);
@@ -201,7 +201,7 @@ fn loom_no_wake_up_is_lost_among_three() {
 }
 
 #[test]
-fn loom_what_was_written_before_is_seen_after() {
+fn what_was_written_before_is_seen_after() {
     struct Told(loom::cell::UnsafeCell<u32>, loom::cell::UnsafeCell<u32>);
     #[allow(unsafe_code)]
     // SAFETY: the checker finds the races that this would hide; that is the point.
@@ -242,7 +242,7 @@ fn read(place: *const u32) -> u32 {
 }
 
 #[test]
-fn loom_a_timeout_is_everybodys_or_nobodys() {
+fn a_timeout_is_everybodys_or_nobodys() {
     check(3, || {
         let world = World::new(&[PRESENT; 2]);
         let scripts: [fn(&World) -> [Outcome; 2]; 2] = [
@@ -263,7 +263,7 @@ fn loom_a_timeout_is_everybodys_or_nobodys() {
 }
 
 #[test]
-fn loom_two_timeouts_in_three_agree() {
+fn two_timeouts_in_three_agree() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let impatient: fn(&World) -> [Outcome; 2] = |world| {
@@ -301,7 +301,7 @@ fn arrive_and_die(world: &World) {
 }
 
 #[test]
-fn loom_a_death_before_arriving_breaks_the_generation_for_all() {
+fn a_death_before_arriving_breaks_the_generation_for_all() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let victim: fn(&World) -> Vec<Outcome> = |world| {
@@ -315,7 +315,7 @@ fn loom_a_death_before_arriving_breaks_the_generation_for_all() {
 }
 
 #[test]
-fn loom_a_death_after_arriving_is_seen_alike_by_all() {
+fn a_death_after_arriving_is_seen_alike_by_all() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let victim: fn(&World) -> Vec<Outcome> = |world| {
@@ -330,7 +330,7 @@ fn loom_a_death_after_arriving_is_seen_alike_by_all() {
 }
 
 #[test]
-fn loom_a_wake_up_that_died_with_its_sender_is_made_up_for() {
+fn a_wake_up_that_died_with_its_sender_is_made_up_for() {
     check(3, || {
         let world = World::new(&[PRESENT; 2]);
         let victim: fn(&World) -> Vec<Outcome> = |world| {
@@ -345,7 +345,7 @@ fn loom_a_wake_up_that_died_with_its_sender_is_made_up_for() {
 }
 
 #[test]
-fn loom_survivors_that_expel_the_dead_go_on_together() {
+fn survivors_that_expel_the_dead_go_on_together() {
     check(2, || {
         let world = World::new(&[KILLED, PRESENT, PRESENT]);
         *world.queue.lock().unwrap() += 1;
@@ -356,7 +356,7 @@ fn loom_survivors_that_expel_the_dead_go_on_together() {
 }
 
 #[test]
-fn loom_a_death_in_the_middle_of_expelling_is_made_up_for() {
+fn a_death_in_the_middle_of_expelling_is_made_up_for() {
     check(2, || {
         let world = World::new(&[KILLED, PRESENT, PRESENT]);
         *world.queue.lock().unwrap() += 1;
@@ -387,7 +387,7 @@ fn loom_a_death_in_the_middle_of_expelling_is_made_up_for() {
 }
 
 #[test]
-fn loom_an_arrival_of_the_dead_does_not_stand_for_anothers() {
+fn an_arrival_of_the_dead_does_not_stand_for_anothers() {
     check(2, || {
         let world = World::new(&[PRESENT, PRESENT, PRESENT]);
         // It had arrived, and nobody has looked for it yet.
@@ -416,7 +416,7 @@ fn loom_an_arrival_of_the_dead_does_not_stand_for_anothers() {
 }
 
 #[test]
-fn loom_who_leaves_is_not_waited_for() {
+fn who_leaves_is_not_waited_for() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let stays: fn(&World) -> Vec<Outcome> = |world| founder(world, 2);
@@ -430,7 +430,7 @@ fn loom_who_leaves_is_not_waited_for() {
 }
 
 #[test]
-fn loom_who_joins_is_waited_for_from_then_on() {
+fn who_joins_is_waited_for_from_then_on() {
     check(3, || {
         let world = World::new(&[PRESENT, AWAY]);
         let stays: fn(&World) -> (Vec<Outcome>, u64) = |world| {
@@ -454,7 +454,7 @@ fn loom_who_joins_is_waited_for_from_then_on() {
 }
 
 #[test]
-fn loom_a_death_in_the_middle_of_leaving_is_made_up_for() {
+fn a_death_in_the_middle_of_leaving_is_made_up_for() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let stays: fn(&World) -> Vec<Outcome> = |world| founder(world, 1);

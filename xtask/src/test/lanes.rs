@@ -1,0 +1,186 @@
+//! Steps side by side, each in a process of its own: most suites wait more than they compute, or have
+//! one thread, and a step that hangs is ended with all that it started without touching the others.
+
+use std::collections::VecDeque;
+use std::process::{Command, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+
+use crate::tally::Tally;
+
+/// What a step's process prints last, for us.
+const MARK: &str = "\u{1}tally";
+
+/// Steps that must follow one another.
+pub struct Chain {
+    steps: VecDeque<String>,
+    /// The first builds what the others run: they are skipped when it fails.
+    first_builds: bool,
+}
+
+impl Chain {
+    pub fn new(steps: impl IntoIterator<Item = String>) -> Chain {
+        Chain { steps: steps.into_iter().collect(), first_builds: false }
+    }
+
+    pub fn after_build(steps: impl IntoIterator<Item = String>) -> Chain {
+        Chain { first_builds: true, ..Chain::new(steps) }
+    }
+}
+
+/// How many steps run at a time unless somebody says: what needs ranks or compilers uses more than
+/// one core already.
+pub fn width() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 { 1 } else { (cores / 2).clamp(2, 4) }
+}
+
+/// Runs all steps, `width` at a time; the earlier a chain, the earlier its turn. What each step said
+/// is printed in one piece when it ends.
+pub fn run(chains: Vec<Chain>, width: usize) -> Result<Tally> {
+    let hall = Hall {
+        state: Mutex::new(State { chains: chains.into_iter().map(Some).collect(), out: 0 }),
+        returned: Condvar::new(),
+    };
+    let sums: Vec<Result<Tally>> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| lane(&hall))).collect();
+        lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| Ok(FAILURE))).collect()
+    });
+    let mut sum = Tally::default();
+    for part in sums {
+        sum += part?;
+    }
+    Ok(sum)
+}
+
+const FAILURE: Tally = Tally { passed: 0, failed: 1, skipped: 0 };
+
+/// Where chains wait for a lane.
+struct Hall {
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+struct State {
+    /// A chain is away while one of its steps runs.
+    chains: Vec<Option<Chain>>,
+    out: usize,
+}
+
+impl Hall {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<(usize, Chain)> {
+        let mut state = self.lock();
+        loop {
+            let ready = |it: &Option<Chain>| it.as_ref().is_some_and(|it| !it.steps.is_empty());
+            if let Some(place) = state.chains.iter().position(ready) {
+                state.out += 1;
+                return state.chains[place].take().map(|chain| (place, chain));
+            }
+            if state.out == 0 {
+                return None;
+            }
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn put_back(&self, place: usize, chain: Chain) {
+        let mut state = self.lock();
+        state.chains[place] = Some(chain);
+        state.out -= 1;
+        self.returned.notify_all();
+    }
+}
+
+fn lane(hall: &Hall) -> Result<Tally> {
+    let mut sum = Tally::default();
+    let mut trouble = None;
+    while let Some((place, mut chain)) = hall.take() {
+        if let Some(step) = chain.steps.pop_front() {
+            let tally = step_apart(&step).unwrap_or_else(|error| {
+                trouble = Some(error);
+                FAILURE
+            });
+            sum += tally;
+            if chain.first_builds && tally.failed > 0 {
+                sum.skipped += chain.steps.len();
+                chain.steps.clear();
+            }
+            chain.first_builds = false;
+        }
+        hall.put_back(place, chain);
+    }
+    trouble.map_or(Ok(sum), Err)
+}
+
+/// One step in a process of its own, which finds it by its name.
+fn step_apart(name: &str) -> Result<Tally> {
+    let program = std::env::current_exe().context("finding the running program")?;
+    let output = Command::new(program)
+        .args(["test", "--step", name])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting the step {name}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (said, tally) = read(&text);
+    print!("{said}");
+    if tally.is_none() {
+        println!("{name}: ended without a verdict: {}", output.status);
+    }
+    Ok(tally.unwrap_or(FAILURE))
+}
+
+/// What a step's process says last.
+pub fn tell(tally: Tally) {
+    println!("{MARK} {} {} {}", tally.passed, tally.failed, tally.skipped);
+}
+
+fn read(text: &str) -> (&str, Option<Tally>) {
+    let Some((said, last)) = text.rsplit_once(MARK) else { return (text, None) };
+    let mut numbers = last.split_whitespace().map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    let tally = (|| Some(Tally { passed: next()?, failed: next()?, skipped: next()? }))();
+    (said, tally)
+}
+
+/// A step's process does not outlive the one that started it.
+pub fn end_with_parent() {
+    let signal = rustix::process::Signal::TERM;
+    let _old_kernel = rustix::process::set_parent_process_death_signal(Some(signal));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_is_told_from_what_was_said() {
+        let (said, tally) = read("a step ... ok\n\u{1}tally 3 1 2\n");
+        assert_eq!(said, "a step ... ok\n");
+        assert_eq!(tally, Some(Tally { passed: 3, failed: 1, skipped: 2 }));
+        assert_eq!(read("killed"), ("killed", None));
+        assert_eq!(read("x\n\u{1}tally 3").1, None);
+    }
+
+    #[test]
+    fn chains_are_taken_in_order_and_one_step_at_a_time() {
+        let chain = |steps: &[&str]| Chain::new(steps.iter().map(|step| (*step).to_owned()));
+        let chains = vec![Some(chain(&["a1", "a2"])), Some(chain(&["b1"]))];
+        let hall = Hall { state: Mutex::new(State { chains, out: 0 }), returned: Condvar::new() };
+        let (place_a, mut a) = hall.take().unwrap();
+        let (place_b, mut b) = hall.take().unwrap();
+        assert_eq!((place_a, place_b), (0, 1));
+        (a.steps.pop_front(), b.steps.pop_front());
+        hall.put_back(place_b, b);
+        hall.put_back(place_a, a);
+        let (place, mut a) = hall.take().unwrap();
+        assert_eq!((place, a.steps.pop_front().as_deref()), (0, Some("a2")));
+        hall.put_back(place, a);
+        assert!(hall.take().is_none());
+    }
+}

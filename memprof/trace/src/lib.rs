@@ -9,8 +9,10 @@
 //! - what only grows lives in a *ring* of blocks, whose length and checksum change in one store.
 //!
 //! [`layout`] says where everything is, [`write`] puts it there without allocating, and
-//! `docs/trace-format.md` says the same byte by byte.
+//! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
+//! [`generate`] writes traces of jobs that never ran.
 
+pub mod generate;
 pub mod layout;
 mod plain;
 pub mod read;

@@ -18,6 +18,11 @@ impl Buffer {
         Self { bytes, start, length }
     }
 
+    /// All zero again.
+    pub fn clear(&mut self) {
+        self.bytes.fill(0);
+    }
+
     /// What has been written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

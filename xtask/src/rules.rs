@@ -34,7 +34,6 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/heap/granules.rs",
     "memprof/preload/src/heap/mod.rs",
     "memprof/preload/src/heap/operators.rs",
-    "memprof/preload/src/heap/pool.rs",
     "memprof/preload/src/heap/real.rs",
     "memprof/preload/src/heap/registry.rs",
     "memprof/preload/src/kernel.rs",

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64};
 use super::{Ledger, registry};
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
-use crate::thread::{Account, Guard, State, local};
+use crate::thread::{Guard, State, local};
 
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
@@ -87,49 +87,52 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
 
 #[inline(always)]
 fn raise(state: &State, index: usize, by: i64) {
-    let account = &state.accounts[index];
-    let owned = account.owned.load(Relaxed).wrapping_add(by);
-    account.owned.store(owned, Relaxed);
-    if owned > account.high.load(Relaxed) {
-        account.high.store(owned, Relaxed);
-        if owned > FOLD_AT.load(Relaxed) {
-            fold(account, index);
-        }
-    } else if owned.wrapping_abs() > FOLD_AT.load(Relaxed) {
-        fold(account, index);
+    let (owned, high) = state.owned(index);
+    let now = owned.load(Relaxed).wrapping_add(by);
+    owned.store(now, Relaxed);
+    if now > high.load(Relaxed) {
+        high.store(now, Relaxed);
     }
+    fold_if_far(state, index, now);
 }
 
 #[inline(always)]
 fn lower(state: &State, index: usize, by: i64) {
-    let account = &state.accounts[index];
-    let owned = account.owned.load(Relaxed).wrapping_sub(by);
-    account.owned.store(owned, Relaxed);
-    if owned.wrapping_abs() > FOLD_AT.load(Relaxed) {
-        fold(account, index);
+    let (owned, _) = state.owned(index);
+    let now = owned.load(Relaxed).wrapping_sub(by);
+    owned.store(now, Relaxed);
+    fold_if_far(state, index, now);
+}
+
+#[inline(always)]
+fn fold_if_far(state: &State, index: usize, now: i64) {
+    if now.wrapping_abs() > FOLD_AT.load(Relaxed) {
+        fold(state, index);
     }
 }
 
-/// Only by the thread that has the account, or when no thread has it.
+/// Only by the thread that has the state, or when no thread has it.
 #[cold]
 #[inline(never)]
-fn fold(account: &Account, index: usize) {
+fn fold(state: &State, index: usize) {
+    let (own, top) = state.owned(index);
     BEGUN.fetch_add(1, AcqRel);
-    let (owned, high) = (account.owned.load(Relaxed), account.high.load(Relaxed));
+    let (owned, high) = (own.load(Relaxed), top.load(Relaxed));
     let before = OWNED[index].fetch_add(owned, AcqRel);
     let most = before + high.max(owned);
     PEAK[index].fetch_max(most, Relaxed);
     PHASE[index].fetch_max(most, Relaxed);
-    account.owned.store(0, Relaxed);
-    account.high.store(0, Relaxed);
+    own.store(0, Relaxed);
+    top.store(0, Relaxed);
     DONE.fetch_add(1, AcqRel);
 }
 
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
-    for (index, account) in state.accounts.iter().enumerate() {
-        if account.owned.load(Relaxed) != 0 || account.high.load(Relaxed) != 0 {
-            fold(account, index);
+    for index in 0..=LIMIT {
+        let (owned, high) = state.owned(index);
+        if owned.load(Relaxed) != 0 || high.load(Relaxed) != 0 {
+            fold(state, index);
         }
     }
 }
@@ -142,8 +145,8 @@ fn read(index: usize) -> (i64, i64, i64) {
         let steady = BEGUN.load(Acquire) == done;
         let base = OWNED[index].load(Acquire);
         let (mut owned, mut active, mut high) = (base, 0, 0);
-        for account in registry::each().map(|state| &state.accounts[index]) {
-            let (own, top) = (account.owned.load(Relaxed), account.high.load(Relaxed));
+        for (own, top) in registry::each().map(|state| state.owned(index)) {
+            let (own, top) = (own.load(Relaxed), top.load(Relaxed));
             owned += own;
             if own != 0 || top != 0 {
                 active += 1;
@@ -194,7 +197,6 @@ pub fn owned(component: Component) -> u64 {
 }
 
 fn fold_own() {
-    // SAFETY-free: the thread's own state is only folded by itself.
     if let Some(state) = super::own_state(local()) {
         fold_all(state);
     }

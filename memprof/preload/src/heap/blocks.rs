@@ -103,10 +103,8 @@ fn enter_with(local: &Local, state: &State, block: *mut u8, size: usize, owner: 
 /// The bytes of a block that can be used, if a tag fits.
 #[inline(always)]
 fn usable_for_tag(block: *const u8) -> Option<usize> {
-    let usable = real::usable()?;
     // SAFETY: a block of the real allocator.
-    let bytes = unsafe { usable(block) };
-    (bytes >= tag::SIZE).then_some(bytes)
+    unsafe { real::usable_size(block) }.filter(|bytes| *bytes >= tag::SIZE)
 }
 
 #[inline(always)]

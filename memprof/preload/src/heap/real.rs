@@ -4,7 +4,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::Errno;
 use crate::thread::Guard;
@@ -86,6 +86,78 @@ functions! {
     usable: Usable = USABLE;
 }
 
+/// How large a block of the GNU C library is stands before it. Used where a look at blocks of many
+/// sizes has shown that it is so.
+static HEADERS: AtomicBool = AtomicBool::new(false);
+
+/// How many bytes of a block can be used, none while that is not known.
+///
+/// # Safety
+/// A live block of the real allocator.
+#[inline(always)]
+pub unsafe fn usable_size(block: *const u8) -> Option<usize> {
+    if HEADERS.load(Ordering::Relaxed) {
+        // SAFETY: the block is a live one, and its size stands before it.
+        return Some(unsafe { size_by_header(block) });
+    }
+    // SAFETY: as the caller's.
+    usable().map(|usable| unsafe { usable(block) })
+}
+
+/// The word before a block: its size with that word, and three bits, of which the second says that
+/// the block was mapped, and then two words belong to the C library.
+#[inline(always)]
+unsafe fn size_by_header(block: *const u8) -> usize {
+    const WORD: usize = size_of::<usize>();
+    // SAFETY: the word belongs to the block.
+    let header = unsafe { block.sub(WORD).cast::<usize>().read() };
+    let mapped = header >> 1 & 1;
+    (header & !7).wrapping_sub(WORD + WORD * mapped)
+}
+
+/// Whether the headers of blocks say what malloc_usable_size does.
+fn headers_tell() -> bool {
+    if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
+        return false;
+    }
+    let of_c_library = next(c"gnu_get_libc_version");
+    let allocator = MALLOC.0.load(Ordering::Acquire);
+    if of_c_library == 0 || !same_object(of_c_library, allocator) {
+        return false;
+    }
+    let (Some(malloc), Some(memalign), Some(free), Some(usable)) =
+        (malloc(), memalign(), free(), usable())
+    else {
+        return false;
+    };
+    const SIZES: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 1 << 20];
+    SIZES.into_iter().all(|size| {
+        // SAFETY: blocks made, looked at and freed here.
+        unsafe {
+            let blocks = [malloc(size), memalign(64, size)];
+            let told = blocks.iter().all(|block| {
+                !block.is_null() && {
+                    let bytes = usable(*block);
+                    bytes >= size && size_by_header(*block) == bytes
+                }
+            });
+            blocks.into_iter().for_each(|block| free(block));
+            told
+        }
+    })
+}
+
+fn same_object(one: usize, other: usize) -> bool {
+    let base = |address: usize| {
+        // SAFETY: plain data, for which zeroes are valid.
+        let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+        // SAFETY: the call writes to `found` only.
+        let known = unsafe { libc::dladdr(address as *const _, &mut found) } != 0;
+        known.then_some(found.dli_fbase as usize)
+    };
+    base(one).is_some() && base(one) == base(other)
+}
+
 /// The key of the tags' hashes.
 #[inline(always)]
 pub fn secret() -> u64 {
@@ -116,6 +188,7 @@ fn resolve() {
     ] {
         slot.0.store(next(name), Ordering::Release);
     }
+    HEADERS.store(headers_tell(), Ordering::Release);
     PROGRESS.store(KNOWN, Ordering::Release);
     errno.restore();
 }

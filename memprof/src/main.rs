@@ -1,3 +1,45 @@
 //! `memprof`: where every byte went, per component, per rank, over time.
+//!
+//! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line; of `run`
+//! that of the command.
 
-fn main() {}
+use clap::{Parser, Subcommand};
+use memprof::terminal::say;
+use memprof::{flags, live, report, run};
+use std::process::ExitCode;
+
+/// Where every byte went: per component, per rank, over time.
+///
+///     memprof run -- mpirun -n 4 ./app     run a program and watch its ranks
+///     memprof report memprof-app-1         what its components held
+///     memprof report memprof-app-1 --html page.html
+#[derive(Parser)]
+#[command(version, verbatim_doc_comment, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Options),
+    Report(report::Options),
+    Live(live::Options),
+    Flags(flags::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(options) => run::run(&options),
+        Command::Report(options) => report::run(&options),
+        Command::Live(options) => live::run(&options),
+        Command::Flags(options) => flags::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -110,6 +110,7 @@ struct Collecting {
     ranks: Vec<Rank>,
     timeline: Timeline,
     join: Join,
+    mapped: Join,
 }
 
 impl Assembler {
@@ -155,6 +156,8 @@ impl Assembler {
             Collecting { ranks: Vec::new(), timeline: axis, join: Join::default() }
         });
         node.timeline.accumulate(&timeline);
+        let mapped = shared.iter().filter(|segment| !segment.gone).cloned();
+        node.mapped.add(self.processes, mapped);
         node.join.add(self.processes, shared);
         self.processes += 1;
         node.ranks.push(rank);

@@ -79,6 +79,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             component: "mpi.shm".into(),
             size: 256 * PAGE,
             hugetlb: false,
+            gone: false,
             granule_shift: 12,
             exact: true,
             bitmap,
@@ -121,6 +122,21 @@ fn what_two_ranks_share_is_in_the_node_once_and_in_the_sum_of_nodes_per_node() {
     assert_eq!(job.notes[0].processes, 3);
     assert!(job.missing.is_empty());
     assert!(job.ranks().all(|rank| rank.heat.iter().all(|value| *value == 4 * PAGE)));
+}
+
+#[test]
+fn segments_unmapped_before_the_end_correct_the_past_and_not_the_present() {
+    let clocks = [clock(1, 0, 0, 40), clock(1, 0, 0, 40)];
+    let mut assembler = Assembler::new(Axis::new(&clocks));
+    for (number, clock) in clocks.iter().enumerate() {
+        let mut rank = sharing(number as u32, BTreeSet::from([0, 1]), 4);
+        rank.rank.totals.resident = 0;
+        rank.shared[0].gone = true;
+        assembler.add(clock, rank);
+    }
+    let job = assembler.finish("job".into(), Vec::new());
+    assert_eq!(job.nodes[0].timeline.totals()[0], 2 * PAGE);
+    assert_eq!((job.balance.ranks, job.balance.nodes), (0, 0));
 }
 
 #[test]

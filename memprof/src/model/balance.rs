@@ -57,9 +57,9 @@ pub fn balance(nodes: &[Node]) -> Balance {
         let sum =
             node.ranks.iter().fold(0u64, |sum, rank| sum.saturating_add(rank.totals.resident));
         balance.ranks = balance.ranks.saturating_add(sum);
-        let once = sum.saturating_sub(node.joined.repeated);
+        let once = sum.saturating_sub(node.mapped.repeated);
         balance.nodes = balance.nodes.saturating_add(once);
-        balance.uncertain = balance.uncertain.saturating_add(node.joined.uncertain);
+        balance.uncertain = balance.uncertain.saturating_add(node.mapped.uncertain);
         for rank in &node.ranks {
             add(&mut balance, rank);
         }

@@ -59,6 +59,8 @@ impl Group {
             "kernel" => Group::Kernel,
             "tool" => Group::Tool,
             "unattributed" => Group::Unattributed,
+            // What a damaged trace no longer has a name for.
+            class if class.starts_with("component ") => Group::Unattributed,
             _ => Group::Application,
         }
     }
@@ -103,6 +105,7 @@ mod tests {
             ("omp:libgomp.so.1", Group::Omp),
             ("unattributed", Group::Unattributed),
             ("physics:libmesh.so", Group::Application),
+            ("component 77", Group::Unattributed),
             ("", Group::Application),
         ] {
             assert_eq!(Group::of(name), group, "{name}");

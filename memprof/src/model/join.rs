@@ -25,6 +25,8 @@ pub struct Shared {
     pub size: u64,
     /// Whether its pages are huge TLB pages.
     pub hugetlb: bool,
+    /// Whether it was unmapped since; the bitmap is that of the last time it was seen.
+    pub gone: bool,
     /// Bytes of a granule are two to the power of this.
     pub granule_shift: u32,
     /// Whether a granule is one page, so that the bitmap is exact.

@@ -18,6 +18,7 @@ fn mapping(ino: u64, power: u32, pages: &BTreeSet<u64>) -> Shared {
         component: "mpi.shm".into(),
         size: 1024 * PAGE,
         hugetlb: false,
+        gone: false,
         granule_shift: 12 + power,
         exact: power == 0,
         bitmap,

@@ -1,7 +1,11 @@
-//! Which files of a folder are traces.
+//! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
+use super::reduce::{self, Part};
+use super::{Assembler, Axis, Clock, Job, Rank, Reduced, Timeline};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder that cannot be used as a job.
 #[derive(Debug, thiserror::Error)]
@@ -68,4 +72,110 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
         true => Err(LoadError::Empty(folder.to_owned())),
         false => Ok(files),
     }
+}
+
+impl Job {
+    /// Reads all traces of a folder, running, closed or killed alike. `progress` is told how many of
+    /// how many are done.
+    pub fn load(folder: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<Job, LoadError> {
+        Job::read(folder, Part::Everything, progress)
+    }
+
+    /// The same without timelines, call stacks and shared pages: what a display that refreshes
+    /// itself needs.
+    pub fn load_summaries(folder: &Path) -> Result<Job, LoadError> {
+        Job::read(folder, Part::Summary, &mut |_, _| {})
+    }
+
+    fn read(
+        folder: &Path,
+        part: Part,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Job, LoadError> {
+        let files = files(folder)?;
+        let count = files.len();
+        let mut unread = Vec::new();
+        let mut readable: Vec<(PathBuf, Clock)> = Vec::new();
+        for (file, clock) in files.iter().zip(in_parallel(&files, |file| reduce::clock(file))) {
+            match clock {
+                Ok(clock) => readable.push((file.clone(), clock)),
+                Err(why) => unread.push(Unread {
+                    file: file.clone(),
+                    why,
+                }),
+            }
+        }
+        if let (true, Some(first)) = (readable.is_empty(), unread.first()) {
+            return Err(LoadError::Unreadable {
+                folder: folder.to_owned(),
+                count,
+                first: first.file.clone(),
+                why: first.why.clone(),
+            });
+        }
+        let clocks: Vec<Clock> = readable.iter().map(|(_, clock)| clock.clone()).collect();
+        let mut assembler = Assembler::new(Axis::new(&clocks));
+        let mut done = unread.len();
+        // A few at a time: what a trace is reduced to is small, its timeline is not.
+        for some in readable.chunks(2 * workers()) {
+            let reduced = in_parallel(some, |(file, _)| reduce::reduce(file, part));
+            for ((file, clock), reduced) in some.iter().zip(reduced) {
+                match reduced {
+                    Ok(reduced) => assembler.add(clock, reduced),
+                    Err(why) => unread.push(Unread {
+                        file: file.clone(),
+                        why,
+                    }),
+                }
+                done += 1;
+                progress(done, count);
+            }
+        }
+        Ok(assembler.finish(folder.to_owned(), unread))
+    }
+}
+
+/// The timeline of a rank, on the axis of its job.
+pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
+    let Reduced { mut timeline, .. } =
+        reduce::reduce(&rank.file, Part::Everything).map_err(|why| LoadError::Trace {
+            file: rank.file.clone(),
+            why,
+        })?;
+    timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
+    timeline.phases = rank.spans();
+    let mut peak = rank.peak.clone();
+    peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
+    timeline.peak = Some(peak);
+    Ok(timeline)
+}
+
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(16))
+}
+
+/// Results in the order of the items, made by as many threads as there are processors.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..workers().min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let (Some(item), Some(result)) = (items.get(at), results.get(at)) else {
+                        break;
+                    };
+                    let value = work(item);
+                    if let Ok(mut result) = result.lock() {
+                        *result = Some(value);
+                    }
+                }
+            });
+        }
+    });
+    // A worker that panicked has ended the scope with its panic: every result is there.
+    (results.into_iter())
+        .filter_map(|result| result.into_inner().ok().flatten())
+        .collect()
 }

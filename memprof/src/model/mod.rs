@@ -10,8 +10,9 @@ mod join;
 mod load;
 mod phase;
 mod rank;
+mod reduce;
 mod site;
-mod statistics;
+pub mod statistics;
 mod timeline;
 
 pub use assemble::{Assembler, Axis, Clock, Reduced};
@@ -67,8 +68,10 @@ pub struct Node {
     pub ranks: Vec<Rank>,
     /// What its ranks held together, shared pages counted once.
     pub timeline: Timeline,
-    /// Pages that several ranks share, at the last sample of each.
+    /// Pages that several ranks share, as last seen; segments that were unmapped since included.
     pub joined: Joined,
+    /// Only what is still mapped at the last sample of each.
+    pub mapped: Joined,
 }
 
 /// What the profiler said in some ranks.

@@ -205,4 +205,9 @@ impl Rank {
             })
             .collect()
     }
+
+    /// Reads the timeline from the file again, on the axis of the job.
+    pub fn timeline(&self) -> Result<super::Timeline, super::LoadError> {
+        super::load::timeline(self)
+    }
 }

@@ -1,0 +1,175 @@
+//! `memprof live`: what a job holds now, from the files its ranks write.
+
+use crate::model::{Group, Job, LoadError, Rank, State};
+use crate::report::grid::{Align, Grid, Weight};
+use crate::signals;
+use crate::terminal::{self, Look, clean};
+use crate::units::{bytes, count, millionths, share, time};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Shows what a running job holds, again and again until all ranks have ended.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job.")]
+pub struct Options {
+    /// The folder of the job
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Show once and end
+    #[arg(long)]
+    pub once: bool,
+    /// Seconds between refreshes
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub every: f64,
+    /// Show so many ranks, those that hold most
+    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    pub ranks: usize,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.05..=3600.0).contains(&value) => Ok(value),
+        _ => Err("seconds from 0.05 to 3600".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    signals::handle();
+    let terminal = std::io::stdout().is_terminal();
+    let look = Look::stdout();
+    let mut waited = false;
+    loop {
+        let job = match Job::load_summaries(&options.folder) {
+            Ok(job) => Some(job),
+            // A job that has just been started has no ranks yet, or one that is being made.
+            Err(LoadError::Empty(_) | LoadError::Unreadable { .. }) if !options.once => None,
+            Err(error) => return Err(error.into()),
+        };
+        let ended = job.as_ref().is_some_and(over);
+        match &job {
+            Some(job) => {
+                let text = display(job, options.ranks, look);
+                // Home, then each line to its end, then the rest of the screen.
+                let text = match terminal && !options.once {
+                    true => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
+                    false => text,
+                };
+                let first = terminal && !options.once && !waited;
+                terminal::print(&format!("{}{text}", if first { "\x1b[2J" } else { "" }))?;
+            }
+            None if !waited => terminal::say("waiting for ranks"),
+            None => {}
+        }
+        waited = job.is_some() || waited;
+        if options.once || ended {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !pause(Duration::from_secs_f64(options.every)) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !terminal && job.is_some() {
+            terminal::print("\n")?;
+        }
+    }
+}
+
+/// Waits, and says whether to go on: not once a signal has come.
+fn pause(length: Duration) -> bool {
+    let until = std::time::Instant::now() + length;
+    while std::time::Instant::now() < until {
+        if signals::asked_to_end() {
+            return false;
+        }
+        std::thread::sleep(length.min(Duration::from_millis(50)));
+    }
+    !signals::asked_to_end()
+}
+
+/// Whether nothing will change any more. Ranks on other machines cannot be looked at; they are over
+/// when they have closed their files.
+fn over(job: &Job) -> bool {
+    let ended = |rank: &Rank| matches!(rank.state, State::Closed | State::Killed);
+    job.ranks().all(ended) && job.unread.is_empty()
+}
+
+/// One screen.
+pub fn display(job: &Job, ranks: usize, look: Look) -> String {
+    use Align::{Left, Right};
+    let all: Vec<&Rank> = job.ranks().collect();
+    let running = all.iter().filter(|rank| rank.state == State::Running).count();
+    let mut out = format!(
+        "{}  {} on {}, {running} running, {}\n\n",
+        look.bold(&clean(job.program())),
+        count(all.len(), "rank"),
+        count(job.nodes.len(), "node"),
+        time(job.duration_ns())
+    );
+    let groups: Vec<Group> = Group::ALL
+        .into_iter()
+        .filter(|group| job.components.iter().any(|row| row.group == *group && row.resident_peak.max > 0))
+        .collect();
+    let mut align = vec![Left, Left, Right, Right, Right];
+    align.extend(groups.iter().map(|_| Right));
+    align.push(Left);
+    let mut grid = Grid::new(&align);
+    let mut head = ["rank", "node", "at", "resident", "peak"].map(String::from).to_vec();
+    head.extend(groups.iter().map(|group| group.label().to_owned()));
+    grid.row(Weight::Head, head);
+    let mut order = all.clone();
+    order.sort_by_key(|rank| std::cmp::Reverse(rank.totals.resident));
+    order.truncate(ranks);
+    order.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank, rank.identity.pid));
+    for rank in &order {
+        let mut cells = vec![
+            rank.identity.rank.map_or_else(|| format!("pid {}", rank.identity.pid), |n| n.to_string()),
+            clean(&rank.identity.host),
+            time(rank.duration_ns),
+            bytes(rank.totals.resident),
+            bytes(rank.peak.bytes),
+        ];
+        cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
+        cells.push(match rank.state {
+            State::Running => String::new(),
+            state => state.label().to_owned(),
+        });
+        grid.row(Weight::Plain, cells);
+    }
+    if all.len() > order.len() {
+        grid.row(Weight::Plain, [format!("{} more", all.len() - order.len())]);
+    }
+    let sum = |of: &dyn Fn(&Rank) -> u64| all.iter().fold(0u64, |sum, rank| sum.saturating_add(of(rank)));
+    let mut cells = vec![
+        "all".to_owned(),
+        String::new(),
+        String::new(),
+        bytes(sum(&|rank| rank.totals.resident)),
+        String::new(),
+    ];
+    cells.extend(groups.iter().map(|group| bytes(sum(&|rank| held(rank, *group)))));
+    grid.row(Weight::Sum, cells);
+    out += &grid.text(look);
+    let balance = &job.balance;
+    let mut line = format!(
+        "{} unattributed",
+        millionths(share(balance.unattributed, balance.resident))
+    );
+    if balance.ranks > balance.nodes {
+        line += &format!(
+            "; nodes hold {}, shared pages once",
+            bytes(balance.nodes)
+        );
+    }
+    if !job.unread.is_empty() {
+        line += &format!("; {} cannot be read yet", count(job.unread.len(), "file"));
+    }
+    out += &format!("\n{}\n", look.dim(&line));
+    out
+}
+
+fn held(rank: &Rank, group: Group) -> u64 {
+    let members = rank.held.iter().filter(|held| held.group == group);
+    members.fold(0u64, |sum, held| sum.saturating_add(held.resident))
+}

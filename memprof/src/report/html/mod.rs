@@ -1,0 +1,295 @@
+//! The report as one page that needs nothing else: no network, no files beside it.
+//!
+//! It stays small for large jobs: sums, a heat map of all ranks, and a few ranks in detail.
+
+mod page;
+mod tables;
+
+use super::{pictures, write_file};
+use crate::model::{Job, Node, Rank, Timeline};
+use crate::picture::{self, Heat, Style, Theme};
+use crate::terminal::clean;
+use crate::units::{bytes, count, millionths, share, time};
+use page::{Page, escape};
+use std::path::Path;
+
+/// Ranks shown in detail where not all are.
+const DETAILED: usize = 8;
+/// Nodes shown in detail.
+const NODES: usize = 4;
+/// Call stacks named.
+const SITES: usize = 25;
+
+/// Writes the page; how many bytes it has.
+pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
+    write_file(file, page(job)?.as_bytes())
+}
+
+/// The page.
+pub fn page(job: &Job) -> anyhow::Result<String> {
+    let mut page = Page::new(&clean(job.program()));
+    page.push(&head(job));
+    page.push(&tiles(job));
+    page.push(&tables::alerts(job));
+
+    let mut charts = Charts::default();
+    page.section("All ranks together", "Resident memory of the whole job; pages several ranks share are counted once per node.");
+    page.push(&charts.figure("job", &pictures::job(job), &job.timeline, false));
+    page.end();
+
+    if job.ranks().count() > 1 {
+        page.section("Every rank", "Resident memory of each rank: one row per rank, or the largest of neighbours where there are many.");
+        page.push(&heat(job));
+        page.end();
+    }
+    page.section("Ranks in detail", "The dashed line is what components own; resident memory lies below it, except for free chunks, the kernel and the profiler.");
+    let ranks = detailed(job);
+    page.push(&chooser("rank", ranks.iter().map(|(rank, why)| rank_name(rank, why))));
+    for (index, (rank, _)) in ranks.iter().enumerate() {
+        let shown = match rank.timeline() {
+            Ok(timeline) => {
+                let drawn = pictures::timeline(&timeline, pictures::rank_title(rank), Some("owned"));
+                charts.figure(&format!("rank-{index}"), &drawn, &timeline, index > 0)
+            }
+            // The file went away since it was summarized.
+            Err(error) => format!("<p class=note>{}</p>", escape(&error.to_string())),
+        };
+        page.push(&shown);
+    }
+    page.end();
+
+    if job.nodes.len() > 1 {
+        page.section("Nodes", "What all ranks of a node hold together, shared pages once.");
+        let nodes = largest_nodes(job);
+        page.push(&chooser("node", nodes.iter().map(|node| clean(&node.host))));
+        for (index, node) in nodes.iter().enumerate() {
+            let drawn = pictures::node(node);
+            page.push(&charts.figure(&format!("node-{index}"), &drawn, &node.timeline, index > 0));
+        }
+        page.end();
+    }
+
+    page.push(&tables::components(job));
+    page.push(&tables::phases(job));
+    page.push(&tables::nodes(job));
+    page.push(&tables::shared(job));
+    page.push(&tables::sites(job, SITES));
+    page.push(&tables::balance(job));
+    Ok(page.finish(&charts.data()?))
+}
+
+fn head(job: &Job) -> String {
+    let mut parts = vec![
+        count(job.ranks().count(), "rank"),
+        count(job.nodes.len(), "node"),
+        time(job.duration_ns()),
+    ];
+    let library = job.ranks().map(|rank| &rank.identity.mpi_library);
+    parts.extend(library.filter(|name| !name.is_empty()).take(1).map(|name| clean(name)));
+    format!(
+        "<header><h1>{}</h1><p>{}</p><button id=theme type=button>light / dark</button></header>\n",
+        escape(&clean(job.program())),
+        escape(&parts.join(" · "))
+    )
+}
+
+/// The figures one looks for first.
+fn tiles(job: &Job) -> String {
+    let mut tiles = Vec::new();
+    if let Some(rank) = job.largest() {
+        let place: Vec<String> = [&rank.peak.phase, &rank.peak.mpi_function]
+            .into_iter()
+            .flatten()
+            .map(|name| clean(name))
+            .collect();
+        let at = match place.is_empty() {
+            true => rank.label(),
+            false => format!("{}, in {}", rank.label(), place.join(" · ")),
+        };
+        tiles.push(("largest rank at its peak", bytes(rank.peak.bytes), at));
+        let mpi: u64 = (rank.held.iter())
+            .filter(|held| held.group == crate::model::Group::Mpi)
+            .map(|held| held.resident_at_peak)
+            .sum();
+        let part = millionths(share(mpi, rank.peak.bytes));
+        tiles.push(("of that MPI", bytes(mpi), part));
+    }
+    if let Some(peak) = &job.timeline.peak {
+        let at = format!("at {}", time(peak.time_ns));
+        tiles.push(("whole job at its peak", bytes(peak.bytes), at));
+    }
+    let balance = &job.balance;
+    tiles.push((
+        "unattributed",
+        millionths(share(balance.unattributed, balance.resident)),
+        format!("{} at worst", millionths(balance.worst_unattributed)),
+    ));
+    tiles.push((
+        "taken by sampling",
+        millionths(balance.duty),
+        "of one processor, in the worst rank".to_owned(),
+    ));
+    let mut out = String::from("<div class=tiles>");
+    for (name, value, detail) in tiles {
+        out += &format!(
+            "<div class=tile><span>{}</span><b>{}</b><span>{}</span></div>",
+            escape(name),
+            escape(&value),
+            escape(&detail)
+        );
+    }
+    out + "</div>\n"
+}
+
+fn heat(job: &Job) -> String {
+    let ranks: Vec<&Rank> = job.ranks().collect();
+    let picture = Heat {
+        title: "resident by rank".to_owned(),
+        times: (0..job.timeline.bins).map(|bin| job.timeline.middle_ns(bin)).collect(),
+        rows: ranks.iter().map(|rank| rank.label()).collect(),
+        values: ranks.iter().map(|rank| rank.heat.clone()).collect(),
+    };
+    let style = Style {
+        theme: Theme::Page,
+        width: 1040.0,
+        height: 120.0 + 14.0 * ranks.len().min(32) as f64,
+        legend: true,
+    };
+    format!("<div class=scroll>{}</div>", picture::heat(&picture, &style))
+}
+
+/// All where they are few; else the first, and those around the smallest, median and largest peak.
+fn detailed(job: &Job) -> Vec<(&Rank, &'static str)> {
+    let mut order: Vec<&Rank> = job.ranks().collect();
+    if order.len() <= DETAILED {
+        return order.into_iter().map(|rank| (rank, "")).collect();
+    }
+    order.sort_by_key(|rank| rank.peak.bytes);
+    let last = order.len() - 1;
+    let mut chosen = vec![
+        (order[last], "largest peak"),
+        (order[last / 2], "median peak"),
+        (order[0], "smallest peak"),
+    ];
+    if let Some(first) = job.rank(0) {
+        if chosen.iter().all(|(rank, _)| rank.file != first.file) {
+            chosen.push((first, ""));
+        }
+    }
+    chosen
+}
+
+fn rank_name(rank: &Rank, why: &str) -> String {
+    match why.is_empty() {
+        true => format!("{} ({})", rank.label(), clean(&rank.identity.host)),
+        false => format!("{} ({why}, {})", rank.label(), clean(&rank.identity.host)),
+    }
+}
+
+fn largest_nodes(job: &Job) -> Vec<&Node> {
+    let mut nodes: Vec<&Node> = job.nodes.iter().collect();
+    nodes.sort_by_key(|node| {
+        std::cmp::Reverse(node.timeline.peak.as_ref().map_or(0, |peak| peak.bytes))
+    });
+    nodes.truncate(NODES);
+    nodes
+}
+
+/// A choice between figures of one kind; nothing where there is one.
+fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
+    let options: Vec<String> = names
+        .enumerate()
+        .map(|(index, name)| format!("<option value={kind}-{index}>{}</option>", escape(&name)))
+        .collect();
+    match options.len() {
+        0 | 1 => String::new(),
+        _ => format!(
+            "<label>show <select data-choose={kind}>{}</select></label>",
+            options.concat()
+        ),
+    }
+}
+
+/// The timelines of the page, with the numbers behind them for the pointer.
+#[derive(Default)]
+struct Charts {
+    data: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Charts {
+    /// Components by name under the pointer; the others are one number.
+    const NAMED: usize = 24;
+
+    fn figure(
+        &mut self,
+        id: &str,
+        drawn: &picture::Timeline,
+        timeline: &Timeline,
+        hidden: bool,
+    ) -> String {
+        let style = Style {
+            theme: Theme::Page,
+            ..Style::default()
+        };
+        let mut order: Vec<_> = timeline.series.iter().collect();
+        order.sort_by_key(|series| {
+            std::cmp::Reverse(series.high.iter().max().copied().unwrap_or(0))
+        });
+        let mut series = Vec::new();
+        for one in order.iter().take(Charts::NAMED) {
+            series.push(serde_json::json!([clean(&one.name), kib(&one.mean)]));
+        }
+        self.data.insert(
+            id.to_owned(),
+            serde_json::json!({
+                "start": timeline.start_ns,
+                "bin": timeline.bin_ns,
+                "total": kib(&timeline.totals()),
+                "series": series,
+            }),
+        );
+        let hidden = if hidden { " hidden" } else { "" };
+        format!(
+            "<figure id={id} class=scroll{hidden}>{}</figure>\n",
+            picture::timeline(drawn, &style)
+        )
+    }
+
+    /// JSON that can stand in a script element.
+    fn data(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string(&self.data)?.replace("</", "<\\/").replace("<!", "<\\!"))
+    }
+}
+
+/// In KiB, and only where the value changes: `[bin, value, bin, value, ...]`.
+fn kib(values: &[u64]) -> Vec<u64> {
+    let mut out = Vec::new();
+    let mut last = None;
+    for (bin, value) in values.iter().enumerate() {
+        let value = value.div_ceil(1024);
+        if last != Some(value) {
+            out.extend([bin as u64, value]);
+            last = Some(value);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_are_kept_for_the_pointer() {
+        assert_eq!(kib(&[1024, 1000, 2048, 2048, 0]), [0, 1, 2, 2, 4, 0]);
+        assert_eq!(kib(&[]), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn what_is_put_into_the_script_cannot_end_it() {
+        let mut charts = Charts::default();
+        charts.data.insert("</script><!--".to_owned(), serde_json::json!(1));
+        let text = charts.data().expect("JSON");
+        assert!(!text.contains("</script") && !text.contains("<!--"), "{text}");
+    }
+}

@@ -1,0 +1,97 @@
+"use strict";
+const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+const bytes = (kib) => {
+  let unit = 0;
+  while (kib >= 1023.5 && unit + 1 < units.length) { kib /= 1024; unit += 1; }
+  return kib.toFixed(kib < 9.995 ? 2 : kib < 99.95 ? 1 : 0) + " " + units[unit];
+};
+const time = (ns) => ns < 1e9 ? (ns / 1e6).toFixed(1) + " ms" : (ns / 1e9).toFixed(2) + " s";
+// Values are kept where they change: bin, value, bin, value.
+const at = (changes, bin) => {
+  let low = 0, high = changes.length / 2;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (changes[2 * middle] <= bin) low = middle + 1; else high = middle;
+  }
+  return low === 0 ? 0 : changes[2 * low - 1];
+};
+const tip = document.getElementById("tip");
+const cell = (row, text, number) => {
+  const one = row.insertCell();
+  one.textContent = text;
+  if (number) one.className = "n";
+};
+
+for (const figure of document.querySelectorAll("figure")) {
+  const svg = figure.querySelector("svg[data-plot]");
+  const chart = charts[figure.id];
+  if (!svg || !chart) continue;
+  const [left, top, width, height] = svg.dataset.plot.split(" ").map(Number);
+  const [from, to] = svg.dataset.time.split(" ").map(Number);
+  for (const title of svg.querySelectorAll("path.area > title")) title.remove();
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  line.setAttribute("class", "hover");
+  line.setAttribute("y1", top);
+  line.setAttribute("y2", top + height);
+  line.style.display = "none";
+  svg.append(line);
+  const off = new Set();
+
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+    const y = (event.clientY - box.top) * svg.viewBox.baseVal.height / box.height;
+    if (x < left || x > left + width || y < top || y > top + height) return hide();
+    const ns = from + (x - left) / width * (to - from);
+    const bin = Math.max(0, Math.floor((ns - chart.start) / chart.bin));
+    line.setAttribute("x1", x);
+    line.setAttribute("x2", x);
+    line.style.display = "";
+    const table = document.createElement("table");
+    const head = table.insertRow();
+    cell(head, "at " + time(ns));
+    cell(head, bytes(at(chart.total, bin)), true);
+    head.style.fontWeight = "600";
+    chart.series.map(([name, changes]) => [name, at(changes, bin)])
+      .filter(([name, kib]) => kib > 0 && !off.has(name))
+      .sort((a, b) => b[1] - a[1]).slice(0, 12)
+      .forEach(([name, kib]) => {
+        const row = table.insertRow();
+        cell(row, name);
+        cell(row, bytes(kib), true);
+      });
+    tip.replaceChildren(table);
+    tip.hidden = false;
+    const right = event.clientX + 16 + tip.offsetWidth > innerWidth;
+    tip.style.left = (right ? event.clientX - 16 - tip.offsetWidth : event.clientX + 16) + "px";
+    tip.style.top = Math.max(4, Math.min(event.clientY + 12, innerHeight - tip.offsetHeight - 4)) + "px";
+  });
+  const hide = () => { tip.hidden = true; line.style.display = "none"; };
+  svg.addEventListener("pointerleave", hide);
+
+  for (const entry of svg.querySelectorAll(".entry")) {
+    entry.addEventListener("click", () => {
+      const name = entry.dataset.name;
+      const gone = !off.delete(name) && Boolean(off.add(name));
+      for (const part of svg.querySelectorAll(".entry, .area")) {
+        if (part.dataset.name === name) part.classList.toggle("off", gone);
+      }
+    });
+  }
+}
+
+for (const select of document.querySelectorAll("select[data-choose]")) {
+  select.addEventListener("change", () => {
+    for (const option of select.options) {
+      const figure = document.getElementById(option.value);
+      if (figure) figure.hidden = option.value !== select.value;
+    }
+  });
+}
+
+document.getElementById("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+});

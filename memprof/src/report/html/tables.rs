@@ -1,0 +1,252 @@
+//! The tables of the page.
+
+use super::page::{Table, escape};
+use crate::model::{Across, Group, Job, Spread};
+use crate::report::{sites as stacks, table};
+use crate::terminal::{Look, clean};
+use crate::units::{bytes, count, millionths, share, time};
+
+/// Rows after which a table ends; what is left out is said.
+const ROWS: usize = 400;
+
+fn section(title: &str, about: &str, body: &str) -> String {
+    let about = match about.is_empty() {
+        true => String::new(),
+        false => format!("<p class=about>{}</p>\n", escape(about)),
+    };
+    format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", escape(title))
+}
+
+/// What should be read before the numbers.
+pub fn alerts(job: &Job) -> String {
+    let text = table::remarks(job, Look::plain());
+    let lines = text.lines().map(|line| line.trim_start_matches("note: "));
+    lines.map(|line| format!("<p class=note>{}</p>\n", escape(line))).collect()
+}
+
+/// Components over ranks.
+pub fn components(job: &Job) -> String {
+    let mut out = Table::new(
+        1,
+        &[
+            "component", "owned now, mean", "owned peak, max", "resident now, mean",
+            "at the rank's peak, mean", "resident peak, min", "mean", "max", "rank", "where",
+        ],
+    );
+    for group in Group::ALL {
+        let members: Vec<&Across> = job.components.iter().filter(|row| row.group == group).collect();
+        if members.is_empty() {
+            continue;
+        }
+        let alone = members.len() == 1 && &*members[0].name == group.label();
+        if !alone {
+            let sum = |of: fn(&Across) -> u64| bytes(members.iter().map(|row| of(row)).sum());
+            out.row(
+                "group",
+                [
+                    group.label().to_owned(),
+                    sum(|row| row.owned.mean()),
+                    String::new(),
+                    sum(|row| row.resident.mean()),
+                    sum(|row| row.resident_at_peak.mean()),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                ],
+            );
+        }
+        for row in members {
+            let place: Vec<String> = [&row.phase, &row.mpi_function]
+                .into_iter()
+                .flatten()
+                .map(|name| clean(name))
+                .collect();
+            out.row(
+                if alone { "group" } else { "member" },
+                [
+                    clean(&row.name),
+                    bytes(row.owned.mean()),
+                    bytes(row.owned_peak.max),
+                    bytes(row.resident.mean()),
+                    bytes(row.resident_at_peak.mean()),
+                    bytes(row.resident_peak.min),
+                    bytes(row.resident_peak.mean()),
+                    bytes(row.resident_peak.max),
+                    who(&row.resident_peak),
+                    place.join(" · "),
+                ],
+            );
+        }
+    }
+    section(
+        "Components",
+        "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory, seen at \
+         samples. At the rank's peak: what it had when the rank as a whole held most; this column adds up.",
+        &out.finish(),
+    )
+}
+
+fn who(spread: &Spread) -> String {
+    match spread.min == spread.max && spread.count > 1 {
+        true => "all".to_owned(),
+        false => spread.max_at.to_string(),
+    }
+}
+
+/// Phases over ranks.
+pub fn phases(job: &Job) -> String {
+    if job.phases.is_empty() {
+        return String::new();
+    }
+    let heads = [
+        "phase", "largest components", "times per rank", "time, mean", "max", "resident peak, mean",
+        "max", "rank",
+    ];
+    let mut out = Table::new(2, &heads);
+    for phase in job.phases.iter().take(ROWS) {
+        let largest: Vec<String> = phase
+            .components
+            .iter()
+            .take(3)
+            .filter(|component| component.resident_peak.max > 0)
+            .map(|c| format!("{} {}", clean(&c.name), bytes(c.resident_peak.max)))
+            .collect();
+        let indent = "\u{2003}".repeat(phase.depth.min(8) as usize);
+        out.row(
+            "",
+            [
+                format!("{indent}{}", clean(&phase.name)),
+                largest.join(", "),
+                (phase.entries / u64::from(phase.processes.max(1))).to_string(),
+                time(phase.time_ns.mean()),
+                time(phase.time_ns.max),
+                bytes(phase.resident_peak.mean()),
+                bytes(phase.resident_peak.max),
+                who(&phase.resident_peak),
+            ],
+        );
+    }
+    section(
+        "Phases",
+        "The resident peak of a phase adds up what components held at most in it; where they peaked at different \
+         moments, the process never held so much at once.",
+        &out.finish(),
+    )
+}
+
+/// Nodes.
+pub fn nodes(job: &Job) -> String {
+    let heads = ["node", "ranks", "added up now", "shared once", "now", "peak", "at"];
+    let mut out = Table::new(1, &heads);
+    for node in job.nodes.iter().take(ROWS) {
+        let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
+        let peak = node.timeline.peak.clone().unwrap_or_default();
+        out.row(
+            "",
+            [
+                clean(&node.host),
+                node.ranks.len().to_string(),
+                bytes(sum),
+                bytes(node.joined.files.iter().map(|file| file.once).sum()),
+                bytes(sum.saturating_sub(node.mapped.repeated)),
+                bytes(peak.bytes),
+                time(peak.time_ns),
+            ],
+        );
+    }
+    let mut body = out.finish();
+    if job.nodes.len() > ROWS {
+        body += &format!("<p>{} more nodes</p>", job.nodes.len() - ROWS);
+    }
+    section("Memory of nodes", "", &body)
+}
+
+/// What the ranks of the fullest node share.
+pub fn shared(job: &Job) -> String {
+    let fullest = job.nodes.iter().max_by_key(|node| node.joined.repeated);
+    let Some(node) = fullest.filter(|node| !node.joined.files.is_empty()) else {
+        return String::new();
+    };
+    let heads = ["file or segment", "component", "ranks", "added up", "once", "at least"];
+    let mut out = Table::new(2, &heads);
+    for file in node.joined.files.iter().take(40) {
+        out.row(
+            "",
+            [
+                clean(&file.path),
+                clean(&file.component),
+                file.processes.to_string(),
+                bytes(file.sum),
+                bytes(file.once),
+                bytes(file.least),
+            ],
+        );
+    }
+    let about = format!(
+        "Pages that ranks of {} map together, by the bitmaps of device, inode and page.",
+        clean(&node.host)
+    );
+    section("Shared pages", &about, &out.finish())
+}
+
+/// Sampled call stacks.
+pub fn sites(job: &Job, limit: usize) -> String {
+    let named = stacks::named(job, limit);
+    if named.is_empty() {
+        return String::new();
+    }
+    let mut body = String::new();
+    for (index, site) in named.iter().enumerate() {
+        let open = if index < 3 { " open" } else { "" };
+        let names: Vec<String> = site.names.iter().map(|name| escape(&clean(name))).collect();
+        body += &format!(
+            "<details{open}><summary><b>{}</b> at peak, {} now · {} · {}</summary><pre>{}</pre></details>\n",
+            bytes(site.site.peak),
+            bytes(site.site.live),
+            escape(&clean(&site.site.component)),
+            count(site.site.processes as usize, "process"),
+            names.join("\n")
+        );
+    }
+    section(
+        "Where memory was allocated",
+        "Sampled call stacks, innermost first. Estimates, right on average; peaks added up over processes.",
+        &body,
+    )
+}
+
+/// How well the numbers close.
+pub fn balance(job: &Job) -> String {
+    let balance = &job.balance;
+    let mut out = Table::new(1, &["check", "value", "worst at"]);
+    let mut row = |what: &str, value: String, at: String| out.row("", [what.to_owned(), value, at]);
+    row(
+        "without an owner, of all resident memory at the last samples",
+        millionths(share(balance.unattributed, balance.resident)),
+        String::new(),
+    );
+    row(
+        "without an owner, at any time",
+        millionths(balance.worst_unattributed),
+        format!("rank {}", balance.worst_at),
+    );
+    row(
+        "sum of components against the kernel's own count",
+        bytes(balance.kernel_distance),
+        format!("rank {}", balance.kernel_at),
+    );
+    row("ranks added up", bytes(balance.ranks), String::new());
+    row("shared pages counted more than once by that", bytes(balance.ranks - balance.nodes), String::new());
+    row("of these not certain", bytes(balance.uncertain), String::new());
+    row("nodes", bytes(balance.nodes), String::new());
+    row("components with more resident than owned", balance.excesses.len().to_string(), String::new());
+    row("small blocks on shared heap pages: resident known to ±", bytes(balance.mixed_bytes), String::new());
+    row("sampler, of one processor", millionths(balance.duty), String::new());
+    section(
+        "Closing balance",
+        "At every sample the components and what has no owner add up to what the kernel holds for the process.",
+        &out.finish(),
+    )
+}

@@ -1,0 +1,191 @@
+//! `memprof report`: tables, a page, pictures.
+
+pub mod grid;
+pub mod html;
+mod json;
+mod pictures;
+mod rank;
+mod sites;
+pub mod symbols;
+pub mod table;
+
+use crate::model::{Job, Node, PhaseAcross, Rank};
+use crate::terminal::{self, Look, Progress, say};
+use crate::units;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Shows what a job held.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Without options: one table of the whole job.")]
+pub struct Options {
+    /// The folder `memprof run` made
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Of one rank
+    #[arg(long, value_name = "N", conflicts_with_all = ["node", "phase"])]
+    pub rank: Option<u32>,
+    /// Of one node
+    #[arg(long, value_name = "HOST", conflicts_with = "phase")]
+    pub node: Option<String>,
+    /// Of one phase
+    #[arg(long, value_name = "NAME")]
+    pub phase: Option<String>,
+    /// Where memory was allocated: the largest sampled call stacks
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10")]
+    pub sites: Option<usize>,
+    /// Leave nothing out
+    #[arg(short, long)]
+    pub all: bool,
+    /// Everything as JSON on standard output
+    #[arg(long, conflicts_with_all = ["sites", "all"])]
+    pub json: bool,
+    /// Write a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Draw the timeline into a picture
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
+    /// Draw the timeline as vectors
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// What of the job is asked for.
+enum View<'a> {
+    Job,
+    Rank(&'a Rank),
+    Node(&'a Node),
+    Phase(&'a PhaseAcross),
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let job = load(&options.folder)?;
+    let view = select(&job, options)?;
+    if let Some(file) = &options.html {
+        let bytes = html::write(&job, file)?;
+        wrote(file, bytes);
+    }
+    if options.svg.is_some() || options.png.is_some() {
+        let drawn = match view {
+            View::Job | View::Phase(_) => pictures::job(&job),
+            View::Rank(rank) => pictures::rank(rank)?,
+            View::Node(node) => pictures::node(node),
+        };
+        if let Some(file) = &options.svg {
+            wrote(file, pictures::svg(&drawn, file)?);
+        }
+        if let Some(file) = &options.png {
+            wrote(file, pictures::png(&drawn, file)?);
+        }
+    }
+    if options.json {
+        terminal::print(&json::text(&job, options)?)?;
+    } else if options.html.is_none() && options.svg.is_none() && options.png.is_none()
+        || options.sites.is_some()
+    {
+        terminal::print(&text(&job, &view, options))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Loads a job, with progress where somebody looks.
+pub fn load(folder: &Path) -> anyhow::Result<Job> {
+    let mut progress = Progress::new("reading");
+    Ok(Job::load(folder, &mut |done, total| {
+        progress.at(done, total);
+    })?)
+}
+
+fn wrote(file: &Path, bytes: u64) {
+    say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
+}
+
+fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
+    if let Some(number) = options.rank {
+        let Some(rank) = job.rank(number) else {
+            bail!("no trace of rank {number}; there are {}", ranks(job));
+        };
+        return Ok(View::Rank(rank));
+    }
+    if let Some(host) = &options.node {
+        let Some(node) = job.nodes.iter().find(|node| *node.host == **host) else {
+            let hosts: Vec<String> = job
+                .nodes
+                .iter()
+                .take(16)
+                .map(|node| terminal::clean(&node.host))
+                .collect();
+            bail!("no node {host}; there are {}", hosts.join(", "));
+        };
+        return Ok(View::Node(node));
+    }
+    if let Some(name) = &options.phase {
+        let Some(phase) = job.phases.iter().find(|phase| *phase.name == **name) else {
+            let names: Vec<String> = job
+                .phases
+                .iter()
+                .take(16)
+                .map(|phase| terminal::clean(&phase.name))
+                .collect();
+            match names.is_empty() {
+                true => bail!("no phase {name}; none was recorded"),
+                false => bail!("no phase {name}; there are {}", names.join(", ")),
+            }
+        };
+        return Ok(View::Phase(phase));
+    }
+    Ok(View::Job)
+}
+
+/// `ranks 0 to 3`, or as many as fit.
+fn ranks(job: &Job) -> String {
+    let mut numbers: Vec<u32> = job.ranks().filter_map(|rank| rank.identity.rank).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    match numbers.as_slice() {
+        [] => "no ranks".to_owned(),
+        [one] => format!("rank {one}"),
+        [first, .., last] if (last - first) as usize + 1 == numbers.len() => {
+            format!("ranks {first} to {last}")
+        }
+        some => {
+            let list: Vec<String> = some.iter().take(16).map(u32::to_string).collect();
+            format!("ranks {}", list.join(", "))
+        }
+    }
+}
+
+fn text(job: &Job, view: &View, options: &Options) -> String {
+    let look = Look::stdout();
+    if let Some(count) = options.sites {
+        return sites::text(job, count, look);
+    }
+    match view {
+        View::Job => table::full(job, options.all, look),
+        View::Rank(rank) => rank::rank(rank, look),
+        View::Node(node) => table::node(job, node, options.all, look),
+        View::Phase(phase) => rank::phase(job, phase, look),
+    }
+}
+
+/// Writes a file as a whole or not at all.
+fn write_file(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}", std::process::id()));
+    let part = folder.join(part);
+    let written = std::fs::write(&part, content).and_then(|()| std::fs::rename(&part, file));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written.with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(content.len() as u64)
+}

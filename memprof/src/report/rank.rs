@@ -1,0 +1,152 @@
+//! The report of one rank, and of one phase.
+
+use super::grid::{Align, Grid, Weight};
+use super::table::closing;
+use crate::model::{Group, Job, PhaseAcross, Rank};
+use crate::terminal::{Look, clean};
+use crate::units::{bytes, count, time};
+
+/// One process: every component, when and where it peaked.
+pub fn rank(rank: &Rank, look: Look) -> String {
+    use Align::{Left, Right};
+    let who = &rank.identity;
+    let mut out = format!(
+        "{}  {} (pid {} on {}), {}, {}\n\n",
+        look.bold(&rank.label()),
+        clean(rank.program()),
+        who.pid,
+        clean(&who.host),
+        rank.state.label(),
+        time(rank.duration_ns)
+    );
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Left]);
+    let head = [
+        "", "owned", "peak", "resident", "at peak", "peak", "when", "allocated", "where",
+    ];
+    grid.row(Weight::Head, head.map(String::from));
+    for group in Group::ALL {
+        for held in rank.held.iter().filter(|held| held.group == group) {
+            let place: Vec<String> = [&held.phase, &held.mpi_function]
+                .into_iter()
+                .flatten()
+                .map(|name| clean(name))
+                .collect();
+            let cells = [
+                clean(&held.name),
+                bytes(held.owned),
+                bytes(held.owned_peak),
+                bytes(held.resident),
+                bytes(held.resident_at_peak),
+                bytes(held.resident_peak),
+                time(held.resident_peak_ns),
+                match held.allocations {
+                    0 => String::new(),
+                    blocks => format!("{} in {blocks}", bytes(held.allocated)),
+                },
+                place.join(" · "),
+            ];
+            grid.row(Weight::Plain, cells);
+        }
+    }
+    let owned: u64 = rank.held.iter().map(|held| held.owned).sum();
+    grid.row(
+        Weight::Sum,
+        [
+            "all".to_owned(),
+            bytes(owned),
+            String::new(),
+            bytes(rank.totals.resident),
+            bytes(rank.peak.bytes),
+            bytes(rank.peak.bytes),
+            time(rank.peak.time_ns),
+        ],
+    );
+    out += &grid.text(look);
+    out += &phases(rank, look);
+    out += &sampler(rank, look);
+    for fault in &rank.faults {
+        out += &format!("{} {}\n", look.warn("damaged:"), clean(fault));
+    }
+    out
+}
+
+fn phases(rank: &Rank, look: Look) -> String {
+    use Align::{Left, Right};
+    if rank.phases.is_empty() {
+        return String::new();
+    }
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Left]);
+    let head = ["phase", "times", "time", "first", "largest resident peaks"];
+    grid.row(Weight::Head, head.map(String::from));
+    for phase in &rank.phases {
+        let mut peaks = phase.peaks.clone();
+        peaks.sort_by_key(|(_, _, resident)| std::cmp::Reverse(*resident));
+        let largest: Vec<String> = peaks
+            .iter()
+            .take(3)
+            .map(|(name, _, resident)| format!("{} {}", clean(name), bytes(*resident)))
+            .collect();
+        let indent = "  ".repeat(phase.depth.min(4) as usize);
+        grid.row(
+            Weight::Plain,
+            [
+                format!("{indent}{}", clean(&phase.name)),
+                phase.entries.to_string(),
+                time(phase.total_ns),
+                time(phase.first_ns),
+                largest.join(", "),
+            ],
+        );
+    }
+    format!("\n{}", grid.text(look))
+}
+
+fn sampler(rank: &Rank, look: Look) -> String {
+    let sampler = &rank.sampler;
+    let line = format!(
+        "{}, {} without change; {:.2} % of a processor; mappings held for at most {}; {} before a \
+         release, {} left out; small blocks known to ± {}",
+        count(sampler.full as usize, "full sample"),
+        sampler.quick,
+        sampler.duty(rank.duration_ns) * 100.0,
+        time(sampler.longest_hold_ns),
+        sampler.releases,
+        sampler.releases_skipped,
+        bytes(sampler.mixed_bytes)
+    );
+    format!("\n{}\n", look.dim(&line))
+}
+
+/// One phase over all ranks.
+pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
+    use Align::{Left, Right};
+    let mut out = format!(
+        "{}  in {}, entered {} times, open {} to {} (rank {})\n\n",
+        look.bold(&format!("phase {}", clean(&phase.name))),
+        count(phase.processes as usize, "rank"),
+        phase.entries,
+        time(phase.time_ns.min),
+        time(phase.time_ns.max),
+        phase.time_ns.max_at
+    );
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right]);
+    let head = ["", "owned peak", "rank", "resident: min", "mean", "max", "rank"];
+    grid.row(Weight::Head, head.map(String::from));
+    for row in &phase.components {
+        grid.row(
+            Weight::Plain,
+            [
+                clean(&row.name),
+                bytes(row.owned_peak.max),
+                row.owned_peak.max_at.to_string(),
+                bytes(row.resident_peak.min),
+                bytes(row.resident_peak.mean()),
+                bytes(row.resident_peak.max),
+                row.resident_peak.max_at.to_string(),
+            ],
+        );
+    }
+    out += &grid.text(look);
+    out += &closing(job, look);
+    out
+}

@@ -1,0 +1,421 @@
+//! The report as text: one screen.
+
+use super::grid::{Align, Grid, Weight};
+use crate::model::{Across, Group, Job, Node, PhaseAcross, Rank, Spread, statistics};
+use crate::terminal::{Look, clean};
+use crate::units::{bytes, count, millionths, share, time};
+
+/// How many components of a group stand by themselves before the rest is put together.
+const KEPT: usize = 6;
+
+/// The table after a run.
+pub fn short(job: &Job, look: Look) -> String {
+    let mut out = String::from("\n");
+    out += &heading(job, look);
+    out += &components(&job.components, &total(job.ranks()), false, look);
+    out.push('\n');
+    out += &nodes(&job.nodes, look);
+    out += &closing(job, look);
+    out += &look.dim(&format!(
+        "more: memprof report {}\n",
+        clean(&shown(&job.folder))
+    ));
+    out
+}
+
+/// All that is known of a job at one glance.
+pub fn full(job: &Job, everything: bool, look: Look) -> String {
+    let mut out = heading(job, look);
+    out += &components(&job.components, &total(job.ranks()), everything, look);
+    out.push('\n');
+    out += &nodes(&job.nodes, look);
+    out += &phases(&job.phases, look);
+    out += &closing(job, look);
+    out
+}
+
+/// One node: the components over its ranks, and what they share.
+pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
+    let mut out = heading(job, look);
+    let rows = statistics::across(node.ranks.iter());
+    out += &components(&rows, &total(node.ranks.iter()), everything, look);
+    out.push('\n');
+    out += &nodes(std::slice::from_ref(node), look);
+    out += &shared(node, everything, look);
+    out += &closing(job, look);
+    out
+}
+
+/// Who ran what, where, for how long.
+fn heading(job: &Job, look: Look) -> String {
+    let ranks = job.ranks().count();
+    let what = match job.ranks().all(|rank| rank.identity.rank.is_some()) {
+        true => "rank",
+        false => "process",
+    };
+    let mut parts = vec![
+        format!(
+            "{} on {}",
+            count(ranks, what),
+            count(job.nodes.len(), "node")
+        ),
+        time(job.duration_ns()),
+    ];
+    if let Some(library) = job
+        .ranks()
+        .map(|rank| &rank.identity.mpi_library)
+        .find(|name| !name.is_empty())
+    {
+        parts.push(clean(library));
+    }
+    format!(
+        "{}  {}   {}\n\n",
+        look.bold(&clean(job.program())),
+        parts.join(", "),
+        look.dim(&clean(&shown(&job.folder)))
+    )
+}
+
+/// Sums over the components of each process.
+struct Total {
+    now: Spread,
+    peak: Spread,
+    owned: Spread,
+}
+
+fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
+    let mut total = Total {
+        now: Spread::default(),
+        peak: Spread::default(),
+        owned: Spread::default(),
+    };
+    for rank in ranks {
+        let who = statistics::Who::of(rank);
+        let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
+        total.now.add(rank.totals.resident, &who);
+        total.peak.add(rank.peak.bytes, &who);
+        total.owned.add(owned, &who);
+    }
+    total
+}
+
+fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> String {
+    use Align::{Left, Right};
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Right, Left]);
+    let several = total.peak.count > 1;
+    let head = match several {
+        true => [
+            "", "owned", "peak", "resident", "at peak", "peak: min", "mean", "max", "rank", "where",
+        ],
+        false => ["", "owned", "peak", "resident", "at peak", "", "", "peak", "", "where"],
+    };
+    grid.row(Weight::Head, head.map(String::from));
+    for group in Group::ALL {
+        let members: Vec<&Across> = rows.iter().filter(|row| row.group == group).collect();
+        let Some(first) = members.first() else {
+            continue;
+        };
+        if members.len() == 1 && &*first.name == group.label() {
+            grid.row(Weight::Sum, cells(first, &first.name, several));
+            continue;
+        }
+        let sum = |of: fn(&Across) -> u64| members.iter().map(|row| of(row)).sum::<u64>();
+        grid.row(
+            Weight::Sum,
+            [
+                group.label().to_owned(),
+                bytes(sum(|row| row.owned.mean())),
+                String::new(),
+                bytes(sum(|row| row.resident.mean())),
+                bytes(sum(|row| row.resident_at_peak.mean())),
+            ],
+        );
+        let limit = match everything || members.len() <= KEPT + 1 {
+            true => members.len(),
+            false => KEPT,
+        };
+        for row in &members[..limit] {
+            grid.row(
+                Weight::Plain,
+                cells(row, &format!("  {}", clean(&row.name)), several),
+            );
+        }
+        let rest = &members[limit..];
+        if !rest.is_empty() {
+            let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
+            grid.row(
+                Weight::Plain,
+                [
+                    format!("  {} smaller", rest.len()),
+                    sum(|row| row.owned.mean()),
+                    String::new(),
+                    sum(|row| row.resident.mean()),
+                    sum(|row| row.resident_at_peak.mean()),
+                ],
+            );
+        }
+    }
+    let label = match several {
+        true => "all, of a rank",
+        false => "all",
+    };
+    let mut cells = vec![
+        label.to_owned(),
+        bytes(total.owned.mean()),
+        String::new(),
+        bytes(total.now.mean()),
+        bytes(total.peak.mean()),
+    ];
+    cells.extend(spread(&total.peak, several));
+    grid.row(Weight::Sum, cells);
+    grid.text(look)
+}
+
+fn cells(row: &Across, name: &str, several: bool) -> Vec<String> {
+    let mut cells = vec![
+        name.to_owned(),
+        bytes(row.owned.mean()),
+        bytes(row.owned_peak.max),
+        bytes(row.resident.mean()),
+        bytes(row.resident_at_peak.mean()),
+    ];
+    cells.extend(spread(&row.resident_peak, several));
+    let place: Vec<String> = [&row.phase, &row.mpi_function]
+        .into_iter()
+        .flatten()
+        .map(|name| clean(name))
+        .collect();
+    cells.push(place.join(" · "));
+    cells
+}
+
+fn spread(spread: &Spread, several: bool) -> [String; 4] {
+    match several {
+        true => [
+            bytes(spread.min),
+            bytes(spread.mean()),
+            bytes(spread.max),
+            match spread.min == spread.max {
+                true => "all".to_owned(),
+                false => spread.max_at.to_string(),
+            },
+        ],
+        false => [
+            String::new(),
+            String::new(),
+            bytes(spread.max),
+            String::new(),
+        ],
+    }
+}
+
+/// How many nodes stand by themselves.
+const NODES: usize = 4;
+
+fn nodes(nodes: &[Node], look: Look) -> String {
+    use Align::{Left, Right};
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]);
+    let head = ["node", "ranks", "now", "shared", "peak", "when"];
+    grid.row(Weight::Head, head.map(String::from));
+    let mut order: Vec<&Node> = nodes.iter().collect();
+    let peak = |node: &Node| node.timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
+    order.sort_by_key(|node| std::cmp::Reverse(peak(node)));
+    for node in order.iter().take(NODES) {
+        let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
+        let when = node.timeline.peak.as_ref().map(|moment| {
+            let phase = (moment.phase.as_deref()).map_or(String::new(), |p| format!(" · {}", clean(p)));
+            format!("{}{phase}", time(moment.time_ns))
+        });
+        grid.row(
+            Weight::Plain,
+            [
+                clean(&node.host),
+                node.ranks.len().to_string(),
+                bytes(sum.saturating_sub(node.mapped.repeated)),
+                bytes(node.joined.files.iter().map(|file| file.once).sum()),
+                bytes(peak(node)),
+                when.unwrap_or_default(),
+            ],
+        );
+    }
+    if let (true, Some(least)) = (order.len() > NODES, order.last()) {
+        let text = format!(
+            "{} more, the smallest peak {} on {}",
+            order.len() - NODES,
+            bytes(peak(least)),
+            clean(&least.host)
+        );
+        grid.row(Weight::Plain, [text]);
+    }
+    grid.text(look)
+}
+
+fn shared(node: &Node, everything: bool, look: Look) -> String {
+    use Align::{Left, Right};
+    let files = &node.joined.files;
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Left]);
+    let head = ["shared", "ranks", "added up", "once", "component"];
+    grid.row(Weight::Head, head.map(String::from));
+    let limit = if everything { files.len() } else { 12 };
+    for file in files.iter().take(limit) {
+        let once = match file.least == file.once {
+            true => bytes(file.once),
+            false => format!("{} to {}", bytes(file.least), bytes(file.once)),
+        };
+        grid.row(
+            Weight::Plain,
+            [
+                clean(&file.path),
+                file.processes.to_string(),
+                bytes(file.sum),
+                once,
+                clean(&file.component),
+            ],
+        );
+    }
+    if files.len() > limit {
+        grid.row(Weight::Plain, [format!("{} smaller", files.len() - limit)]);
+    }
+    format!("\n{}", grid.text(look))
+}
+
+fn phases(phases: &[PhaseAcross], look: Look) -> String {
+    use Align::{Left, Right};
+    const SHOWN: usize = 12;
+    if phases.is_empty() {
+        return String::new();
+    }
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]);
+    let head = ["phase", "times", "time", "resident peak", "rank", "largest"];
+    grid.row(Weight::Head, head.map(String::from));
+    for phase in phases.iter().take(SHOWN) {
+        let largest: Vec<String> = phase
+            .components
+            .iter()
+            .take(2)
+            .filter(|component| component.resident_peak.max > 0)
+            .map(|c| format!("{} {}", clean(&c.name), bytes(c.resident_peak.max)))
+            .collect();
+        let indent = "  ".repeat(phase.depth.min(4) as usize);
+        grid.row(
+            Weight::Plain,
+            [
+                format!("{indent}{}", clean(&phase.name)),
+                (phase.entries / u64::from(phase.processes.max(1))).to_string(),
+                time(phase.time_ns.mean()),
+                bytes(phase.resident_peak.max),
+                phase.resident_peak.max_at.to_string(),
+                largest.join(", "),
+            ],
+        );
+    }
+    if phases.len() > SHOWN {
+        grid.row(Weight::Plain, [format!("{} more", phases.len() - SHOWN)]);
+    }
+    format!("\n{}", grid.text(look))
+}
+
+/// The quality of the numbers, what was noted, what is missing.
+pub fn closing(job: &Job, look: Look) -> String {
+    let balance = &job.balance;
+    let now = share(balance.unattributed, balance.resident);
+    let mut line = format!(
+        "balance: {} unattributed ({} at worst, rank {})",
+        millionths(now),
+        millionths(balance.worst_unattributed),
+        balance.worst_at
+    );
+    if balance.ranks > balance.nodes {
+        let repeated = balance.ranks - balance.nodes;
+        line += &format!("; {} shared counted once", bytes(repeated));
+        if balance.uncertain > 0 {
+            line += &format!(" (± {})", bytes(balance.uncertain));
+        }
+    }
+    line += &format!("; sampler {} of a processor", millionths(balance.duty));
+    let mut out = String::from("\n");
+    let well = now < 10_000 && balance.excesses.is_empty();
+    out += &match well {
+        true => look.good(&line),
+        false => look.warn(&line),
+    };
+    out.push('\n');
+    for excess in balance.excesses.iter().take(3) {
+        let text = format!(
+            "  {} of rank {} has {} resident and owns {}",
+            clean(&excess.component),
+            excess.who,
+            bytes(excess.resident),
+            bytes(excess.owned)
+        );
+        out += &format!("{}\n", look.warn(&text));
+    }
+    out + &remarks(job, look)
+}
+
+/// What was noted and what is missing, a line each.
+pub fn remarks(job: &Job, look: Look) -> String {
+    let mut out = String::new();
+    for note in &job.notes {
+        let everywhere = note.processes as usize == job.ranks().count();
+        let place = match everywhere {
+            true => String::new(),
+            false => format!(" ({} of {})", note.processes, job.ranks().count()),
+        };
+        out += &format!("{} {}{place}\n", look.warn("note:"), clean(&note.text));
+    }
+    out += &missing(job, look);
+    out
+}
+
+fn missing(job: &Job, look: Look) -> String {
+    use crate::model::State;
+    let mut out = String::new();
+    let mut line = |text: String| out.push_str(&format!("{} {text}\n", look.warn("note:")));
+    if !job.missing.is_empty() {
+        let some: Vec<String> = job.missing.iter().take(8).map(u32::to_string).collect();
+        let more = if job.missing.len() > 8 { ", ..." } else { "" };
+        let ranks = count(job.missing.len(), "rank");
+        line(format!("{ranks} left no trace: {}{more}", some.join(", ")));
+    }
+    for (state, what) in [
+        (State::Killed, "ended without closing its trace (killed, or _exit)"),
+        (State::Running, "still running"),
+        (State::Open, "not closed: killed, or running on another machine"),
+    ] {
+        let ranks: Vec<&Rank> = job.ranks().filter(|rank| rank.state == state).collect();
+        if let Some(first) = ranks.first() {
+            let more = match ranks.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            };
+            line(format!("{}{more}: {what}", first.label()));
+        }
+    }
+    let faulty: Vec<&Rank> = job.ranks().filter(|r| !r.faults.is_empty()).collect();
+    if let Some(first) = faulty.first() {
+        let fault = clean(&first.faults[0]);
+        let traces = count(faulty.len(), "trace");
+        line(format!("{traces} damaged; {}: {fault}", first.label()));
+    }
+    for unread in job.unread.iter().take(4) {
+        line(format!("{}: {}", clean(&shown(&unread.file)), clean(&unread.why)));
+    }
+    if job.unread.len() > 4 {
+        line(format!("{} more files cannot be read", job.unread.len() - 4));
+    }
+    out
+}
+
+/// A path as people write it: relative where it is below this folder.
+pub fn shown(path: &std::path::Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let short = path.strip_prefix(&here).unwrap_or(path);
+    match short.as_os_str().is_empty() {
+        true => ".".to_owned(),
+        false => short.to_string_lossy().into_owned(),
+    }
+}

@@ -1,0 +1,90 @@
+//! The folder a job's traces go to: new, private, never one that is already used.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here. Absolute.
+///
+/// A folder that is there may be named if it is empty.
+pub fn make(named: Option<&Path>, program: &Path) -> io::Result<PathBuf> {
+    match named {
+        Some(folder) => {
+            let folder = std::path::absolute(folder)?;
+            match private(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if folder.read_dir()?.next().is_some() {
+                        let why = "is there already and is not empty; name another folder";
+                        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+                    }
+                    Ok(folder)
+                }
+                result => result.map(|()| folder),
+            }
+        }
+        None => {
+            let here = std::env::current_dir()?;
+            let name = name_of(program);
+            for number in 1.. {
+                let folder = here.join(format!("memprof-{name}-{number}"));
+                match private(&folder) {
+                    Ok(()) => return Ok(folder),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            unreachable!("numbers do not end")
+        }
+    }
+}
+
+fn private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// A file name without surprises.
+fn name_of(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "._+".contains(*c) || *c == '-')
+        .take(64)
+        .collect();
+    match name.trim_matches(['.', '-']) {
+        "" => "job".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_named_folder_is_made_private_and_a_used_one_is_refused() {
+        let place = tempfile::tempdir().expect("a folder");
+        let wanted = place.path().join("out");
+        let folder = make(Some(&wanted), Path::new("x")).expect("made");
+        let mode = folder.metadata().expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        make(Some(&wanted), Path::new("x")).expect("still empty");
+        std::fs::write(wanted.join("kept"), "").expect("written");
+        let error = make(Some(&wanted), Path::new("x")).expect_err("used");
+        assert!(error.to_string().contains("not empty"), "{error}");
+        assert!(wanted.join("kept").exists());
+    }
+
+    #[test]
+    fn names_are_safe_whatever_the_program_is_called() {
+        for (program, name) in [
+            ("./mg.x", "mg.x"),
+            ("/a b/c d$(e)", "cde"),
+            ("..", "job"),
+            ("/opt/-rf", "rf"),
+        ] {
+            assert_eq!(name_of(Path::new(program)), name, "{program}");
+        }
+    }
+}

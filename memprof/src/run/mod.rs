@@ -1,0 +1,184 @@
+//! `memprof run`: a command, its ranks watched.
+
+mod folder;
+mod launcher;
+mod nothing;
+mod preload;
+
+use crate::model::{Job, LoadError};
+use crate::report::{html, table};
+use crate::terminal::{Look, Progress, say};
+use crate::{signals, units};
+use anyhow::{Context, bail};
+use launcher::Launcher;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// Runs a command and records its ranks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The exit status is that of the command. Tables: `memprof report DIR`.")]
+pub struct Options {
+    /// Folder for the traces, new or empty [default: memprof-PROGRAM-N]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Record every process, not only MPI ranks
+    #[arg(long)]
+    pub all: bool,
+    /// Take samples at least this many milliseconds apart [default: 20]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    pub interval: Option<u32>,
+    /// Let sampling take at most this much of one processor [default: 0.5]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub duty: Option<f64>,
+    /// Count owned peaks exactly, by atomics on every allocation
+    #[arg(long)]
+    pub exact: bool,
+    /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
+    #[arg(long, value_name = "BYTES")]
+    pub stacks: Option<u64>,
+    /// File that puts objects into components: lines `PATTERN CLASS[:NAME]`
+    #[arg(long, value_name = "FILE")]
+    pub components: Option<PathBuf>,
+    /// Write a report beside the traces, report.html
+    #[arg(long)]
+    pub report: bool,
+    /// Print no table at the end, and no notes of the profiler while the command runs
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// What to run, as it would be run without memprof
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
+        _ => Err("a percentage above 0 and at most 100".to_owned()),
+    }
+}
+
+/// Runs the command; its exit status is ours.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let recorded = record(options)?;
+    if !options.quiet {
+        summarize(&recorded);
+    }
+    if options.report {
+        write_report(&recorded.folder);
+    }
+    Ok(signals::end_like(recorded.status))
+}
+
+/// A command that has ended, and where its traces are.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The folder of the traces.
+    pub folder: PathBuf,
+    /// How the command ended.
+    pub status: ExitStatus,
+    /// The program of the ranks, as far as the command tells.
+    program: PathBuf,
+    all: bool,
+}
+
+/// Runs the command under the profiler and waits for it.
+pub fn record(options: &Options) -> anyhow::Result<Recorded> {
+    let preload = preload::find().map_err(anyhow::Error::msg)?;
+    let program = launcher::program(&options.command);
+    let folder = folder::make(options.output.as_deref(), &program).with_context(|| {
+        match &options.output {
+            Some(folder) => format!("cannot use {} for the traces", folder.display()),
+            None => "cannot make a folder for the traces here".to_owned(),
+        }
+    })?;
+    let mut variables = variables(options, &folder)?;
+    let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
+    variables.push(("LD_PRELOAD", list));
+
+    let launcher = Launcher::of(&options.command[0]);
+    let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+    let (command, told) = launcher.pass(&options.command, &names);
+    if let Some(told) = told {
+        say(&told);
+    }
+    signals::handle();
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .envs(variables)
+        .spawn()
+        .map_err(|error| {
+            // Nothing was recorded: nothing stays behind.
+            let _ = std::fs::remove_dir(&folder);
+            anyhow::anyhow!("cannot run {}: {error}", command[0].to_string_lossy())
+        })?;
+    signals::pass_to(child.id());
+    let status = signals::wait(&mut child).context("cannot wait for the command")?;
+    Ok(Recorded {
+        folder,
+        status,
+        program,
+        all: options.all,
+    })
+}
+
+/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+fn variables(options: &Options, folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    let mut variables: Vec<(&'static str, OsString)> = vec![("MEMPROF_DIR", folder.into())];
+    let mut set = |name, value: Option<String>| {
+        variables.extend(value.map(|value| (name, OsString::from(value))));
+    };
+    set("MEMPROF_RECORD", options.all.then(|| "all".to_owned()));
+    set("MEMPROF_INTERVAL_MS", options.interval.map(|ms| ms.to_string()));
+    set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
+    set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
+    set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
+    set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));
+    if let Some(file) = &options.components {
+        let absolute = file
+            .canonicalize()
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        if !absolute.is_file() {
+            bail!("{} is not a file", file.display());
+        }
+        variables.push(("MEMPROF_COMPONENTS", absolute.into()));
+    }
+    Ok(variables)
+}
+
+/// The short table, on standard error: standard output is the command's.
+fn summarize(recorded: &Recorded) {
+    let mut progress = Progress::new("reading");
+    let job = Job::load(&recorded.folder, &mut |done, total| progress.at(done, total));
+    drop(progress);
+    match job {
+        Ok(job) => {
+            let text = table::short(&job, Look::stderr());
+            eprint(&text);
+        }
+        Err(LoadError::Empty(folder)) => {
+            say("no rank recorded anything");
+            for why in nothing::reasons(&recorded.program, recorded.all) {
+                say(&why);
+            }
+            let _ = std::fs::remove_dir(folder);
+        }
+        Err(error) => say(&error.to_string()),
+    }
+}
+
+fn eprint(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn write_report(folder: &Path) {
+    let file = folder.join("report.html");
+    let written = Job::load(folder, &mut |_, _| {})
+        .map_err(anyhow::Error::from)
+        .and_then(|job| html::write(&job, &file));
+    match written {
+        Ok(bytes) => say(&format!("report in {} ({})", file.display(), units::bytes(bytes))),
+        Err(error) => say(&format!("no report: {error:#}")),
+    }
+}

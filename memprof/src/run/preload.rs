@@ -1,0 +1,94 @@
+//! The object loaded into ranks: where it is, and its place among others.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Its file name.
+pub const NAME: &str = "libmemprof_preload.so";
+
+/// Finds it: `MEMPROF_PRELOAD`, beside the program, or in the `lib` folders of its installation.
+pub fn find() -> Result<PathBuf, String> {
+    let places = match std::env::var_os("MEMPROF_PRELOAD") {
+        Some(named) if !named.is_empty() => vec![PathBuf::from(named)],
+        _ => {
+            let program = std::env::current_exe()
+                .and_then(|program| program.canonicalize())
+                .map_err(|error| format!("cannot tell where memprof itself is: {error}"))?;
+            beside(&program)
+        }
+    };
+    let Some(found) = places.iter().find(|place| place.is_file()) else {
+        let list: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
+        return Err(format!(
+            "{NAME}, which has to be loaded into the ranks, is not there; looked for {}. \
+             Set MEMPROF_PRELOAD to its path",
+            list.join(", ")
+        ));
+    };
+    let found = (found.canonicalize()).map_err(|error| format!("{}: {error}", found.display()))?;
+    match found.as_os_str().as_encoded_bytes().iter().any(|b| b": \t".contains(b)) {
+        true => Err(format!(
+            "{}: a path with a space or colon cannot be preloaded; install elsewhere, or copy \
+             the file and set MEMPROF_PRELOAD",
+            found.display()
+        )),
+        false => Ok(found),
+    }
+}
+
+fn beside(program: &Path) -> Vec<PathBuf> {
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let prefix = folder.parent().unwrap_or(Path::new("/"));
+    let machine = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let mut places = vec![folder.join(NAME)];
+    places.extend(["lib", "lib64", machine.as_str()].map(|lib| prefix.join(lib).join(NAME)));
+    places
+}
+
+/// The value of `LD_PRELOAD` with ours in it.
+///
+/// Ours comes first: its `malloc` then stands before that of an allocator the user preloads and
+/// calls it, instead of never being called. Only sanitizers insist on being first themselves.
+pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
+    let present = present.unwrap_or_default().to_string_lossy().into_owned();
+    let others: Vec<&str> = present
+        .split([':', ' '])
+        .filter(|other| !other.is_empty() && Path::new(other) != ours)
+        .collect();
+    let (first, then): (Vec<&str>, Vec<&str>) = others.into_iter().partition(|other| {
+        let name = other.rsplit('/').next().unwrap_or(other);
+        let sanitizer = ["libasan", "libtsan", "liblsan", "libubsan", "libhwasan", "libclang_rt."];
+        sanitizer.iter().any(|known| name.starts_with(known))
+    });
+    let mut value = OsString::new();
+    let ours = ours.as_os_str();
+    let all = (first.into_iter().map(OsStr::new))
+        .chain([ours])
+        .chain(then.into_iter().map(OsStr::new));
+    for entry in all {
+        if !value.is_empty() {
+            value.push(":");
+        }
+        value.push(entry);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_is_before_allocators_and_after_sanitizers_and_nothing_is_lost() {
+        let ours = Path::new("/p/ours.so");
+        for (present, expected) in [
+            (None, "/p/ours.so"),
+            (Some(""), "/p/ours.so"),
+            (Some("libjemalloc.so.2 /x/b.so"), "/p/ours.so:libjemalloc.so.2:/x/b.so"),
+            (Some("/u/libasan.so.8:/x/b.so"), "/u/libasan.so.8:/p/ours.so:/x/b.so"),
+            (Some("/p/ours.so:/x/b.so"), "/p/ours.so:/x/b.so"),
+        ] {
+            assert_eq!(list(ours, present.map(OsStr::new)), expected);
+        }
+    }
+}

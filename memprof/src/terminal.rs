@@ -1,0 +1,145 @@
+//! Writing for people: colour only where it helps, and a reader that goes away is no error.
+
+use std::io::{IsTerminal, Write};
+
+/// How text is set.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    colour: bool,
+}
+
+impl Look {
+    /// For standard output.
+    pub fn stdout() -> Look {
+        Look::of(std::io::stdout().is_terminal())
+    }
+
+    /// For standard error.
+    pub fn stderr() -> Look {
+        Look::of(std::io::stderr().is_terminal())
+    }
+
+    /// Without colour.
+    pub fn plain() -> Look {
+        Look { colour: false }
+    }
+
+    fn of(terminal: bool) -> Look {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Look {
+            colour: terminal && !dumb && !set("NO_COLOR"),
+        }
+    }
+
+    /// Headings and sums.
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What matters less.
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// What should be looked at.
+    pub fn warn(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    /// What is well.
+    pub fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self.colour && !text.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// Text from a trace or a file name, made safe to show: no control characters.
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| match c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) {
+            true => '\u{fffd}',
+            false => c,
+        })
+        .collect()
+}
+
+/// Writes to standard output; nobody listening any more ends the program quietly.
+pub fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// One line on standard error, beginning with the name of the program.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "memprof: {text}");
+}
+
+/// A line on standard error that says how far long work is, where somebody looks at it.
+#[derive(Debug)]
+pub struct Progress {
+    what: &'static str,
+    shown: bool,
+    last: usize,
+    begun: std::time::Instant,
+}
+
+impl Progress {
+    /// For work of this name.
+    pub fn new(what: &'static str) -> Progress {
+        Progress {
+            what,
+            shown: std::io::stderr().is_terminal(),
+            last: usize::MAX,
+            begun: std::time::Instant::now(),
+        }
+    }
+
+    /// Says that `done` of `total` is done; nothing within the first half second.
+    pub fn at(&mut self, done: usize, total: usize) {
+        let percent = (done * 100).checked_div(total).unwrap_or(100);
+        if !self.shown || percent == self.last || self.begun.elapsed().as_millis() < 500 {
+            return;
+        }
+        self.last = percent;
+        let bar = "█".repeat(percent / 5);
+        let mut out = std::io::stderr().lock();
+        let _ = write!(out, "\r{} {bar:<20} {done}/{total}", self.what);
+        let _ = out.flush();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown && self.last != usize::MAX {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_trace_says_cannot_steer_the_terminal() {
+        assert_eq!(clean("a\x1b[2Jb\n\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+        assert_eq!(clean("libfoo-µ.so"), "libfoo-µ.so");
+    }
+
+    #[test]
+    fn without_colour_text_stays_as_it_is() {
+        assert_eq!(Look::plain().bold("x"), "x");
+        assert_eq!(Look { colour: true }.warn("x"), "\x1b[33mx\x1b[0m");
+        assert_eq!(Look { colour: true }.dim(""), "");
+    }
+}

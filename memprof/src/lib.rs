@@ -1,6 +1,5 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 
-pub mod flags;
 pub mod live;
 pub mod model;
 pub mod picture;

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 /// Shows what a running job holds, again and again until all ranks have ended.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job.")]
+#[command(
+    after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job."
+)]
 pub struct Options {
     /// The folder of the job
     #[arg(value_name = "DIR")]
@@ -109,7 +111,9 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     );
     let groups: Vec<Group> = Group::ALL
         .into_iter()
-        .filter(|group| job.components.iter().any(|row| row.group == *group && row.resident_peak.max > 0))
+        .filter(|group| {
+            job.components.iter().any(|row| row.group == *group && row.resident_peak.max > 0)
+        })
         .collect();
     let mut align = vec![Left, Left, Right, Right, Right];
     align.extend(groups.iter().map(|_| Right));
@@ -124,7 +128,9 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     order.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank, rank.identity.pid));
     for rank in &order {
         let mut cells = vec![
-            rank.identity.rank.map_or_else(|| format!("pid {}", rank.identity.pid), |n| n.to_string()),
+            rank.identity
+                .rank
+                .map_or_else(|| format!("pid {}", rank.identity.pid), |n| n.to_string()),
             clean(&rank.identity.host),
             time(rank.duration_ns),
             bytes(rank.totals.resident),
@@ -140,7 +146,8 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     if all.len() > order.len() {
         grid.row(Weight::Plain, [format!("{} more", all.len() - order.len())]);
     }
-    let sum = |of: &dyn Fn(&Rank) -> u64| all.iter().fold(0u64, |sum, rank| sum.saturating_add(of(rank)));
+    let sum =
+        |of: &dyn Fn(&Rank) -> u64| all.iter().fold(0u64, |sum, rank| sum.saturating_add(of(rank)));
     let mut cells = vec![
         "all".to_owned(),
         String::new(),
@@ -152,15 +159,10 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     grid.row(Weight::Sum, cells);
     out += &grid.text(look);
     let balance = &job.balance;
-    let mut line = format!(
-        "{} unattributed",
-        millionths(share(balance.unattributed, balance.resident))
-    );
+    let mut line =
+        format!("{} unattributed", millionths(share(balance.unattributed, balance.resident)));
     if balance.ranks > balance.nodes {
-        line += &format!(
-            "; nodes hold {}, shared pages once",
-            bytes(balance.nodes)
-        );
+        line += &format!("; nodes hold {}, shared pages once", bytes(balance.nodes));
     }
     if !job.unread.is_empty() {
         line += &format!("; {} cannot be read yet", count(job.unread.len(), "file"));

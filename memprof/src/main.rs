@@ -5,7 +5,7 @@
 
 use clap::{Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{flags, live, report, run};
+use memprof::{live, report, run};
 use std::process::ExitCode;
 
 /// Where every byte went: per component, per rank, over time.
@@ -25,7 +25,6 @@ enum Command {
     Run(run::Options),
     Report(report::Options),
     Live(live::Options),
-    Flags(flags::Options),
 }
 
 fn main() -> ExitCode {
@@ -33,7 +32,6 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Live(options) => live::run(&options),
-        Command::Flags(options) => flags::run(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -96,10 +96,7 @@ pub fn end_like(status: ExitStatus) -> ExitCode {
     // SAFETY: plain calls; an all-zero sigaction has the default handler, and the limit keeps a
     // second core file from being written for the same end.
     unsafe {
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &none);
         let action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, &action, std::ptr::null_mut());

@@ -27,9 +27,7 @@ impl Look {
     fn of(terminal: bool) -> Look {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Look {
-            colour: terminal && !dumb && !set("NO_COLOR"),
-        }
+        Look { colour: terminal && !dumb && !set("NO_COLOR") }
     }
 
     /// Headings and sums.

@@ -47,6 +47,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/ranges/map.rs",
     "memprof/preload/src/ranges/mod.rs",
     "memprof/preload/src/thread.rs",
+    "memprof/src/signals.rs",
     "memprof/trace/src/write/memory.rs",
     "quo/mpi/src/comm.rs",
     "quo/mpi/src/group.rs",

@@ -152,9 +152,13 @@ impl Assembler {
             self.notes[at].processes += 1;
         }
 
-        let node = self.nodes.entry((clock.host.clone(), clock.boot_id)).or_insert_with(|| {
-            Collecting { ranks: Vec::new(), timeline: axis, join: Join::default() }
-        });
+        let node =
+            self.nodes.entry((clock.host.clone(), clock.boot_id)).or_insert_with(|| Collecting {
+                ranks: Vec::new(),
+                timeline: axis,
+                join: Join::default(),
+                mapped: Join::default(),
+            });
         node.timeline.accumulate(&timeline);
         let mapped = shared.iter().filter(|segment| !segment.gone).cloned();
         node.mapped.add(self.processes, mapped);
@@ -202,7 +206,7 @@ impl Assembler {
 }
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting) -> Node {
-    let Collecting { mut ranks, mut timeline, join } = node;
+    let Collecting { mut ranks, mut timeline, join, mapped } = node;
     ranks.sort_by_key(|rank| {
         let who = &rank.identity;
         (who.rank.is_none(), who.rank, who.pid)
@@ -215,7 +219,7 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting) -> Node {
     }
     timeline.mark_peak();
     let boot_id = boot.iter().map(|byte| format!("{byte:02x}")).collect();
-    Node { host, boot_id, ranks, timeline, joined }
+    Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }
 
 /// Takes from the sums over ranks what was counted more than once.

@@ -1,7 +1,7 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
 use super::reduce::{self, Part};
-use super::{Assembler, Axis, Clock, Job, Rank, Reduced, Timeline};
+use super::{Assembler, Axis, Clock, Job, Rank, Reduced, Span, Timeline};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -99,10 +99,7 @@ impl Job {
         for (file, clock) in files.iter().zip(in_parallel(&files, |file| reduce::clock(file))) {
             match clock {
                 Ok(clock) => readable.push((file.clone(), clock)),
-                Err(why) => unread.push(Unread {
-                    file: file.clone(),
-                    why,
-                }),
+                Err(why) => unread.push(Unread { file: file.clone(), why }),
             }
         }
         if let (true, Some(first)) = (readable.is_empty(), unread.first()) {
@@ -122,28 +119,56 @@ impl Job {
             for ((file, clock), reduced) in some.iter().zip(reduced) {
                 match reduced {
                     Ok(reduced) => assembler.add(clock, reduced),
-                    Err(why) => unread.push(Unread {
-                        file: file.clone(),
-                        why,
-                    }),
+                    Err(why) => unread.push(Unread { file: file.clone(), why }),
                 }
                 done += 1;
                 progress(done, count);
             }
         }
-        Ok(assembler.finish(folder.to_owned(), unread))
+        let mut job = assembler.finish(folder.to_owned(), unread);
+        if part == Part::Everything {
+            shade(&mut job);
+        }
+        Ok(job)
     }
+}
+
+/// Nodes whose phases are looked for in the history of one of their ranks.
+const SHADED: usize = 8;
+
+/// Takes the phases of sums from their first rank: ranks of a job go through the same phases.
+fn shade(job: &mut Job) {
+    let first = job.nodes.first().and_then(|node| node.ranks.first());
+    if let Some(rank) = first {
+        job.timeline.phases = spans(rank);
+        job.timeline.mark_peak();
+    }
+    for node in job.nodes.iter_mut().take(SHADED) {
+        if let Some(rank) = node.ranks.first() {
+            node.timeline.phases = spans(rank);
+            node.timeline.mark_peak();
+        }
+    }
+}
+
+/// When phases were open, on the axis of the job.
+fn spans(rank: &Rank) -> Vec<Span> {
+    let Ok(mut spans) = reduce::spans(&rank.file) else {
+        return rank.spans();
+    };
+    for span in &mut spans {
+        span.begin_ns = span.begin_ns.saturating_add(rank.offset_ns);
+        span.end_ns = span.end_ns.saturating_add(rank.offset_ns);
+    }
+    spans
 }
 
 /// The timeline of a rank, on the axis of its job.
 pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
-    let Reduced { mut timeline, .. } =
-        reduce::reduce(&rank.file, Part::Everything).map_err(|why| LoadError::Trace {
-            file: rank.file.clone(),
-            why,
-        })?;
+    let Reduced { mut timeline, .. } = reduce::reduce(&rank.file, Part::Everything)
+        .map_err(|why| LoadError::Trace { file: rank.file.clone(), why })?;
     timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
-    timeline.phases = rank.spans();
+    timeline.phases = spans(rank);
     let mut peak = rank.peak.clone();
     peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
     timeline.peak = Some(peak);
@@ -175,7 +200,5 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
         }
     });
     // A worker that panicked has ended the scope with its panic: every result is there.
-    (results.into_iter())
-        .filter_map(|result| result.into_inner().ok().flatten())
-        .collect()
+    (results.into_iter()).filter_map(|result| result.into_inner().ok().flatten()).collect()
 }

@@ -49,9 +49,7 @@ fn clock_of(trace: &Trace) -> Clock {
 fn end_of(trace: &Trace) -> u64 {
     let summary = trace.summary.as_ref().map_or(0, |summary| summary.head.time);
     let sample = trace.timeline.last().map_or(0, |bin| bin.head.last_time);
-    (trace.state.time.max(trace.state.closed_time))
-        .max(summary)
-        .max(sample)
+    (trace.state.time.max(trace.state.closed_time)).max(summary).max(sample)
 }
 
 /// Reads one trace.
@@ -173,9 +171,7 @@ fn state(trace: &Trace) -> State {
     }
     let this = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let this: String = this.chars().filter(char::is_ascii_hexdigit).collect();
-    let boot: String = (trace.identity.boot_id.iter())
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let boot: String = (trace.identity.boot_id.iter()).map(|byte| format!("{byte:02x}")).collect();
     if this != boot {
         return State::Open;
     }
@@ -444,20 +440,26 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize) {
     let (mut high, mut owned) = (0, 0);
     for bin in bins {
         let cell = bin.cell(component);
-        let weight = u128::from(bin.head.samples.max(1));
+        high = high.max(cell.resident_max);
+        owned = owned.max(cell.owned_max);
+        // Only full samples name every component: without one there is neither mean nor least.
+        let weight = u128::from(bin.head.samples);
+        if weight == 0 {
+            continue;
+        }
         sum += u128::from(cell.resident_mean) * weight;
         samples += weight;
         low = low.min(cell.resident_min);
-        high = high.max(cell.resident_max);
-        owned = owned.max(cell.owned_max);
     }
-    if samples == 0 {
-        return;
-    }
-    series.mean[at] = ((sum / samples) as u64) << 10;
-    series.low[at] = u64::from(low) << 10;
     series.high[at] = u64::from(high) << 10;
     series.owned[at] = u64::from(owned) << 10;
+    if samples > 0 {
+        series.mean[at] = ((sum / samples) as u64) << 10;
+        series.low[at] = u64::from(low) << 10;
+    } else if at > 0 {
+        series.mean[at] = series.mean[at - 1];
+        series.low[at] = series.low[at - 1].min(series.high[at]);
+    }
 }
 
 fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {

@@ -32,10 +32,7 @@ pub struct Grid {
 impl Grid {
     /// With these columns.
     pub fn new(align: &[Align]) -> Grid {
-        Grid {
-            align: align.to_vec(),
-            rows: Vec::new(),
-        }
+        Grid { align: align.to_vec(), rows: Vec::new() }
     }
 
     /// One more row; cells that are left out are empty.

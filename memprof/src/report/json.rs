@@ -29,11 +29,10 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     }
 }
 
-fn document<T: Serialize>(part: &T, named_sites: Option<Vec<sites::Named>>) -> anyhow::Result<String> {
-    let document = Document {
-        memprof_report: VERSION,
-        part,
-        named_sites,
-    };
+fn document<T: Serialize>(
+    part: &T,
+    named_sites: Option<Vec<sites::Named>>,
+) -> anyhow::Result<String> {
+    let document = Document { memprof_report: VERSION, part, named_sites };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -112,24 +112,16 @@ fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
     }
     if let Some(host) = &options.node {
         let Some(node) = job.nodes.iter().find(|node| *node.host == **host) else {
-            let hosts: Vec<String> = job
-                .nodes
-                .iter()
-                .take(16)
-                .map(|node| terminal::clean(&node.host))
-                .collect();
+            let hosts: Vec<String> =
+                job.nodes.iter().take(16).map(|node| terminal::clean(&node.host)).collect();
             bail!("no node {host}; there are {}", hosts.join(", "));
         };
         return Ok(View::Node(node));
     }
     if let Some(name) = &options.phase {
         let Some(phase) = job.phases.iter().find(|phase| *phase.name == **name) else {
-            let names: Vec<String> = job
-                .phases
-                .iter()
-                .take(16)
-                .map(|phase| terminal::clean(&phase.name))
-                .collect();
+            let names: Vec<String> =
+                job.phases.iter().take(16).map(|phase| terminal::clean(&phase.name)).collect();
             match names.is_empty() {
                 true => bail!("no phase {name}; none was recorded"),
                 false => bail!("no phase {name}; there are {}", names.join(", ")),

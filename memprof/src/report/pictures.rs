@@ -49,10 +49,7 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
                 *sum = sum.saturating_add(*value);
             }
         }
-        Outline {
-            name: name.to_owned(),
-            values,
-        }
+        Outline { name: name.to_owned(), values }
     });
     picture::Timeline {
         title,
@@ -86,11 +83,7 @@ fn peak(moment: &Moment) -> Peak {
     for part in [&moment.phase, &moment.mpi_function].into_iter().flatten() {
         label += &format!(" · {}", clean(part));
     }
-    Peak {
-        time: moment.time_ns,
-        bytes: moment.bytes,
-        label,
-    }
+    Peak { time: moment.time_ns, bytes: moment.bytes, label }
 }
 
 /// Writes vectors; how many bytes.
@@ -100,9 +93,6 @@ pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
 
 /// Writes pixels, two for each unit; how many bytes.
 pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
-    let style = Style {
-        theme: Theme::Light,
-        ..Style::default()
-    };
+    let style = Style { theme: Theme::Light, ..Style::default() };
     write_file(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)
 }

@@ -20,9 +20,7 @@ pub fn rank(rank: &Rank, look: Look) -> String {
         time(rank.duration_ns)
     );
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Left]);
-    let head = [
-        "", "owned", "peak", "resident", "at peak", "peak", "when", "allocated", "where",
-    ];
+    let head = ["", "owned", "peak", "resident", "at peak", "peak", "when", "allocated", "where"];
     grid.row(Weight::Head, head.map(String::from));
     for group in Group::ALL {
         for held in rank.held.iter().filter(|held| held.group == group) {

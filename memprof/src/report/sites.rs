@@ -22,11 +22,7 @@ pub fn named(job: &Job, limit: usize) -> Vec<Named> {
     sites
         .map(|site| Named {
             site: site.clone(),
-            names: site
-                .frames
-                .iter()
-                .flat_map(|frame| symbols.names(*frame))
-                .collect(),
+            names: site.frames.iter().flat_map(|frame| symbols.names(*frame)).collect(),
         })
         .collect()
 }
@@ -61,6 +57,7 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
     if more > 0 {
         out += &look.dim(&format!("{more} more; --sites COUNT shows them\n"));
     }
-    out += &look.dim("estimates from sampled blocks, right on average; peaks added up over processes\n");
+    out += &look
+        .dim("estimates from sampled blocks, right on average; peaks added up over processes\n");
     out
 }

@@ -60,10 +60,7 @@ impl<'a> Symbols<'a> {
     }
 
     fn find(&mut self, frame: Frame, object: &Object) -> Vec<String> {
-        let loaded = self
-            .loaded
-            .entry(frame.object)
-            .or_insert_with(|| load(object));
+        let loaded = self.loaded.entry(frame.object).or_insert_with(|| load(object));
         let Some(loader) = loaded else {
             return Vec::new();
         };
@@ -75,10 +72,9 @@ impl<'a> Symbols<'a> {
                 let Some(function) = &found.function else {
                     continue;
                 };
-                let name = function.demangle().map_or_else(
-                    |_| String::from_utf8_lossy(&function.name.slice()).into_owned(),
-                    |name| name.into_owned(),
-                );
+                let Ok(name) = function.demangle() else {
+                    continue;
+                };
                 let place = found.location.and_then(|location| {
                     let file = location.file?;
                     Some(format!("{}:{}", short(Path::new(file)), location.line.unwrap_or(0)))
@@ -135,10 +131,7 @@ mod tests {
 
     fn here() -> Object {
         let path = std::env::current_exe().expect("this test");
-        Object {
-            build_id: build_id(&path).expect("an object").into(),
-            path,
-        }
+        Object { build_id: build_id(&path).expect("an object").into(), path }
     }
 
     fn offset_of_a_function() -> u64 {
@@ -171,9 +164,7 @@ mod tests {
         for path in ["/dev/zero", "/nowhere", "/proc/self/cmdline", "/"] {
             let object = Object { path: path.into(), build_id: "".into() };
             let frame = Frame { object: 0, offset: 16 };
-            assert!(Symbols::new(&[object])
-                .names(frame)[0]
-                .ends_with("+0x10"));
+            assert!(Symbols::new(&[object]).names(frame)[0].ends_with("+0x10"));
         }
         assert_eq!(Symbols::new(&[]).names(Frame { object: 9, offset: 1 }), ["0x1"]);
     }

@@ -16,10 +16,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
-    out += &look.dim(&format!(
-        "more: memprof report {}\n",
-        clean(&shown(&job.folder))
-    ));
+    out += &look.dim(&format!("more: memprof report {}\n", clean(&shown(&job.folder))));
     out
 }
 
@@ -54,17 +51,11 @@ fn heading(job: &Job, look: Look) -> String {
         false => "process",
     };
     let mut parts = vec![
-        format!(
-            "{} on {}",
-            count(ranks, what),
-            count(job.nodes.len(), "node")
-        ),
+        format!("{} on {}", count(ranks, what), count(job.nodes.len(), "node")),
         time(job.duration_ns()),
     ];
-    if let Some(library) = job
-        .ranks()
-        .map(|rank| &rank.identity.mpi_library)
-        .find(|name| !name.is_empty())
+    if let Some(library) =
+        job.ranks().map(|rank| &rank.identity.mpi_library).find(|name| !name.is_empty())
     {
         parts.push(clean(library));
     }
@@ -84,11 +75,8 @@ struct Total {
 }
 
 fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
-    let mut total = Total {
-        now: Spread::default(),
-        peak: Spread::default(),
-        owned: Spread::default(),
-    };
+    let mut total =
+        Total { now: Spread::default(), peak: Spread::default(), owned: Spread::default() };
     for rank in ranks {
         let who = statistics::Who::of(rank);
         let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
@@ -105,7 +93,16 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     let several = total.peak.count > 1;
     let head = match several {
         true => [
-            "", "owned", "peak", "resident", "at peak", "peak: min", "mean", "max", "rank", "where",
+            "",
+            "owned",
+            "peak",
+            "resident",
+            "at peak",
+            "peak: min",
+            "mean",
+            "max",
+            "rank",
+            "where",
         ],
         false => ["", "owned", "peak", "resident", "at peak", "", "", "peak", "", "where"],
     };
@@ -135,10 +132,7 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
             false => KEPT,
         };
         for row in &members[..limit] {
-            grid.row(
-                Weight::Plain,
-                cells(row, &format!("  {}", clean(&row.name)), several),
-            );
+            grid.row(Weight::Plain, cells(row, &format!("  {}", clean(&row.name)), several));
         }
         let rest = &members[limit..];
         if !rest.is_empty() {
@@ -180,11 +174,8 @@ fn cells(row: &Across, name: &str, several: bool) -> Vec<String> {
         bytes(row.resident_at_peak.mean()),
     ];
     cells.extend(spread(&row.resident_peak, several));
-    let place: Vec<String> = [&row.phase, &row.mpi_function]
-        .into_iter()
-        .flatten()
-        .map(|name| clean(name))
-        .collect();
+    let place: Vec<String> =
+        [&row.phase, &row.mpi_function].into_iter().flatten().map(|name| clean(name)).collect();
     cells.push(place.join(" · "));
     cells
 }
@@ -200,12 +191,7 @@ fn spread(spread: &Spread, several: bool) -> [String; 4] {
                 false => spread.max_at.to_string(),
             },
         ],
-        false => [
-            String::new(),
-            String::new(),
-            bytes(spread.max),
-            String::new(),
-        ],
+        false => [String::new(), String::new(), bytes(spread.max), String::new()],
     }
 }
 
@@ -223,7 +209,8 @@ fn nodes(nodes: &[Node], look: Look) -> String {
     for node in order.iter().take(NODES) {
         let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
         let when = node.timeline.peak.as_ref().map(|moment| {
-            let phase = (moment.phase.as_deref()).map_or(String::new(), |p| format!(" · {}", clean(p)));
+            let phase =
+                (moment.phase.as_deref()).map_or(String::new(), |p| format!(" · {}", clean(p)));
             format!("{}{phase}", time(moment.time_ns))
         });
         grid.row(

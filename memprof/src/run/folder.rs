@@ -78,12 +78,9 @@ mod tests {
 
     #[test]
     fn names_are_safe_whatever_the_program_is_called() {
-        for (program, name) in [
-            ("./mg.x", "mg.x"),
-            ("/a b/c d$(e)", "cde"),
-            ("..", "job"),
-            ("/opt/-rf", "rf"),
-        ] {
+        for (program, name) in
+            [("./mg.x", "mg.x"), ("/a b/c d$(e)", "cde"), ("..", "job"), ("/opt/-rf", "rf")]
+        {
             assert_eq!(name_of(Path::new(program)), name, "{program}");
         }
     }

@@ -19,7 +19,13 @@ pub enum Launcher {
 
 /// Names under which Open MPI's launcher and Hydra both go.
 const NAMES: [&str; 8] = [
-    "mpirun", "mpiexec", "orterun", "prterun", "mpirun.openmpi", "mpiexec.openmpi", "mpiexec.hydra",
+    "mpirun",
+    "mpiexec",
+    "orterun",
+    "prterun",
+    "mpirun.openmpi",
+    "mpiexec.openmpi",
+    "mpiexec.hydra",
     "mpirun.mpich",
 ];
 
@@ -83,11 +89,7 @@ impl Launcher {
 /// Adds `-x NAME` for each variable to each part of the command; `:` separates programs that start
 /// together. Named this way a variable has the value the launcher sees.
 fn name_each(command: &[OsString], variables: &[&str]) -> Vec<OsString> {
-    let options = || {
-        variables
-            .iter()
-            .flat_map(|name| [OsString::from("-x"), OsString::from(name)])
-    };
+    let options = || variables.iter().flat_map(|name| [OsString::from("-x"), OsString::from(name)]);
     let mut out = Vec::new();
     for (at, word) in command.iter().enumerate() {
         out.push(word.clone());
@@ -140,22 +142,21 @@ pub fn program(command: &[OsString]) -> PathBuf {
 impl Launcher {
     fn named(program: &Path) -> bool {
         let name = program.file_name().map(|name| name.to_string_lossy());
-        name.is_some_and(|name| NAMES.contains(&&*name) || name == "srun" || name == "mpiexec.mpich")
+        name.is_some_and(|name| {
+            NAMES.contains(&&*name) || name == "srun" || name == "mpiexec.mpich"
+        })
     }
 }
 
 /// Where the shell would find a command.
 pub fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| executable(file))
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| executable(file))
 }
 
 fn executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

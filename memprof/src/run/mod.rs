@@ -86,12 +86,13 @@ pub struct Recorded {
 pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let preload = preload::find().map_err(anyhow::Error::msg)?;
     let program = launcher::program(&options.command);
-    let folder = folder::make(options.output.as_deref(), &program).with_context(|| {
-        match &options.output {
-            Some(folder) => format!("cannot use {} for the traces", folder.display()),
-            None => "cannot make a folder for the traces here".to_owned(),
-        }
-    })?;
+    let folder =
+        folder::make(options.output.as_deref(), &program).with_context(|| {
+            match &options.output {
+                Some(folder) => format!("cannot use {} for the traces", folder.display()),
+                None => "cannot make a folder for the traces here".to_owned(),
+            }
+        })?;
     let mut variables = variables(options, &folder)?;
     let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
     variables.push(("LD_PRELOAD", list));
@@ -103,23 +104,15 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
         say(&told);
     }
     signals::handle();
-    let mut child = Command::new(&command[0])
-        .args(&command[1..])
-        .envs(variables)
-        .spawn()
-        .map_err(|error| {
+    let mut child =
+        Command::new(&command[0]).args(&command[1..]).envs(variables).spawn().map_err(|error| {
             // Nothing was recorded: nothing stays behind.
             let _ = std::fs::remove_dir(&folder);
             anyhow::anyhow!("cannot run {}: {error}", command[0].to_string_lossy())
         })?;
     signals::pass_to(child.id());
     let status = signals::wait(&mut child).context("cannot wait for the command")?;
-    Ok(Recorded {
-        folder,
-        status,
-        program,
-        all: options.all,
-    })
+    Ok(Recorded { folder, status, program, all: options.all })
 }
 
 /// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
@@ -135,9 +128,8 @@ fn variables(options: &Options, folder: &Path) -> anyhow::Result<Vec<(&'static s
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));
     if let Some(file) = &options.components {
-        let absolute = file
-            .canonicalize()
-            .with_context(|| format!("cannot read {}", file.display()))?;
+        let absolute =
+            file.canonicalize().with_context(|| format!("cannot read {}", file.display()))?;
         if !absolute.is_file() {
             bail!("{} is not a file", file.display());
         }

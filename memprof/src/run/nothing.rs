@@ -15,18 +15,16 @@ pub fn reasons(program: &Path, all: bool) -> Vec<String> {
         }
     }
     match kind(program) {
-        Kind::Static => reasons.push(format!(
-            "{name} is linked statically: link it with what `memprof flags` prints"
-        )),
+        Kind::Static => reasons
+            .push(format!("{name} is linked statically: link it with what `memprof flags` prints")),
         Kind::Foreign(machine) => {
             reasons.push(format!("{name} is for another kind of machine ({machine})"));
         }
         Kind::Dynamic | Kind::Other => {}
     }
     if reasons.is_empty() && !all {
-        reasons.push(
-            "no process called MPI_Init; --all records every process, MPI or not".to_owned(),
-        );
+        reasons
+            .push("no process called MPI_Init; --all records every process, MPI or not".to_owned());
     }
     if reasons.is_empty() {
         reasons.push(
@@ -80,9 +78,9 @@ fn kind_of(start: &[u8]) -> Kind {
         return Kind::Other;
     };
     for index in 0..usize::from(count) {
-        let at = usize::try_from(offset).ok().and_then(|offset| {
-            offset.checked_add(index.checked_mul(usize::from(size))?)
-        });
+        let at = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| offset.checked_add(index.checked_mul(usize::from(size))?));
         let Some(bytes) = at.and_then(|at| start.get(at..at.checked_add(4)?)) else {
             return Kind::Other;
         };

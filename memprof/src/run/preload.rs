@@ -62,9 +62,8 @@ pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
     });
     let mut value = OsString::new();
     let ours = ours.as_os_str();
-    let all = (first.into_iter().map(OsStr::new))
-        .chain([ours])
-        .chain(then.into_iter().map(OsStr::new));
+    let all =
+        (first.into_iter().map(OsStr::new)).chain([ours]).chain(then.into_iter().map(OsStr::new));
     for entry in all {
         if !value.is_empty() {
             value.push(":");

@@ -33,7 +33,10 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.push(&tables::alerts(job));
 
     let mut charts = Charts::default();
-    page.section("All ranks together", "Resident memory of the whole job; pages several ranks share are counted once per node.");
+    page.section(
+        "All ranks together",
+        "Resident memory of the whole job; pages several ranks share are counted once per node.",
+    );
     page.push(&charts.figure("job", &pictures::job(job), &job.timeline, false));
     page.end();
 
@@ -48,7 +51,8 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     for (index, (rank, _)) in ranks.iter().enumerate() {
         let shown = match rank.timeline() {
             Ok(timeline) => {
-                let drawn = pictures::timeline(&timeline, pictures::rank_title(rank), Some("owned"));
+                let drawn =
+                    pictures::timeline(&timeline, pictures::rank_title(rank), Some("owned"));
                 charts.figure(&format!("rank-{index}"), &drawn, &timeline, index > 0)
             }
             // The file went away since it was summarized.
@@ -203,10 +207,9 @@ fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
         .collect();
     match options.len() {
         0 | 1 => String::new(),
-        _ => format!(
-            "<label>show <select data-choose={kind}>{}</select></label>",
-            options.concat()
-        ),
+        _ => {
+            format!("<label>show <select data-choose={kind}>{}</select></label>", options.concat())
+        }
     }
 }
 
@@ -227,10 +230,7 @@ impl Charts {
         timeline: &Timeline,
         hidden: bool,
     ) -> String {
-        let style = Style {
-            theme: Theme::Page,
-            ..Style::default()
-        };
+        let style = Style { theme: Theme::Page, ..Style::default() };
         let mut order: Vec<_> = timeline.series.iter().collect();
         order.sort_by_key(|series| {
             std::cmp::Reverse(series.high.iter().max().copied().unwrap_or(0))

@@ -44,7 +44,8 @@ impl Page {
     /// The whole page.
     pub fn finish(mut self, data: &str) -> String {
         self.text += "<div id=tip hidden></div>\n";
-        self.text += &format!("<script>const charts = {data};\n{}</script>\n", include_str!("page.js"));
+        self.text +=
+            &format!("<script>const charts = {data};\n{}</script>\n", include_str!("page.js"));
         self.text
     }
 }
@@ -75,10 +76,7 @@ pub struct Table {
 impl Table {
     /// With these headings.
     pub fn new(words: usize, heads: &[&str]) -> Table {
-        let mut table = Table {
-            html: "<div class=scroll><table>\n<thead>".to_owned(),
-            words,
-        };
+        let mut table = Table { html: "<div class=scroll><table>\n<thead>".to_owned(), words };
         table.cells("th", "", heads.iter().map(|head| escape(head)));
         table.html += "</thead>\n<tbody>\n";
         table

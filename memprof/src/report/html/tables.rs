@@ -29,12 +29,21 @@ pub fn components(job: &Job) -> String {
     let mut out = Table::new(
         1,
         &[
-            "component", "owned now, mean", "owned peak, max", "resident now, mean",
-            "at the rank's peak, mean", "resident peak, min", "mean", "max", "rank", "where",
+            "component",
+            "owned now, mean",
+            "owned peak, max",
+            "resident now, mean",
+            "at the rank's peak, mean",
+            "resident peak, min",
+            "mean",
+            "max",
+            "rank",
+            "where",
         ],
     );
     for group in Group::ALL {
-        let members: Vec<&Across> = job.components.iter().filter(|row| row.group == group).collect();
+        let members: Vec<&Across> =
+            job.components.iter().filter(|row| row.group == group).collect();
         if members.is_empty() {
             continue;
         }
@@ -101,8 +110,14 @@ pub fn phases(job: &Job) -> String {
         return String::new();
     }
     let heads = [
-        "phase", "largest components", "times per rank", "time, mean", "max", "resident peak, mean",
-        "max", "rank",
+        "phase",
+        "largest components",
+        "times per rank",
+        "time, mean",
+        "max",
+        "resident peak, mean",
+        "max",
+        "rank",
     ];
     let mut out = Table::new(2, &heads);
     for phase in job.phases.iter().take(ROWS) {
@@ -238,11 +253,23 @@ pub fn balance(job: &Job) -> String {
         format!("rank {}", balance.kernel_at),
     );
     row("ranks added up", bytes(balance.ranks), String::new());
-    row("shared pages counted more than once by that", bytes(balance.ranks - balance.nodes), String::new());
+    row(
+        "shared pages counted more than once by that",
+        bytes(balance.ranks - balance.nodes),
+        String::new(),
+    );
     row("of these not certain", bytes(balance.uncertain), String::new());
     row("nodes", bytes(balance.nodes), String::new());
-    row("components with more resident than owned", balance.excesses.len().to_string(), String::new());
-    row("small blocks on shared heap pages: resident known to ±", bytes(balance.mixed_bytes), String::new());
+    row(
+        "components with more resident than owned",
+        balance.excesses.len().to_string(),
+        String::new(),
+    );
+    row(
+        "small blocks on shared heap pages: resident known to ±",
+        bytes(balance.mixed_bytes),
+        String::new(),
+    );
     row("sampler, of one processor", millionths(balance.duty), String::new());
     section(
         "Closing balance",

@@ -1,0 +1,117 @@
+//! Pictures: plain SVG, drawn from plain numbers, and PNG made of it.
+//!
+//! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`], [`Bars`] or a [`Curve`] and gets the
+//! text of an SVG; [`png`] turns that into pixels with the fonts it brings along, so that a machine without
+//! fonts draws the same picture.
+
+mod bars;
+mod curve;
+mod heat;
+mod palette;
+mod png;
+mod scale;
+mod svg;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+pub use bars::{Bar, Bars, Part, bars};
+pub use curve::{Curve, Fitted, Point, curve};
+pub use heat::{Heat, heat};
+pub use palette::{GROUPS, PAGE_CSS, Shades, group_of};
+pub use png::{PictureError, png};
+pub use scale::{bytes, duration};
+pub use timeline::timeline;
+
+/// Colours of everything that is not data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Theme {
+    /// Dark ink on white.
+    #[default]
+    Light,
+    /// Light ink on near black.
+    Dark,
+    /// Colours are left to the page that embeds the picture, which includes [`PAGE_CSS`].
+    Page,
+}
+
+/// Size and colours of a picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Style {
+    /// Width in pixels, the legend included.
+    pub width: f64,
+    /// Height in pixels; a picture with rows of its own grows beyond it where it has to.
+    pub height: f64,
+    /// Colours of ink, paper and grid.
+    pub theme: Theme,
+    /// Whether a legend stands at the right.
+    pub legend: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 1040.0, height: 420.0, theme: Theme::Light, legend: true }
+    }
+}
+
+/// Stacked components over time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timeline {
+    /// One line above the picture.
+    pub title: String,
+    /// Nanoseconds, ascending.
+    pub times: Vec<u64>,
+    /// What is stacked; the order does not matter.
+    pub series: Vec<Series>,
+    /// A dashed line over the areas.
+    pub outline: Option<Outline>,
+    /// What the program was doing.
+    pub phases: Vec<Phase>,
+    /// The point to mark.
+    pub peak: Option<Peak>,
+}
+
+/// One component of a [`Timeline`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// The component, as in `mpi.dep:libopen-pal.so.40`.
+    pub name: String,
+    /// Its group, one of [`GROUPS`]; decides colour and place in the stack.
+    pub group: String,
+    /// Bytes, one for each time. Missing ones count as 0.
+    pub values: Vec<u64>,
+}
+
+/// A line over the areas of a [`Timeline`], as the bytes owned over those resident.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outline {
+    /// What it shows.
+    pub name: String,
+    /// Bytes, one for each time.
+    pub values: Vec<u64>,
+}
+
+/// An interval of a [`Timeline`] with a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Phase {
+    /// What the program calls it.
+    pub name: String,
+    /// Nanoseconds, inclusive.
+    pub begin: u64,
+    /// Nanoseconds, exclusive.
+    pub end: u64,
+    /// 0 for the outermost; deeper ones are drawn below.
+    pub depth: usize,
+}
+
+/// A point of a [`Timeline`] that is marked and labelled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Nanoseconds.
+    pub time: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What the label says; empty for the bytes and the time.
+    pub label: String,
+}

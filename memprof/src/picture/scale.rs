@@ -1,0 +1,165 @@
+//! Axes: round steps, and numbers as people write them.
+
+const KIB: f64 = 1024.0;
+
+/// Units of bytes, the largest first.
+const BYTE_UNITS: [(f64, &str); 5] = [
+    (KIB * KIB * KIB * KIB, "TiB"),
+    (KIB * KIB * KIB, "GiB"),
+    (KIB * KIB, "MiB"),
+    (KIB, "KiB"),
+    (1.0, "B"),
+];
+
+/// Units of time in nanoseconds, the largest first.
+const TIME_UNITS: [(f64, &str); 6] =
+    [(3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// Bytes with three digits and a unit: `80.1 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    let (size, unit) = unit(bytes as f64, &BYTE_UNITS);
+    format!("{} {unit}", digits(bytes as f64 / size, unit == "B"))
+}
+
+/// A time given in nanoseconds, with three digits and a unit: `1.25 s`.
+pub fn duration(nanoseconds: u64) -> String {
+    let (size, unit) = unit(nanoseconds as f64, &TIME_UNITS);
+    format!("{} {unit}", digits(nanoseconds as f64 / size, unit == "ns"))
+}
+
+fn unit(value: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
+    // 999.6 would be written as 1000: the next unit is for it.
+    units.iter().copied().find(|(size, _)| value >= size * 0.9995).unwrap_or(units[units.len() - 1])
+}
+
+fn digits(value: f64, whole: bool) -> String {
+    match value {
+        value if whole || value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// Marks of an axis from 0 or from a start, all in one unit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    /// Place and label of each mark.
+    pub ticks: Vec<(f64, String)>,
+    /// The unit the labels are in.
+    pub unit: &'static str,
+    /// Where the axis ends.
+    pub end: f64,
+}
+
+/// An axis of bytes from 0 to at least `most`, with about `wanted` marks.
+pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
+    let most = (most.max(1) as f64).max(16.0);
+    let (size, unit) = unit(most, &BYTE_UNITS);
+    let step = round_step(most / size / wanted.max(1) as f64, &[1.0, 2.0, 2.5, 5.0, 10.0]);
+    let step = if unit == "B" { step.ceil() } else { step };
+    let count = (most / size / step).ceil().max(1.0);
+    Axis {
+        ticks: (0..=count as usize)
+            .map(|index| (index as f64 * step * size, mark(index as f64 * step, step)))
+            .collect(),
+        unit,
+        end: count * step * size,
+    }
+}
+
+/// An axis of time over `from..to` in nanoseconds, with about `wanted` marks inside.
+pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
+    let (from, to) = (from as f64, (to.max(from + 1)) as f64);
+    let (size, unit) = unit(to.max(1.0), &TIME_UNITS);
+    let rough = (to - from) / size / wanted.max(1) as f64;
+    let step = match unit {
+        // Fifteen minutes are a round number, twenty-five are not.
+        "h" | "min" if rough >= 1.0 => round_step(rough, &[1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0]),
+        _ => round_step(rough, &[1.0, 2.0, 5.0, 10.0]),
+    };
+    let first = (from / size / step).ceil() as i64;
+    let last = (to / size / step + 1e-9).floor() as i64;
+    let ticks = (first..=last)
+        .map(|index| (index as f64 * step * size, mark(index as f64 * step, step)))
+        .collect();
+    Axis { ticks, unit, end: to }
+}
+
+/// The smallest round number that is at least `rough`: one of `choices` times a power of ten.
+fn round_step(rough: f64, choices: &[f64]) -> f64 {
+    let largest = choices.iter().copied().fold(1.0, f64::max);
+    let power =
+        if rough > largest || rough < 1.0 { 10f64.powf(rough.log10().floor()) } else { 1.0 };
+    let decimal = [1.0, 2.0, 5.0, 10.0];
+    let choices = if power == 1.0 { choices } else { &decimal };
+    choices
+        .iter()
+        .map(|choice| choice * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(largest * power)
+}
+
+fn mark(value: f64, step: f64) -> String {
+    let places = (0..6).find(|places| {
+        let scaled = step * 10f64.powi(*places);
+        (scaled - scaled.round()).abs() < 1e-6
+    });
+    format!("{value:.*}", places.unwrap_or(6) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_and_times_have_three_digits_and_the_unit_people_use() {
+        for (value, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (83_886_080, "80.0 MiB"),
+            (4 << 30, "4.00 GiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
+        for (value, text) in
+            [(0, "0 ns"), (1_500, "1.50 µs"), (20_000_000, "20.0 ms"), (90_000_000_000, "1.50 min")]
+        {
+            assert_eq!(duration(value), text);
+        }
+    }
+
+    #[test]
+    fn an_axis_of_minutes_has_marks_at_quarters() {
+        let axis = time_axis(0, 3_500_000_000_000, 5);
+        assert_eq!(axis.unit, "min");
+        assert_eq!(
+            axis.ticks.iter().map(|tick| tick.1.as_str()).collect::<Vec<_>>(),
+            ["0", "15", "30", "45"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_byte_axis_reaches_the_largest_value_with_few_even_marks(most in 0u64..1 << 60, wanted in 2usize..9) {
+            let axis = byte_axis(most, wanted);
+            prop_assert!(axis.end >= most as f64);
+            prop_assert!(axis.end <= (most as f64).max(16.0) * 2.1);
+            prop_assert!((2..=wanted + 2).contains(&axis.ticks.len()), "{axis:?}");
+            let distinct: std::collections::BTreeSet<_> = axis.ticks.iter().map(|tick| &tick.1).collect();
+            prop_assert_eq!(distinct.len(), axis.ticks.len());
+        }
+
+        #[test]
+        fn marks_of_a_time_axis_lie_within_it(from in 0u64..1 << 50, span in 1u64..1 << 50, wanted in 2usize..12) {
+            let axis = time_axis(from, from + span, wanted);
+            prop_assert!(axis.ticks.len() <= wanted + 2, "{axis:?}");
+            for (place, _) in &axis.ticks {
+                prop_assert!(*place >= from as f64 * 0.999_999 && *place <= (from + span) as f64 * 1.000_001);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Pictures of plausible and of impossible jobs. With `MEMPROF_PICTURES` set to a folder they are kept there to be looked at.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn keep(name: &str, svg: &str) {
+    if let Some(folder) = std::env::var_os("MEMPROF_PICTURES") {
+        let folder = std::path::PathBuf::from(folder);
+        std::fs::write(folder.join(format!("{name}.svg")), svg).unwrap();
+        std::fs::write(folder.join(format!("{name}.png")), png(svg, 2.0).unwrap()).unwrap();
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A solver that sets up, iterates with a growing halo, and writes results.
+fn solver() -> Timeline {
+    let count = 240u64;
+    let at = |shape: &dyn Fn(f64) -> f64| {
+        (0..count)
+            .map(|index| (shape(index as f64 / count as f64) * MIB as f64).max(0.0) as u64)
+            .collect::<Vec<_>>()
+    };
+    let after = |start: f64, size: f64| move |t: f64| if t > start { size } else { 0.0 };
+    let series = vec![
+        Series::named(
+            "app.exe",
+            at(&|t| 40.0 * (t * 6.0).min(1.0) + 30.0 * f64::from(u8::from(t > 0.55 && t < 0.7))),
+        ),
+        Series::named(
+            "app.lib:libhdf5.so.103",
+            at(&|t| if t > 0.7 { 22.0 * (1.0 - ((t - 0.85) * 6.0).powi(2)).max(0.1) } else { 0.6 }),
+        ),
+        Series::named("app.lib:libblas.so.3", at(&|_| 2.1)),
+        Series::named("mpi.core:libmpi.so.40", at(&after(0.06, 9.3))),
+        Series::named(
+            "mpi.dep:libopen-pal.so.40",
+            at(&|t| if t > 0.06 { 6.0 + 5.0 * t } else { 0.0 }),
+        ),
+        Series::named("mpi.dep:libpmix.so.2", at(&after(0.05, 1.4))),
+        Series::named("mpi.shm", at(&after(0.08, 16.0))),
+        Series::named("mpi.for_user", at(&after(0.3, 8.0))),
+        Series::named("runtime", at(&after(0.07, 1.1))),
+        Series::named("omp:libgomp.so.1", at(&after(0.12, 0.4))),
+        Series::named("stack.main", at(&|_| 0.2)),
+        Series::named("stack:libgomp.so.1", at(&after(0.12, 0.9))),
+        Series::named("system:libc.so.6", at(&|_| 1.9)),
+        Series::named("slack", at(&|t| 3.0 + 4.0 * (t * 9.0).sin().abs())),
+        Series::named("kernel", at(&|_| 0.6)),
+        Series::named("tool", at(&|_| 4.6)),
+        Series::named("unattributed", at(&|_| 0.3)),
+    ];
+    let times: Vec<u64> = (0..count).map(|index| index * 52_000_000).collect();
+    let total = |index: usize| series.iter().map(|member| member.values[index]).sum::<u64>();
+    let peak = (0..count as usize).max_by_key(|index| total(*index)).unwrap();
+    let phase = |name: &str, begin: f64, end: f64, depth| {
+        let place = |share: f64| (share * count as f64 * 52e6) as u64;
+        Phase { name: name.into(), begin: place(begin), end: place(end), depth }
+    };
+    let mut phases = vec![
+        phase("init", 0.0, 0.07, 0),
+        phase("main", 0.07, 0.96, 0),
+        phase("finalize", 0.96, 1.0, 0),
+        phase("assemble", 0.12, 0.5, 1),
+        phase("solve", 0.5, 0.72, 1),
+        phase("write results", 0.73, 0.95, 1),
+    ];
+    phases.extend((0..40).map(|step| {
+        phase("halo", 0.5 + f64::from(step) * 0.005, 0.503 + f64::from(step) * 0.005, 2)
+    }));
+    Timeline {
+        title: "rank 3 of 16 on node07: resident memory by component".into(),
+        outline: Some(Outline {
+            name: "owned, all components".into(),
+            values: (0..count as usize).map(|index| total(index) + 6 * MIB).collect(),
+        }),
+        peak: Some(Peak { time: times[peak], bytes: total(peak), label: String::new() }),
+        times,
+        series,
+        phases,
+    }
+}
+
+#[test]
+fn a_solver_is_drawn_with_its_phases_its_peak_and_the_largest_components() {
+    let picture = solver();
+    for (theme, name) in [(Theme::Light, "timeline-light"), (Theme::Dark, "timeline-dark")] {
+        let svg = timeline(&picture, &Style { theme, ..Style::default() });
+        keep(name, &svg);
+        for text in [
+            "app.exe",
+            "libhdf5",
+            "assemble",
+            "peak ",
+            "MiB",
+            "at the peak",
+            "owned, all components",
+            "time, s",
+        ] {
+            assert!(svg.contains(text), "{text}");
+        }
+        assert!(!svg.contains("var("));
+    }
+    assert!(
+        timeline(&picture, &Style { theme: Theme::Page, ..Style::default() })
+            .contains("var(--memprof-ink)")
+    );
+}
+
+#[test]
+fn legends_are_sorted_by_size_at_the_peak() {
+    let svg = timeline(&solver(), &Style::default());
+    let entries: Vec<&str> =
+        svg.match_indices("class=\"entry\"").map(|(at, _)| &svg[at..at + 60]).collect();
+    assert!(entries[0].contains("app.exe"), "{entries:?}");
+    assert!(entries[1].contains("mpi.shm"), "{entries:?}");
+}
+
+#[test]
+fn a_png_shows_its_text_without_any_font_of_the_machine() {
+    let with = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30' font-family=\"system-ui, sans-serif\"><text x='5' y='20' font-size='14'>peak</text></svg>";
+    let without = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30'/>";
+    assert_ne!(png(with, 1.0).unwrap(), png(without, 1.0).unwrap());
+}
+
+#[test]
+fn what_is_no_picture_and_what_is_too_large_a_one_is_refused() {
+    assert!(matches!(png("nothing", 1.0), Err(PictureError::Svg(_))));
+    let svg = timeline(&solver(), &Style::default());
+    for scale in [1e6, 0.0, -1.0, f32::NAN] {
+        assert!(matches!(png(&svg, scale), Err(PictureError::Size { .. })), "{scale}");
+    }
+}
+
+#[test]
+fn many_ranks_make_a_heat_map_that_stays_small() {
+    let times: Vec<u64> = (0..256).map(|index| index * 40_000_000).collect();
+    let values: Vec<Vec<u64>> = (0..1000u64)
+        .map(|rank| {
+            (0..256)
+                .map(|time| (40 + rank % 16 + (time * 30 / 256) * u64::from(rank % 16 == 3)) * MIB)
+                .collect()
+        })
+        .collect();
+    let rows = (0..1000).map(|rank| format!("rank {rank}")).collect();
+    let svg = heat(
+        &Heat { title: "resident memory of 1000 ranks".into(), times, rows, values },
+        &Style::default(),
+    );
+    keep("heat-1000", &svg);
+    assert!(svg.len() < 2 << 20, "{}", svg.len());
+    let few = Heat {
+        title: "resident memory of 8 ranks".into(),
+        times: (0..100).map(|index| index * 1_000_000).collect(),
+        rows: (0..8).map(|rank| format!("rank {rank}")).collect(),
+        values: (0..8)
+            .map(|rank| (0..100).map(|time| (time * (rank + 3)) * 64 * 1024).collect())
+            .collect(),
+    };
+    keep("heat-8", &heat(&few, &Style { height: 300.0, ..Style::default() }));
+}
+
+#[test]
+fn bars_show_every_component_and_the_total() {
+    let parts = |scale: u64| {
+        solver()
+            .series
+            .iter()
+            .map(|series| Part {
+                name: series.name.clone(),
+                group: String::new(),
+                bytes: series.values[150] * scale / 4,
+            })
+            .collect()
+    };
+    let picture = Bars {
+        title: "at the peak of each rank".into(),
+        bars: (1..9)
+            .map(|rank| Bar { name: format!("rank {}", rank - 1), parts: parts(rank) })
+            .collect(),
+    };
+    let svg = bars(&picture, &Style { height: 300.0, ..Style::default() });
+    keep("bars", &svg);
+    assert!(svg.contains("rank 7") && svg.contains("unattributed"));
+}
+
+#[test]
+fn a_curve_stays_within_what_was_measured() {
+    let fitted = |name: &str, group: &str, base: f64, slope: f64| Fitted {
+        name: name.into(),
+        group: group.into(),
+        formula: format!("{base} MiB + {slope} MiB · ranks"),
+        points: [1.0, 2.0, 4.0, 8.0, 16.0]
+            .map(|at| Point { at, bytes: (base + slope * at) * 1048576.0 * 1.02 })
+            .to_vec(),
+        line: (0..=32)
+            .map(|step| 2f64.powf(f64::from(step) / 8.0))
+            .map(|at| Point { at, bytes: (base + slope * at) * 1048576.0 })
+            .collect(),
+    };
+    let picture = Curve {
+        title: "bytes per rank against ranks".into(),
+        variable: "ranks".into(),
+        fits: vec![
+            fitted("app.exe", "application", 40.0, 0.0),
+            fitted("mpi.core", "mpi", 4.0, 1.5),
+            fitted("mpi.shm", "mpi", 0.5, 4.0),
+        ],
+    };
+    keep("curve", &curve(&picture, &Style::default()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the numbers and names are, the result is an SVG that can be drawn.
+    #[test]
+    fn every_timeline_is_a_picture(
+        times in prop::collection::vec(any::<u64>(), 0..40),
+        series in prop::collection::vec((".{0,12}", ".{0,12}", prop::collection::vec(any::<u64>(), 0..40)), 0..20),
+        phases in prop::collection::vec((".{0,12}", any::<u64>(), any::<u64>(), 0usize..6), 0..20),
+        peak in prop::option::of((any::<u64>(), any::<u64>(), ".{0,40}")),
+        width in 0f64..2000.0,
+        height in 0f64..900.0,
+        legend: bool,
+    ) {
+        let mut times = times;
+        times.sort_unstable();
+        let picture = Timeline {
+            title: "any".into(),
+            outline: series.first().map(|one| Outline { name: one.0.clone(), values: one.2.clone() }),
+            times,
+            series: series.into_iter().map(|(name, group, values)| Series { name, group, values }).collect(),
+            phases: phases.into_iter().map(|(name, begin, end, depth)| Phase { name, begin, end, depth }).collect(),
+            peak: peak.map(|(time, bytes, label)| Peak { time, bytes, label }),
+        };
+        let style = Style { width: width.max(1.0), height: height.max(1.0), theme: Theme::Light, legend };
+        let svg = timeline(&picture, &style);
+        resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default()).unwrap();
+        let heat_map = Heat {
+            title: String::new(),
+            rows: picture.series.iter().map(|one| one.name.clone()).collect(),
+            values: picture.series.iter().map(|one| one.values.clone()).collect(),
+            times: picture.times.clone(),
+        };
+        resvg::usvg::Tree::from_str(&heat(&heat_map, &style), &resvg::usvg::Options::default()).unwrap();
+        let parts = picture.series.iter().map(|one| Part { name: one.name.clone(), group: one.group.clone(), bytes: one.values.first().copied().unwrap_or(0) });
+        let several = Bars { title: String::new(), bars: vec![Bar { name: "x".into(), parts: parts.collect() }] };
+        resvg::usvg::Tree::from_str(&bars(&several, &style), &resvg::usvg::Options::default()).unwrap();
+    }
+}

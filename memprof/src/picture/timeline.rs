@@ -1,0 +1,586 @@
+//! Stacked components over time, with phases, the peak and a legend.
+
+use std::fmt::Write;
+
+use super::palette::{Inks, Shades, group_of, inks, place_of, text_on};
+use super::scale::{Axis, byte_axis, bytes, duration, time_axis};
+use super::svg::{Anchor, Svg, fit, number, text_width};
+use super::{Phase, Series, Style, Timeline};
+
+/// Room around the areas.
+const LEFT: f64 = 64.0;
+const BOTTOM: f64 = 40.0;
+const RIGHT: f64 = 18.0;
+const LEGEND: f64 = 262.0;
+const ROW: f64 = 17.0;
+/// Deeper phases than these rows are left to the tables.
+const PHASE_ROWS: usize = 3;
+/// More areas than these cannot be told apart; the smallest of each group become one.
+const MOST_AREAS: usize = 16;
+/// A component that never has this share of the largest total is part of "more" of its group.
+const LEAST_SHARE: f64 = 0.004;
+/// Distance of the columns in which places for labels are looked for.
+const COLUMN: f64 = 4.0;
+
+/// Draws stacked components over time.
+pub fn timeline(picture: &Timeline, style: &Style) -> String {
+    let inks = inks(style.theme);
+    let rows =
+        picture.phases.iter().map(|phase| phase.depth + 1).max().unwrap_or(0).min(PHASE_ROWS);
+    let plot = Plot::of(picture, style, rows);
+    let areas = areas(picture);
+    let mut svg = Svg::new(
+        style.width,
+        style.height,
+        &[
+            ("class", &"memprof-timeline"),
+            ("aria-label", &picture.title),
+            ("data-plot", &format!("{} {} {} {}", plot.left, plot.top, plot.width, plot.height)),
+            ("data-time", &format!("{} {}", plot.from, plot.to)),
+            ("data-bytes", &format!("{:.0}", plot.axis.end)),
+        ],
+    );
+    svg.rectangle((0.0, 0.0), (style.width, style.height), inks.paper);
+    svg.heading((12.0, 20.0), 14.0, inks.ink, &fit(&picture.title, 14.5, style.width - 24.0));
+    if picture.times.is_empty() || areas.is_empty() {
+        svg.words(
+            (style.width / 2.0, style.height / 2.0),
+            13.0,
+            Anchor::Middle,
+            inks.muted,
+            "nothing was recorded",
+        );
+        return svg.finish();
+    }
+    plot.phases(&mut svg, &picture.phases, rows, &inks);
+    plot.grid(&mut svg, &inks);
+    let shades = Shades::of(
+        picture.series.iter().map(|series| (series.name.as_str(), series.group.as_str())),
+    );
+    plot.stack(&mut svg, picture, &areas, &shades, &inks);
+    plot.outline(&mut svg, picture, &inks);
+    plot.peak(&mut svg, picture, &inks);
+    if style.legend {
+        plot.legend(&mut svg, picture, style, &areas, &shades, &inks);
+    }
+    svg.finish()
+}
+
+/// One area of the stack.
+struct Area {
+    name: String,
+    group: String,
+    values: Vec<u64>,
+    most: u64,
+    /// Several small components together.
+    several: bool,
+}
+
+/// What is drawn, from the bottom up; nothing for components that never hold anything.
+fn areas(picture: &Timeline) -> Vec<Area> {
+    let count = picture.times.len();
+    let most_of = |series: &Series| series.values.iter().take(count).copied().max().unwrap_or(0);
+    let most = totals(picture).into_iter().max().unwrap_or(0);
+    let mut series: Vec<_> =
+        picture.series.iter().map(|series| (most_of(series), series)).collect();
+    series.retain(|(most, _)| *most > 0);
+    series.sort_by(|(one, first), (other, second)| {
+        other.cmp(one).then_with(|| first.name.cmp(&second.name))
+    });
+    let mut areas: Vec<Area> = Vec::new();
+    let mut rest: Vec<(u64, &Series)> = Vec::new();
+    for (size, member) in series {
+        if areas.len() < MOST_AREAS && size as f64 >= most as f64 * LEAST_SHARE {
+            areas.push(Area {
+                name: member.name.clone(),
+                group: member.group.clone(),
+                values: (0..count).map(|index| value(&member.values, index)).collect(),
+                most: size,
+                several: false,
+            });
+        } else {
+            rest.push((size, member));
+        }
+    }
+    rest.sort_by_key(|(_, member)| place_of(&member.group));
+    for members in rest.chunk_by(|one, other| place_of(&one.1.group) == place_of(&other.1.group)) {
+        let values: Vec<u64> = (0..count)
+            .map(|index| {
+                members
+                    .iter()
+                    .fold(0u64, |sum, (_, member)| sum.saturating_add(value(&member.values, index)))
+            })
+            .collect();
+        let group = members[0].1.group.clone();
+        let name = match members {
+            [(_, only)] => only.name.clone(),
+            _ => format!("{group}: {} small ones", members.len()),
+        };
+        let most = values.iter().copied().max().unwrap_or(0);
+        areas.push(Area { name, group, values, most, several: members.len() > 1 });
+    }
+    areas.sort_by(|one, other| {
+        (place_of(&one.group), one.several)
+            .cmp(&(place_of(&other.group), other.several))
+            .then(other.most.cmp(&one.most))
+    });
+    areas
+}
+
+fn value(values: &[u64], index: usize) -> u64 {
+    values.get(index).copied().unwrap_or(0)
+}
+
+/// The sum of all components at each time.
+fn totals(picture: &Timeline) -> Vec<u64> {
+    (0..picture.times.len())
+        .map(|index| {
+            picture
+                .series
+                .iter()
+                .fold(0u64, |sum, series| sum.saturating_add(value(&series.values, index)))
+        })
+        .collect()
+}
+
+/// The rectangle of the areas and what its sides mean.
+struct Plot {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+    from: u64,
+    to: u64,
+    axis: Axis,
+}
+
+impl Plot {
+    fn of(picture: &Timeline, style: &Style, rows: usize) -> Self {
+        let top = 34.0 + rows as f64 * ROW + if rows > 0 { 4.0 } else { 0.0 };
+        let right = if style.legend { LEGEND } else { RIGHT };
+        let outline =
+            picture.outline.as_ref().and_then(|outline| outline.values.iter().copied().max());
+        let most = totals(picture).into_iter().max().unwrap_or(0).max(outline.unwrap_or(0));
+        let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
+        // The label of the peak needs a place above it.
+        let room = most.saturating_add(most / 12);
+        let height = (style.height - top - BOTTOM).max(40.0);
+        let from = picture.times.first().copied().unwrap_or(0);
+        let to = picture.times.last().copied().unwrap_or(0).max(from.saturating_add(1));
+        Self {
+            left: LEFT,
+            top,
+            width: (style.width - LEFT - right).max(60.0),
+            height,
+            from,
+            to,
+            axis: byte_axis(room, ((height / 58.0) as usize).clamp(2, 8)),
+        }
+    }
+
+    fn x(&self, time: u64) -> f64 {
+        let time = time.clamp(self.from, self.to);
+        self.left + (time - self.from) as f64 / (self.to - self.from) as f64 * self.width
+    }
+
+    fn y(&self, bytes: f64) -> f64 {
+        self.top + self.height * (1.0 - bytes / self.axis.end)
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    fn phases(&self, svg: &mut Svg, phases: &[Phase], rows: usize, inks: &Inks) {
+        let outermost = merged(self, phases, 0);
+        for (index, (begin, end, _)) in outermost.iter().enumerate() {
+            if index % 2 == 0 {
+                svg.rectangle((*begin, self.top), (end - begin, self.height), inks.shade);
+            }
+        }
+        for depth in 0..rows {
+            let y = 32.0 + depth as f64 * ROW;
+            for (begin, end, name) in merged(self, phases, depth) {
+                svg.open("g", &[("class", &"phase"), ("data-name", &name.unwrap_or("several"))]);
+                svg.rectangle((begin, y), ((end - begin - 1.0).max(1.0), ROW - 2.0), inks.strip);
+                let Some(name) = name else {
+                    svg.close("g");
+                    continue;
+                };
+                let text = fit(name, 11.0, end - begin - 7.0);
+                if !text.is_empty() {
+                    svg.words((begin + 4.0, y + 11.5), 11.0, Anchor::Start, inks.ink, &text);
+                }
+                svg.around("title", &[], name);
+                svg.close("g");
+            }
+        }
+    }
+
+    fn grid(&self, svg: &mut Svg, inks: &Inks) {
+        for (place, label) in &self.axis.ticks {
+            let y = self.y(*place);
+            svg.line((self.left, y), (self.left + self.width, y), inks.grid, 1.0);
+            svg.words((self.left - 7.0, y + 4.0), 11.5, Anchor::End, inks.muted, label);
+        }
+        svg.words((self.left - 7.0, self.top - 9.0), 11.5, Anchor::End, inks.muted, self.axis.unit);
+        let axis = time_axis(self.from, self.to, ((self.width / 90.0) as usize).max(2));
+        for (place, label) in &axis.ticks {
+            let x = self.x(*place as u64);
+            svg.line((x, self.bottom()), (x, self.bottom() + 5.0), inks.muted, 1.0);
+            svg.words((x, self.bottom() + 19.0), 11.5, Anchor::Middle, inks.muted, label);
+        }
+        let end = (self.left + self.width, self.bottom() + 34.0);
+        svg.words(end, 11.5, Anchor::End, inks.muted, &format!("time, {}", axis.unit));
+    }
+
+    fn stack(
+        &self,
+        svg: &mut Svg,
+        picture: &Timeline,
+        areas: &[Area],
+        shades: &Shades,
+        inks: &Inks,
+    ) {
+        let points = self.points(picture);
+        let mut below = vec![0f64; picture.times.len()];
+        let mut labels = Vec::new();
+        for area in areas {
+            let above: Vec<f64> = below
+                .iter()
+                .enumerate()
+                .map(|(index, base)| base + area.values[index] as f64)
+                .collect();
+            let colour = area_colour(area, shades);
+            svg.open(
+                "path",
+                &[
+                    ("class", &"area"),
+                    ("data-name", &area.name),
+                    ("data-group", &area.group),
+                    ("d", &self.outline_of(&points, &below, &above)),
+                    ("fill", &colour),
+                    ("stroke", &inks.paper),
+                    ("stroke-width", &0.7),
+                    ("stroke-linejoin", &"round"),
+                ],
+            );
+            svg.around("title", &[], &format!("{}: at most {}", area.name, bytes(area.most)));
+            svg.close("path");
+            labels.extend(
+                self.label(&points, &below, &above, &area.name)
+                    .map(|(at, text)| (at, text, text_on(&colour))),
+            );
+            below = above;
+        }
+        svg.line(
+            (self.left, self.bottom()),
+            (self.left + self.width, self.bottom()),
+            inks.muted,
+            1.0,
+        );
+        for (at, text, ink) in labels {
+            svg.words(at, 11.0, Anchor::Middle, ink, &text);
+        }
+    }
+
+    /// Where points are drawn and which index each is of: at most about two for each pixel, the highest of those
+    /// that share a place. A single time is drawn over the whole width.
+    fn points(&self, picture: &Timeline) -> Vec<(f64, usize)> {
+        let totals = totals(picture);
+        if let [_] = totals[..] {
+            return vec![(self.left, 0), (self.left + self.width, 0)];
+        }
+        let mut points: Vec<(f64, usize)> = Vec::new();
+        for (index, time) in picture.times.iter().enumerate() {
+            let x = self.x(*time);
+            match points.last_mut() {
+                Some((place, kept))
+                    if x - *place < 0.4 && index + 1 < totals.len() && *kept > 0 =>
+                {
+                    if totals[index] > totals[*kept] {
+                        *kept = index;
+                    }
+                }
+                _ => points.push((x, index)),
+            }
+        }
+        points
+    }
+
+    fn outline_of(&self, points: &[(f64, usize)], below: &[f64], above: &[f64]) -> String {
+        let mut path = String::with_capacity(points.len() * 22);
+        for (order, (x, index)) in points.iter().enumerate() {
+            let _ = write!(
+                path,
+                "{}{} {}",
+                if order == 0 { "M" } else { "L" },
+                number(*x),
+                number(self.y(above[*index]))
+            );
+        }
+        for (x, index) in points.iter().rev() {
+            let _ = write!(path, "L{} {}", number(*x), number(self.y(below[*index])));
+        }
+        path.push('Z');
+        path
+    }
+
+    /// The place in an area where its name has most room; none if it has not enough anywhere.
+    fn label(
+        &self,
+        points: &[(f64, usize)],
+        below: &[f64],
+        above: &[f64],
+        name: &str,
+    ) -> Option<((f64, f64), String)> {
+        let columns = (self.width / COLUMN) as usize;
+        let edges: Vec<(f64, f64)> = (0..=columns)
+            .map(|column| {
+                let x = self.left + column as f64 * COLUMN;
+                (self.y(between(points, above, x)), self.y(between(points, below, x)))
+            })
+            .collect();
+        let short = name.split_once(':').map(|(_, object)| object);
+        for text in std::iter::once(name).chain(short) {
+            let half = (text_width(text, 11.0) / 2.0 / COLUMN).ceil() as usize + 1;
+            let best = (half..edges.len().saturating_sub(half))
+                .map(|middle| {
+                    let around = &edges[middle - half..=middle + half];
+                    let top = around.iter().map(|edge| edge.0).fold(f64::MIN, f64::max);
+                    let bottom = around.iter().map(|edge| edge.1).fold(f64::MAX, f64::min);
+                    (bottom - top, middle, (top + bottom) / 2.0)
+                })
+                .max_by(|one, other| one.0.total_cmp(&other.0));
+            if let Some((room, middle, y)) = best.filter(|best| best.0 >= 14.0) {
+                debug_assert!(room >= 14.0);
+                return Some(((self.left + middle as f64 * COLUMN, y + 4.0), text.to_owned()));
+            }
+        }
+        None
+    }
+
+    fn outline(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
+        let Some(outline) = &picture.outline else { return };
+        let mut path = String::new();
+        for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
+            let y = self.y(value(&outline.values, index) as f64);
+            let _ =
+                write!(path, "{}{} {}", if order == 0 { "M" } else { "L" }, number(x), number(y));
+        }
+        svg.open(
+            "path",
+            &[
+                ("class", &"outline"),
+                ("d", &path),
+                ("fill", &"none"),
+                ("stroke", &inks.ink),
+                ("stroke-width", &1.2),
+                ("stroke-dasharray", &"4 3"),
+            ],
+        );
+        svg.around("title", &[], &outline.name);
+        svg.close("path");
+    }
+
+    fn peak(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
+        let Some(peak) = &picture.peak else { return };
+        let (x, y) = (self.x(peak.time), self.y(peak.bytes as f64).max(self.top));
+        let label = match peak.label.as_str() {
+            "" => format!("peak {} at {}", bytes(peak.bytes), duration(peak.time)),
+            label => label.to_owned(),
+        };
+        let label = fit(&label, 12.0, self.width - 8.0);
+        let width = text_width(&label, 12.0) + 8.0;
+        let start = (x - width / 2.0)
+            .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
+        let base = (y - 9.0).max(self.top + 13.0);
+        svg.open("g", &[("class", &"peak")]);
+        svg.line((x, y), (x, self.bottom()), inks.ink, 0.8);
+        svg.element(
+            "circle",
+            &[
+                ("cx", &number(x)),
+                ("cy", &number(y)),
+                ("r", &3.6),
+                ("fill", &inks.ink),
+                ("stroke", &inks.paper),
+                ("stroke-width", &1.4),
+            ],
+        );
+        svg.element(
+            "rect",
+            &[
+                ("x", &number(start)),
+                ("y", &number(base - 12.0)),
+                ("width", &number(width)),
+                ("height", &16),
+                ("rx", &3),
+                ("fill", &inks.paper),
+                ("fill-opacity", &0.82),
+            ],
+        );
+        svg.words((start + width / 2.0, base), 12.0, Anchor::Middle, inks.ink, &label);
+        svg.close("g");
+    }
+
+    fn legend(
+        &self,
+        svg: &mut Svg,
+        picture: &Timeline,
+        style: &Style,
+        areas: &[Area],
+        shades: &Shades,
+        inks: &Inks,
+    ) {
+        let at_peak = picture.peak.as_ref().map(|peak| nearest(&picture.times, peak.time));
+        let size = |area: &Area| at_peak.map_or(area.most, |index| area.values[index]);
+        let mut entries: Vec<&Area> = areas.iter().collect();
+        entries.sort_by(|one, other| size(other).cmp(&size(one)).then(other.most.cmp(&one.most)));
+        let (left, right) = (style.width - LEGEND + 18.0, style.width - 12.0);
+        let mut y = 44.0;
+        svg.words(
+            (right, y),
+            11.0,
+            Anchor::End,
+            inks.muted,
+            if at_peak.is_some() { "at the peak" } else { "at most" },
+        );
+        let room = ((style.height - y - 26.0) / ROW) as usize;
+        let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
+        for area in &entries[..kept] {
+            y += ROW;
+            svg.open(
+                "g",
+                &[("class", &"entry"), ("data-name", &area.name), ("data-group", &area.group)],
+            );
+            svg.element(
+                "rect",
+                &[
+                    ("x", &number(left)),
+                    ("y", &number(y - 9.5)),
+                    ("width", &11),
+                    ("height", &11),
+                    ("rx", &2),
+                    ("fill", &area_colour(area, shades)),
+                ],
+            );
+            let amount = bytes(size(area));
+            let room = right - left - 18.0 - text_width(&amount, 11.5) - 8.0;
+            svg.words(
+                (left + 17.0, y),
+                11.5,
+                Anchor::Start,
+                inks.ink,
+                &fit(&area.name, 11.5, room),
+            );
+            svg.words((right, y), 11.5, Anchor::End, inks.ink, &amount);
+            svg.around("title", &[], &area.name);
+            svg.close("g");
+        }
+        if kept < entries.len() {
+            y += ROW;
+            let rest =
+                entries[kept..].iter().fold(0u64, |sum, area| sum.saturating_add(size(area)));
+            svg.words(
+                (left + 17.0, y),
+                11.5,
+                Anchor::Start,
+                inks.muted,
+                &format!("{} more", entries.len() - kept),
+            );
+            svg.words((right, y), 11.5, Anchor::End, inks.muted, &bytes(rest));
+        }
+        if let Some(outline) = &picture.outline {
+            y += ROW + 4.0;
+            svg.element(
+                "line",
+                &[
+                    ("x1", &number(left - 2.0)),
+                    ("y1", &number(y - 4.0)),
+                    ("x2", &number(left + 13.0)),
+                    ("y2", &number(y - 4.0)),
+                    ("stroke", &inks.ink),
+                    ("stroke-width", &1.2),
+                    ("stroke-dasharray", &"4 3"),
+                ],
+            );
+            svg.words(
+                (left + 17.0, y),
+                11.5,
+                Anchor::Start,
+                inks.ink,
+                &fit(&outline.name, 11.5, right - left - 17.0),
+            );
+        }
+    }
+}
+
+fn area_colour(area: &Area, shades: &Shades) -> String {
+    // The name of several together is no component: it may take the colour of its group's lightest member.
+    if area.several {
+        shades.colour(&format!("{} ", area.group), &area.group)
+    } else {
+        shades.colour(&area.name, &area.group)
+    }
+}
+
+/// The value at a place between points.
+fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
+    let next = points.partition_point(|point| point.0 < x).clamp(1, points.len() - 1);
+    let ((left, one), (right, other)) = (points[next - 1], points[next]);
+    let part = if right > left { ((x - left) / (right - left)).clamp(0.0, 1.0) } else { 1.0 };
+    values[one] + (values[other] - values[one]) * part
+}
+
+/// The index of the time that is nearest.
+fn nearest(times: &[u64], time: u64) -> usize {
+    (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
+}
+
+/// Phases of one depth as begin, end and name; neighbours too narrow to be seen become one without a name.
+fn merged<'a>(plot: &Plot, phases: &'a [Phase], depth: usize) -> Vec<(f64, f64, Option<&'a str>)> {
+    let mut chosen: Vec<&Phase> = phases
+        .iter()
+        .filter(|phase| {
+            phase.depth == depth
+                && phase.end > plot.from
+                && phase.begin < plot.to
+                && phase.begin < phase.end
+        })
+        .collect();
+    chosen.sort_by_key(|phase| phase.begin);
+    let mut merged: Vec<(f64, f64, Option<&str>)> = Vec::new();
+    for phase in chosen {
+        let (begin, end) = (plot.x(phase.begin), plot.x(phase.end));
+        match merged.last_mut() {
+            Some((first, last, name))
+                if begin - *last < 1.5 && (end - begin < 2.0 || *last - *first < 2.0) =>
+            {
+                if *name != Some(phase.name.as_str()) {
+                    // A narrow one beside a wide one does not take its name away.
+                    *name = if *last - *first > end - begin {
+                        *name
+                    } else {
+                        Some(phase.name.as_str())
+                    };
+                    if (*last - *first).max(end - begin) < 2.0 {
+                        *name = None;
+                    }
+                }
+                *last = last.max(end);
+            }
+            _ => merged.push((begin, end, Some(&phase.name))),
+        }
+    }
+    merged
+}
+
+impl Series {
+    /// A series whose group follows from its name.
+    pub fn named(name: impl Into<String>, values: Vec<u64>) -> Self {
+        let name = name.into();
+        let group = group_of(&name).to_owned();
+        Self { name, group, values }
+    }
+}

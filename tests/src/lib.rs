@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod books;
 mod checkout;
 mod compilers;
 mod cxx;
@@ -28,11 +29,13 @@ mod launcher;
 mod leftovers;
 mod library;
 mod listener;
+pub mod memprof;
 mod running;
 mod selection;
 pub mod suite;
 mod wait;
 
+pub use books::{APPLICATION, Books, MPI, Which};
 pub use checkout::Checkout;
 pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
 pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};

@@ -2,6 +2,7 @@
 //! on the machine, beside a reference library. All in one run, since only ratios of one run mean
 //! anything on a shared machine.
 
+mod memprof;
 mod micro;
 mod quiescence;
 mod table;
@@ -39,10 +40,17 @@ pub struct Options {
     /// Leave out the microbenchmarks of the Rust crate.
     #[arg(long)]
     operations_only: bool,
+    /// Only what the memory profiler costs.
+    #[arg(long, conflicts_with = "operations_only")]
+    memprof_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure()?;
+    if options.memprof_only {
+        let measured = profiled(options)?;
+        return write_json(options, &json!({"memprof": measured.to_json()}));
+    }
     let reference = options.reference.as_deref().map(Library::in_prefix).transpose()?;
     let built = release::build_library()?;
     let include = project::root().join("bindings-c/include");
@@ -62,20 +70,41 @@ pub fn run(options: &Options) -> Result<()> {
     let rows = table::rows(&measurements);
     print_tables(&rows, &quiescence, options.markdown);
     let micro = if options.operations_only { Vec::new() } else { micro::run()? };
-    if let Some(file) = &options.json {
-        let everything = json!({
-            "ours": measurements.ours,
-            "reference": measurements.reference,
-            "kernel": measurements.kernel,
-            "quiescence": quiescence.to_json(),
-            "micro": micro.iter().map(|line| json!({"name": line.name, "time": line.time}))
-                .collect::<Vec<_>>(),
-        });
-        std::fs::write(file, format!("{everything:#}\n"))
-            .with_context(|| format!("writing {}", file.display()))?;
-        println!("\nwritten to {}", file.display());
-    }
+    let profiled = match options.operations_only {
+        true => memprof::Measured::default(),
+        false => profiled(options)?,
+    };
+    let everything = json!({
+        "ours": measurements.ours,
+        "reference": measurements.reference,
+        "kernel": measurements.kernel,
+        "quiescence": quiescence.to_json(),
+        "micro": micro.iter().map(|line| json!({"name": line.name, "time": line.time}))
+            .collect::<Vec<_>>(),
+        "memprof": profiled.to_json(),
+    });
+    write_json(options, &everything)
+}
+
+fn write_json(options: &Options, everything: &Value) -> Result<()> {
+    let Some(file) = &options.json else { return Ok(()) };
+    std::fs::write(file, format!("{everything:#}\n"))
+        .with_context(|| format!("writing {}", file.display()))?;
+    println!("\nwritten to {}", file.display());
     Ok(())
+}
+
+/// Programs with the memory profiler and without.
+fn profiled(options: &Options) -> Result<memprof::Measured> {
+    let folder = project::target()?.join("xtask/benches/memprof");
+    let programs = memprof::Programs::compile(&folder)?;
+    let mut measured = memprof::Measured::default();
+    for round in 1..=options.rounds {
+        println!("memory profiler, round {round} of {}", options.rounds);
+        programs.round(&mut measured, round == 1)?;
+    }
+    println!("\n{}", table::lines(&memprof::HEADINGS, &measured.lines(), options.markdown));
+    Ok(measured)
 }
 
 fn print_tables(rows: &[table::Row], quiescence: &Quiescence, markdown: bool) {

@@ -235,31 +235,43 @@ fn significant(value: f64) -> String {
 
 /// The table for a terminal.
 pub fn plain(rows: &[Row]) -> String {
-    let lines: Vec<[String; 7]> =
-        std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
-    let mut widths = [0; 7];
-    for line in &lines {
+    lines(&HEADINGS, &rows.iter().map(cells).collect::<Vec<_>>(), false)
+}
+
+/// The table for a README.
+pub fn markdown(rows: &[Row]) -> String {
+    lines(&HEADINGS, &rows.iter().map(cells).collect::<Vec<_>>(), true)
+}
+
+/// Cells below their headings; all but the first column to the right.
+pub fn lines<const N: usize>(
+    headings: &[&str; N],
+    cells: &[[String; N]],
+    markdown: bool,
+) -> String {
+    let headings = headings.map(str::to_owned);
+    if markdown {
+        let line = |cells: &[String; N]| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(&headings) + "|---|" + &"--:|".repeat(N - 2) + "---|\n";
+        text.extend(cells.iter().map(line));
+        return text;
+    }
+    let lines = || std::iter::once(&headings).chain(cells);
+    let mut widths = [0; N];
+    for line in lines() {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for [first, rest @ ..] in &lines {
-        text += &format!("{first:<0$}", widths[0]);
-        for (cell, width) in rest.iter().zip(&widths[1..]) {
+    for line in lines() {
+        text += &format!("{:<1$}", line[0], widths[0]);
+        for (cell, width) in line.iter().zip(&widths).skip(1) {
             text += &format!("  {cell:>width$}");
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
     }
-    text
-}
-
-/// The table for a README.
-pub fn markdown(rows: &[Row]) -> String {
-    let line = |cells: [String; 7]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(HEADINGS.map(str::to_owned)) + "|---|--:|--:|--:|--:|--:|---|\n";
-    text.extend(rows.iter().map(|row| line(cells(row))));
     text
 }
 

@@ -1,0 +1,118 @@
+/* What single operations cost, in nanoseconds: an MPI call that does nothing, malloc and free of several
+ * sizes, mmap and munmap at the median and at 99.9 %. Prints one JSON object. With `calls N`: only that
+ * many MPI calls, and what the process then has of memory.
+ *
+ * Linked with the fake MPI, whose calls cost nothing themselves. */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "fakempi.h"
+
+static double now(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+#define REPEATS 31
+
+/* The median of several measurements of so many operations each, in time of the processor: others may
+ * want it too. */
+#define MEDIAN_OF(operations, body)                                                                \
+    ({                                                                                             \
+        double measured_[REPEATS];                                                                 \
+        for (int repeat_ = 0; repeat_ < REPEATS; repeat_++) {                                      \
+            double start_ = now(CLOCK_THREAD_CPUTIME_ID);                                                                 \
+            for (long number_ = 0; number_ < (operations); number_++) { body; }                    \
+            measured_[repeat_] = (now(CLOCK_THREAD_CPUTIME_ID) - start_) / (operations);                                  \
+        }                                                                                          \
+        qsort(measured_, REPEATS, sizeof *measured_, compare);                                     \
+        measured_[REPEATS / 2];                                                                    \
+    })
+
+static void *volatile block;
+static int rank;
+
+static double mixed_sizes(void)
+{
+    enum { LIVE = 512 };
+    static void *live[LIVE];
+    uint32_t state = 1;
+    double cost = MEDIAN_OF(100000L, {
+        state = state * 1664525u + 1013904223u;
+        unsigned slot = (state >> 8) % LIVE;
+        free(live[slot]);
+        live[slot] = malloc(16 + (state >> 18) % 2000);
+    });
+    for (int slot = 0; slot < LIVE; slot++) free(live[slot]);
+    return cost;
+}
+
+static void mappings(double *median, double *late)
+{
+    enum { PAIRS = 40000 };
+    static double measured[PAIRS];
+    for (int pair = 0; pair < PAIRS; pair++) {
+        double start = now(CLOCK_MONOTONIC);
+        char *mapped = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mapped[0] = 1;
+        munmap(mapped, 1 << 16);
+        measured[pair] = now(CLOCK_MONOTONIC) - start;
+    }
+    qsort(measured, PAIRS, sizeof *measured, compare);
+    *median = measured[PAIRS / 2];
+    *late = measured[PAIRS - PAIRS / 1000];
+}
+
+static long status_kib(const char *field)
+{
+    char line[256];
+    long value = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (!strncmp(line, field, strlen(field))) value = atol(line + strlen(field) + 1);
+    }
+    if (file) fclose(file);
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    if (argc > 2 && !strcmp(argv[1], "calls")) {
+        long calls = atol(argv[2]);
+        for (long call = 0; call < calls; call++) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        printf("{\"calls\": %ld, \"rss_kib\": %ld}\n", calls, status_kib("VmRSS"));
+        MPI_Finalize();
+        return 0;
+    }
+    /* So much resident that a walk over it takes its time. */
+    size_t field_bytes = 256u << 20;
+    char *field = malloc(field_bytes);
+    memset(field, 1, field_bytes);
+    double call = MEDIAN_OF(1000000L, MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    double deep = MEDIAN_OF(1000000L, MPI_Send(&rank, 0, NULL, 0, 0, MPI_COMM_WORLD));
+    double small = MEDIAN_OF(1000000L, { block = malloc(64); free(block); });
+    double middle = MEDIAN_OF(1000000L, { block = malloc(1500); free(block); });
+    double mixed = mixed_sizes(), median, late;
+    mappings(&median, &late);
+    printf("{\"mpi_call_ns\": %.2f, \"mpi_call_6_words_ns\": %.2f, \"malloc_free_64_ns\": %.2f, "
+           "\"malloc_free_1500_ns\": %.2f, \"malloc_free_mixed_ns\": %.2f, "
+           "\"mmap_munmap_median_ns\": %.0f, \"mmap_munmap_p999_ns\": %.0f}\n",
+           call, deep, small, middle, mixed, median, late);
+    free(field);
+    MPI_Finalize();
+    return 0;
+}

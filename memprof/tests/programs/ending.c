@@ -1,0 +1,30 @@
+/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fakempi.h"
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "return";
+    MPI_Init(&argc, &argv);
+    char *volatile memory = malloc(50 << 20);
+    memset(memory, 1, 50 << 20);
+    printf("holding\n");
+    fflush(stdout);
+    /* Long enough for a sample of what there is now. */
+    usleep(200000);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "fault")) raise(SIGSEGV);
+    if (!strcmp(how, "_exit")) _exit(0);
+    if (!strcmp(how, "exit")) exit(0);
+    while (!strcmp(how, "hoard")) {
+        memory = malloc(1 << 20);
+        memset(memory, 1, 1 << 20);
+        usleep(1000);
+    }
+    return 0;
+}

@@ -1,0 +1,170 @@
+//! What has to hold in every trace of the memory profiler.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use memprof_trace::layout::{Class, flags, sample};
+use memprof_trace::read::{Sample, Summary, Trace};
+use memprof_trace::write::ComponentSample;
+
+const MEBI: f64 = 1024.0 * 1024.0;
+
+/// A trace and where it was read.
+#[derive(Debug)]
+pub struct Books {
+    /// As read.
+    pub trace: Trace,
+    name: String,
+}
+
+/// Which components a sum is over.
+pub type Which = fn(Class) -> bool;
+
+/// What the application owns, and what MPI does.
+pub const APPLICATION: Which = |class| class.group() == "application";
+/// See [`APPLICATION`].
+pub const MPI: Which = |class| class.group() == "mpi";
+
+impl Books {
+    /// Reads a trace, in which nothing may be damaged.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or not all of it.
+    pub fn open(path: &Path) -> Result<Books> {
+        let trace = Trace::open(path).with_context(|| path.display().to_string())?;
+        let name = path.display().to_string();
+        ensure!(trace.faults.is_empty(), "{name}: {:?}", trace.faults);
+        Ok(Books { trace, name })
+    }
+
+    /// The last summary.
+    ///
+    /// # Errors
+    ///
+    /// The process ended before there was one.
+    pub fn summary(&self) -> Result<&Summary> {
+        self.trace.summary.as_ref().with_context(|| format!("{}: no summary", self.name))
+    }
+
+    fn class(&self, component: u16) -> Class {
+        self.trace.component(usize::from(component)).map_or(Class::Unattributed, |row| row.class())
+    }
+
+    /// Samples that looked at everything.
+    pub fn full(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
+        self.trace.history.samples().filter(|(sample, _)| sample.flags & sample::FULL != 0)
+    }
+
+    /// Resident bytes of some components in one sample.
+    #[must_use]
+    pub fn resident(&self, rows: &[ComponentSample], which: Which) -> u64 {
+        let those = rows.iter().filter(|row| which(self.class(row.component)));
+        those.map(|row| row.resident).sum()
+    }
+
+    /// The greatest sum of what some components had resident, over all samples.
+    #[must_use]
+    pub fn peak(&self, which: Which) -> u64 {
+        self.full().map(|(_, rows)| self.resident(rows, which)).max().unwrap_or(0)
+    }
+
+    /// Texts of the notes.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.trace.notes.iter().map(|note| note.row.text.to_string()).collect()
+    }
+
+    /// All components, for a failure message.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!("{}\n", self.name);
+        let Some(summary) = &self.trace.summary else { return text + "  no summary\n" };
+        for (index, row) in summary.rows.iter().enumerate() {
+            if row.owned_peak > 0 || row.resident_peak > 0 {
+                text += &format!(
+                    "  {:<40} owned {:>9.3} peak {:>9.3} resident {:>9.3} peak {:>9.3} MiB\n",
+                    self.trace.component_name(index),
+                    row.owned as f64 / MEBI,
+                    row.owned_peak as f64 / MEBI,
+                    row.resident as f64 / MEBI,
+                    row.resident_peak as f64 / MEBI,
+                );
+            }
+        }
+        text + &format!("  notes {:?}\n", self.notes())
+    }
+
+    /// The run went through its end: MPI began and ended, the process said goodbye.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn expect_whole_run(&self) -> Result<&Books> {
+        for (flag, what) in [
+            (flags::MPI_SEEN, "saw no MPI"),
+            (flags::INITIALIZED, "saw no MPI_Init"),
+            (flags::FINALIZED, "saw no MPI_Finalize"),
+            (flags::CLOSED, "saw no end"),
+        ] {
+            ensure!(self.trace.has(flag), "{what}\n{}", self.table());
+        }
+        Ok(self)
+    }
+
+    /// In every sample all bytes found have an owner, and nearly none of them is nobody.
+    ///
+    /// # Errors
+    ///
+    /// The first sample in which that does not hold.
+    pub fn expect_closed_books(&self) -> Result<&Books> {
+        let mut gaps = Vec::new();
+        for (sample, rows) in self.full() {
+            let found = self.resident(rows, |_| true);
+            ensure!(
+                found == sample.walked,
+                "{} B were found, {found} B have owners\n{}",
+                sample.walked,
+                self.table()
+            );
+            let nobody = self.resident(rows, |class| class == Class::Unattributed);
+            ensure!(
+                nobody * 100 < sample.walked,
+                "{nobody} of {} B are unattributed at {} ns\n{}",
+                sample.walked,
+                sample.time,
+                self.table()
+            );
+            let kernel = self.resident(rows, |class| class == Class::Kernel);
+            let gap = sample.walked.saturating_sub(kernel).abs_diff(sample.kernel_resident);
+            gaps.push(gap as f64 / sample.kernel_resident.max(1) as f64);
+        }
+        ensure!(!gaps.is_empty(), "no full sample\n{}", self.table());
+        // The process runs on while it is looked at, so single samples may be off.
+        gaps.sort_by(f64::total_cmp);
+        let median = gaps[gaps.len() / 2];
+        ensure!(median < 0.01, "{:.2} % off the kernel's total\n{}", median * 100.0, self.table());
+        self.expect_no_more_than_owned()
+    }
+
+    /// Nothing is resident that is not owned. Blocks of one page may be counted up to whole pages, by
+    /// what the trace itself says is its error.
+    fn expect_no_more_than_owned(&self) -> Result<&Books> {
+        let summary = self.summary()?;
+        for (index, row) in summary.rows.iter().enumerate() {
+            let class = self.class(index as u16);
+            let ours = APPLICATION(class) || MPI(class) || class == Class::Stack;
+            let allowed = row.owned + row.error + 64 * 1024 + row.owned / 100;
+            ensure!(
+                !ours || row.resident <= allowed,
+                "{} has more resident ({} B) than it owns ({} B, error {} B)\n{}",
+                self.trace.component_name(index),
+                row.resident,
+                row.owned,
+                row.error,
+                self.table()
+            );
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,285 @@
+//! What the memory profiler costs: each program with and without it, in turns, so that only ratios and
+//! differences of one run are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use memprof_trace::read::{Options, Trace};
+use quo_tests::memprof::{make_fake_mpi, traces_in};
+use quo_tests::{BindTo, Job, mpicc, run_compiler};
+use serde_json::{Value, json};
+
+use super::table::median;
+use crate::{project, release, run};
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// As many calls of MPI as a long run makes.
+const CALLS: &str = "1000000000";
+
+/// What comes out, one object per round.
+#[derive(Default)]
+pub struct Measured {
+    without: Vec<Value>,
+    with: Vec<Value>,
+}
+
+/// How two numbers are compared, and with what.
+enum Target {
+    /// With the profiler, at most so much more.
+    More(f64),
+    /// With the profiler, at least this share.
+    Share(f64),
+    /// With the profiler, at most so many times.
+    Times(f64),
+    /// Of the profiler alone, at most this.
+    AtMost(f64),
+    /// Shown for its own sake.
+    None,
+}
+
+struct Entry {
+    what: &'static str,
+    measured: &'static str,
+    unit: &'static str,
+    scale: f64,
+    target: Target,
+}
+
+const fn entry(
+    what: &'static str,
+    measured: &'static str,
+    unit: &'static str,
+    scale: f64,
+    target: Target,
+) -> Entry {
+    Entry { what, measured, unit, scale, target }
+}
+
+const ENTRIES: &[Entry] = &[
+    entry("MPI call, 2 words", "/mpi_call_ns", "ns", 1.0, Target::More(5.0)),
+    entry("MPI call, 6 words", "/mpi_call_6_words_ns", "ns", 1.0, Target::More(5.0)),
+    entry("malloc and free, 64 B", "/malloc_free_64_ns", "ns", 1.0, Target::More(15.0)),
+    entry("malloc and free, 1.5 kB", "/malloc_free_1500_ns", "ns", 1.0, Target::More(15.0)),
+    entry("malloc and free, mixed", "/malloc_free_mixed_ns", "ns", 1.0, Target::More(15.0)),
+    entry("mmap and munmap, median", "/mmap_munmap_median_ns", "µs", 1e-3, Target::None),
+    entry("mmap and munmap, 99.9 %", "/mmap_munmap_p999_ns", "µs", 1e-3, Target::Times(2.0)),
+    entry("messages of 1 B", "/messages_per_second/1", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("messages of 64 B", "/messages_per_second/64", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("messages of 4 KiB", "/messages_per_second/4096", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("messages of 64 KiB", "/messages_per_second/65536", "10³/s", 1e-3, Target::Share(0.97)),
+    entry("messages of 4 MiB", "/messages_per_second/4194304", "/s", 1.0, Target::Share(0.97)),
+    entry("coupled example", "/coupled_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("sampler, of a processor", "/duty", "%", 100.0, Target::AtMost(0.5)),
+    entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
+];
+
+/// What the columns of [`Measured::lines`] are.
+pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared", "target", ""];
+
+/// What is compiled once.
+pub struct Programs {
+    preload: PathBuf,
+    costs: PathBuf,
+    messages: PathBuf,
+    coupled: PathBuf,
+}
+
+impl Programs {
+    /// Builds the profiler optimised, the fake MPI, and the programs around them.
+    pub fn compile(folder: &Path) -> Result<Programs> {
+        let fake = folder.join("fakempi");
+        make_fake_mpi(project::root(), &fake)?;
+        let sources = project::root().join("memprof/benches");
+        let headers = project::root().join("memprof/tests/programs/fakempi");
+        let (costs, messages) = (folder.join("costs"), folder.join("messages"));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O2", "-fno-builtin-malloc", "-fno-builtin-free"]);
+        compiler.arg("-I").arg(headers).arg(sources.join("costs.c")).arg("-o").arg(&costs);
+        compiler.arg("-L").arg(&fake).args(["-lfakempi", "-lboth"]);
+        for option in ["-rpath", "-rpath-link"] {
+            compiler.arg(format!("-Wl,{option},{}", fake.display()));
+        }
+        run_compiler(&mut compiler)?;
+        let mut compiler = Command::new(mpicc());
+        compiler.args(["-std=gnu11", "-O2"]).arg(sources.join("messages.c"));
+        run_compiler(compiler.arg("-o").arg(&messages))?;
+        let coupled = release::build("coupled")?.join("coupled");
+        Ok(Programs { preload: preload()?, costs, messages, coupled })
+    }
+
+    /// One round of everything; `whole` with what takes long.
+    pub fn round(&self, measured: &mut Measured, whole: bool) -> Result<()> {
+        // Who is first changes, so that what drifts does not count for one of them.
+        let with_first = measured.with.len() % 2 == 1;
+        for profiled in [with_first, !with_first] {
+            let folder = tempfile::tempdir()?;
+            let traces = profiled.then_some(folder.path());
+            let mut numbers = self.alone(&[], traces)?;
+            if let Some(traces) = traces {
+                merge(&mut numbers, json!({"duty": duty(traces)?}));
+                clear(traces)?;
+                if whole {
+                    self.alone(&["calls", CALLS], Some(traces))?;
+                    merge(&mut numbers, json!({"tool": tool(traces)?}));
+                    clear(traces)?;
+                }
+            }
+            let job = self.job(Job::new(2, &self.messages).bind_to(BindTo::Core), traces);
+            merge(&mut numbers, super::program_output(&job)?);
+            let seconds = self.coupled(folder.path(), traces)?;
+            merge(&mut numbers, json!({"coupled_seconds": seconds}));
+            if profiled { &mut measured.with } else { &mut measured.without }.push(numbers);
+        }
+        Ok(())
+    }
+
+    fn alone(&self, arguments: &[&str], traces: Option<&Path>) -> Result<Value> {
+        let mut command = Command::new(&self.costs);
+        command.args(arguments).env("PMI_RANK", "0").env("PMI_SIZE", "1");
+        if let Some(traces) = traces {
+            command.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces);
+        }
+        let finished = run::logged(&mut command, &self.costs.with_extension("log"), LIMIT)?;
+        if !finished.ending.is_success() {
+            bail!("{}: {}\n{}", self.costs.display(), finished.ending, finished.output);
+        }
+        super::parse(&finished.output)
+    }
+
+    fn job(&self, job: Job, traces: Option<&Path>) -> Job {
+        let job = job.limit(LIMIT);
+        let Some(traces) = traces else { return job };
+        job.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces).env("MEMPROF_QUIET", "1")
+    }
+
+    fn coupled(&self, folder: &Path, traces: Option<&Path>) -> Result<f64> {
+        let deck = project::root().join("examples/coupled/decks/small.toml");
+        let job =
+            Job::new(2, &self.coupled).bind_to(BindTo::Core).arg("run").arg("--deck").arg(deck);
+        let job = job.arg("--mode").arg("quo").arg("--output").arg(folder.join("result.json"));
+        let start = Instant::now();
+        self.job(job, traces).run()?.expect_success()?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+/// The object, built as it is installed: optimised, and without what only archives need.
+fn preload() -> Result<PathBuf> {
+    let base = project::base()?;
+    let mut cargo = project::cargo()?;
+    cargo.env("CARGO_TARGET_DIR", &base).args(["build", "--release"]);
+    run::shown(cargo.args(["--package", "memprof-preload"]), LIMIT * 4)?;
+    Ok(base.join("release/libmemprof_preload.so"))
+}
+
+fn the_trace(traces: &Path) -> Result<Trace> {
+    let files = traces_in(traces)?;
+    let [file] = &files[..] else { bail!("{} traces of one process", files.len()) };
+    Trace::open_with(file, Options { history: false }).context("reading the trace")
+}
+
+/// The share of a processor that the sampler took.
+fn duty(traces: &Path) -> Result<f64> {
+    let trace = the_trace(traces)?;
+    let spent = trace.summary.as_ref().context("a trace without a sample")?.head.cpu_ns;
+    Ok(spent as f64 / trace.last_time().max(1) as f64)
+}
+
+/// Bytes that the profiler held.
+fn tool(traces: &Path) -> Result<u64> {
+    let trace = the_trace(traces)?;
+    Ok(trace.summary.context("a trace without a sample")?.head.tool)
+}
+
+fn clear(traces: &Path) -> Result<()> {
+    for file in traces_in(traces)? {
+        std::fs::remove_file(file)?;
+    }
+    Ok(())
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Value::Object(into), Value::Object(more)) = (into, more) {
+        into.extend(more);
+    }
+}
+
+impl Measured {
+    /// Everything, for a file.
+    pub fn to_json(&self) -> Value {
+        json!({"without": self.without, "with": self.with})
+    }
+
+    /// The table's lines: what, without, with, what is compared, target, whether it is met.
+    pub fn lines(&self) -> Vec<[String; 6]> {
+        ENTRIES.iter().map(|entry| self.line(entry)).collect()
+    }
+
+    fn line(&self, entry: &Entry) -> [String; 6] {
+        let of = |rounds: &[Value]| Some(median(rounds, entry.measured)? * entry.scale);
+        let (without, with) = (of(&self.without), of(&self.with));
+        let number = |value: Option<f64>| match value {
+            Some(value) => format!("{value:.2} {}", entry.unit),
+            None => String::new(),
+        };
+        let (compared, target, met) = compare(entry, without, with);
+        let verdict = met.map_or("", |met| if met { "met" } else { "missed" }).to_owned();
+        [entry.what.to_owned(), number(without), number(with), compared, target, verdict]
+    }
+}
+
+fn compare(
+    entry: &Entry,
+    without: Option<f64>,
+    with: Option<f64>,
+) -> (String, String, Option<bool>) {
+    let more = with.zip(without).map(|(with, without)| with - without);
+    let ratio = with.zip(without).map(|(with, without)| with / without);
+    let unit = entry.unit;
+    let text = |value: Option<f64>, show: fn(f64) -> String| value.map_or(String::new(), show);
+    match entry.target {
+        Target::More(limit) => (
+            more.map_or(String::new(), |more| format!("{more:+.2} {unit}")),
+            format!("≤ +{limit} {unit}"),
+            more.map(|more| more <= limit),
+        ),
+        Target::Share(least) => (
+            text(ratio, |ratio| format!("{:.1} %", ratio * 100.0)),
+            format!("≥ {:.0} %", least * 100.0),
+            ratio.map(|ratio| ratio >= least),
+        ),
+        Target::Times(limit) => (
+            text(ratio, |ratio| format!("{ratio:.3} x")),
+            format!("≤ {limit} x"),
+            ratio.map(|ratio| ratio <= limit),
+        ),
+        Target::AtMost(limit) => {
+            (String::new(), format!("≤ {limit} {unit}"), with.map(|with| with <= limit))
+        }
+        Target::None => (text(ratio, |ratio| format!("{ratio:.3} x")), String::new(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_compares_medians_as_its_target_says() {
+        let measured = Measured {
+            without: vec![json!({"mpi_call_ns": 4.0, "messages_per_second": {"1": 1e6}})],
+            with: vec![json!({"mpi_call_ns": 10.0, "messages_per_second": {"1": 0.98e6},
+                "duty": 0.004, "tool": 4 << 20})],
+        };
+        let lines = measured.lines();
+        let line = |what: &str| lines.iter().find(|line| line[0].starts_with(what)).unwrap();
+        assert_eq!(line("MPI call, 2")[3..], ["+6.00 ns", "≤ +5 ns", "missed"]);
+        assert_eq!(line("messages of 1 B")[3..], ["98.0 %", "≥ 97 %", "met"]);
+        assert_eq!(line("sampler")[2..], ["0.40 %", "", "≤ 0.5 %", "met"]);
+        assert_eq!(line("tool")[5], "met");
+        assert_eq!(line("coupled")[5], "");
+    }
+}

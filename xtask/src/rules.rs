@@ -27,6 +27,7 @@ const UNSAFE_FILES: &[&str] = &[
     "examples/coupled/src/l1/mod.rs",
     "examples/coupled/src/launch.rs",
     "memprof/preload/src/arch.rs",
+    "memprof/preload/src/boundary/thunks.rs",
     "memprof/preload/src/component.rs",
     "memprof/preload/src/heap/blocks.rs",
     "memprof/preload/src/heap/bootstrap.rs",

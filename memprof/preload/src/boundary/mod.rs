@@ -1,16 +1,78 @@
 //! Where the program enters and leaves MPI, the loader and the kernel's mappings.
 
+#![allow(unsafe_code)]
+
 mod thunks;
 
-/// Patches what is loaded; later objects follow by [`crate::objects::refresh`].
-pub fn start() {}
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod hooked;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod loader;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod mappings;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod patch;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod special;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod threads;
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::objects;
+use crate::thread::{Guard, local};
+
+/// The main thread's words.
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
+/// the program has not begun.
+pub fn start() {
+    let _guard = Guard::enter();
+    MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
+    // SAFETY: a text with its end mark.
+    let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) } as usize;
+    objects::finder_is(finder);
+    objects::refresh();
+    if let Some(text) = objects::overrides::text() {
+        objects::overrides::each_fault(text, |line, fault| {
+            crate::note::say(
+                crate::note::Code::BadOverride,
+                format_args!("MEMPROF_COMPONENTS, line {line}: {}", fault.text()),
+            );
+        });
+    }
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        hooked::start();
+        patch::everything();
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    crate::note::say(
+        crate::note::Code::NoBoundary,
+        format_args!("calls of MPI are seen on x86_64 only"),
+    );
+}
+
+/// In a child after fork, which is the main thread there.
+pub fn after_fork() {
+    MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        patch::after_fork();
+        threads::after_fork();
+    }
+}
 
 /// Where the main thread is now: the index of an MPI function plus one, 0 outside MPI.
 pub fn main_thread() -> usize {
-    0
+    let main = MAIN.load(Ordering::Acquire) as *const core::sync::atomic::AtomicUsize;
+    // SAFETY: the first word of the main thread's block, which lasts as long as the process; it is
+    // aligned and written whole.
+    if main.is_null() { 0 } else { unsafe { (*main).load(Ordering::Relaxed) } }
 }
 
 /// The name of what [`crate::thread::Local::mpi`] says, empty for 0.
-pub fn function_name(_word: usize) -> &'static str {
-    ""
+pub fn function_name(word: usize) -> &'static str {
+    word.checked_sub(1).map_or("", thunks::name)
 }

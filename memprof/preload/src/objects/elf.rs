@@ -31,6 +31,7 @@ pub mod segment {
     pub const LOAD: u32 = 1;
     pub const DYNAMIC: u32 = 2;
     pub const NOTE: u32 = 4;
+    pub const RELRO: u32 = 0x6474_e552;
     pub const READABLE: u32 = 4;
 }
 
@@ -62,6 +63,8 @@ pub struct Image {
     segments: [(usize, usize); SEGMENTS],
     count: usize,
     dynamic: (usize, usize),
+    /// Addresses that are read-only once the object is ready.
+    pub read_only: (usize, usize),
     strings: Table,
     symbols: usize,
     hash: usize,

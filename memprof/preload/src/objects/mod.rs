@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::component::{self, Class, Component};
 use crate::thread::{Guard, Local, local};
 
-pub use walk::{Known, after_fork, before_fork, each, finder_is, mark_opened, refresh, serial};
+pub use walk::{Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, serial};
 
 /// Whose code called.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,21 @@ fn look_up(local: &Local, address: usize) -> Caller {
 /// The owner of any mapped address of an object: code, constants, data, bss.
 pub fn component_at(address: usize) -> Option<Component> {
     TABLE.find(address).map(|range| range.component)
+}
+
+/// The first object that ends above an address: start, end, whose. It covers code, data and bss.
+pub fn next_above(address: usize) -> Option<(usize, usize, Component)> {
+    TABLE.next_above(address).map(|range| (range.low, range.high, range.component))
+}
+
+/// Whether an address is in no object at all.
+pub fn is_nobodys(address: usize) -> bool {
+    TABLE.find(address).is_none()
+}
+
+/// Whether an address is in the program's own file.
+pub fn is_executables(address: usize) -> bool {
+    TABLE.find(address).is_some_and(|range| range.executable)
 }
 
 /// The component of the MPI library, once one is loaded.

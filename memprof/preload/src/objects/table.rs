@@ -85,6 +85,11 @@ impl Table {
 
     /// The object that the address lies in.
     pub fn find(&self, address: usize) -> Option<Range> {
+        self.next_above(address).filter(|range| range.low <= address)
+    }
+
+    /// The first object that ends above the address.
+    pub fn next_above(&self, address: usize) -> Option<Range> {
         // Two rewrites during one look are rare, more are not worth waiting for.
         for _ in 0..64 {
             let copy = &self.copies[self.current.load(Ordering::Acquire) & 1];
@@ -92,7 +97,7 @@ impl Table {
             if sequence & 1 == 1 {
                 continue;
             }
-            let found = copy.find(address);
+            let found = copy.next_above(address);
             fence(Ordering::Acquire);
             if copy.sequence.load(Ordering::Relaxed) == sequence {
                 return found;
@@ -103,29 +108,26 @@ impl Table {
 }
 
 impl Copy {
-    fn find(&self, address: usize) -> Option<Range> {
-        let (mut from, mut to) = (0, self.count.load(Ordering::Relaxed).min(LIMIT));
+    fn next_above(&self, address: usize) -> Option<Range> {
+        let count = self.count.load(Ordering::Relaxed).min(LIMIT);
+        let (mut from, mut to) = (0, count);
         while from < to {
             let middle = from.midpoint(to);
-            let slot = &self.slots[middle];
-            let low = slot.low.load(Ordering::Relaxed);
-            let high = slot.high.load(Ordering::Relaxed);
-            if address < low {
+            if address < self.slots[middle].high.load(Ordering::Relaxed) {
                 to = middle;
-            } else if address >= high {
-                from = middle + 1;
             } else {
-                let what = slot.what.load(Ordering::Relaxed);
-                return Some(Range {
-                    low,
-                    high,
-                    component: Component(what as u16),
-                    neutral: what >> 16 & 1 == 1,
-                    executable: what >> 17 & 1 == 1,
-                });
+                from = middle + 1;
             }
         }
-        None
+        let slot = self.slots[..count].get(from)?;
+        let what = slot.what.load(Ordering::Relaxed);
+        Some(Range {
+            low: slot.low.load(Ordering::Relaxed),
+            high: slot.high.load(Ordering::Relaxed),
+            component: Component(what as u16),
+            neutral: what >> 16 & 1 == 1,
+            executable: what >> 17 & 1 == 1,
+        })
     }
 }
 
@@ -155,6 +157,8 @@ mod tests {
             assert_eq!(table.find(range.high - 1), Some(*range));
             assert_eq!(table.find(range.high), None);
             assert_eq!(table.find(range.low - 1), None, "{index}");
+            assert_eq!(table.next_above(range.low - 1), Some(*range));
+            assert_eq!(table.next_above(range.high), ranges.get(index + 1).copied());
         }
         table.publish(&ranges[..2]);
         assert_eq!(table.find(ranges[2].low), None);

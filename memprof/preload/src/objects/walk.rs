@@ -39,6 +39,8 @@ pub struct Known {
     pub executable: bool,
     /// Loaded before the program ran: never unloaded.
     pub initial: bool,
+    /// Defines the functions of MPI for C; bindings for other languages do not.
+    pub defines_mpi: bool,
     /// Has folders of its own to search for what it opens.
     pub has_search_path: bool,
     /// Distance between its own addresses and where it is.
@@ -71,6 +73,7 @@ impl Known {
         class: Class::Library,
         executable: false,
         initial: false,
+        defines_mpi: false,
         has_search_path: false,
         base: 0,
         headers: 0,
@@ -146,6 +149,10 @@ unsafe fn image(base: usize, headers: usize, count: usize) -> Image {
             // SAFETY: a loaded, readable segment.
             unsafe { image.add_segment(start, start.wrapping_add(header.p_memsz as usize)) };
         }
+    }
+    if let Some(read_only) = headers.iter().find(|header| header.p_type == segment::RELRO) {
+        let start = base.wrapping_add(read_only.p_vaddr as usize);
+        image.read_only = (start, start.wrapping_add(read_only.p_memsz as usize));
     }
     if let Some(dynamic) = headers.iter().find(|header| header.p_type == segment::DYNAMIC) {
         image.set_dynamic(base.wrapping_add(dynamic.p_vaddr as usize), dynamic.p_memsz as usize);
@@ -275,6 +282,19 @@ pub fn each(mut each: impl FnMut(&Known)) {
         }
     }
     give();
+}
+
+/// What is known of the object of this number, if one is loaded; numbers are dense and used again.
+/// None beyond the last, or when the list is busy for long.
+pub fn at(index: usize) -> Option<Option<Known>> {
+    let _guard = Guard::enter();
+    if index >= REGISTRY.used.load(Ordering::Acquire) || !take(true) {
+        return None;
+    }
+    // SAFETY: `busy` is held.
+    let object = unsafe { objects()[index] };
+    give();
+    Some(object.live.then_some(object))
 }
 
 /// The object at `base`, found by a walk later than `since`, was opened by MPI.
@@ -451,10 +471,11 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     }
     let own = describe as *const () as usize;
     object.tool = own >= object.low && own < object.high;
-    let defines_mpi = ["PMPI_Init", "pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"]
-        .iter()
-        .any(|name| image.defines(name.as_bytes()));
-    object.known = classify::known(object.name(), object.executable, object.tool, defines_mpi);
+    object.defines_mpi = image.defines(b"PMPI_Init");
+    let bindings = ["pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
+    let defines_any =
+        object.defines_mpi || bindings.iter().any(|name| image.defines(name.as_bytes()));
+    object.known = classify::known(object.name(), object.executable, object.tool, defines_any);
     object.neutral = classify::is_neutral(object.name());
 }
 
@@ -523,19 +544,10 @@ fn enter(object: &mut Known, class: Class) {
     if object.executable {
         EXECUTABLE.store(index, Ordering::Relaxed);
     }
-    // The library itself, not a binding that stands before it: the last one loaded of those that
-    // others need.
-    if class == Class::MpiCore
-        && (MPI.load(Ordering::Relaxed) == 0 || object.names[1] != 0 && is_main(object))
-    {
+    // The library itself, not a binding that stands before it.
+    if class == Class::MpiCore && object.defines_mpi && !object.executable {
         MPI.store(index, Ordering::Relaxed);
     }
-}
-
-/// The object with MPI's C functions, as opposed to bindings.
-fn is_main(object: &Known) -> bool {
-    let name = object.name();
-    ["libmpi.so", "libmpi_abi.so", "libmpich.so"].iter().any(|start| name.starts_with(start))
 }
 
 /// Turns the names that objects need into indices.

@@ -1,0 +1,109 @@
+//! Calls of the program and its libraries to the loader and for mappings and threads, which pass through
+//! the tool: each does what it always did, and the tool takes note.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{loader, mappings, threads};
+
+/// Functions that are passed through, by name.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Function {
+    Mmap,
+    Mmap64,
+    Munmap,
+    Mremap,
+    Shmat,
+    Shmdt,
+    Brk,
+    Sbrk,
+    Dlopen,
+    Dlsym,
+    PthreadCreate,
+}
+
+use Function::*;
+
+struct Hook {
+    function: Function,
+    name: &'static CStr,
+    target: unsafe extern "C-unwind" fn(),
+}
+
+const HOOKS: [Hook; 11] = [
+    Hook { function: Mmap, name: c"mmap", target: mappings::mmap },
+    Hook { function: Mmap64, name: c"mmap64", target: mappings::mmap },
+    Hook { function: Munmap, name: c"munmap", target: mappings::munmap },
+    Hook { function: Mremap, name: c"mremap", target: mappings::mremap },
+    Hook { function: Shmat, name: c"shmat", target: mappings::shmat },
+    Hook { function: Shmdt, name: c"shmdt", target: mappings::shmdt },
+    Hook { function: Brk, name: c"brk", target: mappings::brk },
+    Hook { function: Sbrk, name: c"sbrk", target: mappings::sbrk },
+    Hook { function: Dlopen, name: c"dlopen", target: loader::dlopen },
+    Hook { function: Dlsym, name: c"dlsym", target: loader::dlsym },
+    Hook { function: PthreadCreate, name: c"pthread_create", target: threads::pthread_create },
+];
+
+static REAL: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
+
+/// Finds the real functions. Before anything is patched.
+pub fn start() {
+    for hook in &HOOKS {
+        // SAFETY: a text with its end mark.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, hook.name.as_ptr()) } as usize;
+        REAL[hook.function as usize].store(found, Ordering::Release);
+    }
+    DLSYM.store(real(Dlsym), Ordering::Release);
+}
+
+/// The real function; it is there when its hook is called, since nothing is hooked without.
+pub fn real(function: Function) -> usize {
+    REAL[function as usize].load(Ordering::Acquire)
+}
+
+/// Where a call to `symbol` has to go, if it is one of ours.
+pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
+    let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol)?;
+    let wanted = match hook.function {
+        Dlopen | PthreadCreate => true,
+        Dlsym => look_ups,
+        _ => memory,
+    };
+    (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
+}
+
+/// The real `dlsym`, for an entry that is written out.
+pub static DLSYM: AtomicUsize = AtomicUsize::new(0);
+
+/// Defines an entry of up to six words. `work` gets them, the address it returns to and the stack pointer
+/// it was entered with.
+macro_rules! hook {
+    ($($name:ident => $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C library asks for.
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov rax, rsp",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "push rax",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rax]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {work}",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_endproc",
+                work = sym $work,
+            )
+        }
+    )*};
+}
+
+pub(crate) use hook;

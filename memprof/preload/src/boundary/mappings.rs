@@ -1,0 +1,229 @@
+//! Mappings that the program and its libraries make, change and give back.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::hooked::{Function, hook, real};
+use crate::objects;
+use crate::thread::local;
+use crate::{ranges, sampler};
+
+/// What is given back in smaller pieces is not looked at first.
+const LOOKED_AT: usize = 1 << 20;
+
+type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
+
+/// # Safety
+///
+/// The words are those of a call to this function.
+unsafe fn pass(function: Function, words: [usize; 6]) -> usize {
+    let [a, b, c, d, e, f] = words;
+    // SAFETY: the real function, which takes as many of the words as it needs.
+    unsafe {
+        let real: Call = core::mem::transmute(real(function));
+        real(a, b, c, d, e, f)
+    }
+}
+
+fn failed(address: usize) -> bool {
+    address == libc::MAP_FAILED as usize
+}
+
+/// The tool's own mappings are entered by the tool.
+fn is_tools() -> bool {
+    local().guard.get() > 0
+}
+
+hook! {
+    mmap => mmap_work;
+    munmap => munmap_work;
+    mremap => mremap_work;
+    shmat => shmat_work;
+    shmdt => shmdt_work;
+    brk => brk_work;
+    sbrk => sbrk_work;
+}
+
+unsafe extern "C-unwind" fn mmap_work(
+    address: usize,
+    length: usize,
+    protection: usize,
+    flags: usize,
+    file: usize,
+    offset: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    let words = [address, length, protection, flags, file, offset];
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Mmap, words) };
+    if !failed(result) && !is_tools() {
+        let shared = flags as c_int & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        ranges::mapped(result, length, objects::owner(caller, stack), shared);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn munmap_work(
+    address: usize,
+    length: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    _caller: usize,
+    _stack: usize,
+) -> usize {
+    if !is_tools() {
+        if length >= LOOKED_AT {
+            sampler::before_release(address, length);
+        }
+        ranges::unmapped(address, length);
+    }
+    // SAFETY: the caller's words.
+    unsafe { pass(Function::Munmap, [address, length, c, d, e, f]) }
+}
+
+unsafe extern "C-unwind" fn mremap_work(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: usize,
+    new: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    if !is_tools() && old_length > length && old_length - length >= LOOKED_AT {
+        sampler::before_release(old.wrapping_add(length), old_length - length);
+    }
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Mremap, [old, old_length, length, flags, new, f]) };
+    if !failed(result) && !is_tools() {
+        if old_length == 0 {
+            // A second mapping of what is shared.
+            ranges::mapped(result, length, objects::owner(caller, stack), true);
+        } else {
+            ranges::moved(old, old_length, result, length);
+        }
+    }
+    result
+}
+
+/// Attached segments: where, and how long.
+static ATTACHED: [[AtomicUsize; 2]; 128] = [const { [const { AtomicUsize::new(0) }; 2] }; 128];
+
+unsafe extern "C-unwind" fn shmat_work(
+    segment: usize,
+    address: usize,
+    flags: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Shmat, [segment, address, flags, d, e, f]) };
+    if failed(result) || is_tools() {
+        return result;
+    }
+    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    let length = unsafe {
+        let error = *libc::__errno_location();
+        let mut status: libc::shmid_ds = core::mem::zeroed();
+        let known = libc::shmctl(segment as c_int, libc::IPC_STAT, &raw mut status) == 0;
+        *libc::__errno_location() = error;
+        if known { status.shm_segsz } else { 0 }
+    };
+    if length > 0 {
+        ranges::mapped(result, length, objects::owner(caller, stack), true);
+        for [start, size] in &ATTACHED {
+            if start.compare_exchange(0, result, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                size.store(length, Ordering::Release);
+                break;
+            }
+        }
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn shmdt_work(
+    address: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    _caller: usize,
+    _stack: usize,
+) -> usize {
+    if !is_tools()
+        && let Some([start, size]) =
+            ATTACHED.iter().find(|[start, _]| start.load(Ordering::Acquire) == address)
+    {
+        let length = size.swap(0, Ordering::AcqRel);
+        start.store(0, Ordering::Release);
+        if length >= LOOKED_AT {
+            sampler::before_release(address, length);
+        }
+        if length > 0 {
+            ranges::unmapped(address, length);
+        }
+    }
+    // SAFETY: the caller's words.
+    unsafe { pass(Function::Shmdt, [address, b, c, d, e, f]) }
+}
+
+/// The end of the data segment now.
+fn end_of_data() -> usize {
+    // SAFETY: asks only.
+    unsafe { pass(Function::Sbrk, [0; 6]) }
+}
+
+fn grown(from: usize, to: usize, caller: usize, stack: usize) {
+    if to > from {
+        ranges::mapped(from, to - from, objects::owner(caller, stack), false);
+    } else if to < from {
+        ranges::unmapped(to, from - to);
+    }
+}
+
+unsafe extern "C-unwind" fn brk_work(
+    address: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    let before = end_of_data();
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Brk, [address, b, c, d, e, f]) };
+    if result as c_int == 0 && !is_tools() && !failed(before) {
+        grown(before, address, caller, stack);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn sbrk_work(
+    increment: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Sbrk, [increment, b, c, d, e, f]) };
+    if !failed(result) && increment != 0 && !is_tools() {
+        grown(result, result.wrapping_add(increment), caller, stack);
+    }
+    result
+}

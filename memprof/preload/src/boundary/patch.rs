@@ -1,0 +1,300 @@
+//! Sends the calls of loaded objects through the tool, by the addresses in their global offset tables.
+//! No symbol is defined and no code is written.
+//!
+//! It happens at moments when no lock of the loader is needed: at start, after `dlopen` and in `dlsym`.
+//! An object that another thread is still loading shows link-time addresses in its table; it is left
+//! for the next time.
+
+#![allow(unsafe_code)]
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use super::{hooked, special, thunks};
+use crate::component::Class;
+use crate::objects::elf::{Image, Relocation};
+use crate::objects::{self, Known};
+use crate::thread::Guard;
+use crate::{kernel, note};
+
+const JUMP_SLOT: u32 = 7;
+const GLOBAL_DATA: u32 = 6;
+const ADDRESS: u32 = 1;
+
+/// For each object of the list: the walk that found the one that is done.
+static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
+
+static BUSY: AtomicBool = AtomicBool::new(false);
+static AGAIN: AtomicBool = AtomicBool::new(false);
+
+/// Slots filled in so far.
+static FILLED: AtomicUsize = AtomicUsize::new(0);
+
+/// Slots filled in so far.
+pub fn filled() -> usize {
+    FILLED.load(Ordering::Relaxed)
+}
+
+/// Patches what is not yet. Another thread that does so will look again.
+pub fn everything() {
+    let _guard = Guard::enter();
+    AGAIN.store(true, Ordering::Release);
+    while AGAIN.load(Ordering::Acquire)
+        && BUSY.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    {
+        AGAIN.store(false, Ordering::Release);
+        let mut index = 0;
+        while let Some(object) = objects::at(index) {
+            if let (Some(object), Some(done)) = (object, DONE.get(index))
+                && done.load(Ordering::Relaxed) != object.since
+                && one(&object)
+            {
+                done.store(object.since, Ordering::Relaxed);
+            }
+            index += 1;
+        }
+        BUSY.store(false, Ordering::Release);
+    }
+}
+
+/// In a child after fork: whoever was patching is not here.
+pub fn after_fork() {
+    BUSY.store(false, Ordering::Release);
+}
+
+/// Keeps an object loaded while it is patched.
+struct Pin(*mut c_void);
+
+impl Pin {
+    fn new(object: &Known) -> Option<Pin> {
+        if object.initial {
+            return Some(Pin(core::ptr::null_mut()));
+        }
+        // SAFETY: a text with its end mark; nothing is loaded by it.
+        let handle = unsafe {
+            libc::dlopen(object.loader_path()?.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY)
+        };
+        if handle.is_null() {
+            return None;
+        }
+        let pin = Pin(handle);
+        // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+        let base = unsafe { *handle.cast::<usize>() };
+        (base == object.base).then_some(pin)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the handle that this pin opened.
+            unsafe { libc::dlclose(self.0) };
+        }
+    }
+}
+
+/// True when nothing is left to be done for an object.
+fn one(object: &Known) -> bool {
+    let Some(plan) = Plan::of(object) else {
+        return true;
+    };
+    let Some(pin) = Pin::new(object) else {
+        return object.loader_path().is_none();
+    };
+    // SAFETY: pinned.
+    let image = unsafe { object.image() };
+    let size = object.high - object.low;
+    let mut ready = true;
+    image.each_relocation(|relocation| {
+        if relocation.kind == JUMP_SLOT {
+            // SAFETY: within a segment of the pinned object.
+            let value = unsafe { cell(relocation.slot) }.load(Ordering::Relaxed);
+            ready &= value == 0 || value >= size || !objects::is_nobodys(value);
+        }
+    });
+    if !ready {
+        return false;
+    }
+    image.each_relocation(|relocation| {
+        if matches!(relocation.kind, JUMP_SLOT | GLOBAL_DATA | ADDRESS) && relocation.addend == 0 {
+            fill(object, &image, &pin, plan, relocation);
+        }
+    });
+    true
+}
+
+/// What is looked for in an object.
+#[derive(Copy, Clone)]
+struct Plan {
+    mpi: bool,
+    /// Mapping of memory.
+    memory: bool,
+    /// `dlsym`.
+    look_ups: bool,
+}
+
+impl Plan {
+    fn of(object: &Known) -> Option<Plan> {
+        let name = object.name();
+        match object.class {
+            Class::Tool => return None,
+            Class::System if !name.starts_with("libstdc++") && !name.starts_with("libgfortran") => {
+                return None;
+            }
+            _ => {}
+        }
+        let inside = object.class == Class::MpiDependency || object.defines_mpi;
+        // They hook these functions themselves, and have to find the originals.
+        let hooker = ["libopen-pal", "libucm", "mca_patcher_", "mca_memory_"];
+        Some(Plan {
+            mpi: !inside,
+            memory: !hooker.iter().any(|start| name.starts_with(start)),
+            look_ups: !inside,
+        })
+    }
+}
+
+/// # Safety
+///
+/// A word that lives on, is aligned and only read and written whole.
+unsafe fn cell(address: usize) -> &'static AtomicUsize {
+    // SAFETY: as promised.
+    unsafe { &*(address as *const AtomicUsize) }
+}
+
+fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Relocation<'_>) {
+    if relocation.slot % 8 != 0 {
+        return;
+    }
+    // SAFETY: within a segment of the pinned object, aligned.
+    let value = unsafe { cell(relocation.slot) }.load(Ordering::Relaxed);
+    // Zero is a weak symbol that nobody has.
+    if value == 0 {
+        return;
+    }
+    let own = value >= object.low && value < object.high;
+    let target = if relocation.symbol.starts_with(b"MPI") || relocation.symbol.starts_with(b"PMPI")
+    {
+        // The stub of a program at a fixed address stands for the function; the way leads through it.
+        if !plan.mpi || (!own && objects::is_executables(value)) {
+            return;
+        }
+        let real = if own { resolve(pin, relocation.symbol, relocation.kind) } else { Some(value) };
+        real.and_then(|real| mpi_target(relocation.symbol, real))
+    } else if relocation.kind == ADDRESS {
+        None
+    } else {
+        hooked::target(relocation.symbol, plan.memory, plan.look_ups)
+            .filter(|_| own || is_systems(value))
+    };
+    let Some(target) = target.filter(|&target| target != value) else {
+        return;
+    };
+    if write(image, relocation.slot, target) {
+        FILLED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        note::say(
+            note::Code::NoBoundary,
+            format_args!("calls of {} cannot be redirected", object.name()),
+        );
+    }
+}
+
+fn is_systems(address: usize) -> bool {
+    objects::component_at(address)
+        .is_some_and(|component| crate::component::class(component) == Class::System)
+}
+
+/// Where a call to the MPI function `symbol` whose definition is at `real` has to go.
+pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
+    if objects::component_at(real) == Some(crate::component::Component::TOOL) {
+        return None;
+    }
+    if let Some(pcontrol) = special::pcontrol(symbol, real) {
+        return Some(pcontrol);
+    }
+    let name = thunks::find(symbol)?;
+    let entry = thunks::entry(name)?;
+    if !thunks::set_real(name, real) {
+        // Two libraries define it; the calls to the second go there as they are.
+        note::say(
+            note::Code::NoBoundary,
+            format_args!("a second MPI library is loaded: its calls are not seen"),
+        );
+        return None;
+    }
+    Some(special::around(name).unwrap_or(entry))
+}
+
+/// What the loader would find for a slot that has not been called through yet.
+fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
+    if kind != JUMP_SLOT {
+        // It is the object's own function.
+        return None;
+    }
+    let mut name = [0u8; 64];
+    name.get_mut(..symbol.len())?.copy_from_slice(symbol);
+    if symbol.len() == name.len() {
+        return None;
+    }
+    // The tool comes right after the program in the order of search, so that `RTLD_NEXT` from here means
+    // everything but the program's own stubs.
+    let mut found = look_up(libc::RTLD_NEXT, name.as_ptr().cast());
+    if found == 0 && !pin.0.is_null() {
+        found = look_up(pin.0, name.as_ptr().cast());
+    }
+    (found != 0 && !objects::is_executables(found)).then_some(found)
+}
+
+/// The result of `dlsym` is used after the call, so that the call stays one: the loader looks at where
+/// it comes from.
+#[inline(never)]
+fn look_up(handle: *mut c_void, name: *const c_char) -> usize {
+    // SAFETY: a handle that is open, or a special one, and a text with its end mark.
+    let found = unsafe { libc::dlsym(handle, name) } as usize;
+    if found == 0 {
+        // Nobody is to find our error.
+        // SAFETY: no arguments.
+        unsafe { libc::dlerror() };
+    }
+    core::hint::black_box(found)
+}
+
+/// Fills a slot in, also where the object has been made read-only.
+fn write(image: &Image, slot: usize, value: usize) -> bool {
+    let (from, to) = image.read_only;
+    if slot < from || slot >= to {
+        // SAFETY: a word of a writable segment.
+        unsafe { cell(slot) }.store(value, Ordering::Release);
+        return true;
+    }
+    let page = kernel::page();
+    let start = (slot & !(page - 1)) as *mut c_void;
+    let protect = |rights: c_int| -> bool {
+        // SAFETY: a page of the object's own data, of which nothing is taken away.
+        unsafe { libc::mprotect(start, page, rights) == 0 }
+    };
+    if protect(libc::PROT_READ | libc::PROT_WRITE) {
+        // SAFETY: a word that is writable now.
+        unsafe { cell(slot) }.store(value, Ordering::Release);
+        // The last page may hold writable data behind what is read-only.
+        if slot | (page - 1) < to {
+            protect(libc::PROT_READ);
+        }
+        return true;
+    }
+    write_as_debugger(slot, value)
+}
+
+/// Where rights may not be changed, the kernel may still write for us.
+fn write_as_debugger(slot: usize, value: usize) -> bool {
+    let Ok(file) = kernel::open_with(c"/proc/self/mem", libc::O_RDWR | libc::O_CLOEXEC, 0) else {
+        return false;
+    };
+    let bytes = value.to_ne_bytes();
+    // SAFETY: as many bytes as there are; the kernel checks the address.
+    let written =
+        unsafe { libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), slot as libc::off_t) };
+    kernel::close(file);
+    written == bytes.len() as isize
+}

@@ -1,0 +1,257 @@
+//! The few functions of MPI that tell the tool something: when MPI begins and ends, what it gives the
+//! program memory for, and `MPI_Pcontrol`.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::thunks::{self, Name};
+use crate::component::Component;
+use crate::{heap, objects, phases, ranges, start};
+
+type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
+
+/// What stands around the entry of a function.
+struct Around {
+    name: &'static str,
+    /// By `MPI_` and by `PMPI_` name: each leads to its own entry.
+    by_name: [Function; 2],
+}
+
+macro_rules! around {
+    ($($name:literal => $work:ident;)*) => {
+        const AROUND: &[Around] = &[$(Around {
+            name: $name,
+            by_name: [
+                {
+                    unsafe extern "C-unwind" fn call(
+                        a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+                    ) -> usize {
+                        // SAFETY: the words of the program's call.
+                        unsafe { $work($name, false, [a, b, c, d, e, f]) }
+                    }
+                    call
+                },
+                {
+                    unsafe extern "C-unwind" fn call(
+                        a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+                    ) -> usize {
+                        // SAFETY: the words of the program's call.
+                        unsafe { $work($name, true, [a, b, c, d, e, f]) }
+                    }
+                    call
+                },
+            ],
+        }),*];
+    };
+}
+
+around! {
+    "MPI_Init" => begin;
+    "MPI_Init_thread" => begin;
+    "MPI_Session_init" => begin;
+    "MPI_Finalize" => end;
+    "MPI_Alloc_mem" => allocate;
+    "MPI_Free_mem" => free;
+    "MPI_Win_allocate" => window;
+    "MPI_Win_allocate_c" => window;
+    "MPI_Win_allocate_shared" => window;
+    "MPI_Win_allocate_shared_c" => window;
+}
+
+/// What stands around the entry of a function, if anything does.
+pub fn around(name: Name) -> Option<usize> {
+    let text = thunks::name(name.function);
+    let around = AROUND.iter().find(|around| around.name == text)?;
+    Some(around.by_name[usize::from(name.profiling)] as *const () as usize)
+}
+
+/// Through the entry.
+///
+/// # Safety
+///
+/// The words are those of a call to this function, which is patched.
+unsafe fn call(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    let entry = thunks::find(name.as_bytes())
+        .and_then(|found| thunks::entry(Name { profiling, ..found }))
+        .unwrap_or(0);
+    let [a, b, c, d, e, f] = words;
+    // SAFETY: as promised; a function that is not in the table is not patched.
+    unsafe {
+        let entry: Function = core::mem::transmute(entry);
+        entry(a, b, c, d, e, f)
+    }
+}
+
+/// MPI's results are `int`.
+fn succeeded(result: usize) -> bool {
+    result as i32 == 0
+}
+
+unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    start::mpi_begins();
+    phases::mpi_begins();
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    phases::mpi_is_ready();
+    start::mpi_ready();
+    result
+}
+
+unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    start::mpi_ends();
+    phases::mpi_ends();
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    phases::mpi_has_ended();
+    start::mpi_ended();
+    result
+}
+
+/// Mappings given to the program, to be taken back: start and length.
+static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
+
+/// `length` bytes at `start`, which MPI allocated, are for the program.
+fn give(start: usize, length: usize) {
+    if start == 0 || length == 0 || heap::give(start as *const u8, Component::MPI_FOR_USER) {
+        return;
+    }
+    // A mapping of MPI's, known as such: the pages that are the program's alone.
+    let Some(piece) = ranges::next(start).filter(|piece| piece.start <= start) else {
+        return;
+    };
+    let end = (start + length).min(piece.end);
+    let shared = matches!(piece.kind, ranges::Kind::Shared);
+    ranges::mapped(start, end - start, Component::MPI_FOR_USER, shared);
+    for [at, size] in &GIVEN {
+        if at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            size.store(end - start, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// The program gives memory back to MPI, which may keep it.
+fn take_back(start: usize) {
+    let owner = objects::mpi().unwrap_or(Component::UNATTRIBUTED);
+    if start == 0 || heap::give(start as *const u8, owner) {
+        return;
+    }
+    if let Some([at, size]) = GIVEN.iter().find(|[at, _]| at.load(Ordering::Acquire) == start) {
+        let length = size.swap(0, Ordering::AcqRel);
+        at.store(0, Ordering::Release);
+        let shared =
+            ranges::next(start).is_some_and(|piece| matches!(piece.kind, ranges::Kind::Shared));
+        ranges::mapped(start, length, owner, shared);
+    }
+}
+
+/// `MPI_Alloc_mem(size, info, &base)`
+unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    if succeeded(result) && words[2] != 0 {
+        // SAFETY: MPI has just written there.
+        give(unsafe { *(words[2] as *const usize) }, words[0]);
+    }
+    result
+}
+
+/// `MPI_Free_mem(base)`
+unsafe fn free(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    take_back(words[0]);
+    // SAFETY: the program's words.
+    unsafe { call(name, profiling, words) }
+}
+
+/// `MPI_Win_allocate(size, unit, info, comm, &base, &win)`, shared ones too
+unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    if succeeded(result) && words[4] != 0 {
+        // SAFETY: MPI has just written there.
+        give(unsafe { *(words[4] as *const usize) }, words[0]);
+    }
+    result
+}
+
+/// Where the two names of `MPI_Pcontrol` lead.
+static PCONTROL: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// What calls to `MPI_Pcontrol` go through, if `symbol` is it.
+pub fn pcontrol(symbol: &[u8], real: usize) -> Option<usize> {
+    let (slot, entry) = match symbol {
+        b"MPI_Pcontrol" => (0, enter_pcontrol as *const () as usize),
+        b"PMPI_Pcontrol" => (1, enter_pmpi_pcontrol as *const () as usize),
+        _ => return None,
+    };
+    match PCONTROL[slot].compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(entry),
+        Err(before) => (before == real).then_some(entry),
+    }
+}
+
+unsafe extern "C-unwind" fn pcontrol_work(level: i32, second: usize) -> usize {
+    phases::pcontrol(level, second);
+    PCONTROL[0].load(Ordering::Acquire)
+}
+
+unsafe extern "C-unwind" fn pmpi_pcontrol_work(level: i32, second: usize) -> usize {
+    phases::pcontrol(level, second);
+    PCONTROL[1].load(Ordering::Acquire)
+}
+
+/// Its arguments vary, so they stay where they are: the tool looks at the first two and goes on with all
+/// of them, in registers and on the stack.
+macro_rules! pcontrol_entry {
+    ($name:ident, $work:ident) => {
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 184",
+                ".cfi_adjust_cfa_offset 184",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov [rsp + 48], rax",
+                "movups [rsp + 56], xmm0",
+                "movups [rsp + 72], xmm1",
+                "movups [rsp + 88], xmm2",
+                "movups [rsp + 104], xmm3",
+                "movups [rsp + 120], xmm4",
+                "movups [rsp + 136], xmm5",
+                "movups [rsp + 152], xmm6",
+                "movups [rsp + 168], xmm7",
+                "call {work}",
+                "mov r11, rax",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "mov r9, [rsp + 40]",
+                "mov rax, [rsp + 48]",
+                "movups xmm0, [rsp + 56]",
+                "movups xmm1, [rsp + 72]",
+                "movups xmm2, [rsp + 88]",
+                "movups xmm3, [rsp + 104]",
+                "movups xmm4, [rsp + 120]",
+                "movups xmm5, [rsp + 136]",
+                "movups xmm6, [rsp + 152]",
+                "movups xmm7, [rsp + 168]",
+                "add rsp, 184",
+                ".cfi_adjust_cfa_offset -184",
+                "jmp r11",
+                ".cfi_endproc",
+                work = sym $work,
+            )
+        }
+    };
+}
+
+pcontrol_entry!(enter_pcontrol, pcontrol_work);
+pcontrol_entry!(enter_pmpi_pcontrol, pmpi_pcontrol_work);

@@ -60,6 +60,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/thread.rs",
     "memprof/src/signals.rs",
     "memprof/trace/src/write/memory.rs",
+    "memprof/trace/tests/killed.rs",
     "quo/mpi/src/comm.rs",
     "quo/mpi/src/group.rs",
     "quo/mpi/src/process.rs",

@@ -43,7 +43,7 @@ fn write(memory: &mut [u8]) {
         program: Text::new("/opt/program"),
         ..Identity::default()
     };
-    let mut writer = Writer::create(memory, &identity, &GEOMETRY).unwrap();
+    let mut writer = Writer::create(memory, &identity, &GEOMETRY).expect("room for a trace");
     let row = |class: Class, object, name| ComponentRow {
         class: class as u8,
         object,

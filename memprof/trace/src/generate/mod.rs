@@ -2,6 +2,7 @@
 //! at hand. Every file goes through the [`crate::write::Writer`] that ranks use.
 
 mod rank;
+mod reseal;
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::layout::Geometry;
 use crate::write::Buffer;
 use rank::Rank;
+pub use reseal::reseal;
 
 /// What job to make up. Equal shapes give equal files.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //! was written before stays readable. Rows beyond a table are counted, not written.
 
 mod buffer;
+#[cfg(test)]
+mod kill_tests;
 mod memory;
 mod ring;
 mod table;

@@ -1,0 +1,124 @@
+//! Traces that are cut off, damaged or forged: an error, or faults and what is left.
+
+use memprof_trace::generate::reseal;
+use memprof_trace::layout::{COMPONENTS_LIMIT, HEADER_SIZE};
+use memprof_trace::read::{Fault, Row, Trace};
+use proptest::prelude::*;
+
+const GOLDEN: &[u8] = include_bytes!("golden/v1.memprof");
+
+fn whole() -> Trace {
+    Trace::from_bytes(GOLDEN).expect("a whole trace")
+}
+
+/// Uses a trace as reports do.
+fn use_all(trace: &Trace) {
+    let columns = trace.columns();
+    assert!(columns <= COMPONENTS_LIMIT);
+    (0..columns).for_each(|component| assert!(!trace.component_name(component).is_empty()));
+    for pair in trace.timeline.windows(2) {
+        assert!(pair[0].end() <= pair[1].start);
+    }
+    for (_, rows) in trace.history.samples() {
+        assert!(rows.iter().all(|row| usize::from(row.component) < COMPONENTS_LIMIT));
+    }
+    for segment in &trace.segments {
+        assert_eq!(segment.row.row.bitmap_length as usize, segment.row.bitmap.len());
+        assert!(1_u64.checked_shl(segment.row.row.granule_shift).is_some());
+    }
+    assert!(trace.sites.iter().all(|site| site.row.frames as usize <= site.row.offsets.len()));
+    assert!(!format!("{trace:?}").contains('\u{1b}'));
+    assert!(trace.faults.iter().all(|fault| !fault.to_string().is_empty()));
+}
+
+fn subset<T: PartialEq>(some: &[Row<T>], all: &[Row<T>]) -> bool {
+    some.iter().all(|row| all.iter().any(|other| other.index == row.index))
+}
+
+#[test]
+fn a_trace_cut_off_at_any_byte_gives_what_is_left_and_says_so() {
+    let whole = whole();
+    let history: Vec<_> = whole.history.samples().map(|(head, _)| head.time).collect();
+    for length in 0..GOLDEN.len() {
+        let Ok(trace) = Trace::from_bytes(&GOLDEN[..length]) else {
+            assert!(length < HEADER_SIZE, "refused at {length}");
+            continue;
+        };
+        let expected = GOLDEN.len() as u64;
+        assert!(trace.faults.contains(&Fault::Truncated { length: length as u64, expected }));
+        assert_eq!(trace.identity, whole.identity);
+        assert!(subset(&trace.components, &whole.components));
+        assert!(trace.history.samples().all(|(head, _)| history.contains(&head.time)));
+        use_all(&trace);
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
+    let whole = whole();
+    let mut bytes = GOLDEN.to_vec();
+    for place in 0..bytes.len() {
+        // Every bit comes by in one slot or another.
+        let bit = (place + place / 8) % 8;
+        bytes[place] ^= 1 << bit;
+        if let Ok(trace) = Trace::from_bytes(&bytes) {
+            assert!(trace == whole || !trace.faults.is_empty(), "bit {bit} of byte {place}");
+        }
+        bytes[place] ^= 1 << bit;
+    }
+}
+
+#[test]
+fn pages_that_never_reached_the_disk_are_noticed() {
+    for page in 0..GOLDEN.len() / 4096 {
+        let mut bytes = GOLDEN.to_vec();
+        let lost = &mut bytes[page * 4096..][..4096];
+        if lost.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        lost.fill(0);
+        match Trace::from_bytes(&bytes) {
+            Ok(trace) => assert!(trace == whole() || !trace.faults.is_empty(), "page {page}"),
+            Err(error) => assert_eq!(page, 0, "{error}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn forged_traces_whose_checksums_are_right_are_survived(
+        patches in prop::collection::vec((0..GOLDEN.len() / 8, any::<u64>(), 0..4_u8), 1..40),
+        length in prop::option::weighted(0.1, 0..GOLDEN.len()),
+    ) {
+        let mut bytes = GOLDEN.to_vec();
+        for (word, value, how) in patches {
+            // Numbers near the limits find more than random ones; the header gets its share.
+            let word = if how == 3 { word % 160 } else { word };
+            let value = match how {
+                0 => value % 300,
+                1 => u64::MAX - value % 3,
+                _ => value,
+            };
+            bytes[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+        }
+        reseal(&mut bytes);
+        if let Ok(trace) = Trace::from_bytes(&bytes[..length.unwrap_or(bytes.len())]) {
+            use_all(&trace);
+        }
+    }
+
+    #[test]
+    fn any_bytes_after_a_good_beginning_are_survived(
+        garbage in prop::collection::vec(any::<u8>(), 0..8192),
+        at in 0..GOLDEN.len(),
+    ) {
+        let mut bytes = GOLDEN.to_vec();
+        let end = (at + garbage.len()).min(bytes.len());
+        bytes[at..end].copy_from_slice(&garbage[..end - at]);
+        if let Ok(trace) = Trace::from_bytes(&bytes) {
+            use_all(&trace);
+        }
+    }
+}

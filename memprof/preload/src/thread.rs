@@ -90,11 +90,14 @@ pub struct Account {
 /// How many leaves of the granule table a thread finds without a search.
 pub const LEAVES_AT_HAND: usize = 16;
 
-/// A leaf of the granule table that was used before: which 4 MiB, and where it is.
-#[repr(C)]
+/// A leaf of the granule table that was used before: which 4 MiB, where its granules are, how large
+/// they are and whether the thread owns them (see [`crate::heap::granules`]).
+#[repr(C, align(32))]
 pub struct LeafAtHand {
     pub region: AtomicU64,
-    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
+    pub granules: AtomicPtr<crate::heap::granules::Granule>,
+    pub shift: AtomicU32,
+    pub own: AtomicU32,
 }
 
 /// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
@@ -144,7 +147,12 @@ impl State {
                 }
             }; LIMIT],
             leaves: [const {
-                LeafAtHand { region: AtomicU64::new(0), leaf: AtomicPtr::new(ptr::null_mut()) }
+                LeafAtHand {
+                    region: AtomicU64::new(0),
+                    granules: AtomicPtr::new(ptr::null_mut()),
+                    shift: AtomicU32::new(0),
+                    own: AtomicU32::new(0),
+                }
             }; LEAVES_AT_HAND],
         }
     }

@@ -15,8 +15,9 @@ use crate::thread::{Guard, State, local};
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
 
-/// What a thread keeps to itself, in bytes.
-const KEPT: i64 = 64 * 1024;
+/// What a thread keeps to itself, in bytes: all bits below a power of two, so that the larger of
+/// several can be told by their union.
+const KEPT: i64 = 64 * 1024 - 1;
 
 /// As [`KEPT`], or less than nothing in exact mode.
 static FOLD_AT: AtomicI64 = AtomicI64::new(KEPT);
@@ -66,8 +67,11 @@ pub fn allocated(state: &State, component: Component, size: usize) {
     let own = &state.accounts[index];
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
-    raise(state, index, size as i64);
-    raise(state, ALL, size as i64);
+    let one = add(state, index, size as i64);
+    let all = add(state, ALL, size as i64);
+    if (one.wrapping_abs() | all.wrapping_abs()) > FOLD_AT.load(Relaxed) {
+        fold_both(state, index);
+    }
 }
 
 /// What a component allocated was freed.
@@ -75,45 +79,50 @@ pub fn allocated(state: &State, component: Component, size: usize) {
 pub fn freed(state: &State, component: Component, size: usize) {
     let index = usize::from(component.0) % LIMIT;
     bump(&state.accounts[index].frees, 1);
-    lower(state, index, size as i64);
-    lower(state, ALL, size as i64);
+    let one = subtract(state, index, size as i64);
+    let all = subtract(state, ALL, size as i64);
+    if (one.wrapping_abs() | all.wrapping_abs()) > FOLD_AT.load(Relaxed) {
+        fold_both(state, index);
+    }
 }
 
 /// A block goes from one component to another; neither allocates nor frees.
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
-    lower(state, usize::from(from.0) % LIMIT, size as i64);
-    raise(state, usize::from(to.0) % LIMIT, size as i64);
+    let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
+    subtract(state, from, size as i64);
+    add(state, to, size as i64);
+    fold(state, from);
+    fold(state, to);
 }
 
+/// Gives what is owned now.
 #[inline(always)]
-fn raise(state: &State, index: usize, by: i64) {
+fn add(state: &State, index: usize, by: i64) -> i64 {
     let (owned, high) = state.owned(index);
     let now = owned.load(Relaxed).wrapping_add(by);
     owned.store(now, Relaxed);
     if now > high.load(Relaxed) {
         high.store(now, Relaxed);
     }
-    fold_if_far(state, index, now);
+    now
 }
 
 #[inline(always)]
-fn lower(state: &State, index: usize, by: i64) {
+fn subtract(state: &State, index: usize, by: i64) -> i64 {
     let (owned, _) = state.owned(index);
     let now = owned.load(Relaxed).wrapping_sub(by);
     owned.store(now, Relaxed);
-    fold_if_far(state, index, now);
+    now
 }
 
-#[inline(always)]
-fn fold_if_far(state: &State, index: usize, now: i64) {
-    if now.wrapping_abs() > FOLD_AT.load(Relaxed) {
-        fold(state, index);
-    }
+#[cold]
+#[inline(never)]
+fn fold_both(state: &State, index: usize) {
+    fold(state, index);
+    fold(state, ALL);
 }
 
 /// Only by the thread that has the state, or when no thread has it.
-#[cold]
-#[inline(never)]
 fn fold(state: &State, index: usize) {
     let (own, top) = state.owned(index);
     BEGUN.fetch_add(1, AcqRel);

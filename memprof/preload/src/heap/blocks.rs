@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::tag::{self, Tag};
-use super::{GRANULES, LARGE, account, bootstrap, large, real, registry};
+use super::{GRANULES, LARGE, account, bootstrap, large, own_state, real, registry};
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::thread::{Local, State, local};
@@ -30,6 +30,7 @@ pub fn stand_aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
 
+#[inline(always)]
 pub fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
@@ -37,10 +38,7 @@ pub fn stands_aside() -> bool {
 /// Whose allocation it is.
 #[inline(always)]
 fn owner(local: &Local, caller: usize, stack: usize) -> Component {
-    if local.guard.get() > 0 {
-        return Component::TOOL;
-    }
-    if caller != 0 {
+    if caller != 0 && local.guard.get() == 0 {
         let found = objects::caller(caller);
         if !found.neutral {
             return found.component;
@@ -49,12 +47,16 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     owner_by_thread(local, stack)
 }
 
+/// Where the caller cannot be seen, or allocates for others.
 #[inline(never)]
 fn owner_by_thread(local: &Local, stack: usize) -> Component {
-    if local.inside_mpi(stack) {
-        if let Some(mpi) = objects::mpi() {
-            return mpi;
-        }
+    if local.guard.get() > 0 {
+        return Component::TOOL;
+    }
+    if local.inside_mpi(stack)
+        && let Some(mpi) = objects::mpi()
+    {
+        return mpi;
     }
     match local.home.get() {
         Component::UNATTRIBUTED => objects::executable(),
@@ -67,9 +69,7 @@ fn owner_by_thread(local: &Local, stack: usize) -> Component {
 fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) {
     let local = local();
     let owner = owner(local, caller, stack);
-    let state = local.state.get();
-    // SAFETY: a state outlives its threads.
-    match unsafe { state.as_ref() } {
+    match own_state(local) {
         Some(state) => enter_with(local, state, block, size, owner),
         None => enter_slowly(local, block, size, owner),
     }
@@ -132,17 +132,14 @@ fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
 }
 
 /// Runs with the counters of this thread.
-#[inline(always)]
-fn with_state<R>(work: impl FnOnce(&State) -> R) -> R {
+fn with_state(work: impl FnOnce(&State)) {
     let local = local();
-    // SAFETY: a state outlives its threads.
-    match unsafe { local.state.get().as_ref() } {
+    match own_state(local) {
         Some(state) => work(state),
         None => {
             let state = registry::enter(local);
-            let result = work(state);
+            work(state);
             registry::leave(local, state);
-            result
         }
     }
 }
@@ -153,16 +150,37 @@ fn leave(block: *mut u8) {
     let Some((tag, place)) = tag_of(block) else { return };
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
-    if tag.size >= LOOK_BEFORE_RELEASE {
-        sampler::before_release(block as usize, tag.size);
+    if tag.sampled || tag.size >= LOOK_BEFORE_RELEASE {
+        leave_noted(block as usize, tag.size, tag.sampled);
     }
-    if tag.sampled {
-        sites::freed(block as usize);
+    match own_state(local()) {
+        Some(state) => leave_with(state, block as usize, tag.size, tag.component),
+        None => leave_slowly(block as usize, tag.size, tag.component),
     }
-    with_state(|state| {
-        displace(state, block as usize, tag.size, tag.component);
-        account::freed(state, tag.component, tag.size);
-    });
+}
+
+#[inline(always)]
+fn leave_with(state: &State, start: usize, size: usize, owner: Component) {
+    displace(state, start, size, owner);
+    account::freed(state, owner, size);
+}
+
+#[cold]
+#[inline(never)]
+fn leave_slowly(start: usize, size: usize, owner: Component) {
+    with_state(|state| leave_with(state, start, size, owner));
+}
+
+/// What else has to be done for some blocks.
+#[cold]
+#[inline(never)]
+fn leave_noted(start: usize, size: usize, sampled: bool) {
+    if size >= LOOK_BEFORE_RELEASE {
+        sampler::before_release(start, size);
+    }
+    if sampled {
+        sites::freed(start);
+    }
 }
 
 #[cold]

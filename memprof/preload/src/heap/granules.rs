@@ -43,7 +43,7 @@ const FOREIGN_SLOTS: usize = 3;
 
 /// What lives in one granule.
 #[repr(C)]
-struct Granule {
+pub struct Granule {
     own: [Slot; OWN_SLOTS],
     /// Bytes of components that found no slot.
     own_rest: AtomicI32,
@@ -63,14 +63,13 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    #[inline(always)]
+    fn first(&self) -> *const Granule {
+        (&raw const *self).cast::<u8>().wrapping_add(size_of::<Leaf>()).cast::<Granule>()
+    }
+
     fn granule(&self, address: usize) -> &Granule {
-        let shift = self.shift.load(Relaxed);
-        let index = (address & ((1 << REGION_SHIFT) - 1)) >> shift;
-        let first =
-            (&raw const *self).cast::<u8>().wrapping_add(size_of::<Leaf>()).cast::<Granule>();
         // SAFETY: the leaf was made with as many granules as its shift needs for a region.
-        unsafe { &*first.add(index) }
+        unsafe { &*self.first().add(index(address, self.shift.load(Relaxed))) }
     }
 }
 
@@ -86,10 +85,17 @@ pub struct Table {
     lost: AtomicUsize,
 }
 
+/// Which granule of its leaf an address is in.
+#[inline(always)]
+fn index(address: usize, shift: u32) -> usize {
+    (address & ((1 << REGION_SHIFT) - 1)) >> shift
+}
+
 fn bytes(word: u32) -> i32 {
     (word as i32) >> BYTES_SHIFT
 }
 
+#[inline]
 fn word(component: Component, bytes: i32) -> u32 {
     (bytes as u32) << BYTES_SHIFT | u32::from(component.0 & 0xff)
 }
@@ -123,26 +129,24 @@ impl Table {
         component: Component,
         sign: i32,
     ) {
+        let region = start >> REGION_SHIFT;
+        let hand = &state.leaves[region % LEAVES_AT_HAND];
+        let shift = hand.shift.load(Relaxed);
         let last = start.wrapping_add(length).wrapping_sub(1);
-        if start >> PAGE_SHIFT == last >> PAGE_SHIFT {
-            if let Some(leaf) = self.at_hand(state, start) {
-                let amount = length as i32 * sign;
-                let granule = leaf.granule(start);
-                if leaf.owner.load(Relaxed) == state.number.load(Relaxed) {
-                    change_own(granule, component, amount);
-                } else {
-                    change_foreign(granule, component, amount);
-                }
-            } else {
-                self.lost.fetch_add(length, Relaxed);
-            }
-        } else if length > 0 {
-            self.change_across(state, start, length, component, sign);
+        let known = hand.region.load(Relaxed) == region as u64 && hand.own.load(Relaxed) != 0;
+        if known && start >> shift == last >> shift {
+            let granules = hand.granules.load(Relaxed);
+            // SAFETY: the leaf of the region has as many granules as its shift needs, and stays.
+            let granule = unsafe { &*granules.add(index(start, shift)) };
+            change_own(granule, component, length as i32 * sign);
+        } else {
+            self.change_some(state, start, length, component, sign);
         }
     }
 
+    /// Where more than one granule is concerned, or another thread's, or one not at hand.
     #[inline(never)]
-    fn change_across(
+    fn change_some(
         &self,
         state: &State,
         start: usize,
@@ -152,45 +156,46 @@ impl Table {
     ) {
         let (mut at, end) = (start, start + length);
         while at < end {
-            let leaf = self.at_hand(state, at);
-            let shift = leaf.map_or(REGION_SHIFT, |leaf| leaf.shift.load(Relaxed));
-            let next = (((at >> shift) + 1) << shift).min(end);
-            let amount = (next - at) as i32 * sign;
-            match leaf {
+            let region_end = ((at >> REGION_SHIFT) + 1) << REGION_SHIFT;
+            let stop = region_end.min(end);
+            match self.at_hand(state, at >> REGION_SHIFT) {
+                Some((leaf, own)) => {
+                    let shift = leaf.shift.load(Relaxed);
+                    while at < stop {
+                        let next = (((at >> shift) + 1) << shift).min(stop);
+                        let amount = (next - at) as i32 * sign;
+                        if own {
+                            change_own(leaf.granule(at), component, amount);
+                        } else {
+                            change_foreign(leaf.granule(at), component, amount);
+                        }
+                        at = next;
+                    }
+                }
                 None => {
-                    self.lost.fetch_add(next - at, Relaxed);
+                    self.lost.fetch_add(stop - at, Relaxed);
+                    at = stop;
                 }
-                Some(leaf) if leaf.owner.load(Relaxed) == state.number.load(Relaxed) => {
-                    change_own(leaf.granule(at), component, amount);
-                }
-                Some(leaf) => change_foreign(leaf.granule(at), component, amount),
             }
-            at = next;
         }
     }
 
-    #[inline(always)]
-    fn at_hand(&self, state: &State, address: usize) -> Option<&Leaf> {
-        let region = address >> REGION_SHIFT;
+    /// The leaf of a region, and whether the thread owns it. Kept at hand.
+    fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, bool)> {
         let hand = &state.leaves[region % LEAVES_AT_HAND];
-        if hand.region.load(Relaxed) == region as u64 {
-            let leaf = hand.leaf.load(Relaxed);
-            // SAFETY: a leaf of this table, which stays; region 0 has none and is found null.
-            if let Some(leaf) = unsafe { leaf.as_ref() } {
-                return Some(leaf);
-            }
+        let granules = hand.granules.load(Relaxed);
+        if hand.region.load(Relaxed) == region as u64 && !granules.is_null() {
+            let leaf = granules.cast::<u8>().wrapping_sub(size_of::<Leaf>()).cast::<Leaf>();
+            // SAFETY: granules stand behind the head of their leaf, which stays.
+            return Some((unsafe { &*leaf }, hand.own.load(Relaxed) != 0));
         }
-        self.find_or_make(state, region)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_or_make(&self, state: &State, region: usize) -> Option<&Leaf> {
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
-        let hand = &state.leaves[region % LEAVES_AT_HAND];
+        let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
         hand.region.store(region as u64, Relaxed);
-        hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
-        Some(leaf)
+        hand.granules.store(leaf.first().cast_mut(), Relaxed);
+        hand.shift.store(leaf.shift.load(Relaxed), Relaxed);
+        hand.own.store(u32::from(own), Relaxed);
+        Some((leaf, own))
     }
 
     fn find(&self, region: usize) -> Option<&Leaf> {

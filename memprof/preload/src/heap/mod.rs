@@ -40,6 +40,7 @@ pub struct Ledger {
 }
 
 /// The counters of the calling thread, if it has its own.
+#[inline(always)]
 fn own_state(local: &Local) -> Option<&'static State> {
     // SAFETY: states are never given back.
     unsafe { local.state.get().as_ref() }

@@ -1,0 +1,273 @@
+//! Every byte has one owner, whatever is known.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PAGE: usize = 4096;
+
+/// Owners as plain lists, and small blocks as bytes at addresses.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    tools: Vec<Span>,
+    blocks: Vec<Span>,
+    ranges: Vec<Span>,
+    objects: Vec<Span>,
+    small: Vec<(usize, u64, Component)>,
+}
+
+fn next(spans: &[Span], address: usize) -> Option<Span> {
+    spans.iter().copied().filter(|span| span.end > address).min_by_key(|span| span.end)
+}
+
+impl World for Model {
+    fn tool(&self, address: usize) -> Option<Span> {
+        next(&self.tools, address)
+    }
+
+    fn block(&self, address: usize) -> Option<Span> {
+        next(&self.blocks, address)
+    }
+
+    fn range(&self, address: usize) -> Option<Span> {
+        next(&self.ranges, address)
+    }
+
+    fn object(&self, address: usize) -> Option<Span> {
+        next(&self.objects, address)
+    }
+
+    fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64> {
+        let mut any = None;
+        for &(address, bytes, owner) in &self.small {
+            if (start..end).contains(&address) {
+                each(owner, bytes);
+                any = Some(0);
+            }
+        }
+        any
+    }
+
+    fn is_mpi(&self, component: Component) -> bool {
+        component.0 == 20
+    }
+}
+
+fn spans(limit: usize, exact: bool) -> impl Strategy<Value = Vec<Span>> {
+    proptest::collection::vec((1..40_usize, 1..40_usize, 16..24_u16, 0..4096_usize), 0..8).prop_map(
+        move |pieces| {
+            let mut at = 0;
+            let mut spans = Vec::new();
+            for (gap, length, owner, odd) in pieces {
+                let start = (at + gap) * PAGE + if exact { odd / 16 * 16 } else { 0 };
+                let end = (at + gap + length) * PAGE + if exact { odd / 3 } else { 0 };
+                if end < limit && spans.last().is_none_or(|last: &Span| last.end <= start) {
+                    spans.push(Span { start, end, owner: Component(owner) });
+                }
+                at += gap + length;
+            }
+            spans
+        },
+    )
+}
+
+const LIMIT_PAGES: usize = 600;
+
+fn model() -> impl Strategy<Value = Model> {
+    let limit = LIMIT_PAGES * PAGE;
+    let small = proptest::collection::vec((0..limit, 1..30_000_u64, 16..60_u16), 0..60);
+    (spans(limit, false), spans(limit, true), spans(limit, false), spans(limit, false), small)
+        .prop_map(|(tools, blocks, ranges, objects, small)| Model {
+            tools,
+            blocks,
+            ranges,
+            objects,
+            small: small.into_iter().map(|(at, bytes, owner)| (at, bytes, Component(owner))).collect(),
+        })
+}
+
+fn backings() -> impl Strategy<Value = Backing> {
+    prop_oneof![
+        4 => Just(Backing::Anonymous),
+        1 => Just(Backing::Heap),
+        1 => Just(Backing::Stack),
+        1 => Just(Backing::Kernel),
+        1 => Just(Backing::File),
+        1 => Just(Backing::SharedFile),
+        1 => Just(Backing::SharedMemory),
+        1 => Just(Backing::MpiMemory),
+    ]
+}
+
+/// Mappings one after the other, each with its runs of pages.
+fn mappings() -> impl Strategy<Value = Vec<(Mapping, Vec<Run>)>> {
+    let run = (0..9_usize, 1..30_usize, any::<bool>(), any::<bool>(), any::<bool>());
+    let mapping = (backings(), any::<bool>(), 0..20_usize, proptest::collection::vec(run, 0..6));
+    proptest::collection::vec(mapping, 1..8).prop_map(|list| {
+        let mut at = PAGE;
+        list.into_iter()
+            .map(|(backing, hugetlb, gap, pieces)| {
+                let start = at;
+                let mut runs = Vec::new();
+                for (gap, length, present, shared, huge) in pieces {
+                    at += gap * PAGE;
+                    runs.push(Run::new(at, at + length * PAGE, present, shared, huge));
+                    at += length * PAGE;
+                }
+                at += PAGE;
+                let mapping = Mapping { start, end: at, backing, hugetlb };
+                at += gap * PAGE;
+                (mapping, runs)
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #[test]
+    fn the_sum_over_all_is_what_was_walked(world in model(), mappings in mappings()) {
+        let mut totals = Box::new(Totals::new());
+        let mut walker = Walker::new(&world, Component(30), &mut totals);
+        let (mut present, mut swapped, mut shared, mut huge, mut hugetlb) = (0, 0, 0, 0, 0);
+        for (mapping, runs) in &mappings {
+            for run in runs {
+                let length = run.end - run.start;
+                if run.is_present() {
+                    present += length;
+                    shared += if run.is_shared() { length } else { 0 };
+                    huge += if run.is_huge() { length } else { 0 };
+                    hugetlb += if mapping.hugetlb { length } else { 0 };
+                } else {
+                    swapped += length;
+                }
+                walker.run(mapping, run);
+            }
+            walker.end(mapping);
+        }
+        let sum = |what: fn(&Share) -> u64| totals.components.iter().map(what).sum::<u64>();
+        prop_assert_eq!(sum(|share| share.resident), present);
+        prop_assert_eq!(sum(|share| share.swapped), swapped);
+        prop_assert_eq!(sum(|share| share.shared), shared);
+        prop_assert_eq!(sum(|share| share.huge), huge);
+        prop_assert_eq!(totals.hugetlb, hugetlb);
+        for share in &totals.components {
+            prop_assert!(share.shared <= share.resident && share.huge <= share.resident);
+        }
+    }
+}
+
+fn walk(world: &Model, backing: Backing, pages: core::ops::Range<usize>) -> Box<Totals> {
+    let mut totals = Box::new(Totals::new());
+    let mut walker = Walker::new(world, Component(30), &mut totals);
+    let mapping =
+        Mapping { start: pages.start * PAGE, end: pages.end * PAGE, backing, hugetlb: false };
+    walker.run(&mapping, &Run::new(mapping.start, mapping.end, true, false, false));
+    walker.end(&mapping);
+    totals
+}
+
+fn resident(totals: &Totals, owner: u16) -> u64 {
+    totals.components[usize::from(owner)].resident
+}
+
+fn span(start: usize, end: usize, owner: u16) -> Span {
+    Span { start, end, owner: Component(owner) }
+}
+
+#[test]
+fn a_large_block_has_its_bytes_and_the_allocator_the_rest_of_its_pages() {
+    let block = span(PAGE + 16, 11 * PAGE + 24, 16);
+    let world = Model { blocks: vec![block], ..Model::default() };
+    let totals = walk(&world, Backing::Anonymous, 1..12);
+    assert_eq!(resident(&totals, 16), 10 * PAGE as u64 + 8);
+    assert_eq!(resident(&totals, Component::SLACK.0), PAGE as u64 - 8);
+    assert_eq!(resident(&totals, 0), 0);
+}
+
+#[test]
+fn memory_that_merely_lies_beside_a_large_block_is_nobodys() {
+    let world = Model { blocks: vec![span(PAGE + 16, 11 * PAGE, 16)], ..Model::default() };
+    let totals = walk(&world, Backing::Anonymous, 1..100);
+    assert_eq!(resident(&totals, Component::SLACK.0), 2 * PAGE as u64);
+    assert_eq!(resident(&totals, 0), 87 * PAGE as u64 + 16);
+}
+
+#[test]
+fn a_block_counts_more_than_a_mapping_that_is_no_longer_there() {
+    let world = Model {
+        blocks: vec![span(PAGE, 3 * PAGE, 16)],
+        ranges: vec![span(PAGE, 5 * PAGE, 17)],
+        ..Model::default()
+    };
+    let totals = walk(&world, Backing::Anonymous, 1..5);
+    assert_eq!(resident(&totals, 16), 2 * PAGE as u64);
+    assert_eq!(resident(&totals, 17), 2 * PAGE as u64);
+}
+
+#[test]
+fn the_tool_counts_more_than_all() {
+    let all = span(PAGE, 3 * PAGE, 16);
+    let world = Model {
+        tools: vec![span(2 * PAGE, 3 * PAGE, 1)],
+        ranges: vec![all],
+        objects: vec![all],
+        ..Model::default()
+    };
+    for backing in [Backing::Anonymous, Backing::File, Backing::SharedFile] {
+        let totals = walk(&world, backing, 1..3);
+        assert_eq!(resident(&totals, Component::TOOL.0), PAGE as u64);
+        assert_eq!(resident(&totals, 16), PAGE as u64);
+    }
+}
+
+#[test]
+fn small_blocks_never_have_more_than_there_is() {
+    let world = Model { small: vec![(PAGE, 9 * PAGE as u64, Component(16))], ..Model::default() };
+    let totals = walk(&world, Backing::Heap, 1..3);
+    assert_eq!(resident(&totals, 16), 2 * PAGE as u64);
+    assert_eq!(totals.components[16].error, 2 * PAGE as u64);
+}
+
+#[test]
+fn shared_memory_is_told_by_who_mapped_it_and_by_its_name() {
+    let by = |owner| Model { ranges: vec![span(PAGE, 3 * PAGE, owner)], ..Model::default() };
+    let pages = 2 * PAGE as u64;
+    let mpi = walk(&by(20), Backing::SharedMemory, 1..3);
+    assert_eq!(resident(&mpi, Component::MPI_SHARED.0), pages);
+    let own = walk(&by(17), Backing::SharedMemory, 1..3);
+    assert_eq!(resident(&own, Component::APPLICATION_SHARED.0), pages);
+    let file = walk(&by(17), Backing::SharedFile, 1..3);
+    assert_eq!(resident(&file, 17), pages);
+    let named = walk(&by(17), Backing::MpiMemory, 1..3);
+    assert_eq!(resident(&named, Component::MPI_SHARED.0), pages);
+    let given = walk(&by(Component::MPI_FOR_USER.0), Backing::MpiMemory, 1..3);
+    assert_eq!(resident(&given, Component::MPI_FOR_USER.0), pages);
+}
+
+#[test]
+fn paths_tell_what_a_mapping_is() {
+    for (path, inode, shared, expected) in [
+        ("", 0, false, Backing::Anonymous),
+        ("[anon:name]", 0, false, Backing::Anonymous),
+        ("/anon_hugepage (deleted)", 5, false, Backing::Anonymous),
+        ("/anon_hugepage (deleted)", 5, true, Backing::SharedMemory),
+        ("[heap]", 0, false, Backing::Heap),
+        ("[stack]", 0, false, Backing::Stack),
+        ("[vdso]", 0, false, Backing::Kernel),
+        ("[vvar_vclock]", 0, false, Backing::Kernel),
+        ("/usr/lib/libc.so.6", 7, false, Backing::File),
+        ("/home/data", 7, true, Backing::SharedFile),
+        ("/dev/shm/vader_segment.host.0", 7, true, Backing::MpiMemory),
+        ("/dev/shm/sm_segment.host.1000.1 (deleted)", 7, true, Backing::MpiMemory),
+        ("/dev/shm/mpich_shm_x", 7, true, Backing::MpiMemory),
+        ("/dev/shm/Intel_MPI_x", 7, true, Backing::MpiMemory),
+        ("/tmp/ompi.host.0/pid.1/pmix_dstor_1/initial-pmix_shared-segment-0", 7, true, Backing::MpiMemory),
+        ("/dev/shm/mine", 7, true, Backing::SharedMemory),
+        ("/memfd:mine (deleted)", 7, true, Backing::SharedMemory),
+        ("/SYSV00000000 (deleted)", 7, true, Backing::SharedMemory),
+        ("/dev/zero (deleted)", 7, true, Backing::SharedMemory),
+    ] {
+        assert_eq!(backing(path.as_bytes(), inode, shared), expected, "{path}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Which pages are there: the kernel's `PAGEMAP_SCAN`, or the table of pages where it is older than 6.7.
+
+#![allow(unsafe_code)]
+
+use crate::kernel::{self, Errno, File};
+
+/// Addresses whose pages are all alike.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Run {
+    pub start: u64,
+    pub end: u64,
+    categories: u64,
+}
+
+const FILE: u64 = 1 << 2;
+const PRESENT: u64 = 1 << 3;
+const SWAPPED: u64 = 1 << 4;
+const ZERO: u64 = 1 << 5;
+const HUGE: u64 = 1 << 6;
+
+impl Run {
+    /// In memory; else swapped out.
+    pub fn is_present(&self) -> bool {
+        self.categories & PRESENT != 0
+    }
+
+    /// Of a file or of shared memory, so that others can have the same page.
+    pub fn is_shared(&self) -> bool {
+        self.categories & FILE != 0
+    }
+
+    /// In a huge page.
+    pub fn is_huge(&self) -> bool {
+        self.categories & HUGE != 0
+    }
+
+    #[cfg(test)]
+    pub fn new(start: usize, end: usize, present: bool, shared: bool, huge: bool) -> Run {
+        let bit = |set, bit| if set { bit } else { 0 };
+        let categories = bit(shared, FILE) | bit(huge, HUGE) | bit(present, PRESENT) | bit(!present, SWAPPED);
+        Run { start: start as u64, end: end as u64, categories }
+    }
+}
+
+/// The request of `PAGEMAP_SCAN`.
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const SCAN: usize = 0xC060_6610;
+
+/// Pages looked at while the kernel's lock on the mappings is held: 64 MiB of small ones.
+const CHUNK: u64 = 16384;
+/// Entries of the table of pages read at once, where that has to do.
+const TABLE: usize = 2048;
+
+/// How this process asks.
+#[derive(Copy, Clone)]
+pub struct Scanner {
+    file: File,
+    /// Whether the kernel has the call.
+    scans: bool,
+}
+
+impl Scanner {
+    /// None where the kernel does not tell.
+    pub fn open() -> Result<Scanner, Errno> {
+        let file = kernel::open(c"/proc/self/pagemap")?;
+        let mut scanner = Scanner { file, scans: true };
+        let here = (&raw const scanner as usize) & !(kernel::page() - 1);
+        let mut runs = [Run::default(); 4];
+        let mut works = |scanner: &Scanner| {
+            let found = scanner.next(here, here + kernel::page(), &mut runs);
+            matches!(found, Ok((1, _))) && runs[0].is_present()
+        };
+        if works(&scanner) {
+            return Ok(scanner);
+        }
+        scanner.scans = false;
+        if works(&scanner) {
+            return Ok(scanner);
+        }
+        kernel::close(file);
+        Err(Errno(libc::ENOTTY))
+    }
+
+    /// Whether what is asked for may have holes; else it should be one mapping.
+    pub fn crosses_holes(&self) -> bool {
+        self.scans
+    }
+
+    /// The runs of present and of swapped pages from `start` on, as many as there is room for or as
+    /// one chunk has. Gives their number, and up to where was looked. Zero pages are none.
+    pub fn next(
+        &self,
+        start: usize,
+        end: usize,
+        into: &mut [Run],
+    ) -> Result<(usize, usize), Errno> {
+        if self.scans { self.scan(start, end, into) } else { self.read(start, end, into) }
+    }
+
+    fn scan(&self, start: usize, end: usize, into: &mut [Run]) -> Result<(usize, usize), Errno> {
+        let mut request = Request {
+            size: size_of::<Request>() as u64,
+            start: start as u64,
+            end: end as u64,
+            vec: into.as_mut_ptr() as u64,
+            vec_len: into.len() as u64,
+            max_pages: CHUNK,
+            category_inverted: ZERO,
+            category_mask: ZERO,
+            category_anyof_mask: PRESENT | SWAPPED,
+            return_mask: PRESENT | SWAPPED | FILE | HUGE,
+            ..Request::default()
+        };
+        let words = [self.file.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
+        // SAFETY: the request and the room for runs are valid; Run has the kernel's layout.
+        let count = unsafe { kernel::call(libc::SYS_ioctl, words)? };
+        let walked = (request.walk_end as usize).clamp(start, end);
+        // The kernel always comes further; if it should not, the caller must.
+        let walked = if walked == start { end } else { walked };
+        Ok((count.min(into.len()), walked))
+    }
+
+    fn read(&self, start: usize, end: usize, into: &mut [Run]) -> Result<(usize, usize), Errno> {
+        let page = kernel::page();
+        let mut table = [0_u64; TABLE];
+        let pages = ((end - start) / page).min(TABLE);
+        // SAFETY: any bytes are numbers.
+        let bytes = unsafe {
+            core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8)
+        };
+        let pages = kernel::read_at(self.file, bytes, (start / page * 8) as u64)? / 8;
+        if pages == 0 {
+            return Ok((0, end));
+        }
+        Ok(runs_of(&table[..pages], start, page, into))
+    }
+}
+
+/// Runs from entries of the table of pages: how many, and up to where.
+fn runs_of(table: &[u64], start: usize, page: usize, into: &mut [Run]) -> (usize, usize) {
+    let mut count = 0;
+    for (index, &entry) in table.iter().enumerate() {
+        let here = (start + index * page) as u64;
+        let categories = match (entry >> 63 & 1, entry >> 62 & 1) {
+            (1, _) => PRESENT,
+            (_, 1) => SWAPPED,
+            _ => continue,
+        } | if entry >> 61 & 1 == 1 { FILE } else { 0 };
+        let end = here + page as u64;
+        if count > 0 && into[count - 1].end == here && into[count - 1].categories == categories {
+            into[count - 1].end = end;
+        } else if count == into.len() {
+            return (count, here as usize);
+        } else {
+            into[count] = Run { start: here, end, categories };
+            count += 1;
+        }
+    }
+    (count, start + table.len() * page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(scanner: &Scanner, start: usize, end: usize) -> Vec<Run> {
+        let mut found = Vec::new();
+        let mut at = start;
+        let mut runs = [Run::default(); 3];
+        while at < end {
+            let (count, to) = scanner.next(at, end, &mut runs).unwrap();
+            assert!(to > at);
+            for run in &runs[..count] {
+                match found.last_mut() {
+                    Some(Run { end, .. }) if *end == run.start => *end = run.end,
+                    _ => found.push(*run),
+                }
+            }
+            at = to;
+        }
+        found
+    }
+
+    #[test]
+    fn touched_pages_are_found_both_ways() {
+        let page = kernel::page();
+        let pages = 3000;
+        let start = kernel::map_anonymous(pages * page).unwrap();
+        let touched = [0, 1, 2, 7, 9, 2047, 2048, 2049, 2999];
+        for index in touched {
+            // SAFETY: within what was just mapped.
+            unsafe { core::ptr::write_volatile((start + index * page) as *mut u8, 1) };
+        }
+        let Ok(scanner) = Scanner::open() else { return };
+        for scanner in [scanner, Scanner { scans: false, ..scanner }] {
+            let found: Vec<_> = all(&scanner, start, start + pages * page)
+                .iter()
+                .flat_map(|run| (run.start as usize..run.end as usize).step_by(page))
+                .map(|address| (address - start) / page)
+                .collect();
+            assert_eq!(found, touched);
+        }
+        kernel::close(scanner.file);
+        // SAFETY: mapped above, not used any more.
+        unsafe { libc::munmap(start as *mut _, pages * page) };
+    }
+
+    #[test]
+    fn entries_of_the_table_become_runs() {
+        let (present, swapped, file) = (1 << 63, 1 << 62, 1 << 61);
+        let table = [present, present, 0, swapped, present | file, present];
+        let mut runs = [Run::default(); 8];
+        let (count, to) = runs_of(&table, 4096, 4096, &mut runs);
+        assert_eq!((count, to), (4, 7 * 4096));
+        assert_eq!(runs[0], Run::new(4096, 3 * 4096, true, false, false));
+        assert_eq!(runs[1], Run::new(4 * 4096, 5 * 4096, false, false, false));
+        assert_eq!(runs[2], Run::new(5 * 4096, 6 * 4096, true, true, false));
+        let (count, to) = runs_of(&table, 4096, 4096, &mut runs[..2]);
+        assert_eq!((count, to), (2, 5 * 4096));
+    }
+}

@@ -128,6 +128,30 @@ pub fn write(file: File, bytes: &[u8]) {
     let _ = unsafe { call(libc::SYS_write, words) };
 }
 
+/// Writes all of it at an offset.
+pub fn write_at(file: File, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let rest = &bytes[done..];
+        let at = offset as usize + done;
+        let words = [file.0 as usize, rest.as_ptr() as usize, rest.len(), at, 0, 0];
+        // SAFETY: the buffer is as long as said.
+        match unsafe { call(libc::SYS_pwrite64, words) } {
+            Ok(0) => return Err(Errno(libc::ENOSPC)),
+            Ok(more) => done += more,
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Gives a new file its size, and room on the disk for all of it.
+pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unsafe { call(libc::SYS_fallocate, [file.0 as usize, 0, 0, size, 0, 0]) }.map(|_| ())
+}
+
 /// Private memory of zeroes.
 pub fn map_anonymous(bytes: usize) -> Result<usize, Errno> {
     map_at(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
@@ -145,6 +169,12 @@ pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Resu
 pub fn process() -> u32 {
     // SAFETY: takes nothing.
     unsafe { call(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// The process that made this one.
+pub fn parent() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as u32
 }
 
 fn clock(which: libc::clockid_t) -> u64 {

@@ -50,6 +50,7 @@ pub struct Map {
     used: usize,
     made: usize,
     owned: [u64; LIMIT],
+    peaks: [u64; LIMIT],
     /// Pieces not taken in since there was no memory for them.
     pub lost: u64,
 }
@@ -62,6 +63,7 @@ impl Map {
             used: 0,
             made: 0,
             owned: [0; LIMIT],
+            peaks: [0; LIMIT],
             lost: 0,
         }
     }
@@ -69,6 +71,11 @@ impl Map {
     /// Bytes of pieces that count as owned by a component.
     pub fn owned(&self, component: Component) -> u64 {
         self.owned[usize::from(component.0) % LIMIT]
+    }
+
+    /// The most it ever was.
+    pub fn owned_peak(&self, component: Component) -> u64 {
+        self.peaks[usize::from(component.0) % LIMIT]
     }
 
     /// The first piece that ends above `address`.
@@ -244,9 +251,11 @@ impl Map {
 
     fn count(&mut self, piece: &Piece, more: bool) {
         if matches!(piece.kind, Kind::Private | Kind::Shared) {
-            let owned = &mut self.owned[usize::from(piece.owner.0) % LIMIT];
+            let index = usize::from(piece.owner.0) % LIMIT;
+            let owned = &mut self.owned[index];
             let length = (piece.end - piece.start) as u64;
             *owned = if more { owned.wrapping_add(length) } else { owned.wrapping_sub(length) };
+            self.peaks[index] = self.peaks[index].max(*owned);
         }
     }
 

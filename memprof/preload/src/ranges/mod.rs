@@ -92,6 +92,16 @@ pub fn owned(component: Component) -> u64 {
     with(|map| map.owned(component))
 }
 
+/// Now and at most, of all components up to the length of `into`.
+pub fn owned_all(into: &mut [(u64, u64)]) {
+    with(|map| {
+        for (index, owned) in into.iter_mut().enumerate() {
+            let component = Component(index as u16);
+            *owned = (map.owned(component), map.owned_peak(component));
+        }
+    });
+}
+
 /// The first piece that ends above an address.
 pub fn next(address: usize) -> Option<Piece> {
     with(|map| map.next(address))

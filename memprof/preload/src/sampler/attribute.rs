@@ -212,6 +212,21 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
+    /// Whose a shared mapping or one of a file is, by its beginning.
+    pub fn owner(&self, mapping: &Mapping) -> Component {
+        let covers = |span: &Span| span.start <= mapping.start;
+        let claim = self.world.range(mapping.start).filter(covers);
+        let claim = claim.or_else(|| self.world.object(mapping.start).filter(covers));
+        let claim = claim.map(|span| span.owner);
+        if self.world.tool(mapping.start).is_some_and(|span| covers(&span)) {
+            Component::TOOL
+        } else if mapping.backing == Backing::File {
+            claim.unwrap_or(self.system)
+        } else {
+            self.shared_owner(mapping.backing, claim)
+        }
+    }
+
     /// Present pages with one claim, or none.
     fn stretch(
         &mut self,
@@ -303,7 +318,11 @@ impl<'w, W: World> Walker<'w, W> {
         self.small = true;
         let room = ((stop - start) as u64).saturating_sub(given).min((stop - at) as u64);
         let scale = |bytes: u64| {
-            if sum <= room { bytes } else { (u128::from(bytes) * u128::from(room) / u128::from(sum)) as u64 }
+            if sum <= room {
+                bytes
+            } else {
+                (u128::from(bytes) * u128::from(room) / u128::from(sum)) as u64
+            }
         };
         let mut total = 0;
         for &(component, bytes) in &shares[..count] {

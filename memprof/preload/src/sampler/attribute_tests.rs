@@ -82,7 +82,10 @@ fn model() -> impl Strategy<Value = Model> {
             blocks,
             ranges,
             objects,
-            small: small.into_iter().map(|(at, bytes, owner)| (at, bytes, Component(owner))).collect(),
+            small: small
+                .into_iter()
+                .map(|(at, bytes, owner)| (at, bytes, Component(owner)))
+                .collect(),
         })
 }
 
@@ -262,7 +265,12 @@ fn paths_tell_what_a_mapping_is() {
         ("/dev/shm/sm_segment.host.1000.1 (deleted)", 7, true, Backing::MpiMemory),
         ("/dev/shm/mpich_shm_x", 7, true, Backing::MpiMemory),
         ("/dev/shm/Intel_MPI_x", 7, true, Backing::MpiMemory),
-        ("/tmp/ompi.host.0/pid.1/pmix_dstor_1/initial-pmix_shared-segment-0", 7, true, Backing::MpiMemory),
+        (
+            "/tmp/ompi.host.0/pid.1/pmix_dstor_1/initial-pmix_shared-segment-0",
+            7,
+            true,
+            Backing::MpiMemory,
+        ),
         ("/dev/shm/mine", 7, true, Backing::SharedMemory),
         ("/memfd:mine (deleted)", 7, true, Backing::SharedMemory),
         ("/SYSV00000000 (deleted)", 7, true, Backing::SharedMemory),

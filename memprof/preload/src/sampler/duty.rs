@@ -41,8 +41,7 @@ impl Duty {
     /// start of a tenth of a second.
     pub fn affordable(&self, now: u64) -> bool {
         let earned = (now.saturating_sub(self.began) + 100_000_000) as f64 * self.share;
-        self.spent as f64 + self.cost <= earned.max(self.cost)
-            || self.spent == 0
+        self.spent as f64 + self.cost <= earned.max(self.cost) || self.spent == 0
     }
 
     /// Time to the next tick after so many in a row that found nothing new.

@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn numbers_of_the_status_are_bytes() {
-        let status = b"VmPTE:\t      52 kB\nVmPTEx:\t1 kB\nThreads:\t3\nHugetlbPages:\t       0 kB\n";
+        let status =
+            b"VmPTE:\t      52 kB\nVmPTEx:\t1 kB\nThreads:\t3\nHugetlbPages:\t       0 kB\n";
         assert_eq!(status_bytes(status, b"VmPTE"), 52 * 1024);
         assert_eq!(status_bytes(status, b"Threads"), 3);
         assert_eq!(status_bytes(status, b"VmSwap"), 0);

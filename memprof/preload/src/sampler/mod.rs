@@ -1,12 +1,52 @@
-//! What is resident, asked a few times a second.
+//! What is resident, asked a few times a second, and before much is given back.
 
-use crate::component::Component;
+#![allow(unsafe_code)]
 
-/// What is about to be given back is looked at first, if it may have raised a peak.
-pub fn before_release(_start: usize, _length: usize) {}
+mod attribute;
+mod duty;
+mod maps;
+mod publish;
+mod release;
+mod scan;
+mod segments;
+mod thread;
+mod walk;
+mod world;
 
-/// Asks for a sample soon.
-pub fn request() {}
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use memprof_trace::layout::sample;
+
+use crate::component::{Component, LIMIT};
+use crate::kernel::{self, File, SignalsBlocked};
+use crate::lock::SpinLock;
+use crate::thread::Guard;
+use crate::writer;
+
+pub use release::before_release;
+pub use thread::{settle, start};
+use walk::Sampler;
+
+struct Shared(UnsafeCell<Sampler>);
+
+// SAFETY: used with LOCK held only.
+unsafe impl Sync for Shared {}
+
+static SAMPLER: Shared = Shared(UnsafeCell::new(Sampler::new()));
+/// Held while a sample is taken; who waits for it sleeps.
+static LOCK: SpinLock = SpinLock::new();
+
+/// Resident bytes, now and at most, and when that was seen, for whoever asks without a lock.
+struct Seen {
+    resident: AtomicU64,
+    peak: AtomicU64,
+}
+
+static SEEN: [Seen; LIMIT] =
+    [const { Seen { resident: AtomicU64::new(0), peak: AtomicU64::new(0) } }; LIMIT];
+static TOTAL: Seen = Seen { resident: AtomicU64::new(0), peak: AtomicU64::new(0) };
+static SEEN_TIME: AtomicU64 = AtomicU64::new(0);
 
 /// Numbers of the last full sample.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -16,16 +56,93 @@ pub struct Resident {
 }
 
 /// What was resident of a component at the last full sample, and at most.
-pub fn resident(_component: Component) -> Resident {
-    Resident::default()
+pub fn resident(component: Component) -> Resident {
+    let seen = &SEEN[usize::from(component.0) % LIMIT];
+    Resident { now: seen.resident.load(Ordering::Relaxed), peak: seen.peak.load(Ordering::Relaxed) }
 }
 
 /// As [`resident`], of all together.
 pub fn total() -> Resident {
-    Resident::default()
+    Resident {
+        now: TOTAL.resident.load(Ordering::Relaxed),
+        peak: TOTAL.peak.load(Ordering::Relaxed),
+    }
 }
 
 /// When the last full sample was taken: nanoseconds since the trace began.
 pub fn seen_time() -> u64 {
-    0
+    SEEN_TIME.load(Ordering::Relaxed)
+}
+
+/// Works with the sampler, of which there is one. Signals wait: a handler that leaves by longjmp
+/// would leave the lock taken.
+fn with<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
+    let _guard = Guard::enter();
+    let _signals = SignalsBlocked::enter();
+    LOCK.lock();
+    // SAFETY: the lock is held.
+    let result = work(unsafe { &mut *SAMPLER.0.get() });
+    LOCK.unlock();
+    result
+}
+
+/// Calls `each` with every mapping of the process.
+pub fn each_mapping(file: File, each: &mut dyn FnMut(&maps::Line<'_>)) {
+    let mut text = [0; 8192];
+    let mut lines = maps::Lines::new(&mut text);
+    let mut offset = 0;
+    let mut read = |into: &mut [u8]| {
+        let count = kernel::read_at(file, into, offset).unwrap_or(0);
+        offset += count as u64;
+        count
+    };
+    while let Some(line) = lines.next(&mut read) {
+        if let Some(line) = maps::parse(line) {
+            each(&line);
+        }
+    }
+}
+
+/// Takes a sample now, in this thread.
+pub fn request() {
+    if writer::is_recording() {
+        with(|sampler| sampler.full(sample::ASKED));
+    }
+}
+
+/// The last sample: the process ends by itself. No other follows.
+pub fn last() {
+    if writer::is_recording() {
+        with(|sampler| {
+            sampler.full(sample::LAST);
+            sampler.publish();
+            sampler.stop();
+        });
+    }
+}
+
+/// A phase begins or ends.
+pub fn phase_edge(index: u16, begins: bool) {
+    if writer::is_recording() {
+        with(|sampler| sampler.phase_edge(index, begins));
+    }
+}
+
+/// The most each component had resident while a phase was open.
+pub fn phase_peaks(index: u16, work: &mut dyn FnMut(&[u64; LIMIT])) {
+    if writer::is_recording() {
+        with(|sampler| work(sampler.phase_resident(index)));
+    }
+}
+
+/// For [`crate::fork`].
+pub fn lock() -> &'static SpinLock {
+    &LOCK
+}
+
+/// In the child of a fork, where no other thread is: all begins anew, if at all.
+pub fn forget() {
+    // SAFETY: the only thread of the process, and the lock is held since before the fork.
+    unsafe { (*SAMPLER.0.get()).forget() };
+    thread::forget();
 }

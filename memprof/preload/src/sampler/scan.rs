@@ -20,6 +20,13 @@ const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 
 impl Run {
+    pub const EMPTY: Run = Run { start: 0, end: 0, categories: 0 };
+
+    /// The part of it before an address.
+    pub fn until(&self, end: u64) -> Run {
+        Run { end: self.end.min(end), ..*self }
+    }
+
     /// In memory; else swapped out.
     pub fn is_present(&self) -> bool {
         self.categories & PRESENT != 0
@@ -38,7 +45,8 @@ impl Run {
     #[cfg(test)]
     pub fn new(start: usize, end: usize, present: bool, shared: bool, huge: bool) -> Run {
         let bit = |set, bit| if set { bit } else { 0 };
-        let categories = bit(shared, FILE) | bit(huge, HUGE) | bit(present, PRESENT) | bit(!present, SWAPPED);
+        let categories =
+            bit(shared, FILE) | bit(huge, HUGE) | bit(present, PRESENT) | bit(!present, SWAPPED);
         Run { start: start as u64, end: end as u64, categories }
     }
 }
@@ -98,6 +106,10 @@ impl Scanner {
         Err(Errno(libc::ENOTTY))
     }
 
+    pub fn close(self) {
+        kernel::close(self.file);
+    }
+
     /// Whether what is asked for may have holes; else it should be one mapping.
     pub fn crosses_holes(&self) -> bool {
         self.scans
@@ -142,9 +154,8 @@ impl Scanner {
         let mut table = [0_u64; TABLE];
         let pages = ((end - start) / page).min(TABLE);
         // SAFETY: any bytes are numbers.
-        let bytes = unsafe {
-            core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8)
-        };
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8) };
         let pages = kernel::read_at(self.file, bytes, (start / page * 8) as u64)? / 8;
         if pages == 0 {
             return Ok((0, end));

@@ -1,0 +1,131 @@
+//! What goes into the file beside the samples themselves: names, objects, notes, the summary.
+
+use memprof_trace::Text as Field;
+use memprof_trace::layout::{ComponentRow, NONE_SHORT, ObjectRow};
+
+use super::walk::Sampler;
+use crate::component;
+use crate::{note, objects, writer};
+
+/// Objects that have rows.
+const OBJECTS: usize = 512;
+
+/// How much of each was written so far.
+pub struct Published {
+    components: u32,
+    objects: u32,
+    /// Where the object of each row is.
+    places: [(usize, usize, usize); OBJECTS],
+    object_count: usize,
+    notes: usize,
+    /// When the last summary was.
+    pub time: u64,
+}
+
+impl Published {
+    pub const fn new() -> Published {
+        Published {
+            components: u32::MAX,
+            objects: u32::MAX,
+            places: [(0, 0, 0); OBJECTS],
+            object_count: 0,
+            notes: 0,
+            time: 0,
+        }
+    }
+
+    /// Row of the object an address is in, and the address in its file.
+    pub fn object_at(&self, address: usize) -> Option<(u32, u64)> {
+        let places = self.places[..self.object_count].iter();
+        let index = places.rev().position(|&(low, high, _)| (low..high).contains(&address))?;
+        let index = self.object_count - 1 - index;
+        Some((index as u32, address.wrapping_sub(self.places[index].2) as u64))
+    }
+
+    fn components(&mut self) {
+        let changes = component::changes();
+        if changes == self.components {
+            return;
+        }
+        self.components = changes;
+        writer::with(|writer, _| {
+            component::each(|entered| {
+                let row = ComponentRow {
+                    class: entered.class.number(),
+                    object: NONE_SHORT,
+                    parent: NONE_SHORT,
+                    name: Field::new(entered.name),
+                    ..ComponentRow::default()
+                };
+                writer.set_component(entered.component.0, &row);
+            });
+        });
+    }
+
+    fn objects(&mut self) {
+        let serial = objects::serial();
+        if serial == self.objects {
+            return;
+        }
+        self.objects = serial;
+        objects::each(|object| {
+            let place = (object.low, object.high, object.base);
+            let known = self.places[..self.object_count].iter().position(|known| *known == place);
+            let index = match known {
+                Some(index) => index,
+                None if self.object_count < OBJECTS => {
+                    self.places[self.object_count] = place;
+                    self.object_count += 1;
+                    self.object_count - 1
+                }
+                None => return,
+            };
+            let id = object.build_id();
+            let mut build_id = [0; 20];
+            let length = id.len().min(20);
+            build_id[..length].copy_from_slice(&id[..length]);
+            let row = ObjectRow {
+                base: object.base as u64,
+                start: object.low as u64,
+                size: (object.high - object.low) as u64,
+                component: u32::from(object.component.0),
+                build_id_length: length as u32,
+                build_id,
+                path: Field::path(object.path().as_bytes()),
+                ..ObjectRow::default()
+            };
+            writer::with(|writer, _| writer.set_object(index as u32, &row));
+        });
+        if let Some(mpi) = objects::mpi() {
+            let name = component::entered(mpi).name;
+            writer::with(|writer, _| writer.set_mpi_library(name));
+        }
+    }
+
+    fn notes(&mut self) {
+        let mut next = self.notes;
+        note::each(self.notes, &mut |index, code, text| {
+            let text = core::str::from_utf8(text).unwrap_or("?");
+            writer::with(|writer, time| writer.add_note(time, u32::from(code), text));
+            next = index + 1;
+        });
+        self.notes = next;
+    }
+}
+
+impl Sampler {
+    /// Writes the summary, and what it refers to.
+    pub fn publish(&mut self) {
+        self.published.components();
+        self.published.objects();
+        self.published.notes();
+        let time = writer::now();
+        self.published.time = time;
+        let rows = &self.rows[..component::count().min(self.rows.len())];
+        let (segments, head) = (&mut self.segments, &self.head);
+        writer::with(|writer, _| {
+            segments.publish(writer, time);
+            writer.publish_summary(head, rows);
+        });
+    }
+}

@@ -1,0 +1,159 @@
+//! The thread that samples.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::component::Component;
+use crate::kernel::{self, SignalsBlocked};
+use crate::note::{self, Code};
+use crate::options::Options;
+use crate::thread::Guard;
+use crate::{heap, memory, phases, ranges, writer};
+
+use super::duty::{Duty, LONGEST_TICK};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// Changes when the thread is to look around at once.
+static CALL: AtomicU32 = AtomicU32::new(0);
+
+/// What the thread needs beside what the C library puts on its stack.
+const STACK: usize = 128 * 1024;
+
+/// The file is there: what is asked of the kernel again and again is opened, and a first sample taken.
+pub fn settle(options: &Options, allocator: Option<Component>) {
+    let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
+    super::with(|sampler| {
+        sampler.prepare(duty, allocator);
+        sampler.full(0);
+    });
+}
+
+/// Starts the thread, once. It lives until the process ends.
+pub fn start() {
+    if !writer::is_recording() || STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let _guard = Guard::enter();
+    // The new thread has the same signals blocked as this one: all.
+    let _signals = SignalsBlocked::enter();
+    let size = (STACK + least_stack()).next_multiple_of(kernel::page());
+    let Some(stack) = memory::map(size) else { return failed(libc::ENOMEM) };
+    // SAFETY: the attributes are made by the first call and given back by the last; the stack is
+    // ours, and nobody else's, for good.
+    let result = unsafe {
+        let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstack(&raw mut attributes, stack.as_ptr().cast(), size);
+        let mut thread = core::mem::zeroed();
+        let result =
+            libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        result
+    };
+    if result != 0 {
+        failed(result);
+    }
+}
+
+fn failed(error: i32) {
+    note::say(
+        Code::NoSampler,
+        format_args!("the sampling thread could not be started (error {error})"),
+    );
+}
+
+/// What the C library takes of a stack for thread-local variables.
+fn least_stack() -> usize {
+    type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    // SAFETY: a name with a zero at its end.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    if found.is_null() {
+        return libc::PTHREAD_STACK_MIN + 64 * 1024;
+    }
+    // SAFETY: glibc's function of this name has this type, and reads nothing but its own variables.
+    unsafe {
+        let least = core::mem::transmute::<*mut c_void, Least>(found);
+        let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
+        libc::pthread_attr_init(&raw mut attributes);
+        let size = least(&raw const attributes);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        size
+    }
+}
+
+/// In the child of a fork the thread is not there.
+pub fn forget() {
+    STARTED.store(false, Ordering::Release);
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    // For the whole life of the thread.
+    let _guard = Guard::enter();
+    // SAFETY: names this thread; the name ends with a zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"memprof".as_ptr(), 0, 0, 0) };
+    let mut idle = 0;
+    let mut last = Last::default();
+    loop {
+        let call = CALL.load(Ordering::Acquire);
+        let tick = super::with(|sampler| sampler.duty.map_or(LONGEST_TICK, |duty| duty.tick(idle)));
+        kernel::wait(&CALL, call, tick);
+        if !writer::is_recording() {
+            return ptr::null_mut();
+        }
+        idle = if look(&mut last) { 0 } else { idle + 1 };
+    }
+}
+
+/// What the last tick found.
+#[derive(Default)]
+struct Last {
+    resident: u64,
+    owned: u64,
+    full: u64,
+    record: u64,
+}
+
+/// One tick. Whether anything has changed.
+fn look(last: &mut Last) -> bool {
+    let began = kernel::thread_time();
+    super::with(|sampler| {
+        if !sampler.is_ready() {
+            return false;
+        }
+        let now = kernel::monotonic();
+        let resident = sampler.kernel_resident();
+        let (owned, _) = heap::all();
+        let changed = resident != last.resident || owned != last.owned;
+        (last.resident, last.owned) = (resident, owned);
+        let Some(duty) = sampler.duty else { return false };
+        // A full sample in between, before a release or because somebody asked, counts as well.
+        let is_due = now.saturating_sub(last.full) >= duty.interval() && duty.affordable(now);
+        if changed && is_due && !phases::paused() {
+            sampler.full(0);
+            (last.full, last.record) = (now, now);
+            return true;
+        }
+        let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;
+        if much || now.saturating_sub(last.record) >= LONGEST_TICK - LONGEST_TICK / 10 {
+            sampler.quick();
+            last.record = now;
+        }
+        if writer::now().saturating_sub(sampler.published.time) >= LONGEST_TICK - LONGEST_TICK / 10
+        {
+            sampler.head.time = writer::now();
+            sampler.publish();
+        }
+        let cost = kernel::thread_time() - began;
+        sampler.head.cpu_ns += cost;
+        sampler.head.releases_skipped = super::release::skipped();
+        if let Some(duty) = &mut sampler.duty {
+            duty.ticked(cost);
+        }
+        let _ = ranges::lost();
+        changed
+    })
+}

@@ -1,0 +1,530 @@
+//! The sampler: all that is kept from sample to sample, and the full sample.
+
+use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
+use memprof_trace::write::{ComponentSample, SampleHead};
+
+use super::attribute::{self, Backing, Mapping, Totals, Walker};
+use super::duty::Duty;
+use super::maps::{self, Lines};
+use super::scan::{Run, Scanner};
+use super::segments::Segments;
+use super::world::Owners;
+use super::{SEEN, SEEN_TIME, TOTAL};
+use crate::component::{self, Component, LIMIT};
+use crate::heap::{self, Ledger};
+use crate::kernel::{self, File};
+use crate::note::{self, Code};
+use crate::{boundary, objects, phases, ranges, writer};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A mapping to be walked, and where in a segment it is.
+#[derive(Copy, Clone)]
+struct Entry {
+    mapping: Mapping,
+    segment: Option<u16>,
+    offset: u64,
+}
+
+const NO_ENTRY: Entry = Entry {
+    mapping: Mapping { start: 0, end: 0, backing: Backing::Anonymous, hugetlb: false },
+    segment: None,
+    offset: 0,
+};
+
+/// Mappings walked together.
+const BATCH: usize = 2048;
+/// Phases that can be open at a time, and have peaks.
+const DEPTH: usize = 16;
+/// Code and constants of smaller files are not told apart on a node.
+const SMALL_FILE: usize = 256 * 1024;
+/// Devices whose kind is remembered.
+const DEVICES: usize = 16;
+
+/// What was resident at most while a phase was open.
+struct Open {
+    phase: u16,
+    resident: [u64; LIMIT],
+}
+
+/// See the module.
+pub struct Sampler {
+    pub scanner: Option<Scanner>,
+    statm: Option<File>,
+    maps: Option<File>,
+    status: Option<File>,
+    text: [u8; 8192],
+    runs: [Run; 512],
+    entries: [Entry; BATCH],
+    owners: Owners,
+    totals: Totals,
+    pub segments: Segments,
+    /// Devices of files, and whether their pages are huge ones.
+    devices: [(u64, bool); DEVICES],
+    device_count: usize,
+    /// Huge pages in use by the process, as of the last sample.
+    has_hugetlb: bool,
+    pub ledger: [Ledger; LIMIT],
+    ranges: [(u64, u64); LIMIT],
+    samples: [ComponentSample; LIMIT],
+    pub rows: [SummaryRow; LIMIT],
+    pub head: SummaryHead,
+    open: [Open; DEPTH],
+    open_count: usize,
+    pub duty: Option<Duty>,
+    pub published: super::publish::Published,
+    ready: bool,
+    stopped: bool,
+}
+
+impl Sampler {
+    pub const fn new() -> Sampler {
+        Sampler {
+            scanner: None,
+            statm: None,
+            maps: None,
+            status: None,
+            text: [0; 8192],
+            runs: [const { Run::EMPTY }; 512],
+            entries: [NO_ENTRY; BATCH],
+            owners: Owners::new(),
+            totals: Totals::new(),
+            segments: Segments::new(),
+            devices: [(0, false); DEVICES],
+            device_count: 0,
+            has_hugetlb: false,
+            ledger: [const { Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 } };
+                LIMIT],
+            ranges: [(0, 0); LIMIT],
+            samples: [const { NO_SAMPLE }; LIMIT],
+            rows: [const { NO_ROW }; LIMIT],
+            head: NO_HEAD,
+            open: [const { Open { phase: 0, resident: [0; LIMIT] } }; DEPTH],
+            open_count: 0,
+            duty: None,
+            published: super::publish::Published::new(),
+            ready: false,
+            stopped: false,
+        }
+    }
+
+    /// Opens what is read again and again.
+    pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
+        self.duty = Some(duty);
+        self.owners.allocator_is(allocator);
+        self.statm = kernel::open(c"/proc/self/statm").ok();
+        self.maps = kernel::open(c"/proc/self/maps").ok();
+        self.status = kernel::open(c"/proc/self/status").ok();
+        match Scanner::open() {
+            Ok(scanner) if self.maps.is_some() => self.scanner = Some(scanner),
+            _ => {
+                note::say(
+                    Code::NoResidency,
+                    format_args!("the kernel does not tell which pages are resident"),
+                );
+                writer::flags(memprof_trace::layout::flags::NO_RESIDENCY, 0);
+            }
+        }
+        self.head.peak_phase = NONE;
+        self.ready = true;
+        self.stopped = false;
+    }
+
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready && !self.stopped
+    }
+
+    /// In a forked child.
+    pub fn forget(&mut self) {
+        for file in [self.statm, self.maps, self.status].into_iter().flatten() {
+            kernel::close(file);
+        }
+        if let Some(scanner) = self.scanner.take() {
+            scanner.close();
+        }
+        (self.statm, self.maps, self.status) = (None, None, None);
+        self.segments.forget();
+        self.published = super::publish::Published::new();
+        self.rows.fill(NO_ROW);
+        self.head = NO_HEAD;
+        self.open_count = 0;
+        self.ready = false;
+    }
+
+    /// What the kernel says is resident, in bytes.
+    pub fn kernel_resident(&self) -> u64 {
+        let mut text = [0; 128];
+        let length = self.statm.and_then(|file| kernel::read_at(file, &mut text, 0).ok());
+        let pages = length.and_then(|length| maps::statm_resident(&text[..length]));
+        pages.unwrap_or(0) * kernel::page() as u64
+    }
+
+    /// A full sample: walks all mappings, gives every page an owner, and writes it down. Nothing
+    /// before [`Self::prepare`] or after [`Self::stop`].
+    pub fn full(&mut self, flags: u8) {
+        if !self.is_ready() || phases::paused() && flags & sample::LAST == 0 {
+            return;
+        }
+        let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
+        self.totals.clear();
+        self.owners.look();
+        if self.scanner.is_some() {
+            self.walk();
+        }
+        self.ask_status();
+        self.head.kernel_resident = self.kernel_resident();
+        self.head.time = writer::now();
+        self.sum();
+        self.head.samples_full += 1;
+        self.head.samples_release += u64::from(flags & sample::RELEASE != 0);
+        self.head.longest_sample_ns = self.head.longest_sample_ns.max(kernel::monotonic() - began);
+        self.write(flags);
+        let cost = kernel::thread_time() - cpu;
+        self.head.cpu_ns += cost;
+        if let Some(duty) = &mut self.duty {
+            duty.sampled(cost);
+            self.head.interval_ns = duty.interval();
+        }
+    }
+
+    /// Goes through the mappings, batch by batch.
+    fn walk(&mut self) {
+        let Some(file) = self.maps else { return };
+        let walk = ranges::walk();
+        self.segments.begin();
+        let system = system();
+        let mut text = core::mem::replace(&mut self.text, [0; 8192]);
+        let mut lines = Lines::new(&mut text);
+        let mut offset = 0;
+        let mut read = |into: &mut [u8]| {
+            let count = kernel::read_at(file, into, offset).unwrap_or(0);
+            offset += count as u64;
+            count
+        };
+        let (mut count, mut before, mut mappings) = (0, 0, 0);
+        while let Some(line) = lines.next(&mut read) {
+            let Some(line) = maps::parse(line) else { continue };
+            if line.start as u64 >= 1 << 63 || line.start < before {
+                continue;
+            }
+            if line.start > before {
+                ranges::gone(before, line.start, walk);
+            }
+            before = line.end;
+            mappings += 1;
+            self.entries[count] = self.entry(&line);
+            count += 1;
+            if count == BATCH {
+                self.scan(count, system);
+                count = 0;
+            }
+        }
+        ranges::gone(before, usize::MAX >> 1, walk);
+        self.scan(count, system);
+        self.head.mappings = mappings;
+    }
+
+    fn entry(&mut self, line: &maps::Line<'_>) -> Entry {
+        let backing = attribute::backing(line.path, line.inode, line.shared);
+        let length = line.end - line.start;
+        let hugetlb = self.has_hugetlb && line.inode != 0 && self.is_huge(line);
+        let mapping = Mapping { start: line.start, end: line.end, backing, hugetlb };
+        let is_file = backing == Backing::File && !line.writable && length >= SMALL_FILE;
+        let mut segment = None;
+        if line.inode != 0 && (line.shared || is_file) {
+            let end = line.offset + length as u64;
+            segment = self.segments.find(line.device, line.inode, end, line.path);
+        }
+        Entry { mapping, segment: segment.map(|index| index as u16), offset: line.offset }
+    }
+
+    /// Looks at the pages of the first entries.
+    fn scan(&mut self, count: usize, system: Component) {
+        let Some(scanner) = self.scanner else { return };
+        let mut walker = Walker::new(&self.owners, system, &mut self.totals);
+        let entries = &self.entries[..count];
+        for entry in entries {
+            if let Some(segment) = entry.segment {
+                let owner = walker.owner(&entry.mapping);
+                self.segments.owner(usize::from(segment), owner, entry.mapping.hugetlb);
+            }
+        }
+        let mut first = 0;
+        while first < count {
+            // Where holes do not matter, all at once.
+            let last = if scanner.crosses_holes() { count - 1 } else { first };
+            let (mut at, end) = (entries[first].mapping.start, entries[last].mapping.end);
+            let mut current = first;
+            while at < end {
+                let began = kernel::monotonic();
+                let Ok((found, to)) = scanner.next(at, end, &mut self.runs) else { break };
+                let hold = kernel::monotonic() - began;
+                self.head.longest_hold_ns = self.head.longest_hold_ns.max(hold);
+                for run in &self.runs[..found] {
+                    let mut run = *run;
+                    while run.start < run.end && current <= last {
+                        let entry = &entries[current];
+                        if entry.mapping.end as u64 <= run.start {
+                            walker.end(&entry.mapping);
+                            current += 1;
+                            continue;
+                        }
+                        // A mapping made since the list was read: of the next sample.
+                        run.start = run.start.max(entry.mapping.start as u64);
+                        let part = run.until(entry.mapping.end as u64);
+                        if part.start >= part.end {
+                            break;
+                        }
+                        walker.run(&entry.mapping, &part);
+                        if let Some(segment) = entry.segment
+                            && part.is_present()
+                            && (part.is_shared() || entry.mapping.hugetlb)
+                        {
+                            let place =
+                                |address: u64| address - entry.mapping.start as u64 + entry.offset;
+                            let (start, end) = (place(part.start), place(part.end));
+                            self.segments.present(usize::from(segment), start, end);
+                        }
+                        run.start = part.end;
+                    }
+                }
+                at = to;
+            }
+            while current <= last {
+                walker.end(&entries[current].mapping);
+                current += 1;
+            }
+            first = last + 1;
+        }
+    }
+
+    /// Whether the pages of a mapping are of a kind that the kernel does not count as resident. What
+    /// a file system has is asked once, since the answer is slow.
+    fn is_huge(&mut self, line: &maps::Line<'_>) -> bool {
+        let known = self.devices[..self.device_count].iter().find(|entry| entry.0 == line.device);
+        if let Some(&(_, huge)) = known {
+            return huge;
+        }
+        let huge = is_huge_in_smaps(line.start);
+        if self.device_count < DEVICES {
+            self.devices[self.device_count] = (line.device, huge);
+            self.device_count += 1;
+        }
+        huge
+    }
+
+    /// What only the status tells: page tables, huge pages, the kernel's own peak.
+    fn ask_status(&mut self) {
+        let mut text = [0; 4096];
+        let Some(file) = self.status else { return };
+        let Ok(length) = kernel::read_at(file, &mut text, 0) else { return };
+        let status = &text[..length];
+        self.head.page_tables = maps::status_bytes(status, b"VmPTE");
+        self.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
+        self.head.threads = maps::status_bytes(status, b"Threads");
+        self.totals.components[usize::from(Component::KERNEL.0)].resident = self.head.page_tables;
+        // From the next sample on devices are asked for.
+        self.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
+    }
+
+    /// Sums up, and keeps what was greatest.
+    fn sum(&mut self) {
+        heap::snapshot(&mut self.ledger);
+        ranges::owned_all(&mut self.ranges);
+        let time = self.head.time;
+        let phase = match phases::current() {
+            u16::MAX => NONE,
+            phase => u32::from(phase),
+        };
+        let function = function();
+        let head = &mut self.head;
+        head.walked = self.totals.resident();
+        head.hugetlb = self.totals.hugetlb;
+        head.unattributed = self.totals.components[0].resident;
+        (head.shared, head.huge, head.swapped, head.mixed, head.owned) = (0, 0, 0, 0, 0);
+        let at_peak = head.walked > head.peak;
+        if at_peak {
+            head.peak = head.walked;
+            head.peak_time = time;
+            head.peak_phase = phase;
+            head.peak_function = function;
+        }
+        for index in 0..component::count().min(LIMIT) {
+            let share = &self.totals.components[index];
+            let (ledger, ranges) = (&self.ledger[index], self.ranges[index]);
+            let row = &mut self.rows[index];
+            row.blocks = ledger.owned;
+            row.ranges = ranges.0;
+            row.owned = row.blocks + row.ranges;
+            let peak = row.owned.max(ledger.peak).max(ranges.1);
+            if peak > row.owned_peak {
+                row.owned_peak = peak;
+                row.owned_peak_time = time;
+                row.owned_peak_phase = phase;
+                row.owned_peak_function = function;
+            }
+            row.allocations = ledger.allocations;
+            row.frees = ledger.frees;
+            row.allocated = ledger.allocated_total;
+            row.resident = share.resident;
+            row.shared = share.shared;
+            row.huge = share.huge;
+            row.swapped = share.swapped;
+            row.error = share.error;
+            if row.resident > row.resident_peak {
+                row.resident_peak = row.resident;
+                row.resident_peak_time = time;
+                row.resident_peak_phase = phase;
+                row.resident_peak_function = function;
+            }
+            if at_peak {
+                row.resident_at_peak = row.resident;
+                row.owned_at_peak = row.owned;
+            }
+            head.shared += share.shared;
+            head.huge += share.huge;
+            head.swapped += share.swapped;
+            head.mixed = head.mixed.max(share.error);
+            head.owned += row.owned;
+            for open in &mut self.open[..self.open_count] {
+                open.resident[index] = open.resident[index].max(row.resident);
+            }
+            self.samples[index] = ComponentSample {
+                component: index as u16,
+                owned: row.owned,
+                resident: row.resident,
+                shared: row.shared,
+                swapped: row.swapped,
+            };
+            SEEN[index].resident.store(row.resident, Relaxed);
+            SEEN[index].peak.store(row.resident_peak, Relaxed);
+        }
+        if head.owned > head.owned_peak {
+            head.owned_peak = head.owned;
+            head.owned_peak_time = time;
+        }
+        head.tool = self.rows[usize::from(Component::TOOL.0)].resident;
+        TOTAL.resident.store(head.walked, Relaxed);
+        TOTAL.peak.store(head.peak, Relaxed);
+        SEEN_TIME.store(time, Relaxed);
+    }
+
+    fn write(&mut self, flags: u8) {
+        let head = SampleHead {
+            time: self.head.time,
+            flags: flags | sample::FULL,
+            kernel_resident: self.head.kernel_resident,
+            walked: self.head.walked,
+        };
+        let samples = &self.samples[..component::count().min(LIMIT)];
+        writer::with(|writer, _| writer.sample(&head, samples));
+        self.publish();
+    }
+
+    /// The kernel's total alone.
+    pub fn quick(&mut self) {
+        self.head.kernel_resident = self.kernel_resident();
+        self.head.samples_quick += 1;
+        let (kernel_resident, walked) = (self.head.kernel_resident, self.head.walked);
+        writer::with(|writer, time| {
+            writer.quick(&SampleHead { time, flags: sample::QUICK, kernel_resident, walked });
+        });
+    }
+
+    /// A phase begins: what it has at most starts at what is there now. Or it ends: a sample shows
+    /// what it leaves, if there is time for one.
+    pub fn phase_edge(&mut self, index: u16, begins: bool) {
+        let changed = self.kernel_resident().abs_diff(self.head.kernel_resident)
+            > self.head.kernel_resident / 64;
+        let affordable = self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic()));
+        if changed && affordable {
+            self.full(sample::PHASE);
+        }
+        if begins && self.open_count < DEPTH {
+            let open = &mut self.open[self.open_count];
+            open.phase = index;
+            for (peak, row) in open.resident.iter_mut().zip(&self.rows) {
+                *peak = row.resident;
+            }
+            self.open_count += 1;
+        } else if !begins
+            && let Some(place) =
+                self.open[..self.open_count].iter().rposition(|open| open.phase == index)
+        {
+            self.open_count -= 1;
+            self.open.swap(place, self.open_count);
+        }
+    }
+
+    /// The most that was resident while the phase is, or was last, open.
+    pub fn phase_resident(&mut self, index: u16) -> &[u64; LIMIT] {
+        let (open, closed) = self.open.split_at(self.open_count);
+        // The last one closed is the first behind those that are open.
+        let place = open.iter().rposition(|open| open.phase == index);
+        let place = place.or_else(|| {
+            let closed = closed.iter().position(|open| open.phase == index);
+            closed.map(|place| place + self.open_count)
+        });
+        &self.open[place.unwrap_or(DEPTH - 1)].resident
+    }
+
+    /// Whether a component's resident bytes, if they were these, would be more than ever, or than in
+    /// the current phase.
+    pub fn would_be_peak(&self, index: usize, bytes: u64, margin: u64) -> bool {
+        let ever = self.rows[index].resident_peak;
+        let phase = self.open[..self.open_count].last().map_or(ever, |open| open.resident[index]);
+        bytes > ever.min(phase) + margin
+    }
+}
+
+/// The component of the C library, whose functions map files for themselves.
+fn system() -> Component {
+    objects::component_at(libc::getpid as *const () as usize).unwrap_or(Component::UNATTRIBUTED)
+}
+
+/// Where the main thread is, as a number in the trace.
+fn function() -> u32 {
+    let word = boundary::main_thread();
+    if word == 0 {
+        return 0;
+    }
+    let name = boundary::function_name(word);
+    writer::with(|writer, _| writer.intern(name)).unwrap_or(0)
+}
+
+/// What `/proc/self/smaps` says about the mapping that starts there.
+fn is_huge_in_smaps(start: usize) -> bool {
+    let Ok(file) = kernel::open(c"/proc/self/smaps") else { return false };
+    let mut text = [0; 4096];
+    let mut lines = Lines::new(&mut text);
+    let mut offset = 0;
+    let mut read = |into: &mut [u8]| {
+        let count = kernel::read_at(file, into, offset).unwrap_or(0);
+        offset += count as u64;
+        count
+    };
+    let (mut here, mut huge) = (false, false);
+    while let Some(line) = lines.next(&mut read) {
+        if let Some(mapping) = maps::parse(line) {
+            here = mapping.start == start;
+        } else if here && let Some(flags) = line.strip_prefix(b"VmFlags:") {
+            huge = flags.split(|&byte| byte == b' ').any(|flag| flag == b"ht");
+            break;
+        }
+    }
+    kernel::close(file);
+    huge
+}
+
+const NO_SAMPLE: ComponentSample =
+    ComponentSample { component: 0, owned: 0, resident: 0, shared: 0, swapped: 0 };
+
+// SAFETY: plain numbers.
+#[allow(unsafe_code)]
+const NO_ROW: SummaryRow = unsafe { core::mem::zeroed() };
+// SAFETY: plain numbers.
+#[allow(unsafe_code)]
+const NO_HEAD: SummaryHead = unsafe { core::mem::zeroed() };

@@ -1,0 +1,117 @@
+//! What this process knows of owners, for the walk.
+
+use super::attribute::{Span, World};
+use crate::component::{self, Component};
+use crate::{heap, memory, objects, ranges};
+
+/// Loaded objects that are told apart; the contract of the trace has as many.
+pub const OBJECTS: usize = 512;
+
+/// Large blocks and objects in the order of their addresses, as they were when it was [`Self::look`]ed.
+pub struct Owners {
+    blocks: Option<&'static mut [Span]>,
+    block_count: usize,
+    objects: [Span; OBJECTS],
+    object_count: usize,
+    /// The walk through the objects that is known.
+    serial: u32,
+    /// The allocator in use, if it is not the C library's.
+    allocator: Option<Component>,
+}
+
+const NOTHING: Span = Span { start: 0, end: 0, owner: Component::UNATTRIBUTED };
+/// The table of large blocks has no more.
+const BLOCKS: usize = 16384;
+
+impl Owners {
+    pub const fn new() -> Owners {
+        Owners {
+            blocks: None,
+            block_count: 0,
+            objects: [NOTHING; OBJECTS],
+            object_count: 0,
+            serial: u32::MAX,
+            allocator: None,
+        }
+    }
+
+    pub fn allocator_is(&mut self, allocator: Option<Component>) {
+        self.allocator = allocator;
+    }
+
+    /// Takes in what is there now.
+    pub fn look(&mut self) {
+        let serial = objects::serial();
+        if serial != self.serial {
+            let (mut count, list) = (0, &mut self.objects);
+            let mask = crate::kernel::page() - 1;
+            objects::each(|object| {
+                if count < list.len() && object.low < object.high {
+                    let (start, end) = (object.low & !mask, (object.high + mask) & !mask);
+                    list[count] = Span { start, end, owner: object.component };
+                    count += 1;
+                }
+            });
+            list[..count].sort_unstable_by_key(|span| span.start);
+            self.object_count = count;
+            self.serial = serial;
+        }
+        if self.blocks.is_none() {
+            // SAFETY: all zero is a valid span.
+            #[allow(unsafe_code)]
+            let blocks = unsafe { memory::slice::<Span>(BLOCKS) };
+            self.blocks = blocks;
+        }
+        let Some(list) = &mut self.blocks else { return };
+        let mut count = 0;
+        heap::each_large(&mut |start, length, owner| {
+            if count < list.len() && length > 0 {
+                list[count] = Span { start, end: start + length, owner };
+                count += 1;
+            }
+        });
+        list[..count].sort_unstable_by_key(|span| span.start);
+        // One that was freed while we looked, and its successor.
+        let mut end = 0;
+        for span in &mut list[..count] {
+            span.start = span.start.max(end);
+            span.end = span.end.max(span.start);
+            end = span.end;
+        }
+        self.block_count = count;
+    }
+
+    fn next(spans: &[Span], address: usize) -> Option<Span> {
+        spans.get(spans.partition_point(|span| span.end <= address)).copied()
+    }
+}
+
+impl World for Owners {
+    fn tool(&self, address: usize) -> Option<Span> {
+        memory::next(address).map(|(start, end)| Span { start, end, owner: Component::TOOL })
+    }
+
+    fn block(&self, address: usize) -> Option<Span> {
+        let list = self.blocks.as_ref()?;
+        Owners::next(&list[..self.block_count], address)
+    }
+
+    fn range(&self, address: usize) -> Option<Span> {
+        let piece = ranges::next(address)?;
+        let is_allocator = self.allocator == Some(piece.owner);
+        let owner = if is_allocator { Component::SLACK } else { piece.owner };
+        Some(Span { start: piece.start, end: piece.end, owner })
+    }
+
+    fn object(&self, address: usize) -> Option<Span> {
+        Owners::next(&self.objects[..self.object_count], address)
+    }
+
+    fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64> {
+        if heap::knows(start) { heap::share_and_rest(start, end, each) } else { None }
+    }
+
+    fn is_mpi(&self, component: Component) -> bool {
+        component::class(component).is_mpi()
+    }
+}

@@ -7,7 +7,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::thread::{Guard, local};
-use crate::{component, heap, memory, note, objects, ranges, sampler, start, writer};
+use crate::{
+    boundary, component, heap, hooks, memory, note, objects, phases, ranges, sampler, start, writer,
+};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
@@ -30,6 +32,8 @@ pub fn register() {
 
 extern "C" fn prepare() {
     let guard = Guard::enter();
+    hooks::lock().lock();
+    phases::lock().lock();
     sampler::lock().lock();
     objects::before_fork();
     writer::lock().lock();
@@ -51,6 +55,8 @@ fn release(child: bool) {
     writer::lock().unlock();
     objects::after_fork();
     sampler::lock().unlock();
+    phases::lock().unlock();
+    hooks::lock().unlock();
     let guard = &local().guard;
     guard.set(guard.get() - 1);
 }
@@ -63,5 +69,6 @@ extern "C" fn child() {
     writer::detach();
     sampler::forget();
     release(true);
+    boundary::after_fork();
     start::forked();
 }

@@ -13,7 +13,7 @@ use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::Guard;
-use crate::{boundary, conflicts, fork, heap, kernel, objects, ranges, sampler, writer};
+use crate::{boundary, conflicts, fork, heap, kernel, objects, phases, ranges, sampler, writer};
 
 /// What is known of the process once it is loaded.
 struct Settled {
@@ -93,6 +93,7 @@ extern "C" fn load() {
     } else {
         boundary::start();
     }
+    phases::start();
     found();
     if settled.place.rank >= 0 || options.record == Record::All {
         record();
@@ -134,6 +135,7 @@ fn record() {
         let process = identity::process();
         let opened =
             writer::open(&settled.options, &settled.place, settled.job.as_bytes(), &process);
+        OPENING.unlock();
         if opened {
             let bit = |set: bool, flag: u64| if set { flag } else { 0 };
             writer::flags(
@@ -143,7 +145,9 @@ fn record() {
                 0,
             );
             sampler::settle(&settled.options, conflicts::allocator());
+            writer::phases();
         }
+        return;
     }
     OPENING.unlock();
 }
@@ -193,6 +197,7 @@ extern "C" fn end() {
     }
     let _guard = Guard::enter();
     let Some(settled) = settled() else { return };
+    writer::phases();
     sampler::last();
     // A shell that started the program has the variables of a rank, but is none.
     let keep = writer::has_seen_mpi() || settled.options.record == Record::All;

@@ -20,19 +20,14 @@ use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::{Options, PATH, Text};
 use crate::thread::Guard;
-use crate::{memory, sampler};
+use crate::{memory, phases, sampler};
 
 /// Path of the file, with a zero at its end.
 type Path = Text<{ PATH + 128 }>;
 
-/// Phases that have rows.
-pub const PHASES: usize = 64;
-
 struct Live {
     writer: Option<Writer<'static>>,
     path: Path,
-    phases: [Option<PhaseRow>; PHASES],
-    phase_begun: [u64; PHASES],
 }
 
 struct Shared(UnsafeCell<Live>);
@@ -40,12 +35,7 @@ struct Shared(UnsafeCell<Live>);
 // SAFETY: used with LOCK held only.
 unsafe impl Sync for Shared {}
 
-static LIVE: Shared = Shared(UnsafeCell::new(Live {
-    writer: None,
-    path: Text::empty(),
-    phases: [const { None }; PHASES],
-    phase_begun: [0; PHASES],
-}));
+static LIVE: Shared = Shared(UnsafeCell::new(Live { writer: None, path: Text::empty() }));
 static LOCK: SpinLock = SpinLock::new();
 /// The process that may write; 0: none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -151,11 +141,6 @@ pub fn open(options: &Options, place: &Place, job: &[u8], process: &Process) -> 
     let live = unsafe { &mut *LIVE.0.get() };
     live.writer = Some(writer);
     live.path = path;
-    for (index, row) in live.phases.iter().enumerate() {
-        if let (Some(row), Some(writer)) = (row, &mut live.writer) {
-            writer.set_phase(index as u32, row);
-        }
-    }
     LOCK.unlock();
     OWNER.store(process.pid, Ordering::Release);
     true
@@ -259,57 +244,36 @@ pub fn flags(set: u64, clear: u64) {
     with(|writer, _| writer.set_flags(set, clear));
 }
 
-/// A phase gets its row.
-pub fn phase(index: u16, name: &str, kind: u8, parent: u16) {
-    let _guard = Guard::enter();
-    let Some(place) = (usize::from(index) < PHASES).then_some(usize::from(index)) else { return };
-    LOCK.lock();
-    // SAFETY: the lock is held.
-    let live = unsafe { &mut *LIVE.0.get() };
-    let row = PhaseRow {
-        name: Field::new(name),
-        kind: u32::from(kind),
-        parent: if parent == u16::MAX { NONE } else { u32::from(parent) },
-        ..PhaseRow::default()
-    };
-    live.phases[place] = Some(row);
-    if let Some(writer) = live.writer.as_mut().filter(|_| is_owner()) {
-        writer.set_phase(u32::from(index), &row);
-    }
-    LOCK.unlock();
+/// There is a new phase. Its row is written by [`phases`].
+pub fn phase(index: u16, _name: &str, _kind: u8, parent: u16) {
+    sampler::phase_known(index, parent);
 }
 
 /// A phase begins or ends now.
 pub fn phase_edge(index: u16, begins: bool) {
     sampler::phase_edge(index, begins);
-    let _ = live(|live| {
-        let time = now();
-        let place = usize::from(index);
-        let row = live.phases.get_mut(place).and_then(Option::as_mut);
-        if let Some(row) = row {
-            if begins {
-                if row.entries == 0 {
-                    row.first_time = time;
-                }
-                if row.open == 0 {
-                    live.phase_begun[place] = time;
-                }
-                row.entries += 1;
-                row.open += 1;
-            } else {
-                row.open = row.open.saturating_sub(1);
-                row.last_time = time;
-                if row.open == 0 {
-                    row.total_ns += time.saturating_sub(live.phase_begun[place]);
-                }
-            }
-        }
-        if let Some(writer) = &mut live.writer {
-            if let Some(row) = live.phases.get(place).and_then(Option::as_ref) {
-                writer.set_phase(u32::from(index), row);
-            }
-            writer.phase_edge(time, u32::from(index), begins);
-        }
+    with(|writer, time| writer.phase_edge(time, u32::from(index), begins));
+}
+
+/// Writes the rows of all phases. Not from where phases change.
+pub fn phases() {
+    if !is_recording() {
+        return;
+    }
+    let began = BEGAN.load(Ordering::Relaxed);
+    phases::each(|index, phase| {
+        let row = PhaseRow {
+            name: Field::new(phase.name()),
+            kind: phase.kind as u32,
+            parent: if phase.parent == u16::MAX { NONE } else { u32::from(phase.parent) },
+            entries: phase.entries,
+            total_ns: phase.total,
+            first_time: phase.first.saturating_sub(began),
+            last_time: phase.last.saturating_sub(began),
+            open: phase.open,
+            ..PhaseRow::default()
+        };
+        with(|writer, _| writer.set_phase(u32::from(index), &row));
     });
 }
 

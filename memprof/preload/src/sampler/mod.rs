@@ -14,7 +14,7 @@ mod walk;
 mod world;
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use memprof_trace::layout::sample;
 
@@ -119,6 +119,20 @@ pub fn last() {
             sampler.stop();
         });
     }
+}
+
+/// The phase around each when it first began.
+static PARENTS: [AtomicU16; walk::PHASES] = [const { AtomicU16::new(u16::MAX) }; walk::PHASES];
+
+/// There is a new phase.
+pub fn phase_known(index: u16, parent: u16) {
+    if let Some(place) = PARENTS.get(usize::from(index)) {
+        place.store(parent, Ordering::Relaxed);
+    }
+}
+
+fn parent(phase: u16) -> u16 {
+    PARENTS.get(usize::from(phase)).map_or(u16::MAX, |place| place.load(Ordering::Relaxed))
 }
 
 /// A phase begins or ends.

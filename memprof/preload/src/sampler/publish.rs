@@ -3,6 +3,7 @@
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{ComponentRow, NONE_SHORT, ObjectRow};
 
+use super::duty::LONGEST_TICK;
 use super::walk::Sampler;
 use crate::component;
 use crate::{note, objects, writer};
@@ -114,6 +115,11 @@ impl Published {
 }
 
 impl Sampler {
+    /// Whether the last summary is nearly a second old.
+    pub fn is_stale(&self) -> bool {
+        writer::now().saturating_sub(self.published.time) >= LONGEST_TICK - LONGEST_TICK / 10
+    }
+
     /// Writes the summary, and what it refers to.
     pub fn publish(&mut self) {
         self.published.components();

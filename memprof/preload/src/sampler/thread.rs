@@ -104,6 +104,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         if !writer::is_recording() {
             return ptr::null_mut();
         }
+        let publishes = super::with(|sampler| sampler.is_stale());
+        if publishes {
+            writer::phases();
+        }
         idle = if look(&mut last) { 0 } else { idle + 1 };
     }
 }

@@ -33,18 +33,12 @@ const NO_ENTRY: Entry = Entry {
 
 /// Mappings walked together.
 const BATCH: usize = 2048;
-/// Phases that can be open at a time, and have peaks.
-const DEPTH: usize = 16;
+/// Phases that have peaks.
+pub const PHASES: usize = 64;
 /// Code and constants of smaller files are not told apart on a node.
 const SMALL_FILE: usize = 256 * 1024;
 /// Devices whose kind is remembered.
 const DEVICES: usize = 16;
-
-/// What was resident at most while a phase was open.
-struct Open {
-    phase: u16,
-    resident: [u64; LIMIT],
-}
 
 /// See the module.
 pub struct Sampler {
@@ -68,8 +62,8 @@ pub struct Sampler {
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
-    open: [Open; DEPTH],
-    open_count: usize,
+    /// What was resident at most while each phase was open.
+    phases: [[u64; LIMIT]; PHASES],
     pub duty: Option<Duty>,
     pub published: super::publish::Published,
     ready: bool,
@@ -98,8 +92,7 @@ impl Sampler {
             samples: [const { NO_SAMPLE }; LIMIT],
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
-            open: [const { Open { phase: 0, resident: [0; LIMIT] } }; DEPTH],
-            open_count: 0,
+            phases: [[0; LIMIT]; PHASES],
             duty: None,
             published: super::publish::Published::new(),
             ready: false,
@@ -150,7 +143,7 @@ impl Sampler {
         self.published = super::publish::Published::new();
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
-        self.open_count = 0;
+        self.phases = [[0; LIMIT]; PHASES];
         self.ready = false;
     }
 
@@ -389,9 +382,6 @@ impl Sampler {
             head.swapped += share.swapped;
             head.mixed = head.mixed.max(share.error);
             head.owned += row.owned;
-            for open in &mut self.open[..self.open_count] {
-                open.resident[index] = open.resident[index].max(row.resident);
-            }
             self.samples[index] = ComponentSample {
                 component: index as u16,
                 owned: row.owned,
@@ -402,6 +392,13 @@ impl Sampler {
             SEEN[index].resident.store(row.resident, Relaxed);
             SEEN[index].peak.store(row.resident_peak, Relaxed);
         }
+        // The phase and those around it.
+        let mut phase = phases::current();
+        for _ in 0..PHASES {
+            self.keep_peaks(phase);
+            phase = super::parent(phase);
+        }
+        let head = &mut self.head;
         if head.owned > head.owned_peak {
             head.owned_peak = head.owned;
             head.owned_peak_time = time;
@@ -434,8 +431,7 @@ impl Sampler {
         });
     }
 
-    /// A phase begins: what it has at most starts at what is there now. Or it ends: a sample shows
-    /// what it leaves, if there is time for one.
+    /// A phase begins or ends: a sample shows what it finds or leaves, if there is time for one.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let changed = self.kernel_resident().abs_diff(self.head.kernel_resident)
             > self.head.kernel_resident / 64;
@@ -443,40 +439,32 @@ impl Sampler {
         if changed && affordable {
             self.full(sample::PHASE);
         }
-        if begins && self.open_count < DEPTH {
-            let open = &mut self.open[self.open_count];
-            open.phase = index;
-            for (peak, row) in open.resident.iter_mut().zip(&self.rows) {
-                *peak = row.resident;
-            }
-            self.open_count += 1;
-        } else if !begins
-            && let Some(place) =
-                self.open[..self.open_count].iter().rposition(|open| open.phase == index)
-        {
-            self.open_count -= 1;
-            self.open.swap(place, self.open_count);
+        if begins {
+            self.keep_peaks(index);
         }
     }
 
-    /// The most that was resident while the phase is, or was last, open.
+    /// The most that was resident while a phase was open.
     pub fn phase_resident(&mut self, index: u16) -> &[u64; LIMIT] {
-        let (open, closed) = self.open.split_at(self.open_count);
-        // The last one closed is the first behind those that are open.
-        let place = open.iter().rposition(|open| open.phase == index);
-        let place = place.or_else(|| {
-            let closed = closed.iter().position(|open| open.phase == index);
-            closed.map(|place| place + self.open_count)
-        });
-        &self.open[place.unwrap_or(DEPTH - 1)].resident
+        self.keep_peaks(index);
+        &self.phases[usize::from(index) % PHASES]
+    }
+
+    /// What is resident now counts for a phase.
+    fn keep_peaks(&mut self, phase: u16) {
+        if let Some(peaks) = self.phases.get_mut(usize::from(phase)) {
+            for (peak, row) in peaks.iter_mut().zip(&self.rows) {
+                *peak = (*peak).max(row.resident);
+            }
+        }
     }
 
     /// Whether a component's resident bytes, if they were these, would be more than ever, or than in
     /// the current phase.
     pub fn would_be_peak(&self, index: usize, bytes: u64, margin: u64) -> bool {
         let ever = self.rows[index].resident_peak;
-        let phase = self.open[..self.open_count].last().map_or(ever, |open| open.resident[index]);
-        bytes > ever.min(phase) + margin
+        let phase = self.phases.get(usize::from(phases::current()));
+        bytes > phase.map_or(ever, |phase| ever.min(phase[index])) + margin
     }
 }
 

@@ -95,7 +95,7 @@ fn follow_and_kill(path: &Path, seed: u64) -> std::io::Result<()> {
         }
     }
     child.kill()?;
-    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    assert_eq!(child.wait()?.signal(), Some(libc::SIGKILL));
     match Trace::open(path) {
         Ok(trace) => {
             assert_eq!(trace.faults, [], "seed {seed}");

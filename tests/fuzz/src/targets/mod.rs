@@ -4,6 +4,7 @@
 mod cpus;
 mod segments;
 mod topology;
+mod traces;
 
 use crate::{Target, forge, seeds};
 
@@ -50,6 +51,20 @@ pub const TARGETS: &[Target] = &[
         longest: 128,
         run: cpus::lists,
         seeds: || Ok(seeds::CPUS.iter().map(|text| text.as_bytes().to_vec()).collect()),
+    },
+    Target {
+        name: "memory_trace",
+        about: "memory traces: cut short, damaged, of other programs",
+        longest: 64 << 10,
+        run: traces::bytes,
+        seeds: || Ok(traces::GOLDEN.iter().map(|file| file.to_vec()).collect()),
+    },
+    Target {
+        name: "memory_trace_forged",
+        about: "memory traces that somebody has forged, with the right checksums",
+        longest: 512,
+        run: traces::forged,
+        seeds: || Ok(traces::patches()),
     },
 ];
 

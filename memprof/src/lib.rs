@@ -1,5 +1,6 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 
+pub mod generate;
 pub mod live;
 pub mod model;
 pub mod picture;

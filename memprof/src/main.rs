@@ -3,9 +3,9 @@
 //! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line; of `run`
 //! that of the command.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{live, report, run};
+use memprof::{generate, live, report, run};
 use std::process::ExitCode;
 
 /// Where every byte went: per component, per rank, over time.
@@ -28,6 +28,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(folder) = generate::asked(std::env::args_os()) {
+        return match generate::run(Arguments::command(), &folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&format!("{}: {error}", folder.display()));
+                ExitCode::FAILURE
+            }
+        };
+    }
     let outcome = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Report(options) => report::run(&options),

@@ -43,6 +43,7 @@ pub mod group;
 pub mod node;
 pub mod phase;
 pub mod plan;
+mod regions;
 pub(crate) mod sys;
 pub mod topology;
 

@@ -51,8 +51,9 @@ const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 /// Compiles each header in each language; the error holds every complaint. The compilers that are
 /// not there come back.
 pub fn check() -> Result<Vec<&'static str>> {
-    let folder = project::root().join("bindings-c/include");
-    let headers = headers_in(&folder)?;
+    let root = project::root();
+    let mut headers = headers_in(&root.join("bindings-c/include"))?;
+    headers.extend(headers_in(&root.join("memprof/api/include"))?);
     let mpi = mpi_include_flags()?;
     let (mut complaints, mut absent) = (String::new(), Vec::new());
     for header in &headers {

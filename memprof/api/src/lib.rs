@@ -1,1 +1,193 @@
-//! Memory per component at run time, for programs that run under memprof.
+//! Memory per component at run time, and named regions, for programs that run under `memprof run`.
+//!
+//! Without the profiler every call answers [`Error::NotActive`] and costs one load and one branch, so
+//! a program can keep its calls in production.
+//!
+//! ```
+//! let region = memprof_api::region("assemble matrix");
+//! // ... what is to be seen as a phase of its own in the report ...
+//! drop(region);
+//! match memprof_api::components() {
+//!     Ok(components) => {
+//!         for component in components {
+//!             println!("{}: {} bytes", component.name, component.owned);
+//!         }
+//!     }
+//!     Err(memprof_api::Error::NotActive) => println!("not under memprof"),
+//!     Err(error) => println!("{error}"),
+//! }
+//! ```
+//!
+//! # Threads
+//!
+//! Every function may be called by any thread at any time after the start of `main`, but not in a
+//! signal handler. Regions are those of the process: they nest in the order in which threads begin and
+//! end them, so begin and end them where one thread is in charge, as between parallel parts. A
+//! [`Region`] stays in its thread. In a child after `fork` nothing is recorded unless
+//! `memprof run --all` was said.
+//!
+//! # What numbers mean
+//!
+//! `owned` counts bytes that the component has allocated or mapped, to the byte and at once; threads
+//! add theirs in steps of at most 64 KiB. `resident` is what of it was in memory when the sampler last
+//! looked, at `sample_time`; [`flush`] asks for a look now.
+#![deny(missing_docs)]
+
+mod c;
+mod hooks;
+
+use std::ffi::CStr;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// Why there is no answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The process does not run under the profiler, or under one of another version.
+    NotActive,
+    /// The profiler is there but has nothing to tell, as before its first sample.
+    NotKnown,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Error::NotActive => "the process does not run under memprof",
+            Error::NotKnown => "memprof has nothing to tell yet",
+        })
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What one component holds, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// As in reports: `app.exe`, `mpi.dep:libopen-pal.so.40`.
+    pub name: String,
+    /// Allocated or mapped now.
+    pub owned: u64,
+    /// The most that it ever was.
+    pub owned_peak: u64,
+    /// In memory at the last sample.
+    pub resident: u64,
+    /// The most at any sample.
+    pub resident_peak: u64,
+    /// When the last sample was taken, since the start of recording.
+    pub sample_time: Duration,
+}
+
+/// What the process holds, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// In memory at the last sample.
+    pub resident: u64,
+    /// The most at any sample.
+    pub resident_peak: u64,
+    /// What of `resident` no component owns.
+    pub unattributed: u64,
+    /// Allocated or mapped now.
+    pub owned: u64,
+    /// When the last sample was taken, since the start of recording.
+    pub sample_time: Duration,
+}
+
+/// Whether the process runs under the profiler.
+#[must_use]
+pub fn is_active() -> bool {
+    hooks::find().is_some()
+}
+
+/// Every component of the process, with what it holds.
+///
+/// # Errors
+///
+/// [`Error::NotActive`].
+pub fn components() -> Result<Vec<Component>, Error> {
+    let hooks = hooks::find().ok_or(Error::NotActive)?;
+    Ok((0..hooks.component_count()).filter_map(|index| hooks.component(index)).map(told).collect())
+}
+
+/// The component of that name.
+///
+/// # Errors
+///
+/// [`Error::NotActive`]; [`Error::NotKnown`] when there is none of that name.
+pub fn component(name: &str) -> Result<Component, Error> {
+    components()?.into_iter().find(|it| it.name == name).ok_or(Error::NotKnown)
+}
+
+fn told(raw: hooks::Component) -> Component {
+    let name = CStr::from_bytes_until_nul(&raw.name).map_or(&raw.name[..], CStr::to_bytes);
+    Component {
+        name: String::from_utf8_lossy(name).into_owned(),
+        owned: raw.owned,
+        owned_peak: raw.owned_peak,
+        resident: raw.resident,
+        resident_peak: raw.resident_peak,
+        sample_time: Duration::from_nanos(raw.sample_time_ns),
+    }
+}
+
+/// What the process holds in all.
+///
+/// # Errors
+///
+/// [`Error::NotActive`]; [`Error::NotKnown`] before the first sample.
+pub fn totals() -> Result<Totals, Error> {
+    let raw = hooks::find().ok_or(Error::NotActive)?.totals().ok_or(Error::NotKnown)?;
+    Ok(Totals {
+        resident: raw.resident,
+        resident_peak: raw.resident_peak,
+        unattributed: raw.unattributed,
+        owned: raw.owned,
+        sample_time: Duration::from_nanos(raw.sample_time_ns),
+    })
+}
+
+/// Asks for a sample now. It is taken soon after, by the profiler's own thread.
+///
+/// # Errors
+///
+/// [`Error::NotActive`]; [`Error::NotKnown`] when the sampler does not run.
+pub fn flush() -> Result<(), Error> {
+    let hooks = hooks::find().ok_or(Error::NotActive)?;
+    if hooks.flush() { Ok(()) } else { Err(Error::NotKnown) }
+}
+
+/// A region of the program, from its making to its drop: a phase of its own in reports, with the peaks
+/// inside it. Regions nest; names longer than 47 bytes are cut. Does nothing without the profiler.
+#[derive(Debug)]
+#[must_use = "the region ends as soon as it is dropped"]
+pub struct Region {
+    /// 0: not recorded.
+    id: u32,
+    /// Ends in the thread in which it began.
+    stays: PhantomData<*const ()>,
+}
+
+/// Begins a region.
+pub fn region(name: &str) -> Region {
+    let id = hooks::find().map_or(0, |hooks| hooks.region_begin(name.as_bytes()));
+    Region { id, stays: PhantomData }
+}
+
+impl Region {
+    /// Whether it appears in the report: not without the profiler, nor where it nests too deep.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.id != 0
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.id != 0
+            && let Some(hooks) = hooks::find()
+        {
+            hooks.region_end(self.id);
+        }
+    }
+}

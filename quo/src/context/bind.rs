@@ -6,6 +6,7 @@ use super::Context;
 use crate::affinity::{BindingStack, Target};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
+use crate::regions::{self, Region};
 
 impl Context {
     pub(super) fn stack(&self) -> MutexGuard<'_, BindingStack> {
@@ -31,13 +32,34 @@ impl Context {
     /// ```
     #[doc(alias = "QUO_bind_push")]
     pub fn push(&self, target: &Target) -> Result<CpuSet, Error> {
+        self.push_as(target, || {
+            Region::begin(&match target {
+                Target::Object(kind, _) | Target::Enclosing(kind) => format!("quo push {kind}"),
+                Target::Cpus(_) => "quo push cpus".to_owned(),
+            })
+        })
+    }
+
+    /// The push of a phase, which is a region of the memory profile itself.
+    pub(crate) fn push_in_phase(&self, target: &Target) -> Result<CpuSet, Error> {
+        self.push_as(target, || Region::NONE)
+    }
+
+    fn push_as(&self, target: &Target, region: impl FnOnce() -> Region) -> Result<CpuSet, Error> {
         self.check("push")?;
         let mut stack = self.stack();
         let before = stack.current()?;
         let cpus = target.resolve(&self.own, &before)?;
         stack.push(before, cpus.clone())?;
+        if regions::recorded() {
+            self.regions().push(region());
+        }
         self.publish(&cpus)?;
         Ok(cpus)
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes back the last push of this context: the caller and every thread that follows it have
@@ -56,6 +78,9 @@ impl Context {
         // Published under the stack's lock: of two calls at once, the later one's mask stays.
         let mut stack = self.stack();
         let mask = stack.pop()?;
+        if regions::recorded() {
+            self.regions().pop();
+        }
         self.publish(&mask)
     }
 

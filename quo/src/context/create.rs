@@ -159,6 +159,7 @@ impl Context {
             own: machine.own,
             allowed: machine.allowed,
             stack: Mutex::new(BindingStack::new(Arc::clone(&backend))),
+            regions: Mutex::default(),
             cpusets: Default::default(),
             backend,
             process: ForkId::current(),

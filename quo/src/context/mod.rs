@@ -91,6 +91,8 @@ pub struct Context {
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
     backend: Arc<dyn Backend>,
     stack: Mutex<BindingStack>,
+    /// One for each push, where a memory profile is recorded. Changed under the stack's lock.
+    regions: Mutex<Vec<crate::regions::Region>>,
     process: ForkId,
     clock: Clock,
     controls: ThreadControls,

@@ -12,6 +12,7 @@ use super::threads::Saved;
 use crate::affinity::Target;
 use crate::context::{Context, Operation, Request};
 use crate::error::{Error, ErrorKind};
+use crate::regions::Region;
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
 #[derive(Debug)]
@@ -77,6 +78,8 @@ pub struct Entered {
     started_at: u64,
     failed: Option<Error>,
     remap_seconds: f64,
+    /// Of the memory profile: until every rank has come to the end.
+    region: Region,
 }
 
 impl Entered {
@@ -159,6 +162,10 @@ impl Context {
             started_at: self.clock().now(),
             failed: None,
             remap_seconds: 0.0,
+            region: Region::begin(match plan.name() {
+                "" => "quo phase",
+                name => name,
+            }),
         };
         if plan.context != self.number() {
             let reason = "the phase was planned in another context".to_owned();
@@ -166,7 +173,7 @@ impl Context {
             return entered;
         }
         let Some(assignment) = plan.assignment() else { return entered };
-        match self.push(&Target::Cpus(assignment.cpus().clone())) {
+        match self.push_in_phase(&Target::Cpus(assignment.cpus().clone())) {
             Ok(_) => {
                 entered.pushed = true;
                 if plan.spec.threads == Threads::Follow {
@@ -196,7 +203,8 @@ impl Context {
         broken: Option<&str>,
     ) -> Result<PhaseMetrics, Error> {
         const CALL: &str = "phase";
-        let Entered { pushed, saved, at, started_at, failed, remap_seconds } = entered;
+        let Entered { pushed, saved, at, started_at, failed, remap_seconds, region: _region } =
+            entered;
         drop(saved);
         let popped = if pushed { self.pop() } else { Ok(()) };
         let own = failed.map_or(popped, Err);

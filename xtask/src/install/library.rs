@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::fortran::Modules;
+use super::object;
 use super::wrapper::Mpi;
 use crate::run;
 
@@ -65,38 +66,9 @@ impl Parts<'_> {
         format!("{{\n  global: {};\n  local: *;\n}};\n", names.join("; "))
     }
 
-    /// The static library: the same objects as one, with the same names visible as in the shared library, so
-    /// that it goes together with other libraries written in Rust.
-    ///
-    /// Rust's own objects hold LLVM's intermediate code too. Where binutils know a plugin of an older LLVM
-    /// they cannot read them, and an archive made by `ar` or `strip` would have no index of them. The linker
-    /// can, and the intermediate code is removed.
+    /// The static library, with the same names visible as in the shared one.
     pub fn archive(&self, shared: &Path, library: &Path) -> Result<()> {
-        let told =
-            run::captured(Command::new("nm").args(["-D", "-P", "--defined-only"]).arg(shared))?;
-        let names: Vec<&str> = told.lines().filter_map(|line| line.split(' ').next()).collect();
-        let (keep, whole) = (library.with_extension("keep"), library.with_extension("whole.o"));
-        write(&keep, &(names.join("\n") + "\n"))?;
-        let mut linker = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        linker.args(["-r", "-nostdlib", "-Wl,--gc-sections", "-Wl,--strip-debug"]);
-        linker.arg("-Wl,--force-group-allocation").arg("-o").arg(&whole);
-        linker.args(names.iter().map(|name| format!("-Wl,--undefined={name}")));
-        linker.arg("-Wl,--whole-archive").arg(&self.archive).arg("-Wl,--no-whole-archive");
-        linker.args(self.objects());
-        run::captured(&mut linker).with_context(|| format!("linking {}", whole.display()))?;
-
-        let object = library.with_file_name("quo.o");
-        let mut objcopy = Command::new("objcopy");
-        objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
-        objcopy.arg(format!("--keep-global-symbols={}", keep.display())).arg(&whole).arg(&object);
-        run::captured(&mut objcopy).with_context(|| format!("making {}", object.display()))?;
-        if library.exists() {
-            fs::remove_file(library).with_context(|| format!("removing {}", library.display()))?;
-        }
-        // Deterministic: the same objects give the same bytes.
-        run::captured(Command::new("ar").arg("qcsD").arg(library).arg(&object))
-            .with_context(|| format!("filling {}", library.display()))?;
-        Ok(())
+        object::archive(&self.archive, self.objects(), shared, library)
     }
 }
 

@@ -4,6 +4,8 @@
 mod fortran;
 mod library;
 pub mod manifest;
+mod memprof;
+mod object;
 pub mod place;
 pub mod prefix;
 mod template;
@@ -57,6 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
         setup::ensure_install(!options.no_fortran)?;
     }
     let built = release::build_library()?;
+    release::build_memprof(!options.no_static)?;
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");
     fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
@@ -123,7 +126,8 @@ fn everything(parts: &Parts, built: &Path, work: &Path) -> Result<Vec<Item>> {
         items.push(copy(interface, "include/quo/fortran", 0o644)?);
     }
     fortran_sources(&mut items, &values)?;
-    generated(&mut items, built, work)?;
+    generated_by(&mut items, &built.join("quo-info"), &work.join("generated"))?;
+    memprof::everything(&mut items, built, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
         items.push(copy(&paper, "share/doc/quo", 0o644)?);
     }
@@ -191,13 +195,12 @@ fn fortran_sources(items: &mut Vec<Item>, values: &Values) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and shell completions, which quo-info writes from its own definitions.
-fn generated(items: &mut Vec<Item>, built: &Path, work: &Path) -> Result<()> {
-    let folder = work.join("generated");
-    let _absent = fs::remove_dir_all(&folder);
-    run::captured(Command::new(built.join("quo-info")).arg("--generate").arg(&folder))
+/// Manual pages and shell completions, which programs write from their own definitions.
+fn generated_by(items: &mut Vec<Item>, program: &Path, folder: &Path) -> Result<()> {
+    let _absent = fs::remove_dir_all(folder);
+    run::captured(Command::new(program).arg("--generate").arg(folder))
         .context("writing manual pages and completions")?;
-    let mut folders = vec![folder.clone()];
+    let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).with_context(|| format!("reading {}", next.display()))? {
             let path = entry?.path();
@@ -205,7 +208,7 @@ fn generated(items: &mut Vec<Item>, built: &Path, work: &Path) -> Result<()> {
                 folders.push(path);
                 continue;
             }
-            let below = path.strip_prefix(&folder)?.parent().unwrap_or(Path::new(""));
+            let below = path.strip_prefix(folder)?.parent().unwrap_or(Path::new(""));
             items.push(copy(&path, &format!("share/{}", below.display()), 0o644)?);
         }
     }

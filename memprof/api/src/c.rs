@@ -1,0 +1,121 @@
+//! The same for C: what `memprof.h` declares.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int};
+
+use crate::hooks::{self, Component, Totals};
+
+const OK: c_int = 0;
+const NOT_ACTIVE: c_int = 1;
+const NOT_KNOWN: c_int = 2;
+const BAD_ARGUMENT: c_int = 3;
+
+/// Whether the process runs under the profiler: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn memprof_active() -> c_int {
+    hooks::find().is_some().into()
+}
+
+/// How many components there are; 0 without the profiler. It only grows.
+#[unsafe(no_mangle)]
+pub extern "C" fn memprof_component_count() -> u32 {
+    hooks::find().map_or(0, hooks::Hooks::component_count)
+}
+
+/// What the component at an index holds.
+///
+/// # Safety
+///
+/// `out` is null or points to a `memprof_component_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memprof_component(index: u32, out: *mut Component) -> c_int {
+    let told = |hooks: &hooks::Hooks| hooks.component(index);
+    // SAFETY: the caller's promise.
+    unsafe { give(out, told) }
+}
+
+/// What the component of a name holds.
+///
+/// # Safety
+///
+/// `name` is null or a C string; `out` is null or points to a `memprof_component_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memprof_component_named(
+    name: *const c_char,
+    out: *mut Component,
+) -> c_int {
+    if name.is_null() {
+        return BAD_ARGUMENT;
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    let told = |hooks: &hooks::Hooks| {
+        let mut all = (0..hooks.component_count()).filter_map(|index| hooks.component(index));
+        all.find(|it| CStr::from_bytes_until_nul(&it.name).is_ok_and(|it| it == name))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { give(out, told) }
+}
+
+/// What the process holds.
+///
+/// # Safety
+///
+/// `out` is null or points to a `memprof_totals_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memprof_totals(out: *mut Totals) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { give(out, hooks::Hooks::totals) }
+}
+
+/// Writes an answer; nothing where there is none.
+///
+/// # Safety
+///
+/// `out` is null or points to a `T`.
+unsafe fn give<T>(out: *mut T, told: impl Fn(&hooks::Hooks) -> Option<T>) -> c_int {
+    if out.is_null() {
+        return BAD_ARGUMENT;
+    }
+    let Some(hooks) = hooks::find() else { return NOT_ACTIVE };
+    let Some(answer) = told(hooks) else { return NOT_KNOWN };
+    // SAFETY: not null, and the caller's promise.
+    unsafe { out.write(answer) };
+    OK
+}
+
+/// Begins a region; 0 when it is not recorded.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memprof_region_begin(name: *const c_char) -> u32 {
+    match hooks::find() {
+        // SAFETY: the caller's promise.
+        Some(hooks) if !name.is_null() => {
+            hooks.region_begin(unsafe { CStr::from_ptr(name) }.to_bytes())
+        }
+        _ => 0,
+    }
+}
+
+/// Ends a region; 0 is understood and means nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn memprof_region_end(id: u32) {
+    if id != 0
+        && let Some(hooks) = hooks::find()
+    {
+        hooks.region_end(id);
+    }
+}
+
+/// Asks for a sample now.
+#[unsafe(no_mangle)]
+pub extern "C" fn memprof_flush() -> c_int {
+    match hooks::find() {
+        None => NOT_ACTIVE,
+        Some(hooks) if hooks.flush() => OK,
+        Some(_) => NOT_KNOWN,
+    }
+}

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     memset(memory, 1, 50 << 20);
     printf("holding\n");
     fflush(stdout);
-    /* Long enough for a sample of what there is now. */
+    // Sleeps: a sample of what there is now has to come by itself.
     usleep(200000);
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "fault")) raise(SIGSEGV);
@@ -24,6 +24,7 @@ int main(int argc, char **argv)
     while (!strcmp(how, "hoard")) {
         memory = malloc(1 << 20);
         memset(memory, 1, 1 << 20);
+        // Sleeps: the kernel shall not be faster than all samples.
         usleep(1000);
     }
     return 0;

@@ -6,9 +6,9 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hooked::{Function, hook, real};
-use crate::objects;
+use crate::component::{self, Component};
 use crate::thread::local;
-use crate::{ranges, sampler};
+use crate::{objects, ranges, sampler};
 
 /// What is given back in smaller pieces is not looked at first.
 const LOOKED_AT: usize = 1 << 20;
@@ -36,6 +36,28 @@ fn is_tools() -> bool {
     local().guard.get() > 0
 }
 
+/// Whose a shared mapping is that an object has made: segments of an MPI, and memory that the program
+/// shares, are components of their own; a file that the program maps is the mapper's.
+fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
+    match component::class(maker) {
+        class if class.is_mpi() => Component::MPI_SHARED,
+        _ if memory || lies_in_memory(file) => Component::APPLICATION_SHARED,
+        _ => maker,
+    }
+}
+
+/// What /dev/shm, memfd_create and hugetlbfs give.
+fn lies_in_memory(file: c_int) -> bool {
+    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    unsafe {
+        let error = *libc::__errno_location();
+        let mut about: libc::statfs = core::mem::zeroed();
+        let known = libc::fstatfs(file, &raw mut about) == 0;
+        *libc::__errno_location() = error;
+        known && matches!(about.f_type as i64, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC)
+    }
+}
+
 hook! {
     mmap => mmap_work;
     munmap => munmap_work;
@@ -61,7 +83,11 @@ unsafe extern "C-unwind" fn mmap_work(
     let result = unsafe { pass(Function::Mmap, words) };
     if !failed(result) && !is_tools() {
         let shared = flags as c_int & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        ranges::mapped(result, length, objects::owner(caller, stack), shared);
+        let mut owner = objects::owner(caller, stack);
+        if shared {
+            owner = shared_owner(owner, flags as c_int & libc::MAP_ANONYMOUS != 0, file as c_int);
+        }
+        ranges::mapped(result, length, owner, shared);
     }
     result
 }
@@ -104,7 +130,8 @@ unsafe extern "C-unwind" fn mremap_work(
     if !failed(result) && !is_tools() {
         if old_length == 0 {
             // A second mapping of what is shared.
-            ranges::mapped(result, length, objects::owner(caller, stack), true);
+            let owner = shared_owner(objects::owner(caller, stack), true, -1);
+            ranges::mapped(result, length, owner, true);
         } else {
             ranges::moved(old, old_length, result, length);
         }
@@ -139,7 +166,8 @@ unsafe extern "C-unwind" fn shmat_work(
         if known { status.shm_segsz } else { 0 }
     };
     if length > 0 {
-        ranges::mapped(result, length, objects::owner(caller, stack), true);
+        let owner = shared_owner(objects::owner(caller, stack), true, -1);
+        ranges::mapped(result, length, owner, true);
         for [start, size] in &ATTACHED {
             if start.compare_exchange(0, result, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 size.store(length, Ordering::Release);

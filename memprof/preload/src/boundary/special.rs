@@ -111,8 +111,9 @@ unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 /// Mappings given to the program, to be taken back: start and length.
 static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
 
-/// `length` bytes at `start`, which MPI allocated, are for the program.
-fn give(start: usize, length: usize) {
+/// `length` bytes at `start`, which MPI allocated, are for the program; for a window until MPI unmaps
+/// them, else until the program gives them back.
+fn give(start: usize, length: usize, window: bool) {
     if start == 0 || length == 0 || heap::give(start as *const u8, Component::MPI_FOR_USER) {
         return;
     }
@@ -123,11 +124,18 @@ fn give(start: usize, length: usize) {
     let end = (start + length).min(piece.end);
     let shared = matches!(piece.kind, ranges::Kind::Shared);
     ranges::mapped(start, end - start, Component::MPI_FOR_USER, shared);
-    for [at, size] in &GIVEN {
-        if at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            size.store(end - start, Ordering::Release);
-            return;
-        }
+    if window {
+        return;
+    }
+    // Memory of the same place may have gone in a way that was not seen.
+    let same = GIVEN.iter().find(|[at, _]| at.load(Ordering::Acquire) == start);
+    let free = || {
+        GIVEN.iter().find(|[at, _]| {
+            at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
+    };
+    if let Some([_, size]) = same.or_else(free) {
+        size.store(end - start, Ordering::Release);
     }
 }
 
@@ -152,7 +160,7 @@ unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let result = unsafe { call(name, profiling, words) };
     if succeeded(result) && words[2] != 0 {
         // SAFETY: MPI has just written there.
-        give(unsafe { *(words[2] as *const usize) }, words[0]);
+        give(unsafe { *(words[2] as *const usize) }, words[0], false);
     }
     result
 }
@@ -170,7 +178,7 @@ unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let result = unsafe { call(name, profiling, words) };
     if succeeded(result) && words[4] != 0 {
         // SAFETY: MPI has just written there.
-        give(unsafe { *(words[4] as *const usize) }, words[0]);
+        give(unsafe { *(words[4] as *const usize) }, words[0], true);
     }
     result
 }

@@ -450,9 +450,13 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
     if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
 }
 
-/// Another component owns the block from now on. False if it is none of the ledger.
+/// Another component owns the block from now on. False if it is none of the ledger; any address will
+/// do, since what an MPI gives may lie within a mapping or a pool.
 pub fn give(block: *const u8, to: Component) -> bool {
     if block.is_null() || bootstrap::holds(block) || stands_aside() {
+        return false;
+    }
+    if LARGE.get(block as usize).is_none() && !seems_a_block(block as usize) {
         return false;
     }
     let Some((tag, at)) = tag_of(block) else { return false };
@@ -467,6 +471,35 @@ pub fn give(block: *const u8, to: Component) -> bool {
         account::given(state, tag.component, to, size);
     });
     true
+}
+
+/// Whether a small block of the ledger begins at an address that may be anything, even nothing: asks
+/// the kernel to read, so that what is not there is no fault.
+fn seems_a_block(address: usize) -> bool {
+    let Some(header) = read_anywhere(address.wrapping_sub(8)) else { return false };
+    let usable = (header as usize & !7).wrapping_sub(8);
+    // Small ones are in no mapping of their own.
+    if header & 2 != 0 || usable < tag::SIZE || usable > 4 * large::FROM {
+        return false;
+    }
+    let Some(word) = read_anywhere(address + usable - tag::SIZE) else { return false };
+    tag::decode(address, usable, word, real::secret()).is_some()
+}
+
+fn read_anywhere(address: usize) -> Option<u64> {
+    let mut word = 0_u64;
+    let ours = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 };
+    let theirs = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
+    // SAFETY: the kernel writes at most eight bytes into the word; errors are of the tool's own making
+    // and the program's error number is put back.
+    let got = unsafe {
+        let error = *libc::__errno_location();
+        let got =
+            libc::process_vm_readv(libc::getpid(), &raw const ours, 1, &raw const theirs, 1, 0);
+        *libc::__errno_location() = error;
+        got
+    };
+    (got == 8).then_some(word)
 }
 
 /// Whose block it is, and how much was asked for.

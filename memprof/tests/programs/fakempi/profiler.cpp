@@ -37,7 +37,7 @@ struct Hooks {
 };
 
 const Hooks *hooks;
-// Components keep their places; new ones come behind.
+// Components keep their places; new ones come behind. Some places stay empty.
 uint32_t known;
 int places[OWNER_COUNT];
 
@@ -54,7 +54,7 @@ bool learn_components()
     uint32_t count = hooks->component_count();
     for (; known < count; known++) {
         Component component;
-        if (hooks->component(known, &component)) return false;
+        if (hooks->component(known, &component)) continue;
         int owner = owner_named(component.name);
         if (owner != OWNER_NONE) places[owner] = static_cast<int>(known);
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The command that signals are passed to; 0: none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+/// A signal that came before there was a command to pass it to.
+static EARLY: AtomicI32 = AtomicI32::new(0);
 /// The last signal that came.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
@@ -27,8 +29,11 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     CAME.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_process = unsafe { (*info).si_code } <= 0;
-    let child = CHILD.load(Ordering::Relaxed);
+    let child = CHILD.load(Ordering::SeqCst);
     // What a terminal sends, the kernel, has reached the command already: it is in the same group.
+    if from_process && child == 0 {
+        EARLY.store(signal, Ordering::SeqCst);
+    }
     if from_process && child > 0 {
         // SAFETY: kill may be called in a handler. The child has not been waited for while its
         // number stands here, so the number is still its own.
@@ -57,9 +62,16 @@ pub fn handle() {
     }
 }
 
-/// From now on signals go to this process.
+/// From now on signals go to this process; so does one that came since `handle`, while the command
+/// was being started.
 pub fn pass_to(child: u32) {
-    CHILD.store(i32::try_from(child).unwrap_or(0), Ordering::Relaxed);
+    let child = i32::try_from(child).unwrap_or(0);
+    CHILD.store(child, Ordering::SeqCst);
+    let early = EARLY.swap(0, Ordering::SeqCst);
+    if early != 0 && child > 0 {
+        // SAFETY: the child has not been waited for, so the number is its own.
+        unsafe { libc::kill(child, early) };
+    }
 }
 
 /// Waits for the end of a child. Its number stays its own until signals are no longer passed to it.

@@ -33,7 +33,12 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
 
 /// One node: the components over its ranks, and what they share.
 pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
-    let mut out = heading(job, look);
+    let mut out = format!(
+        "{}  {} of {}\n\n",
+        look.bold(&clean(&node.host)),
+        count(node.ranks.len(), "rank"),
+        clean(job.program())
+    );
     let rows = statistics::across(node.ranks.iter());
     out += &components(&rows, &total(node.ranks.iter()), everything, look);
     out.push('\n');
@@ -225,16 +230,16 @@ fn nodes(nodes: &[Node], look: Look) -> String {
             ],
         );
     }
+    let mut out = grid.text(look);
     if let (true, Some(least)) = (order.len() > NODES, order.last()) {
-        let text = format!(
-            "{} more, the smallest peak {} on {}",
+        out += &look.dim(&format!(
+            "{} more nodes, the smallest peak {} on {}\n",
             order.len() - NODES,
             bytes(peak(least)),
             clean(&least.host)
-        );
-        grid.row(Weight::Plain, [text]);
+        ));
     }
-    grid.text(look)
+    out
 }
 
 fn shared(node: &Node, everything: bool, look: Look) -> String {

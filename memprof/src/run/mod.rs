@@ -85,6 +85,7 @@ pub struct Recorded {
 /// Runs the command under the profiler and waits for it.
 pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let preload = preload::find().map_err(anyhow::Error::msg)?;
+    let mut variables = variables(options)?;
     let program = launcher::program(&options.command);
     let folder =
         folder::make(options.output.as_deref(), &program).with_context(|| {
@@ -93,7 +94,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
                 None => "cannot make a folder for the traces here".to_owned(),
             }
         })?;
-    let mut variables = variables(options, &folder)?;
+    variables.push(("MEMPROF_DIR", folder.clone().into()));
     let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
     variables.push(("LD_PRELOAD", list));
 
@@ -116,8 +117,8 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
 }
 
 /// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
-fn variables(options: &Options, folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
-    let mut variables: Vec<(&'static str, OsString)> = vec![("MEMPROF_DIR", folder.into())];
+fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
     let mut set = |name, value: Option<String>| {
         variables.extend(value.map(|value| (name, OsString::from(value))));
     };

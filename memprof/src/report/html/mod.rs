@@ -155,7 +155,7 @@ fn heat(job: &Job) -> String {
     };
     let style = Style {
         theme: Theme::Page,
-        width: 1040.0,
+        width: 1160.0,
         height: 120.0 + 14.0 * ranks.len().min(32) as f64,
         legend: true,
     };
@@ -221,7 +221,7 @@ struct Charts {
 
 impl Charts {
     /// Components by name under the pointer; the others are one number.
-    const NAMED: usize = 24;
+    const NAMED: usize = 12;
 
     fn figure(
         &mut self,
@@ -230,7 +230,7 @@ impl Charts {
         timeline: &Timeline,
         hidden: bool,
     ) -> String {
-        let style = Style { theme: Theme::Page, ..Style::default() };
+        let style = Style { theme: Theme::Page, width: 1160.0, ..Style::default() };
         let mut order: Vec<_> = timeline.series.iter().collect();
         order.sort_by_key(|series| {
             std::cmp::Reverse(series.high.iter().max().copied().unwrap_or(0))

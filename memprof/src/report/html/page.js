@@ -28,7 +28,7 @@ for (const figure of document.querySelectorAll("figure")) {
   if (!svg || !chart) continue;
   const [left, top, width, height] = svg.dataset.plot.split(" ").map(Number);
   const [from, to] = svg.dataset.time.split(" ").map(Number);
-  for (const title of svg.querySelectorAll("path.area > title")) title.remove();
+  for (const title of svg.querySelectorAll("path > title")) title.remove();
   const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
   line.setAttribute("class", "hover");
   line.setAttribute("y1", top);
@@ -71,10 +71,10 @@ for (const figure of document.querySelectorAll("figure")) {
 
   for (const entry of svg.querySelectorAll(".entry")) {
     entry.addEventListener("click", () => {
-      const name = entry.dataset.name;
+      const name = entry.dataset.series;
       const gone = !off.delete(name) && Boolean(off.add(name));
-      for (const part of svg.querySelectorAll(".entry, .area")) {
-        if (part.dataset.name === name) part.classList.toggle("off", gone);
+      for (const part of svg.querySelectorAll("[data-series]")) {
+        if (part.dataset.series === name) part.classList.toggle("off", gone);
       }
     });
   }

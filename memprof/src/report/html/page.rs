@@ -14,7 +14,7 @@ impl Page {
         let text = format!(
             "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
              <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
+             <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
              <title>{} · memory</title>\n<style>\n{PAGE_CSS}{}</style>\n<body>\n",
             escape(title),

@@ -1,0 +1,259 @@
+//! The command on jobs that were made up: what it shows, and what it says to wrong input.
+
+use memprof_trace::generate::{self, JobShape};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn memprof() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
+    command.env("NO_COLOR", "1");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    memprof().args(arguments).output().expect("memprof runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A job in a folder of its own.
+struct Made {
+    _place: tempfile::TempDir,
+    folder: PathBuf,
+}
+
+impl Made {
+    fn new(ranks: u32, nodes: u32) -> Made {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("job");
+        let shape =
+            JobShape { ranks, nodes, samples: 120, file_size: 1 << 20, ..JobShape::default() };
+        generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+        Made { _place: place, folder }
+    }
+
+    fn path(&self) -> &str {
+        self.folder.to_str().expect("UTF-8")
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = fs::read_dir(&self.folder)
+            .expect("list")
+            .map(|entry| entry.expect("entry").path())
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn report(&self, more: &[&str]) -> String {
+        let mut arguments = vec!["report", self.path()];
+        arguments.extend(more);
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+}
+
+fn fails(arguments: &[&str], code: i32, says: &str) {
+    let output = run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.contains(says), "{arguments:?} said: {said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+/// Set MEMPROF_GOLDEN=write to accept what it shows now.
+#[test]
+fn the_table_of_a_job_is_as_it_was() {
+    let made = Made::new(6, 2);
+    let shown = made.report(&[]).replace(made.path(), "JOB");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/report.txt");
+    if std::env::var_os("MEMPROF_GOLDEN").is_some_and(|value| value == "write") {
+        fs::write(&golden, &shown).expect("written");
+    }
+    let expected = fs::read_to_string(&golden).expect("the golden file");
+    assert_eq!(shown, expected, "set MEMPROF_GOLDEN=write to accept");
+}
+
+#[test]
+fn tables_fit_a_screen_and_nothing_stands_at_the_ends_of_lines() {
+    let made = Made::new(6, 2);
+    let shown = made.report(&[]);
+    assert!(shown.lines().count() <= 60, "{shown}");
+    assert!(shown.lines().all(|line| line.trim_end() == line && line.chars().count() <= 150));
+    assert!(!shown.contains('\x1b'));
+}
+
+#[test]
+fn ranks_nodes_phases_and_sites_have_tables_of_their_own() {
+    let made = Made::new(4, 2);
+    assert!(made.report(&["--rank", "3"]).starts_with("rank 3 "));
+    assert!(made.report(&["--node", "node0001"]).contains("2 ranks"));
+    assert!(made.report(&["--phase", "main"]).starts_with("phase main"));
+    assert!(made.report(&["--sites", "1"]).contains("at peak"));
+    assert!(made.report(&["--all"]).lines().count() >= made.report(&[]).lines().count());
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_is() {
+    let made = Made::new(4, 2);
+    fails(&["report", made.path(), "--rank", "9"], 1, "there are ranks 0 to 3");
+    fails(&["report", made.path(), "--node", "x"], 1, "node0000, node0001");
+    fails(&["report", made.path(), "--phase", "x"], 1, "init, main");
+}
+
+#[test]
+fn wrong_command_lines_end_with_2() {
+    fails(&["report"], 2, "DIR");
+    fails(&["report", ".", "--rank", "x"], 2, "invalid value");
+    fails(&["report", ".", "--rank", "1", "--node", "n"], 2, "cannot be used with");
+    fails(&["live", ".", "--every", "0"], 2, "seconds from");
+    fails(&["nonsense"], 2, "unrecognized subcommand");
+    fails(&["run", "--"], 2, "COMMAND");
+    fails(&["run", "--duty", "0", "--", "true"], 2, "percentage");
+    fails(&["run", "--interval", "0", "--", "true"], 2, "invalid value");
+}
+
+#[test]
+fn a_folder_that_is_no_job_is_refused_with_the_reason() {
+    let place = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
+    fails(&["report", &path("absent")], 1, "cannot read the folder");
+    fs::write(place.path().join("file"), "x").expect("written");
+    fails(&["report", &path("file")], 1, "cannot read the folder");
+    fs::create_dir(place.path().join("empty")).expect("made");
+    fails(&["report", &path("empty")], 1, "no traces");
+    fails(&["live", "--once", &path("empty")], 1, "no traces");
+    fs::create_dir(place.path().join("junk")).expect("made");
+    fs::write(place.path().join("junk/a.memprof"), "not a trace").expect("written");
+    fails(&["report", &path("junk")], 1, "not a trace of memprof");
+}
+
+/// Whatever stands in a folder: the traces among it are read, nothing is followed, nothing waits.
+#[test]
+fn among_hostile_files_the_good_traces_are_still_read() {
+    let made = Made::new(4, 1);
+    let files = made.files();
+    let at = |name: &str| made.folder.join(name);
+    symlink("/dev/zero", at("link.memprof")).expect("a link");
+    fs::create_dir(at("folder.memprof")).expect("a folder");
+    let pipe = Command::new("mkfifo").arg(at("pipe.memprof")).status().expect("mkfifo");
+    assert!(pipe.success());
+    fs::write(at("empty.memprof"), "").expect("written");
+    fs::write(at("noise.memprof"), vec![0xa5; 100_000]).expect("written");
+    fs::write(at("escape\x1b[2J.memprof"), "junk").expect("written");
+    let whole = fs::read(&files[3]).expect("read");
+    fs::write(&files[3], &whole[..whole.len() / 3]).expect("cut");
+    let shown = made.report(&[]);
+    assert!(shown.starts_with("ocean  4 ranks on 1 node"), "{shown}");
+    assert!(shown.contains("1 trace damaged"), "{shown}");
+    assert!(shown.contains("empty.memprof: the file is empty"), "{shown}");
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+}
+
+#[test]
+fn a_rank_without_a_trace_is_missed() {
+    let made = Made::new(4, 1);
+    fs::remove_file(&made.files()[1]).expect("removed");
+    let shown = made.report(&[]);
+    assert!(shown.contains("1 rank left no trace"), "{shown}");
+}
+
+#[test]
+fn a_thousand_ranks_take_little_memory() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("job");
+    let shape = JobShape {
+        ranks: 1000,
+        nodes: 25,
+        samples: 40,
+        file_size: 512 << 10,
+        ..JobShape::default()
+    };
+    generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+    let page = place.path().join("page.html");
+    // Address space of 1 GiB, for all that a thousand traces of any size would need otherwise.
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -v 1048576; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_memprof"),
+            "report",
+        ])
+        .arg(&folder)
+        .arg("--html")
+        .arg(&page)
+        .output()
+        .expect("memprof runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let size = page.metadata().expect("the page").len();
+    assert!(size < 4 << 20, "{size} bytes");
+    let summary = run(&["report", folder.to_str().expect("UTF-8")]);
+    assert!(text(&summary.stdout).contains("1000 ranks on 25 nodes"));
+}
+
+#[test]
+fn json_is_json_and_says_what_the_table_says() {
+    let made = Made::new(4, 2);
+    let job: serde_json::Value = serde_json::from_str(&made.report(&["--json"])).expect("JSON");
+    assert_eq!(job["memprof_report"], 1);
+    assert_eq!(job["nodes"].as_array().map(Vec::len), Some(2));
+    assert!(job["components"].as_array().is_some_and(|rows| rows.len() >= 12));
+    let rank: serde_json::Value =
+        serde_json::from_str(&made.report(&["--json", "--rank", "2"])).expect("JSON");
+    assert_eq!(rank["identity"]["rank"], 2);
+    assert!(rank["peak"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+}
+
+#[test]
+fn pages_and_pictures_are_whole_and_need_no_network() {
+    let made = Made::new(4, 2);
+    let place = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (html, svg, png) = (file("a.html"), file("a.svg"), file("a.png"));
+    made.report(&["--html", &html, "--svg", &svg, "--png", &png]);
+    let page = fs::read_to_string(html).expect("the page");
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</script>"));
+    for word in ["src=http", "href=http", "@import", "url(http", "fetch("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_eq!(page.matches("<figure").count(), page.matches("</figure>").count());
+    assert!(fs::read_to_string(svg).expect("vectors").trim_end().ends_with("</svg>"));
+    assert!(fs::read(png).expect("pixels").starts_with(b"\x89PNG"));
+    let left: Vec<_> = fs::read_dir(place.path()).expect("list").collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let made = Made::new(1, 1);
+    fails(&["report", made.path(), "--html", "/nowhere/a.html"], 1, "cannot write /nowhere/a.html");
+    fails(&["report", made.path(), "--png", "/"], 1, "names no file");
+}
+
+#[test]
+fn live_shows_ranks_that_have_ended_and_ends() {
+    let made = Made::new(4, 1);
+    let output = run(&["live", made.path()]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("ocean  4 ranks on 1 node, 0 running"), "{shown}");
+    assert!(!shown.contains('\x1b'));
+    let few = run(&["live", "--once", "--ranks", "2", made.path()]);
+    assert!(text(&few.stdout).contains("2 more"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let made = Made::new(4, 1);
+    let script = format!("{} report {} | head -n 1", env!("CARGO_BIN_EXE_memprof"), made.path());
+    let output =
+        Command::new("bash").args(["-o", "pipefail", "-c", &script]).output().expect("bash");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+}

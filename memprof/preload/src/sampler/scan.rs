@@ -22,6 +22,11 @@ const HUGE: u64 = 1 << 6;
 impl Run {
     pub const EMPTY: Run = Run { start: 0, end: 0, categories: 0 };
 
+    /// Pages that all processes share.
+    pub fn set_shared(&mut self) {
+        self.categories |= FILE;
+    }
+
     /// The part of it before an address.
     pub fn until(&self, end: u64) -> Run {
         Run { end: self.end.min(end), ..*self }
@@ -92,7 +97,7 @@ impl Scanner {
         let here = (&raw const scanner as usize) & !(kernel::page() - 1);
         let mut runs = [Run::default(); 4];
         let mut works = |scanner: &Scanner| {
-            let found = scanner.next(here, here + kernel::page(), &mut runs);
+            let found = scanner.next(here, here + kernel::page(), true, &mut runs);
             matches!(found, Ok((1, _))) && runs[0].is_present()
         };
         if works(&scanner) {
@@ -116,17 +121,26 @@ impl Scanner {
     }
 
     /// The runs of present and of swapped pages from `start` on, as many as there is room for or as
-    /// one chunk has. Gives their number, and up to where was looked. Zero pages are none.
+    /// one chunk has. Gives their number, and up to where was looked. Zero pages are none. Whether a
+    /// page is a file's may not be told without `files`; with it, each page costs many times as much.
     pub fn next(
         &self,
         start: usize,
         end: usize,
+        files: bool,
         into: &mut [Run],
     ) -> Result<(usize, usize), Errno> {
-        if self.scans { self.scan(start, end, into) } else { self.read(start, end, into) }
+        if self.scans { self.scan(start, end, files, into) } else { self.read(start, end, into) }
     }
 
-    fn scan(&self, start: usize, end: usize, into: &mut [Run]) -> Result<(usize, usize), Errno> {
+    fn scan(
+        &self,
+        start: usize,
+        end: usize,
+        files: bool,
+        into: &mut [Run],
+    ) -> Result<(usize, usize), Errno> {
+        let file = if files { FILE } else { 0 };
         let mut request = Request {
             size: size_of::<Request>() as u64,
             start: start as u64,
@@ -137,7 +151,7 @@ impl Scanner {
             category_inverted: ZERO,
             category_mask: ZERO,
             category_anyof_mask: PRESENT | SWAPPED,
-            return_mask: PRESENT | SWAPPED | FILE | HUGE,
+            return_mask: PRESENT | SWAPPED | HUGE | file,
             ..Request::default()
         };
         let words = [self.file.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
@@ -196,7 +210,7 @@ mod tests {
         let mut at = start;
         let mut runs = [Run::default(); 3];
         while at < end {
-            let (count, to) = scanner.next(at, end, &mut runs).unwrap();
+            let (count, to) = scanner.next(at, end, true, &mut runs).unwrap();
             assert!(to > at);
             for run in &runs[..count] {
                 match found.last_mut() {

@@ -23,12 +23,14 @@ struct Entry {
     mapping: Mapping,
     segment: Option<u16>,
     offset: u64,
+    shared: bool,
 }
 
 const NO_ENTRY: Entry = Entry {
     mapping: Mapping { start: 0, end: 0, backing: Backing::Anonymous, hugetlb: false },
     segment: None,
     offset: 0,
+    shared: false,
 };
 
 /// Mappings walked together.
@@ -37,6 +39,8 @@ const BATCH: usize = 2048;
 pub const PHASES: usize = 64;
 /// Code and constants of smaller files are not told apart on a node.
 const SMALL_FILE: usize = 256 * 1024;
+/// Mappings that are scanned together with their neighbours of another kind.
+const SMALL_MAPPING: usize = 1 << 20;
 /// Devices whose kind is remembered.
 const DEVICES: usize = 16;
 
@@ -231,7 +235,12 @@ impl Sampler {
             let end = line.offset + length as u64;
             segment = self.segments.find(line.device, line.inode, end, line.path);
         }
-        Entry { mapping, segment: segment.map(|index| index as u16), offset: line.offset }
+        Entry {
+            mapping,
+            segment: segment.map(|index| index as u16),
+            offset: line.offset,
+            shared: line.shared,
+        }
     }
 
     /// Looks at the pages of the first entries.
@@ -247,13 +256,19 @@ impl Sampler {
         }
         let mut first = 0;
         while first < count {
-            // Where holes do not matter, all at once.
-            let last = if scanner.crosses_holes() { count - 1 } else { first };
+            // Where holes do not matter, many at once.
+            let files = entries[first].mapping.backing == Backing::File;
+            let joins = |entry: &Entry| {
+                let small = entry.mapping.end - entry.mapping.start <= SMALL_MAPPING;
+                (entry.mapping.backing == Backing::File) == files || files && small
+            };
+            let more = entries[first + 1..].iter().take_while(|entry| joins(entry)).count();
+            let last = if scanner.crosses_holes() { first + more } else { first };
             let (mut at, end) = (entries[first].mapping.start, entries[last].mapping.end);
             let mut current = first;
             while at < end {
                 let began = kernel::monotonic();
-                let Ok((found, to)) = scanner.next(at, end, &mut self.runs) else { break };
+                let Ok((found, to)) = scanner.next(at, end, files, &mut self.runs) else { break };
                 let hold = kernel::monotonic() - began;
                 self.head.longest_hold_ns = self.head.longest_hold_ns.max(hold);
                 for run in &self.runs[..found] {
@@ -267,7 +282,10 @@ impl Sampler {
                         }
                         // A mapping made since the list was read: of the next sample.
                         run.start = run.start.max(entry.mapping.start as u64);
-                        let part = run.until(entry.mapping.end as u64);
+                        let mut part = run.until(entry.mapping.end as u64);
+                        if entry.shared {
+                            part.set_shared();
+                        }
                         if part.start >= part.end {
                             break;
                         }

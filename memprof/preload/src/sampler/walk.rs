@@ -70,6 +70,8 @@ pub struct Sampler {
     phases: [[u64; LIMIT]; PHASES],
     pub duty: Option<Duty>,
     pub published: super::publish::Published,
+    /// What the kernel said at the last full sample.
+    pub resident_then: u64,
     ready: bool,
     stopped: bool,
 }
@@ -99,6 +101,7 @@ impl Sampler {
             phases: [[0; LIMIT]; PHASES],
             duty: None,
             published: super::publish::Published::new(),
+            resident_then: 0,
             ready: false,
             stopped: false,
         }
@@ -173,6 +176,7 @@ impl Sampler {
         }
         self.ask_status();
         self.head.kernel_resident = self.kernel_resident();
+        self.resident_then = self.head.kernel_resident;
         self.head.time = writer::now();
         self.sum();
         self.head.samples_full += 1;

@@ -131,20 +131,34 @@ impl Table {
     ) {
         let region = start >> REGION_SHIFT;
         let hand = &state.leaves[region % LEAVES_AT_HAND];
-        let shift = hand.shift.load(Relaxed);
         let last = start.wrapping_add(length).wrapping_sub(1);
-        let known = hand.region.load(Relaxed) == region as u64 && hand.own.load(Relaxed) != 0;
-        if known && start >> shift == last >> shift {
+        // One region, and a length of more than nothing.
+        let at_hand =
+            hand.region.load(Relaxed) == region as u64 && (start ^ last) >> REGION_SHIFT == 0;
+        if at_hand && hand.own.load(Relaxed) != 0 {
+            let shift = hand.shift.load(Relaxed);
             let granules = hand.granules.load(Relaxed);
+            let (first, last) = (index(start, shift), index(last, shift));
             // SAFETY: the leaf of the region has as many granules as its shift needs, and stays.
-            let granule = unsafe { &*granules.add(index(start, shift)) };
-            change_own(granule, component, length as i32 * sign);
+            let granule = unsafe { &*granules.add(first) };
+            if first == last {
+                change_own(granule, component, length as i32 * sign);
+            } else {
+                change_run(
+                    granule,
+                    last.wrapping_sub(first),
+                    (start, length, shift),
+                    component,
+                    sign,
+                );
+            }
         } else {
             self.change_some(state, start, length, component, sign);
         }
     }
 
-    /// Where more than one granule is concerned, or another thread's, or one not at hand.
+    /// Where more than one region is concerned, or another thread's, or one not at hand.
+    #[cold]
     #[inline(never)]
     fn change_some(
         &self,
@@ -294,6 +308,31 @@ impl Table {
 
     pub fn after_fork(&self) {
         self.lock.unlock();
+    }
+}
+
+/// A block that begins in one granule and ends `further` granules on, in the same leaf. An empty block
+/// that begins at the edge of a granule ends before it begins.
+#[inline(never)]
+fn change_run(
+    first: &Granule,
+    further: usize,
+    (start, length, shift): (usize, usize, u32),
+    component: Component,
+    sign: i32,
+) {
+    let whole = 1_usize << shift;
+    if length == 0 {
+        return;
+    }
+    let head = whole - (start & (whole - 1));
+    change_own(first, component, head as i32 * sign);
+    let mut left = length - head;
+    for step in 1..=further {
+        // SAFETY: the leaf goes on at least to where the block ends.
+        let granule = unsafe { &*(&raw const *first).add(step) };
+        change_own(granule, component, left.min(whole) as i32 * sign);
+        left = left.saturating_sub(whole);
     }
 }
 

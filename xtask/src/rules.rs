@@ -65,6 +65,8 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampler/thread.rs",
     "memprof/preload/src/sampler/walk.rs",
     "memprof/preload/src/sampler/world.rs",
+    "memprof/preload/src/sites/mod.rs",
+    "memprof/preload/src/sites/unwind.rs",
     "memprof/preload/src/start.rs",
     "memprof/preload/src/thread.rs",
     "memprof/preload/src/writer.rs",

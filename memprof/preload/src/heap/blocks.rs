@@ -70,28 +70,35 @@ fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) {
     let local = local();
     let owner = owner(local, caller, stack);
     match own_state(local) {
-        Some(state) => enter_with(local, state, block, size, owner),
-        None => enter_slowly(local, block, size, owner),
+        Some(state) => enter_with(local, state, block, size, owner, caller),
+        None => enter_slowly(local, block, size, owner, caller),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn enter_slowly(local: &Local, block: *mut u8, size: usize, owner: Component) {
+fn enter_slowly(local: &Local, block: *mut u8, size: usize, owner: Component, caller: usize) {
     let state = registry::enter(local);
-    enter_with(local, state, block, size, owner);
+    enter_with(local, state, block, size, owner, caller);
     registry::leave(local, state);
 }
 
 #[inline(always)]
-fn enter_with(local: &Local, state: &State, block: *mut u8, size: usize, owner: Component) {
+fn enter_with(
+    local: &Local,
+    state: &State,
+    block: *mut u8,
+    size: usize,
+    owner: Component,
+    caller: usize,
+) {
     let Some(usable) = usable_for_tag(block) else { return };
     if usable < size + tag::SIZE {
         return;
     }
     let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
     state.until_sample.store(left, Ordering::Relaxed);
-    let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner);
+    let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner, caller);
     let tag = Tag { component: owner, size, sampled };
     let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
     // SAFETY: the last bytes of the block, which nobody was told of.

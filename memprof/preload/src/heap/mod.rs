@@ -6,7 +6,7 @@ pub mod account;
 mod blocks;
 mod bootstrap;
 #[cfg(not(feature = "archive"))]
-mod exports;
+pub(crate) mod exports;
 pub mod granules;
 mod large;
 mod operators;

@@ -1,17 +1,195 @@
-//! Where the program allocates: stacks of a random sample of allocations.
+//! Where the program allocates: stacks of a random sample of allocations, each with the bytes that
+//! it stands for.
 
+#![allow(unsafe_code)]
+
+mod random;
+mod table;
+mod unwind;
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arch::Errno;
 use crate::component::Component;
-use crate::thread::{Local, State};
+use crate::lock::SpinLock;
+use crate::thread::{Guard, Local, State};
 
-/// The countdown of a thread has run out. True if this allocation's stack is kept.
-pub fn allocated(_: &Local, state: &State, _: usize, _: usize, _: Component) -> bool {
-    state.until_sample.store(i64::MAX, core::sync::atomic::Ordering::Relaxed);
-    false
+/// How many frames of a stack are kept.
+pub const DEPTH: usize = 16;
+
+/// One stack that was seen. Bytes are estimates of all, not only of what was sampled.
+#[derive(Copy, Clone, Debug)]
+pub struct Site {
+    /// Addresses that calls continue at, innermost first. None in the place for stacks that came when
+    /// there was no room.
+    pub frames: [usize; DEPTH],
+    pub depth: usize,
+    pub component: Component,
+    pub samples: u64,
+    pub live: u64,
+    pub peak: u64,
+    pub total: u64,
+}
+
+/// Before anybody has said how often: looks again after this many bytes.
+const UNDECIDED: u64 = u64::MAX;
+const LOOK_AGAIN: i64 = 64 * 1024;
+
+/// The mean number of bytes between samples; 0 for none.
+static MEAN: AtomicU64 = AtomicU64::new(UNDECIDED);
+
+struct Shared {
+    lock: SpinLock,
+    table: UnsafeCell<table::Table>,
+}
+
+// SAFETY: the table is only touched under the lock.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared =
+    Shared { lock: SpinLock::new(), table: UnsafeCell::new(table::Table::new()) };
+
+impl Shared {
+    /// The caller holds a guard.
+    fn with<R>(&self, work: impl FnOnce(&mut table::Table) -> R) -> R {
+        self.lock.lock();
+        // SAFETY: the lock is held, and `work` does not come back here.
+        let result = work(unsafe { &mut *self.table.get() });
+        self.lock.unlock();
+        result
+    }
+}
+
+/// How many bytes are allocated between two samples on average; 0 for no samples.
+pub fn configure(mean: u64) {
+    MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
+}
+
+/// The countdown of a thread has run out with this allocation. True if its stack is kept.
+#[cold]
+#[inline(never)]
+pub fn allocated(
+    local: &Local,
+    state: &State,
+    block: usize,
+    size: usize,
+    owner: Component,
+    caller: usize,
+) -> bool {
+    let mean = MEAN.load(Ordering::Relaxed);
+    if mean == UNDECIDED || local.guard.get() > 0 {
+        state.until_sample.store(LOOK_AGAIN, Ordering::Relaxed);
+        return false;
+    }
+    if mean == 0 {
+        state.until_sample.store(i64::MAX, Ordering::Relaxed);
+        return false;
+    }
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    // The countdown of a thread that begins was not drawn yet.
+    let hit = !rearm(state, mean as f64) || {
+        let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
+        state.until_sample.store(left, Ordering::Relaxed);
+        left < 0 && !rearm(state, mean as f64)
+    };
+    let kept = hit && size > 0 && {
+        let (frames, depth) = unwind::stack(caller);
+        let weight = random::weight(size, mean as f64);
+        SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner))
+    };
+    errno.restore();
+    kept
+}
+
+/// Draws the distance to the next sample. True for a thread's first: its countdown was not drawn.
+fn rearm(state: &State, mean: f64) -> bool {
+    let mut random = state.random.load(Ordering::Relaxed);
+    let first = random == 0;
+    if first {
+        random =
+            u64::from(state.number.load(Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let distance = random::distance(random::next(&mut random), mean);
+    state.random.store(random, Ordering::Relaxed);
+    state.until_sample.store(distance, Ordering::Relaxed);
+    first
 }
 
 /// A sampled block is freed.
-pub fn freed(_: usize) {}
+#[cold]
+#[inline(never)]
+pub fn freed(block: usize) {
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.remove(block));
+}
 
-pub fn before_fork() {}
+/// Calls `each` with the place, below 512, and the numbers of every stack seen. It must not allocate
+/// or free.
+pub fn each(each: &mut dyn FnMut(usize, &Site)) {
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.each(each));
+}
 
-pub fn after_fork() {}
+/// Samples that were not kept for want of room.
+pub fn dropped() -> u64 {
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.dropped())
+}
+
+/// As for the other locks of a fork.
+pub fn before_fork() {
+    SHARED.lock.lock();
+}
+
+/// In parent and child.
+pub fn after_fork() {
+    SHARED.lock.unlock();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::exports;
+
+    #[inline(never)]
+    fn allocate(count: usize, size: usize) -> Vec<*mut u8> {
+        // SAFETY: no precondition.
+        (0..count).map(|_| unsafe { exports::malloc(size) }).collect()
+    }
+
+    fn live_from_here() -> (u64, usize) {
+        let code = allocate as *const () as usize;
+        let mut sum = (0, 0);
+        each(&mut |_, site| {
+            if site.depth > 2
+                && site.frames[..3].iter().any(|frame| frame.wrapping_sub(code) < 2000)
+            {
+                sum = (sum.0 + site.live, sum.1.max(site.depth));
+            }
+        });
+        sum
+    }
+
+    #[test]
+    fn stacks_tell_where_what_lives_was_allocated() {
+        configure(4096);
+        std::thread::spawn(|| {
+            let blocks = allocate(20_000, 500);
+            let large = allocate(1, 30 << 20);
+            let (live, depth) = live_from_here();
+            let expected = 20_000.0 * 500.0 + f64::from(30 << 20);
+            assert!((live as f64 / expected - 1.0).abs() < 0.1, "{live} of {expected}");
+            assert!(depth > 3, "more than the caller is seen: {depth}");
+            for block in blocks.into_iter().chain(large) {
+                // SAFETY: allocated above.
+                unsafe { exports::free(block) };
+            }
+            assert_eq!(live_from_here().0, 0);
+        })
+        .join()
+        .unwrap();
+        configure(0);
+    }
+}

@@ -1,0 +1,149 @@
+//! Programs run under the ledger as they do without it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Where cargo put the object that programs load.
+fn preload() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let folder = test.parent().and_then(Path::parent).expect("a build folder");
+    let object = folder.join("libmemprof_preload.so");
+    assert!(object.exists(), "{} is missing: build the workspace first", object.display());
+    object
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for this test")
+}
+
+/// Compiles a program of this folder; none where there is no such compiler.
+fn compiled(into: &Path, compiler: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+    let program = into.join(Path::new(source).with_extension(""));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let status = Command::new(compiler).args(options).arg("-o").arg(&program).arg(source).status();
+    match status {
+        Ok(status) => {
+            assert!(status.success(), "{compiler} failed");
+            Some(program)
+        }
+        Err(_) => {
+            eprintln!("skipped: no {compiler}");
+            None
+        }
+    }
+}
+
+/// Runs a command to its end, which comes within a minute.
+fn run(command: &mut Command) -> Output {
+    use std::process::Stdio;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let (to, from) = std::sync::mpsc::channel();
+    let pid = i32::try_from(child.id()).expect("a process number");
+    let watcher = std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_secs(60);
+        if from.recv_timeout(end - Instant::now()).is_err() {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+    });
+    let mut out = Vec::new();
+    let mut err = Vec::new();
+    let stderr = child.stderr.take();
+    let reader = std::thread::spawn(move || {
+        use std::io::Read;
+        if let Some(mut stderr) = stderr {
+            let _ = stderr.read_to_end(&mut err);
+        }
+        err
+    });
+    if let Some(mut stdout) = child.stdout.take() {
+        use std::io::Read;
+        let _ = stdout.read_to_end(&mut out);
+    }
+    let status = child.wait().expect("the program ends");
+    let _ = to.send(());
+    let _ = watcher.join();
+    Output { status, stdout: out, stderr: reader.join().expect("the reader ends") }
+}
+
+/// Runs a command without and with the ledger, and compares what it prints and how it ends.
+fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
+    if Command::new(program).arg("--version").output().is_err() {
+        eprintln!("skipped: no {program}");
+        return;
+    }
+    let command = || {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder);
+        command
+    };
+    let without = run(&mut command());
+    let with = run(command().env("LD_PRELOAD", preload()));
+    let text = |output: &Output| {
+        let of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (of(&output.stdout), of(&output.stderr), output.status)
+    };
+    assert_eq!(text(&with), text(&without), "{program} {arguments:?}");
+}
+
+#[test]
+fn every_context_of_a_cxx_program_works() {
+    let folder = folder();
+    for compiler in ["g++", "clang++"] {
+        let options =
+            ["-std=c++17", "-fsized-deallocation", "-O1", "-g", "-pthread", "-fno-builtin", "-w"];
+        let Some(program) = compiled(folder.path(), compiler, "contexts.cpp", &options) else {
+            continue;
+        };
+        let output = run(Command::new(program).env("LD_PRELOAD", preload()));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{:?}: {said}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "all right\n", "{said}");
+    }
+}
+
+#[test]
+fn a_program_with_operators_of_its_own_keeps_them() {
+    let folder = folder();
+    let Some(program) = compiled(folder.path(), "g++", "own_operators.cpp", &["-O1", "-w"]) else {
+        return;
+    };
+    same_with_and_without(&program.to_string_lossy(), &[], folder.path());
+}
+
+#[test]
+fn programs_of_the_system_do_what_they_do() {
+    let folder = folder();
+    let path = folder.path();
+    std::fs::write(path.join("a.c"), "int main(void) { return 7; }\n").expect("a file");
+    same_with_and_without(
+        "bash",
+        &["-c", "for i in 1 2 3; do echo $i | cat; done; (exit 3)"],
+        path,
+    );
+    same_with_and_without(
+        "python3",
+        &[
+            "-c",
+            "import json, threading, sqlite3, decimal\nx = [dict(a=i) for i in range(99999)]\n\
+            t = [threading.Thread(target=lambda: [str(i) for i in range(9999)]) for _ in range(4)]\n\
+            [i.start() for i in t]; [i.join() for i in t]; print(len(json.dumps(x)))",
+        ],
+        path,
+    );
+    same_with_and_without("gcc", &["-O2", "-c", "a.c", "-o", "a.o"], path);
+    same_with_and_without("git", &["-c", "init.defaultBranch=main", "init", "-q", "."], path);
+    same_with_and_without("git", &["add", "a.c"], path);
+    same_with_and_without("git", &["status", "--porcelain"], path);
+    same_with_and_without("sort", &["-R", "--random-source=a.c", "a.c"], path);
+    same_with_and_without(
+        "perl",
+        &["-e", "my %h = map { $_ => 'x' x $_ } 1..2000; print scalar keys %h"],
+        path,
+    );
+}

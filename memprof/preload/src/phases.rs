@@ -477,15 +477,7 @@ fn name_at(address: usize, into: &mut [u8; NAME + 1]) -> Option<&str> {
         if from == to || into[..length].contains(&0) {
             continue;
         }
-        let local =
-            libc::iovec { iov_base: into[from..to].as_mut_ptr().cast(), iov_len: to - from };
-        let remote =
-            libc::iovec { iov_base: (address + from) as *mut libc::c_void, iov_len: to - from };
-        // SAFETY: the kernel writes as much as there is room, and checks the address it reads from.
-        let read = unsafe {
-            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-        };
-        if read != (to - from) as isize {
+        if !kernel::peek(address.wrapping_add(from), &mut into[from..to]) {
             break;
         }
         length = to;

@@ -51,10 +51,8 @@ unsafe extern "C-unwind" fn open_work(
         return handle;
     }
     objects::refresh();
-    if by_mpi {
-        // SAFETY: a handle is the loader's entry, whose first word is where the object is.
-        objects::mark_opened(unsafe { *handle.cast::<usize>() }, since);
-    }
+    // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+    objects::mark_opened(unsafe { *handle.cast::<usize>() }, since, by_mpi);
     patch::everything();
     handle
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::thunks::{self, Name};
 use crate::component::Component;
-use crate::{heap, objects, phases, ranges, start};
+use crate::{heap, kernel, objects, phases, ranges, start};
 
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
@@ -108,13 +108,54 @@ unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     result
 }
 
+/// Blocks given to the program, to be taken back. Of those that find no place here the owner stays
+/// until they are freed, which is all that most libraries do with them.
+static BLOCKS: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
+
 /// Mappings given to the program, to be taken back: start and length.
 static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
 
-/// `length` bytes at `start`, which MPI allocated, are for the program; for a window until MPI unmaps
-/// them, else until the program gives them back.
+/// Smaller blocks have no entry in the ledger's table of large ones.
+const LARGE: usize = 32 << 10;
+
+/// What a library puts before and behind memory that it hands out, at most.
+const WRAPPING: usize = 8 << 10;
+
+/// The block of the heap that is handed out as `length` bytes at `start`, so that its owner can be
+/// changed. What MPI returns may also be a mapping, or a part of a block that serves many; then what
+/// stands around it means something else, and must not be followed.
+fn block_of(start: usize, length: usize) -> Option<usize> {
+    let mut block = None;
+    heap::each_large(&mut |from, size, _| {
+        if from <= start && start + length <= from + size && size - length <= WRAPPING {
+            block = Some(from);
+        }
+    });
+    if block.is_some() || length >= LARGE || !heap::knows(start) {
+        return block;
+    }
+    // The C library keeps the size of a block, with three marks, in the word before it.
+    let mut word = [0; 8];
+    if !kernel::peek(start.wrapping_sub(8), &mut word) {
+        return None;
+    }
+    let size = usize::from_ne_bytes(word) & !7;
+    let fits = size >= length + 8
+        && size <= length + WRAPPING
+        && kernel::peek(start + size - 16, &mut word);
+    fits.then_some(start)
+}
+
+/// `length` bytes at `start`, which MPI allocated, are for the program; for a window until MPI frees or
+/// unmaps them, else until the program gives them back.
 fn give(start: usize, length: usize, window: bool) {
-    if start == 0 || length == 0 || heap::give(start as *const u8, Component::MPI_FOR_USER) {
+    if start == 0 || length == 0 {
+        return;
+    }
+    if let Some(block) = block_of(start, length) {
+        if heap::give(block as *const u8, Component::MPI_FOR_USER) && !window {
+            note_down(&BLOCKS, start, length);
+        }
         return;
     }
     // A mapping of MPI's, known as such: the pages that are the program's alone.
@@ -124,32 +165,47 @@ fn give(start: usize, length: usize, window: bool) {
     let end = (start + length).min(piece.end);
     let shared = matches!(piece.kind, ranges::Kind::Shared);
     ranges::mapped(start, end - start, Component::MPI_FOR_USER, shared);
-    if window {
-        return;
+    if !window {
+        note_down(&GIVEN, start, end - start);
     }
+}
+
+fn note_down(book: &[[AtomicUsize; 2]], start: usize, length: usize) {
     // Memory of the same place may have gone in a way that was not seen.
-    let same = GIVEN.iter().find(|[at, _]| at.load(Ordering::Acquire) == start);
+    let same = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start);
     let free = || {
-        GIVEN.iter().find(|[at, _]| {
+        book.iter().find(|[at, _]| {
             at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     };
     if let Some([_, size]) = same.or_else(free) {
-        size.store(end - start, Ordering::Release);
+        size.store(length, Ordering::Release);
     }
+}
+
+/// The length noted down for what starts there; it is noted no longer.
+fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
+    let [at, size] = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start)?;
+    let length = size.swap(0, Ordering::AcqRel);
+    at.store(0, Ordering::Release);
+    Some(length)
 }
 
 /// The program gives memory back to MPI, which may keep it.
 fn take_back(start: usize) {
     let owner = objects::mpi().unwrap_or(Component::UNATTRIBUTED);
-    if start == 0 || heap::give(start as *const u8, owner) {
+    if start == 0 {
         return;
     }
-    if let Some([at, size]) = GIVEN.iter().find(|[at, _]| at.load(Ordering::Acquire) == start) {
-        let length = size.swap(0, Ordering::AcqRel);
-        at.store(0, Ordering::Release);
+    if let Some(length) = strike_out(&BLOCKS, start) {
+        // It may have been freed by another way, and be something else by now.
+        if let Some(block) = block_of(start, length) {
+            heap::give(block as *const u8, owner);
+        }
+    } else if let Some(length) = strike_out(&GIVEN, start) {
         let shared =
             ranges::next(start).is_some_and(|piece| matches!(piece.kind, ranges::Kind::Shared));
+        let owner = if shared { Component::MPI_SHARED } else { owner };
         ranges::mapped(start, length, owner, shared);
     }
 }

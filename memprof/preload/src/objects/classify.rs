@@ -14,12 +14,19 @@ pub struct Node<'a> {
     pub needs: &'a [u16],
     /// MPI opened it while the program ran.
     pub opened_by_mpi: bool,
+    /// The program opened it.
+    pub opened_by_program: bool,
 }
 
-/// Sets the class of each node. `needed` is as long; it is worked in.
-pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], needed: &mut [bool]) {
-    let count = classes.len().min(needed.len());
-    needed.fill(false);
+/// Somebody needs it.
+const NEEDED: u8 = 1;
+/// MPI needs it, or what MPI needs does.
+const OF_MPI: u8 = 2;
+
+/// Sets the class of each node. `marks` is as long; it is worked in.
+pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], marks: &mut [u8]) {
+    let count = classes.len().min(marks.len());
+    marks.fill(0);
     let mut any_mpi = false;
     for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
@@ -27,21 +34,66 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], nee
         *class = this.known.unwrap_or(Class::MpiDependency);
         for &need in this.needs {
             if usize::from(need) != index
-                && let Some(needed) = needed.get_mut(usize::from(need))
+                && let Some(mark) = marks.get_mut(usize::from(need))
             {
-                *needed = true;
+                *mark |= NEEDED;
             }
         }
     }
-    // What nobody needs and MPI did not open is the program's, as is everything while there is no MPI.
+    // What the program opened is its own, and all else while there is no MPI.
     for index in 0..count {
         let this = node(index);
-        if this.known.is_none() && (!any_mpi || (!this.opened_by_mpi && !needed[index])) {
+        if this.known.is_none() && (!any_mpi || this.opened_by_program) {
             classes[index] = Class::Library;
         }
     }
-    // So is what those need, but not through MPI.
-    let mut again = any_mpi;
+    if !any_mpi {
+        return;
+    }
+    spread(&node, &mut classes[..count]);
+    mark_mpi(&node, &mut marks[..count]);
+    // What nobody needs was opened, too early to tell by whom, or preloaded. It is MPI's if it needs
+    // what only MPI needs: a plugin needs what it is plugged into.
+    for index in 0..count {
+        let this = node(index);
+        if this.known.is_none() && !this.opened_by_mpi && marks[index] & NEEDED == 0 {
+            let plugin = this.needs.iter().map(|&need| usize::from(need)).any(|need| {
+                need < count && classes[need] == Class::MpiDependency && marks[need] & OF_MPI != 0
+            });
+            if !plugin {
+                classes[index] = Class::Library;
+            }
+        }
+    }
+    spread(&node, &mut classes[..count]);
+}
+
+/// Marks what is reached from MPI.
+fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
+    let mut again = true;
+    while again {
+        again = false;
+        for index in 0..marks.len() {
+            let this = node(index);
+            let root = this.opened_by_mpi
+                || matches!(this.known, Some(Class::MpiCore | Class::MpiDependency));
+            if !root && marks[index] & OF_MPI == 0 {
+                continue;
+            }
+            for need in this.needs.iter().map(|&need| usize::from(need)) {
+                if need < marks.len() && marks[need] & OF_MPI == 0 {
+                    marks[need] |= OF_MPI;
+                    again |= need < index;
+                }
+            }
+        }
+    }
+}
+
+/// What the program's objects need is the program's, but not through MPI.
+fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
+    let count = classes.len();
+    let mut again = true;
     while again {
         again = false;
         for index in 0..count {
@@ -214,15 +266,20 @@ mod tests {
             })
             .collect();
         let mut classes = vec![Class::Unattributed; objects.len()];
-        let mut needed = vec![false; objects.len()];
+        let mut marks = vec![0; objects.len()];
         classify(
             |index| {
                 let Object { name, mpi, opened, .. } = objects[index];
                 let known = known(name, index == 0, false, mpi);
-                Node { known, needs: &needs[index], opened_by_mpi: opened }
+                Node {
+                    known,
+                    needs: &needs[index],
+                    opened_by_mpi: opened,
+                    opened_by_program: false,
+                }
             },
             &mut classes,
-            &mut needed,
+            &mut marks,
         );
         objects.iter().zip(classes).map(|(object, class)| (object.name, class.name())).collect()
     }
@@ -311,6 +368,23 @@ mod tests {
             object("libslurm.so.38", &[]),
         ]);
         assert!(found[2..].iter().all(|entry| entry.1 == "mpi.dep"), "{found:?}");
+    }
+
+    #[test]
+    fn plugins_that_constructors_open_are_of_what_they_plug_into() {
+        let found = classes(&[
+            object("a.out", &["libmpi.so.12"]),
+            object("libtool_of_the_site.so", &["libc.so.6"]),
+            mpi("libmpi.so.12", &["libuct.so.0", "libucs.so.0", "libucm.so.0"]),
+            object("libuct.so.0", &["libucs.so.0"]),
+            object("libucs.so.0", &["libucm.so.0"]),
+            object("libucm.so.0", &["libc.so.6"]),
+            object("libuct_ib.so.0", &["libuct.so.0", "libucs.so.0", "libibverbs.so.1"]),
+            object("libibverbs.so.1", &["libnl-3.so.200"]),
+            object("libnl-3.so.200", &["libc.so.6"]),
+        ]);
+        assert_eq!(found[1].1, "app.lib");
+        assert!(found[3..].iter().all(|entry| entry.1 == "mpi.dep"), "{found:?}");
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub struct Known {
     neutral: bool,
     live: bool,
     opened_by_mpi: bool,
+    opened_by_program: bool,
     tool: bool,
     known: Option<Class>,
     seen: u32,
@@ -81,6 +82,7 @@ impl Known {
         neutral: true,
         live: false,
         opened_by_mpi: false,
+        opened_by_program: false,
         tool: false,
         known: None,
         seen: 0,
@@ -172,7 +174,7 @@ struct Registry {
 /// What one walk works in.
 struct Work {
     classes: [Class; LIMIT],
-    needed: [bool; LIMIT],
+    marks: [u8; LIMIT],
     needs: [[u16; NEEDS]; LIMIT],
     /// Hash table from name to index plus one.
     names: [(u64, u16); LIMIT * 4],
@@ -297,8 +299,8 @@ pub fn at(index: usize) -> Option<Option<Known>> {
     Some(object.live.then_some(object))
 }
 
-/// The object at `base`, found by a walk later than `since`, was opened by MPI.
-pub fn mark_opened(base: usize, since: u32) {
+/// The object at `base`, found by a walk later than `since`, was opened by MPI or by the program.
+pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     let _guard = Guard::enter();
     if !take(true) {
         return;
@@ -308,7 +310,8 @@ pub fn mark_opened(base: usize, since: u32) {
     let mut marked = false;
     for object in objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
         if object.live && object.base == base && object.since > since {
-            object.opened_by_mpi = true;
+            object.opened_by_mpi = by_mpi;
+            object.opened_by_program = !by_mpi;
             marked = true;
         }
     }
@@ -485,19 +488,25 @@ fn settle(objects: &mut [Known; LIMIT]) {
     let work = unsafe { (*REGISTRY.work.get()).assume_init_mut() };
     let used = REGISTRY.used.load(Ordering::Relaxed);
     resolve(work, &objects[..used]);
-    let Work { classes, needed, needs, ranges, .. } = work;
+    let Work { classes, marks, needs, ranges, .. } = work;
     let node = |index: usize| {
         let object = &objects[index];
         if !object.live {
-            return Node { known: Some(Class::Tool), needs: &[], opened_by_mpi: false };
+            return Node {
+                known: Some(Class::Tool),
+                needs: &[],
+                opened_by_mpi: false,
+                opened_by_program: false,
+            };
         }
         Node {
             known: object.known,
             needs: &needs[index][..usize::from(object.need_count)],
             opened_by_mpi: object.opened_by_mpi,
+            opened_by_program: object.opened_by_program,
         }
     };
-    classify::classify(node, &mut classes[..used], &mut needed[..used]);
+    classify::classify(node, &mut classes[..used], &mut marks[..used]);
     let mut count = 0;
     for (object, &class) in objects[..used].iter_mut().zip(&*classes) {
         if !object.live {

@@ -79,7 +79,7 @@ pub fn bars(picture: &Bars, style: &Style) -> String {
         svg.line((x, TOP), (x, bottom), inks.grid, 1.0);
         svg.words((x, bottom + 16.0), 11.5, Anchor::Middle, inks.muted, label);
     }
-    svg.words((LEFT + width + 10.0, bottom + 16.0), 11.5, Anchor::Start, inks.muted, axis.unit);
+    svg.words((LEFT + width + 18.0, bottom + 16.0), 11.5, Anchor::Start, inks.muted, axis.unit);
     let thick = (step - if step > 12.0 { 8.0 } else { 1.0 }).max(3.0);
     let name_every = (13.0 / step).ceil() as usize;
     for (index, bar) in picture.bars.iter().enumerate() {

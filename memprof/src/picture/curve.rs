@@ -7,7 +7,7 @@ use super::svg::{Anchor, Svg, fit, number};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 300.0;
-const TOP: f64 = 40.0;
+const TOP: f64 = 52.0;
 const BOTTOM: f64 = 44.0;
 
 /// Several fitted quantities over one variable.
@@ -83,7 +83,7 @@ pub fn curve(picture: &Curve, style: &Style) -> String {
         svg.line((LEFT, y(*place)), (LEFT + width, y(*place)), inks.grid, 1.0);
         svg.words((LEFT - 7.0, y(*place) + 4.0), 11.5, Anchor::End, inks.muted, label);
     }
-    svg.words((LEFT - 7.0, TOP - 10.0), 11.5, Anchor::End, inks.muted, axis.unit);
+    svg.words((LEFT - 7.0, TOP - 9.0), 11.5, Anchor::End, inks.muted, axis.unit);
     let mut marks: Vec<u64> = measured().map(|point| point.at as u64).collect();
     marks.sort_unstable();
     marks.dedup();

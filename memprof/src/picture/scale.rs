@@ -90,7 +90,7 @@ fn round_step(rough: f64, choices: &[f64]) -> f64 {
     let largest = choices.iter().copied().fold(1.0, f64::max);
     let power =
         if rough > largest || rough < 1.0 { 10f64.powf(rough.log10().floor()) } else { 1.0 };
-    let decimal = [1.0, 2.0, 5.0, 10.0];
+    let decimal = [1.0, 2.0, 2.5, 5.0, 10.0];
     let choices = if power == 1.0 { choices } else { &decimal };
     choices
         .iter()

@@ -163,7 +163,7 @@ impl Plot {
         let most = totals(picture).into_iter().max().unwrap_or(0).max(outline.unwrap_or(0));
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
         // The label of the peak needs a place above it.
-        let room = most.saturating_add(most / 12);
+        let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
         let from = picture.times.first().copied().unwrap_or(0);
         let to = picture.times.last().copied().unwrap_or(0).max(from.saturating_add(1));
@@ -174,7 +174,7 @@ impl Plot {
             height,
             from,
             to,
-            axis: byte_axis(room, ((height / 58.0) as usize).clamp(2, 8)),
+            axis: byte_axis(room, ((height / 46.0) as usize).clamp(2, 8)),
         }
     }
 
@@ -255,8 +255,8 @@ impl Plot {
             svg.open(
                 "path",
                 &[
-                    ("class", &"area"),
-                    ("data-name", &area.name),
+                    ("class", &"series"),
+                    ("data-series", &area.name),
                     ("data-group", &area.group),
                     ("d", &self.outline_of(&points, &below, &above)),
                     ("fill", &colour),
@@ -394,7 +394,12 @@ impl Plot {
         let width = text_width(&label, 12.0) + 8.0;
         let start = (x - width / 2.0)
             .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
-        let base = (y - 9.0).max(self.top + 13.0);
+        // Above the dashed line too, where the two are near.
+        let over = picture.outline.as_ref().map(|outline| {
+            self.y(value(&outline.values, nearest(&picture.times, peak.time)) as f64)
+        });
+        let y_label = over.filter(|over| *over < y && y - *over < 24.0).unwrap_or(y);
+        let base = (y_label - 9.0).max(self.top + 13.0);
         svg.open("g", &[("class", &"peak")]);
         svg.line((x, y), (x, self.bottom()), inks.ink, 0.8);
         svg.element(
@@ -452,7 +457,7 @@ impl Plot {
             y += ROW;
             svg.open(
                 "g",
-                &[("class", &"entry"), ("data-name", &area.name), ("data-group", &area.group)],
+                &[("class", &"entry"), ("data-series", &area.name), ("data-group", &area.group)],
             );
             svg.element(
                 "rect",

@@ -40,7 +40,7 @@ pub fn run(mut command: Command, folder: &Path) -> io::Result<()> {
     for part in std::iter::once(&command).chain(command.get_subcommands()) {
         // As man is asked for it: memprof-run. There is no program to ask for help with `man`.
         let name = part.get_display_name().unwrap_or(part.get_name());
-        if name != "memprof-help" {
+        if name != "memprof-help" && !part.is_hide_set() {
             write(&folder.join(format!("man/man1/{name}.1")), &page(part.clone(), name)?)?;
         }
     }

@@ -1,11 +1,15 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 
+pub mod diff;
+pub mod export;
 pub mod generate;
 pub mod live;
+pub mod made_up;
 pub mod model;
 pub mod picture;
 pub mod report;
 pub mod run;
 pub mod signals;
+pub mod sweep;
 pub mod terminal;
 pub mod units;

@@ -5,7 +5,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{generate, live, report, run};
+use memprof::{diff, export, generate, live, made_up, report, run, sweep};
 use std::process::ExitCode;
 
 /// Where every byte went: per component, per rank, over time.
@@ -25,6 +25,11 @@ enum Command {
     Run(run::Options),
     Report(report::Options),
     Live(live::Options),
+    Diff(diff::Options),
+    Export(export::Options),
+    Sweep(sweep::Options),
+    #[command(hide = true)]
+    Generate(made_up::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +46,10 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Live(options) => live::run(&options),
+        Command::Diff(options) => diff::run(&options),
+        Command::Export(options) => export::run(&options),
+        Command::Sweep(options) => sweep::run(&options),
+        Command::Generate(options) => made_up::run(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -151,8 +151,8 @@ fn shade(job: &mut Job) {
     }
 }
 
-/// When phases were open, on the axis of the job.
-fn spans(rank: &Rank) -> Vec<Span> {
+/// When phases were open, on the axis of the job, as far back as the history goes.
+pub fn spans(rank: &Rank) -> Vec<Span> {
     let Ok(mut spans) = reduce::spans(&rank.file) else {
         return rank.spans();
     };

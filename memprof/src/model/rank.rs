@@ -206,6 +206,11 @@ impl Rank {
             .collect()
     }
 
+    /// Reads from the file again when phases were open, those entered several times too.
+    pub fn all_spans(&self) -> Vec<Span> {
+        super::load::spans(self)
+    }
+
     /// Reads the timeline from the file again, on the axis of the job.
     pub fn timeline(&self) -> Result<super::Timeline, super::LoadError> {
         super::load::timeline(self)

@@ -164,7 +164,7 @@ fn text(job: &Job, view: &View, options: &Options) -> String {
 }
 
 /// Writes a file as a whole or not at all.
-fn write_file(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
+pub(crate) fn write_file(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -1,0 +1,248 @@
+//! The comparison itself: plain numbers of two jobs side by side.
+
+use crate::model::{Group, Job, Spread, Who};
+use crate::units;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A number before and after.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Before; nothing where it did not exist.
+    pub before: Option<u64>,
+    /// After; nothing where it does not exist any more.
+    pub after: Option<u64>,
+    /// Where it was, of a largest one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_at: Option<Who>,
+    /// Where it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_at: Option<Who>,
+}
+
+impl Change {
+    fn of(before: Option<u64>, after: Option<u64>) -> Change {
+        Change { before, after, ..Change::default() }
+    }
+
+    fn mean(before: Option<&Spread>, after: Option<&Spread>) -> Change {
+        Change::of(before.map(Spread::mean), after.map(Spread::mean))
+    }
+
+    fn largest(before: Option<&Spread>, after: Option<&Spread>) -> Change {
+        Change {
+            before: before.map(|spread| spread.max),
+            after: after.map(|spread| spread.max),
+            before_at: before.map(|spread| spread.max_at.clone()),
+            after_at: after.map(|spread| spread.max_at.clone()),
+        }
+    }
+
+    /// By how many bytes it grew.
+    pub fn bytes(&self) -> i128 {
+        i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
+    }
+
+    /// By how many percent it grew; nothing where there was nothing before.
+    pub fn percent(&self) -> Option<f64> {
+        match self.before.unwrap_or(0) {
+            0 => None,
+            before => Some(self.bytes() as f64 / before as f64 * 100.0),
+        }
+    }
+}
+
+/// One component in both jobs; peaks in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Component {
+    /// Display name.
+    pub name: Arc<str>,
+    /// Its group.
+    pub group: Group,
+    /// Mean over ranks of what was resident at most.
+    pub resident_mean: Change,
+    /// The rank with most.
+    pub resident_max: Change,
+    /// Mean over ranks of what was owned at most: exact.
+    pub owned_mean: Change,
+    /// The rank with most.
+    pub owned_max: Change,
+}
+
+/// One phase in both jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseChange {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Mean over ranks of what was resident at most in it.
+    pub resident_mean: Change,
+    /// The rank with most.
+    pub resident_max: Change,
+    /// How long it was open, the mean over ranks, in nanoseconds.
+    pub time_ns: Change,
+}
+
+/// One node in both jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeChange {
+    /// Its name.
+    pub host: Arc<str>,
+    /// What its ranks held together at most, shared pages once.
+    pub peak: Change,
+}
+
+/// Two jobs side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What ran, before and after.
+    pub programs: [String; 2],
+    /// How many ranks left a trace.
+    pub ranks: [usize; 2],
+    /// How many nodes there were.
+    pub nodes: [usize; 2],
+    /// The mean over ranks of the peak of all components together.
+    pub rank_mean: Change,
+    /// The rank with the largest peak.
+    pub rank_max: Change,
+    /// The node with the largest peak.
+    pub node_max: Change,
+    /// Everything together at the moment of its peak.
+    pub job: Change,
+    /// Largest change first.
+    pub components: Vec<Component>,
+    /// In the order of the job after, then those that are gone.
+    pub phases: Vec<PhaseChange>,
+    /// Those of the job after, then those that are gone.
+    pub by_node: Vec<NodeChange>,
+}
+
+/// What `--fail-above` found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The limit.
+    pub fail_above_percent: f64,
+    /// Changes of fewer bytes do not count.
+    pub least_bytes: u64,
+    /// What grew by more, in words; empty if all is well.
+    pub grown: Vec<String>,
+}
+
+/// Compares two jobs.
+pub fn compare(before: &Job, after: &Job) -> Comparison {
+    let peaks = |job: &Job| {
+        let mut spread = Spread::default();
+        for rank in job.ranks() {
+            spread.add(rank.peak.bytes, &Who::of(rank));
+        }
+        (spread.count > 0).then_some(spread)
+    };
+    let node_peak = |job: &Job| {
+        job.nodes.iter().filter_map(|node| node.timeline.peak.as_ref()).map(|peak| peak.bytes).max()
+    };
+    let job_peak = |job: &Job| job.timeline.peak.as_ref().map(|peak| peak.bytes);
+    let (first, second) = (peaks(before), peaks(after));
+    Comparison {
+        programs: [before.program().to_owned(), after.program().to_owned()],
+        ranks: [before.ranks().count(), after.ranks().count()],
+        nodes: [before.nodes.len(), after.nodes.len()],
+        rank_mean: Change::mean(first.as_ref(), second.as_ref()),
+        rank_max: Change::largest(first.as_ref(), second.as_ref()),
+        node_max: Change::of(node_peak(before), node_peak(after)),
+        job: Change::of(job_peak(before), job_peak(after)),
+        components: components(before, after),
+        phases: phases(before, after),
+        by_node: nodes(before, after),
+    }
+}
+
+/// Pairs by name: those of the second in their order, then those only the first has.
+fn paired<'a, T>(
+    before: &'a [T],
+    after: &'a [T],
+    name: impl Fn(&T) -> &Arc<str>,
+) -> Vec<(Arc<str>, Option<&'a T>, Option<&'a T>)> {
+    let find = |list: &'a [T], wanted: &Arc<str>| list.iter().find(|one| name(one) == wanted);
+    let mut pairs: Vec<_> =
+        (after.iter()).map(|one| (name(one).clone(), find(before, name(one)), Some(one))).collect();
+    let gone = before.iter().filter(|one| find(after, name(one)).is_none());
+    pairs.extend(gone.map(|one| (name(one).clone(), Some(one), None)));
+    pairs
+}
+
+fn components(before: &Job, after: &Job) -> Vec<Component> {
+    let mut components: Vec<Component> =
+        paired(&before.components, &after.components, |one| &one.name)
+            .into_iter()
+            .map(|(name, a, b)| Component {
+                group: Group::of(&name),
+                name,
+                resident_mean: Change::mean(
+                    a.map(|a| &a.resident_peak),
+                    b.map(|b| &b.resident_peak),
+                ),
+                resident_max: Change::largest(
+                    a.map(|a| &a.resident_peak),
+                    b.map(|b| &b.resident_peak),
+                ),
+                owned_mean: Change::mean(a.map(|a| &a.owned_peak), b.map(|b| &b.owned_peak)),
+                owned_max: Change::largest(a.map(|a| &a.owned_peak), b.map(|b| &b.owned_peak)),
+            })
+            .collect();
+    components.sort_by(|a, b| {
+        let size =
+            |one: &Component| one.resident_max.bytes().abs().max(one.owned_max.bytes().abs());
+        size(b).cmp(&size(a)).then(a.name.cmp(&b.name))
+    });
+    components
+}
+
+fn phases(before: &Job, after: &Job) -> Vec<PhaseChange> {
+    let pairs = paired(&before.phases, &after.phases, |one| &one.name).into_iter();
+    let change = pairs.map(|(name, a, b)| PhaseChange {
+        name,
+        resident_mean: Change::mean(a.map(|a| &a.resident_peak), b.map(|b| &b.resident_peak)),
+        resident_max: Change::largest(a.map(|a| &a.resident_peak), b.map(|b| &b.resident_peak)),
+        time_ns: Change::mean(a.map(|a| &a.time_ns), b.map(|b| &b.time_ns)),
+    });
+    change.collect()
+}
+
+fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
+    let pairs = paired(&before.nodes, &after.nodes, |one| &one.host).into_iter();
+    let peak = |node: Option<&crate::model::Node>| {
+        node.and_then(|node| node.timeline.peak.as_ref()).map(|peak| peak.bytes)
+    };
+    pairs.map(|(host, a, b)| NodeChange { host, peak: Change::of(peak(a), peak(b)) }).collect()
+}
+
+impl Comparison {
+    /// What grew by more than so many percent, and by at least so many bytes. What is new counts, whatever
+    /// the percentage; the profiler's own memory does not.
+    pub fn judge(&self, percent: f64, least: u64) -> Verdict {
+        let mut grown = Vec::new();
+        let mut check = |what: &str, change: &Change| {
+            let bytes = change.bytes();
+            if bytes <= 0 || bytes < i128::from(least) || change.after.is_none() {
+                return;
+            }
+            let by = change.percent();
+            if by.is_some_and(|by| by <= percent) {
+                return;
+            }
+            let by = by.map_or("is new".to_owned(), |by| format!("grew by {by:.1} %"));
+            grown.push(format!(
+                "{what} {by}: {} before, {} after",
+                units::bytes(change.before.unwrap_or(0)),
+                units::bytes(change.after.unwrap_or(0))
+            ));
+        };
+        check("the largest rank", &self.rank_max);
+        check("the largest node", &self.node_max);
+        for component in self.components.iter().filter(|one| one.group != Group::Tool) {
+            let name = crate::terminal::clean(&component.name);
+            check(&format!("{name} (resident, largest rank)"), &component.resident_max);
+            check(&format!("{name} (owned, largest rank)"), &component.owned_max);
+        }
+        Verdict { fail_above_percent: percent, least_bytes: least, grown }
+    }
+}

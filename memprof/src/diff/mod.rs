@@ -1,0 +1,81 @@
+//! `memprof diff`: what changed from one job to another, component by component.
+
+mod compare;
+mod text;
+
+use crate::report;
+use crate::terminal::{self, Look, say};
+pub use compare::{Change, Comparison, Component, NodeChange, PhaseChange, Verdict, compare};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Compares the peaks of two jobs.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "With --fail-above the exit status is 1 where memory grew by more than that."
+)]
+pub struct Options {
+    /// The folder of the job before
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The folder of the job after
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Fail if a component, the largest rank or the largest node grew by more than this
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_above: Option<f64>,
+    /// Leave changes of fewer bytes out, and never fail for them; K, M and G are understood
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    pub least: u64,
+    /// Leave nothing out of the table
+    #[arg(short, long)]
+    pub all: bool,
+    /// Everything as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let before = report::load(&options.before)?;
+    let after = report::load(&options.after)?;
+    let comparison = compare(&before, &after);
+    let verdict = options.fail_above.map(|percent| comparison.judge(percent, options.least));
+    if options.json {
+        terminal::print(&text::json(&comparison, verdict.as_ref())?)?;
+    } else {
+        let least = if options.all { 0 } else { options.least };
+        terminal::print(&text::table(&comparison, least, options.all, Look::stdout()))?;
+    }
+    let Some(verdict) = verdict else { return Ok(ExitCode::SUCCESS) };
+    for grown in &verdict.grown {
+        say(grown);
+    }
+    Ok(if verdict.grown.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ => Err("a percentage, 0 or more".to_owned()),
+    }
+}
+
+/// A number of bytes with or without a unit.
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "bytes, as 65536, 64K or 1.5M".to_owned();
+    let text = text.trim();
+    let lower = text.to_ascii_lowercase();
+    let number = lower.trim_end_matches("ib").trim_end_matches('b');
+    let (number, size) = match number.chars().last() {
+        Some('k') => (&number[..number.len() - 1], 1u64 << 10),
+        Some('m') => (&number[..number.len() - 1], 1 << 20),
+        Some('g') => (&number[..number.len() - 1], 1 << 30),
+        _ => (number, 1),
+    };
+    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if !(0.0..=1e18).contains(&(value * size as f64)) {
+        return Err(wrong());
+    }
+    Ok((value * size as f64) as u64)
+}

@@ -1,0 +1,147 @@
+//! The comparison as a table and as JSON.
+
+use super::{Change, Comparison, Verdict};
+use crate::report::grid::{Align, Grid, Weight};
+use crate::terminal::{Look, clean};
+use crate::units::{bytes, count, time};
+use serde::Serialize;
+
+/// Version of the JSON form; fields are only added within one.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    memprof_diff: u32,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a Verdict>,
+}
+
+pub(super) fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
+    let document = Document { memprof_diff: VERSION, comparison, verdict };
+    Ok(serde_json::to_string(&document)? + "\n")
+}
+
+/// Components that changed by at least so many bytes, all where `all` is said.
+pub(super) fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> String {
+    let mut out = String::new();
+    for (at, which) in ["before", "after"].into_iter().enumerate() {
+        let line = format!(
+            "{which:<7} {}, {} on {}",
+            clean(&comparison.programs[at]),
+            count(comparison.ranks[at], "rank"),
+            count(comparison.nodes[at], "node")
+        );
+        out += &look.bold(&line);
+        out.push('\n');
+    }
+    if comparison.ranks[0] != comparison.ranks[1] {
+        out += &look.warn("The numbers of ranks differ: bytes per rank may change for that alone.");
+        out.push('\n');
+    }
+    out.push('\n');
+
+    let columns =
+        [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
+    let mut peaks = Grid::new(&columns);
+    peaks.row(Weight::Head, cells(["peaks, resident", "before", "after", "change", "", "where"]));
+    for (name, change) in [
+        ("largest rank", &comparison.rank_max),
+        ("mean of ranks", &comparison.rank_mean),
+        ("largest node", &comparison.node_max),
+        ("whole job", &comparison.job),
+    ] {
+        peaks.row(Weight::Plain, row(name, change, bytes));
+    }
+    for node in &comparison.by_node {
+        let shown = all || comparison.by_node.len() <= 8 && comparison.by_node.len() > 1;
+        if shown {
+            peaks.row(Weight::Plain, row(&format!("  {}", clean(&node.host)), &node.peak, bytes));
+        }
+    }
+    out += &peaks.text(look);
+    out.push('\n');
+
+    let mut components = Grid::new(&columns);
+    components.row(
+        Weight::Head,
+        cells(["component, largest rank", "before", "after", "change", "", "where"]),
+    );
+    let mut left_out = 0;
+    for component in &comparison.components {
+        let changed = |change: &Change| change.bytes().unsigned_abs() >= u128::from(least.max(1));
+        let (resident, owned) = (&component.resident_max, &component.owned_max);
+        if !all && !changed(resident) && !changed(owned) {
+            left_out += 1;
+            continue;
+        }
+        let name = clean(&component.name);
+        components.row(Weight::Sum, row(&name, resident, bytes));
+        // What is owned says more only where it changed otherwise.
+        if all || changed(owned) && owned.bytes() != resident.bytes() {
+            components.row(Weight::Plain, row("  owned", owned, bytes));
+        }
+        if all
+            || changed(&component.resident_mean)
+                && component.resident_mean.bytes().abs() * 2 < resident.bytes().abs()
+        {
+            components.row(Weight::Plain, row("  mean of ranks", &component.resident_mean, bytes));
+        }
+    }
+    if !components.is_empty() {
+        out += &components.text(look);
+    }
+    if left_out > 0 {
+        let line =
+            format!("{} changed by less than {}", count(left_out, "component"), bytes(least));
+        out += &look.dim(&line);
+        out.push('\n');
+    }
+    if !comparison.phases.is_empty() {
+        out.push('\n');
+        let mut phases = Grid::new(&columns);
+        phases.row(
+            Weight::Head,
+            cells(["phase, largest rank", "before", "after", "change", "", "where"]),
+        );
+        for phase in &comparison.phases {
+            let name = clean(&phase.name);
+            phases.row(Weight::Plain, row(&name, &phase.resident_max, bytes));
+            if all {
+                phases.row(Weight::Plain, row("  time", &phase.time_ns, time));
+            }
+        }
+        out += &phases.text(look);
+    }
+    out
+}
+
+fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
+    let side = |value: Option<u64>| value.map_or("-".to_owned(), show);
+    let by = change.bytes();
+    let size = show(u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX));
+    let sign = match by {
+        0 => "=".to_owned(),
+        1.. => format!("+{size}"),
+        _ => format!("-{size}"),
+    };
+    let percent = match change.percent() {
+        Some(_) if by == 0 => String::new(),
+        Some(percent) => format!("{percent:+.1} %"),
+        None if by > 0 => "new".to_owned(),
+        None => String::new(),
+    };
+    let place = match (&change.before_at, &change.after_at) {
+        (Some(one), Some(other)) if one == other => format!("rank {other}"),
+        (Some(one), Some(other)) => format!("rank {one}, now {other}"),
+        (None, Some(other)) => format!("rank {other}"),
+        (Some(one), None) => format!("rank {one}, then"),
+        (None, None) => String::new(),
+    };
+    vec![name.to_owned(), side(change.before), side(change.after), sign, percent, place]
+}

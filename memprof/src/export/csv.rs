@@ -1,0 +1,72 @@
+//! Comma-separated values, one line for each rank, point and component: ready for data frames.
+
+use super::{History, Kind};
+use crate::model::{Group, Rank};
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// The columns, in order.
+pub(super) const COLUMNS: [&str; 14] = [
+    "rank",
+    "host",
+    "pid",
+    "time_s",
+    "kind",
+    "phase",
+    "component",
+    "group",
+    "owned",
+    "resident",
+    "resident_low",
+    "resident_high",
+    "shared",
+    "swapped",
+];
+
+pub(super) fn head(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", COLUMNS.join(","))
+}
+
+pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::Result<()> {
+    let number = rank.identity.rank.map_or(String::new(), |rank| rank.to_string());
+    let who = format!("{number},{},{}", field(&rank.identity.host), rank.identity.pid);
+    let names: Vec<String> = history
+        .names
+        .iter()
+        .map(|name| format!("{},{}", field(name), Group::of(name).label()))
+        .collect();
+    for point in &history.points {
+        let when = format!(
+            "{}.{:09},{},{}",
+            point.time_ns / 1_000_000_000,
+            point.time_ns % 1_000_000_000,
+            point.kind.label(),
+            field(history.phase_at(point.time_ns))
+        );
+        for row in &point.rows {
+            let name = &names[row.component];
+            write!(
+                out,
+                "{who},{when},{name},{},{},{},{}",
+                row.owned, row.resident, row.low, row.high
+            )?;
+            match point.kind {
+                Kind::Sample => writeln!(out, ",{},{}", row.shared, row.swapped)?,
+                Kind::Bin => writeln!(out, ",,")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A field as RFC 4180 wants it.
+pub(super) fn field(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\"")).into();
+    }
+    // A table calculator would run these.
+    match text.starts_with(['=', '+', '@', '\t']) {
+        true => format!("'{text}").into(),
+        false => text.into(),
+    }
+}

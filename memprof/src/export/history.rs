@@ -1,0 +1,218 @@
+//! All that a trace still knows about a process over time, at the finest it knows it.
+//!
+//! The last part of a run is there sample by sample; what came before is there as bins.
+
+use crate::model::{Rank, Span};
+use anyhow::Context;
+use memprof_trace::layout::sample;
+use memprof_trace::read::{Bin, Trace};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One process over time.
+#[derive(Debug, Default, PartialEq)]
+pub struct History {
+    /// Display names of components, each once; rows refer to them by place.
+    pub names: Vec<Arc<str>>,
+    /// In the order of time.
+    pub points: Vec<Point>,
+    /// When phases were open, nanoseconds since the job started.
+    pub phases: Vec<Span>,
+}
+
+/// How a point is known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Found at one moment.
+    Sample,
+    /// Over an interval: means of what was resident, the most that was owned.
+    Bin,
+}
+
+impl Kind {
+    /// As it is written.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Sample => "sample",
+            Kind::Bin => "bin",
+        }
+    }
+}
+
+/// One moment or interval.
+#[derive(Debug, PartialEq)]
+pub struct Point {
+    /// Nanoseconds since the job started; the middle of an interval.
+    pub time_ns: u64,
+    /// How it is known.
+    pub kind: Kind,
+    /// Sum of what is resident.
+    pub total: u64,
+    /// What the kernel says is resident; the most of an interval.
+    pub kernel: u64,
+    /// Components that hold anything, in the order of their names' places.
+    pub rows: Vec<Row>,
+}
+
+/// What one component holds at a point, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Place of its name.
+    pub component: usize,
+    /// Owned.
+    pub owned: u64,
+    /// Resident.
+    pub resident: u64,
+    /// Least resident in the interval.
+    pub low: u64,
+    /// Most resident in the interval.
+    pub high: u64,
+    /// Of `resident`, shared with others; not known of intervals.
+    pub shared: u64,
+    /// Swapped out; not known of intervals.
+    pub swapped: u64,
+}
+
+impl Row {
+    fn add(&mut self, other: &Row) {
+        for (sum, value) in [
+            (&mut self.owned, other.owned),
+            (&mut self.resident, other.resident),
+            (&mut self.low, other.low),
+            (&mut self.high, other.high),
+            (&mut self.shared, other.shared),
+            (&mut self.swapped, other.swapped),
+        ] {
+            *sum = sum.saturating_add(value);
+        }
+    }
+}
+
+impl History {
+    /// Reads the trace of a rank again, on the time of its job.
+    pub fn read(rank: &Rank) -> anyhow::Result<History> {
+        let trace = Trace::open(&rank.file)
+            .with_context(|| format!("cannot read {}", rank.file.display()))?;
+        let mut history = History::of(&trace, rank.offset_ns);
+        history.phases = rank.all_spans();
+        Ok(history)
+    }
+
+    /// The points of a trace whose process started `offset_ns` after its job.
+    pub fn of(trace: &Trace, offset_ns: u64) -> History {
+        let mut names = Names::default();
+        let places: Vec<usize> =
+            (0..trace.columns()).map(|index| names.place(trace.component_name(index))).collect();
+        let samples = samples(trace, &places);
+        let first = samples.first().map_or(u64::MAX, |point| point.time_ns);
+        let bins = trace.timeline.iter().filter(|bin| bin.head.samples > 0);
+        let before = bins.filter(|bin| bin.head.last_time < first);
+        let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places)).collect();
+        points.extend(samples);
+        points.sort_by_key(|point| point.time_ns);
+        for point in &mut points {
+            point.time_ns = point.time_ns.saturating_add(offset_ns);
+        }
+        History { names: names.list, points, phases: Vec::new() }
+    }
+
+    /// The innermost phase at a time.
+    pub fn phase_at(&self, time_ns: u64) -> &str {
+        let open =
+            self.phases.iter().filter(|span| span.begin_ns <= time_ns && time_ns < span.end_ns);
+        open.max_by_key(|span| span.depth).map_or("", |span| &span.name)
+    }
+}
+
+/// Objects of one name in several folders are one component.
+#[derive(Default)]
+struct Names {
+    list: Vec<Arc<str>>,
+    known: HashMap<Arc<str>, usize>,
+}
+
+impl Names {
+    fn place(&mut self, name: String) -> usize {
+        let name: Arc<str> = name.into();
+        *self.known.entry(name.clone()).or_insert_with(|| {
+            self.list.push(name);
+            self.list.len() - 1
+        })
+    }
+}
+
+/// Every sample as a whole. One that names only what changed is completed by what was known before; those
+/// before the first whole one say too little.
+fn samples(trace: &Trace, places: &[usize]) -> Vec<Point> {
+    let mut known: Option<Vec<Row>> = None;
+    let mut points = Vec::new();
+    for (head, rows) in trace.history.samples() {
+        if head.flags & sample::FULL != 0 {
+            known = Some(vec![Row::default(); places.len()]);
+        }
+        let Some(state) = known.as_mut() else { continue };
+        if rows.is_empty() && head.flags & sample::FULL == 0 {
+            continue;
+        }
+        for row in rows {
+            if let Some(slot) = state.get_mut(usize::from(row.component)) {
+                *slot = Row {
+                    component: 0,
+                    owned: row.owned,
+                    resident: row.resident,
+                    low: row.resident,
+                    high: row.resident,
+                    shared: row.shared,
+                    swapped: row.swapped,
+                };
+            }
+        }
+        let rows = by_name(state.iter().copied().zip(places.iter().copied()));
+        points.push(Point {
+            time_ns: head.time,
+            kind: Kind::Sample,
+            total: rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.resident)),
+            kernel: head.kernel_resident,
+            rows,
+        });
+    }
+    points
+}
+
+fn of_bin(bin: &Bin, places: &[usize]) -> Point {
+    let bytes = |kib: u32| u64::from(kib) << 10;
+    let cells = places.iter().enumerate().map(|(index, place)| {
+        let cell = bin.cell(index);
+        let row = Row {
+            owned: bytes(cell.owned_max),
+            resident: bytes(cell.resident_mean),
+            low: bytes(cell.resident_min),
+            high: bytes(cell.resident_max),
+            ..Row::default()
+        };
+        (row, *place)
+    });
+    let (from, to) = (bin.head.first_time, bin.head.last_time.max(bin.head.first_time));
+    Point {
+        time_ns: from + (to - from) / 2,
+        kind: Kind::Bin,
+        total: bin.head.total_mean,
+        kernel: bin.head.kernel_max,
+        rows: by_name(cells),
+    }
+}
+
+/// Rows that hold anything, one for each name.
+fn by_name(rows: impl Iterator<Item = (Row, usize)>) -> Vec<Row> {
+    let mut sums: Vec<Row> = Vec::new();
+    let mut filled: Vec<(usize, Row)> =
+        rows.filter(|(row, _)| *row != Row::default()).map(|(row, place)| (place, row)).collect();
+    filled.sort_by_key(|(place, _)| *place);
+    for (place, row) in filled {
+        match sums.last_mut() {
+            Some(last) if last.component == place => last.add(&row),
+            _ => sums.push(Row { component: place, ..row }),
+        }
+    }
+    sums
+}

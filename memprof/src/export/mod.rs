@@ -1,0 +1,208 @@
+//! `memprof export`: what was recorded, for other programs.
+//!
+//! One rank is in memory at a time, whatever the size of the job.
+
+mod csv;
+mod history;
+mod json;
+mod massif;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod perfetto;
+mod protobuf;
+
+use crate::model::{Job, Rank};
+use crate::terminal::{Progress, say};
+use crate::units;
+use anyhow::{Context, bail};
+pub use history::{History, Kind, Point, Row};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Writes what was recorded in a form other programs read.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE."
+)]
+pub struct Options {
+    /// The folder `memprof run` made
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The form
+    #[arg(short, long, value_name = "FORM")]
+    pub format: Format,
+    /// Where to [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub rank: Vec<u32>,
+}
+
+/// What other programs read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// One line for each rank, time and component
+    Csv,
+    /// Ranks with columns of times and bytes
+    Json,
+    /// Counter tracks and phases for ui.perfetto.dev
+    Perfetto,
+    /// One rank for ms_print and massif-visualizer
+    Massif,
+    /// The columns of csv for data frames
+    Parquet,
+}
+
+impl Format {
+    fn is_binary(self) -> bool {
+        matches!(self, Format::Perfetto | Format::Parquet)
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.format == Format::Parquet && cfg!(not(feature = "parquet")) {
+        bail!(
+            "this memprof was built without Parquet; build it with --features parquet, or use csv"
+        );
+    }
+    if options.output.is_none() && options.format.is_binary() && std::io::stdout().is_terminal() {
+        bail!("this form is not for a terminal; name a file with -o");
+    }
+    let job = Job::load_summaries(&options.folder)?;
+    let ranks = chosen(&job, options)?;
+    match &options.output {
+        None => {
+            let out = std::io::stdout();
+            match write(options.format, &job, &ranks, BufWriter::new(out)) {
+                Err(error) if is_broken_pipe(&error) => {}
+                result => result.context("cannot write to standard output")?,
+            }
+        }
+        Some(file) => {
+            let bytes = into_file(file, |out| write(options.format, &job, &ranks, out))?;
+            say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
+        }
+    }
+    for unread in &job.unread {
+        say(&format!("left out {}: {}", unread.file.display(), unread.why));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The ranks that are asked for.
+fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> {
+    let mut ranks: Vec<&Rank> = match options.rank.as_slice() {
+        [] => job.ranks().collect(),
+        numbers => {
+            let named = numbers.iter().map(|number| {
+                let rank = job.rank(*number);
+                rank.with_context(|| {
+                    format!("no trace of rank {number} in {}", job.folder.display())
+                })
+            });
+            named.collect::<anyhow::Result<_>>()?
+        }
+    };
+    ranks.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank));
+    if options.format == Format::Massif {
+        match (ranks.as_slice(), options.rank.as_slice()) {
+            ([_], _) => {}
+            (_, []) => {
+                let Some(largest) = job.largest() else { bail!("there is no rank") };
+                say(&format!(
+                    "massif is of one process: {}, which has the largest peak",
+                    largest.label()
+                ));
+                ranks = vec![largest];
+            }
+            _ => bail!("massif is of one process; name one rank with --rank"),
+        }
+    }
+    Ok(ranks)
+}
+
+fn write(
+    format: Format,
+    job: &Job,
+    ranks: &[&Rank],
+    mut out: impl Write + Send,
+) -> anyhow::Result<()> {
+    let mut progress = Progress::new("exporting");
+    let mut each =
+        |visit: &mut dyn FnMut(&Rank, &History) -> anyhow::Result<()>| -> anyhow::Result<()> {
+            for (done, rank) in ranks.iter().enumerate() {
+                progress.at(done, ranks.len());
+                let history = History::read(rank)?;
+                visit(rank, &history)?;
+            }
+            Ok(())
+        };
+    match format {
+        Format::Csv => {
+            csv::head(&mut out)?;
+            each(&mut |rank, history| Ok(csv::rank(&mut out, rank, history)?))?;
+        }
+        Format::Json => {
+            let mut document = json::Document::begin(&mut out, job)?;
+            each(&mut |rank, history| document.rank(rank, history))?;
+            document.end()?;
+        }
+        Format::Perfetto => {
+            let mut tracks = perfetto::Tracks::default();
+            each(&mut |rank, history| Ok(tracks.rank(&mut out, rank, history)?))?;
+        }
+        Format::Massif => each(&mut |rank, history| Ok(massif::rank(&mut out, rank, history)?))?,
+        #[cfg(feature = "parquet")]
+        Format::Parquet => {
+            let mut table = parquet::Table::begin(&mut out)?;
+            each(&mut |rank, history| table.rank(rank, history))?;
+            table.end()?;
+        }
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => bail!("built without Parquet"),
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Fills a file as a whole or not at all; how many bytes it has.
+fn into_file(
+    file: &Path,
+    fill: impl FnOnce(BufWriter<File>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
+    // What is no plain file, as /dev/null or a pipe, cannot be replaced by one.
+    if file.exists() && !file.is_file() {
+        if file.is_dir() {
+            bail!("{} is a folder", file.display());
+        }
+        let out = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+        fill(BufWriter::with_capacity(1 << 16, out))?;
+        return Ok(0);
+    }
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}", std::process::id()));
+    let part = file.with_file_name(part);
+    let out = File::create(&part).with_context(|| format!("cannot write {}", file.display()))?;
+    let written = fill(BufWriter::with_capacity(1 << 16, out)).and_then(|()| {
+        let bytes = std::fs::metadata(&part)?.len();
+        std::fs::rename(&part, file)?;
+        Ok(bytes)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written.with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

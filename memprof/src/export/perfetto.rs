@@ -1,0 +1,201 @@
+//! Perfetto's own form: a process for each rank, a counter track for each component, phases as slices.
+//!
+//! Numbers of fields are those of `perfetto_trace.proto`; they never change their meaning.
+
+use super::History;
+use super::protobuf::Message;
+use crate::model::Rank;
+use std::io::{self, Write};
+
+mod trace {
+    pub const PACKET: u32 = 1;
+}
+
+mod packet {
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const CLOCK: u32 = 58;
+    pub const TRACK: u32 = 60;
+    /// The sequence begins: nothing from before is needed.
+    pub const CLEARED: u64 = 1;
+    /// CLOCK_BOOTTIME, which needs no translation.
+    pub const BOOTTIME: u64 = 6;
+}
+
+mod track {
+    pub const UUID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const PROCESS: u32 = 3;
+    pub const PARENT: u32 = 5;
+    pub const COUNTER: u32 = 8;
+    pub const PROCESS_ID: u32 = 1;
+    pub const PROCESS_ORDER: u32 = 3;
+    pub const PROCESS_NAME: u32 = 6;
+    pub const COUNTER_UNIT: u32 = 3;
+    pub const SIZE_BYTES: u64 = 3;
+}
+
+mod event {
+    pub const CATEGORIES: u32 = 22;
+    pub const NAME: u32 = 23;
+    pub const TYPE: u32 = 9;
+    pub const TRACK: u32 = 11;
+    pub const VALUE: u32 = 30;
+    pub const BEGIN: u64 = 1;
+    pub const END: u64 = 2;
+    pub const COUNTER: u64 = 4;
+}
+
+/// Numbers tracks as they come.
+#[derive(Default)]
+pub(super) struct Tracks {
+    last: u64,
+    ranks: u64,
+}
+
+impl Tracks {
+    pub fn rank(&mut self, out: &mut impl Write, rank: &Rank, history: &History) -> io::Result<()> {
+        self.ranks += 1;
+        let process = self.process(out, rank)?;
+        self.phases(out, process, history)?;
+        let total = self.counter(out, process, "resident, all components")?;
+        let kernel = self.counter(out, process, "resident, by the kernel")?;
+        for point in &history.points {
+            self.count(out, total, point.time_ns, point.total)?;
+            self.count(out, kernel, point.time_ns, point.kernel)?;
+        }
+        type Value = fn(&super::Row) -> u64;
+        let values: [(&str, Value); 2] =
+            [("resident", |row| row.resident), ("owned", |row| row.owned)];
+        for (what, value) in values {
+            for (place, name) in history.names.iter().enumerate() {
+                let at = |point: &super::Point| {
+                    let row = point.rows.binary_search_by_key(&place, |row| row.component);
+                    row.map_or(0, |row| value(&point.rows[row]))
+                };
+                if history.points.iter().all(|point| at(point) == 0) {
+                    continue;
+                }
+                let track = self.counter(out, process, &format!("{what} {name}"))?;
+                let mut last = None;
+                for point in &history.points {
+                    // A counter stays until the next value.
+                    if last != Some(at(point)) {
+                        last = Some(at(point));
+                        self.count(out, track, point.time_ns, at(point))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, out: &mut impl Write, rank: &Rank) -> io::Result<u64> {
+        // Numbers of processes are not unique in a job of several machines.
+        let name = format!(
+            "{} · {} · {} (pid {})",
+            rank.label(),
+            rank.program(),
+            rank.identity.host,
+            rank.identity.pid
+        );
+        let process = Message::default()
+            .number(track::PROCESS_ID, self.ranks)
+            .number(track::PROCESS_ORDER, self.ranks)
+            .text(track::PROCESS_NAME, &name);
+        let uuid = self.uuid();
+        let described =
+            Message::default().number(track::UUID, uuid).message(track::PROCESS, process);
+        let first = self.ranks == 1;
+        let packet = Message::default().message(packet::TRACK, described);
+        self.packet(
+            out,
+            match first {
+                true => packet.number(packet::SEQUENCE_FLAGS, packet::CLEARED),
+                false => packet,
+            },
+        )?;
+        Ok(uuid)
+    }
+
+    fn phases(&mut self, out: &mut impl Write, process: u64, history: &History) -> io::Result<()> {
+        // Slices of a track have to nest: what does not is on a track by its depth.
+        let deepest = history.phases.iter().map(|span| span.depth).max();
+        for depth in 0..=deepest.unwrap_or(0).min(64) {
+            let spans: Vec<_> = history.phases.iter().filter(|span| span.depth == depth).collect();
+            if spans.is_empty() {
+                continue;
+            }
+            let uuid = self.uuid();
+            let name = match depth {
+                0 => "phases".to_owned(),
+                depth => format!("phases, level {depth}"),
+            };
+            let described = Message::default()
+                .number(track::UUID, uuid)
+                .number(track::PARENT, process)
+                .text(track::NAME, &name);
+            self.packet(out, Message::default().message(packet::TRACK, described))?;
+            let mut end = 0;
+            for span in spans {
+                let begin = span.begin_ns.max(end);
+                end = span.end_ns.max(begin);
+                let slice = Message::default()
+                    .number(event::TYPE, event::BEGIN)
+                    .number(event::TRACK, uuid)
+                    .text(event::CATEGORIES, "phase")
+                    .text(event::NAME, &span.name);
+                self.event(out, begin, slice)?;
+                let slice =
+                    Message::default().number(event::TYPE, event::END).number(event::TRACK, uuid);
+                self.event(out, end, slice)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, out: &mut impl Write, process: u64, name: &str) -> io::Result<u64> {
+        let uuid = self.uuid();
+        let described = Message::default()
+            .number(track::UUID, uuid)
+            .number(track::PARENT, process)
+            .text(track::NAME, name)
+            .message(
+                track::COUNTER,
+                Message::default().number(track::COUNTER_UNIT, track::SIZE_BYTES),
+            );
+        self.packet(out, Message::default().message(packet::TRACK, described))?;
+        Ok(uuid)
+    }
+
+    fn count(&self, out: &mut impl Write, track: u64, time: u64, value: u64) -> io::Result<()> {
+        // The value is signed there.
+        let value = value.min(i64::MAX as u64);
+        let counted = Message::default()
+            .number(event::TYPE, event::COUNTER)
+            .number(event::TRACK, track)
+            .number(event::VALUE, value);
+        self.event(out, time, counted)
+    }
+
+    fn event(&self, out: &mut impl Write, time: u64, event: Message) -> io::Result<()> {
+        let packet = Message::default()
+            .number(packet::TIMESTAMP, time)
+            .number(packet::CLOCK, packet::BOOTTIME)
+            .message(packet::TRACK_EVENT, event);
+        self.packet(out, packet)
+    }
+
+    fn packet(&self, out: &mut impl Write, packet: Message) -> io::Result<()> {
+        let packet = packet.number(packet::SEQUENCE, 1);
+        out.write_all(Message::default().message(trace::PACKET, packet).bytes())
+    }
+
+    fn uuid(&mut self) -> u64 {
+        self.last += 1;
+        // Small numbers are taken by tracks that Perfetto makes itself.
+        self.last + (1 << 32)
+    }
+}

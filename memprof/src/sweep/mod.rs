@@ -1,0 +1,91 @@
+//! `memprof sweep`: the same program at several numbers of ranks, and how each component grows with them.
+
+mod fit;
+mod gather;
+mod runs;
+mod text;
+
+use crate::signals;
+use crate::terminal::{self, Look, say};
+use anyhow::{Context, bail};
+pub use fit::{Coefficient, Fit, Law, Measured, Prediction, fit};
+pub use gather::{Growth, Metric, Study, gather};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Fits bytes per rank against the number of ranks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+An interrupted sweep goes on where it was when the same command is given again.
+With --from, folders of jobs that are there are used and nothing is run.")]
+pub struct Options {
+    /// Numbers of ranks
+    #[arg(short = 'n', long, value_name = "N,N", value_delimiter = ',', required_unless_present = "from",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: Vec<u32>,
+    /// What starts the ranks; {n} becomes their number, else `-n N` is put behind
+    #[arg(long, value_name = "TEXT", default_value = "mpirun")]
+    pub mpirun: String,
+    /// Run each number of ranks so often
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: u32,
+    /// Folder for the jobs and the results
+    #[arg(short, long, value_name = "DIR", required_unless_present = "from")]
+    pub output: Option<PathBuf>,
+    /// Folders of jobs to use instead of running anything
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["ranks", "mpirun", "repeat", "command"])]
+    pub from: Vec<PathBuf>,
+    /// What is fitted
+    #[arg(long, value_name = "WHAT", default_value = "resident")]
+    pub metric: Metric,
+    /// Say what the laws foretell for these numbers of ranks
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub at: Vec<u32>,
+    /// Leave nothing out of the table
+    #[arg(short, long)]
+    pub all: bool,
+    /// Everything as JSON on standard output instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments, without launcher
+    #[arg(last = true, required_unless_present = "from", value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let folders = match options.from.as_slice() {
+        [] => match runs::run(options)? {
+            runs::Outcome::Done(folders) => folders,
+            runs::Outcome::Stopped(status) => return Ok(signals::end_like(status)),
+        },
+        from => from.to_vec(),
+    };
+    let study = gather(&folders, options.metric)?;
+    if study.counts.len() < 3 {
+        say("fewer than three numbers of ranks: no law can be tested");
+    }
+    let json = text::json(&study, &options.at)?;
+    let picture = text::picture(&study);
+    if let Some(folder) = &options.output {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        for (name, content) in [
+            ("sweep.json", json.as_bytes()),
+            ("sweep.svg", picture.as_bytes()),
+            ("sweep.txt", text::table(&study, &options.at, true, Look::plain()).as_bytes()),
+        ] {
+            runs::write(&folder.join(name), content)?;
+        }
+        say(&format!("wrote sweep.json, sweep.svg and sweep.txt in {}", folder.display()));
+    }
+    match options.json {
+        true => terminal::print(&json)?,
+        false => terminal::print(&text::table(&study, &options.at, options.all, Look::stdout()))?,
+    }
+    if study.growths.is_empty() {
+        bail!("none of the jobs recorded anything");
+    }
+    Ok(ExitCode::SUCCESS)
+}

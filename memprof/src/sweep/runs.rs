@@ -1,0 +1,215 @@
+//! The jobs of a sweep, one after the other; those that are done are not done again.
+
+use super::Options;
+use crate::run;
+use crate::terminal::say;
+use crate::{report, signals};
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// Beside the jobs: what they are, and which are done.
+const JOURNAL: &str = "runs.json";
+
+/// What has been done in a folder.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Journal {
+    memprof_sweep_runs: u32,
+    mpirun: String,
+    command: Vec<String>,
+    done: Vec<String>,
+}
+
+/// How a sweep went.
+pub(super) enum Outcome {
+    /// All jobs are there.
+    Done(Vec<PathBuf>),
+    /// Somebody wanted it to end, and the job ended like this.
+    Stopped(ExitStatus),
+}
+
+pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
+    let Some(folder) = &options.output else { bail!("a folder has to be named with -o") };
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut counts = options.ranks.clone();
+    counts.sort_unstable();
+    counts.dedup();
+    let mut journal = open(folder, options)?;
+    let mut folders = Vec::new();
+    let total = counts.len() * options.repeat as usize;
+    for repeat in 1..=options.repeat {
+        for count in &counts {
+            let name = match repeat {
+                1 => format!("ranks-{count}"),
+                repeat => format!("ranks-{count}-{repeat}"),
+            };
+            let job = folder.join(&name);
+            folders.push(job.clone());
+            if journal.done.contains(&name) && job.is_dir() {
+                say(&format!("{name} is there"));
+                continue;
+            }
+            say(&format!("{name}, job {} of {total}", folders.len()));
+            clear(&job)?;
+            let recorded = run::record(&recording(options, *count, job.clone())?)?;
+            if signals::asked_to_end() {
+                say("stopped; the same command goes on from here");
+                return Ok(Outcome::Stopped(recorded.status));
+            }
+            if !recorded.status.success() {
+                bail!(
+                    "the job with {count} ranks failed ({}); when that is mended, the same command goes on from here",
+                    recorded.status
+                );
+            }
+            crate::model::files(&job).with_context(|| {
+                format!("nothing was recorded with {count} ranks; `memprof run` says why")
+            })?;
+            journal.done.push(name);
+            write(&folder.join(JOURNAL), serde_json::to_string_pretty(&journal)?.as_bytes())?;
+        }
+    }
+    Ok(Outcome::Done(folders))
+}
+
+/// What is done in the folder, as far as it is of the same command.
+fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
+    let text = |part: &OsString| String::from_utf8_lossy(part.as_bytes()).into_owned();
+    let wanted = Journal {
+        memprof_sweep_runs: 1,
+        mpirun: options.mpirun.clone(),
+        command: options.command.iter().map(text).collect(),
+        done: Vec::new(),
+    };
+    let file = folder.join(JOURNAL);
+    let content = match std::fs::read(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(wanted),
+        content => content.with_context(|| format!("cannot read {}", file.display()))?,
+    };
+    let found: Journal = serde_json::from_slice(&content)
+        .with_context(|| format!("{} is no list of jobs of a sweep", file.display()))?;
+    if found.mpirun != wanted.mpirun || found.command != wanted.command {
+        bail!(
+            "{} holds jobs of another command: {} ... {}; name another folder",
+            folder.display(),
+            found.mpirun,
+            found.command.join(" ")
+        );
+    }
+    Ok(found)
+}
+
+/// Removes what an interrupted job left: its traces, and the folder if nothing else is in it.
+fn clear(job: &Path) -> anyhow::Result<()> {
+    if !job.exists() {
+        return Ok(());
+    }
+    let cannot = || format!("cannot clear {} of an interrupted job", job.display());
+    for file in crate::model::files(job).unwrap_or_default() {
+        std::fs::remove_file(&file).with_context(cannot)?;
+    }
+    std::fs::remove_dir(job).with_context(cannot)
+}
+
+/// The command for so many ranks.
+fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<run::Options> {
+    Ok(run::Options {
+        output: Some(folder),
+        all: false,
+        interval: None,
+        duty: None,
+        exact: false,
+        stacks: None,
+        components: None,
+        report: false,
+        quiet: true,
+        command: command(&options.mpirun, count, &options.command)?,
+    })
+}
+
+/// Launcher, its options, and the program.
+pub(super) fn command(
+    mpirun: &str,
+    count: u32,
+    program: &[OsString],
+) -> anyhow::Result<Vec<OsString>> {
+    let mut words = words(mpirun)?;
+    if words.is_empty() {
+        bail!("--mpirun says nothing");
+    }
+    if words.iter().any(|word| word.contains("{n}")) {
+        for word in &mut words {
+            *word = word.replace("{n}", &count.to_string());
+        }
+    } else {
+        words.extend(["-n".to_owned(), count.to_string()]);
+    }
+    Ok(words.into_iter().map(OsString::from).chain(program.iter().cloned()).collect())
+}
+
+/// Words as a shell parts them: by spaces, with quotes and backslashes.
+fn words(text: &str) -> anyhow::Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => {
+                word.get_or_insert_default()
+                    .push(letters.next().context("--mpirun ends in a backslash")?);
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    if quote.is_some() {
+        bail!("--mpirun has a quote that does not end");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Writes a file as a whole or not at all.
+pub(super) fn write(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    report::write_file(file, content).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(mpirun: &str) -> Vec<String> {
+        let words = command(mpirun, 4, &["./a b".into()]).unwrap();
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_number_of_ranks_goes_where_the_launcher_wants_it() {
+        assert_eq!(line("mpirun"), ["mpirun", "-n", "4", "./a b"]);
+        assert_eq!(
+            line("mpirun -np {n} --oversubscribe"),
+            ["mpirun", "-np", "4", "--oversubscribe", "./a b"]
+        );
+        assert_eq!(line("srun --ntasks={n}"), ["srun", "--ntasks=4", "./a b"]);
+        assert_eq!(
+            line("'my run' \"a \\\" b\" c\\ d"),
+            ["my run", "a \" b", "c d", "-n", "4", "./a b"]
+        );
+    }
+
+    #[test]
+    fn a_launcher_that_cannot_be_read_is_refused() {
+        for wrong in ["", "  ", "mpirun 'x", "mpirun \\"] {
+            assert!(command(wrong, 4, &[]).is_err(), "{wrong}");
+        }
+    }
+}

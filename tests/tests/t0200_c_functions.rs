@@ -36,6 +36,10 @@ const LIVE: [(usize, BindTo); 6] = [
 /// Set when the same programs run on one MPI after the other: then two of each are enough.
 const BRIEF: &str = "QUO_TESTS_BRIEF";
 
+/// Set by `cargo xtask test --long`: every program everywhere. Otherwise each program gets every second of the
+/// places, in turns, so that each place meets half of the programs.
+const LONG: &str = "QUO_TESTS_LONG";
+
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn passes(name: &str) -> Result<()> {
@@ -43,13 +47,15 @@ fn passes(name: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("bindings-c/tests/{name}.c");
     let program = checkout.compile_c(&source, folder.path(), &["-pthread"])?;
-    let brief = std::env::var_os(BRIEF).is_some();
-    let chosen = |index: usize| !brief || [1, 4].contains(&index);
+    let (brief, long) = (std::env::var_os(BRIEF).is_some(), std::env::var_os(LONG).is_some());
+    let number = PROGRAMS.iter().position(|it| *it == name).context("an unknown program")?;
+    let in_turn = |index: usize| long || (index + number) % 2 == 0;
+    let chosen = |index: usize| if brief { [1, 4].contains(&index) } else { in_turn(index) };
     for (_, (ranks, bind_to)) in LIVE.into_iter().enumerate().filter(|it| chosen(it.0)) {
         let job = Job::new(ranks, &program).bind_to(bind_to).limit(LIMIT);
         job.run()?.expect_success().with_context(|| format!("{ranks} ranks, {bind_to:?}"))?;
     }
-    let chosen = |index: usize| !brief || [1, 3].contains(&index);
+    let chosen = |index: usize| if brief { [1, 3].contains(&index) } else { in_turn(index) };
     for (_, machine) in MACHINES.into_iter().enumerate().filter(|it| chosen(it.0)) {
         let description = if machine.description.ends_with(".xml") {
             checkout.root().join(machine.description).display().to_string()

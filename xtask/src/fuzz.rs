@@ -26,8 +26,9 @@ const MARGIN: Duration = Duration::from_secs(90);
 /// An input that takes so long is a finding.
 const INPUT_SECONDS: u32 = 20;
 const MOST_MEGABYTES: u32 = 512;
-/// Given to each target in `cargo xtask test`.
+/// Given to each target in `cargo xtask test`, and with `--long`.
 const SECONDS_IN_TEST: u64 = 10;
+const SECONDS_IN_LONG_TEST: u64 = 60;
 
 #[derive(Args)]
 pub struct Options {
@@ -71,13 +72,14 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// All targets for a short time each, from the seeds alone. The second value is the report.
-pub fn test(log: &Path) -> Result<(Tally, String)> {
+pub fn test(log: &Path, long: bool) -> Result<(Tally, String)> {
     let built = build(&mut |command| {
         let finished = run::logged(command, log, BUILD_LIMIT)?;
         ensure!(finished.ending.is_success(), "{}\n{}", finished.output, finished.ending);
         Ok(())
     })?;
-    let drive = Drive { seconds: SECONDS_IN_TEST, seed: 1, fresh: true };
+    let seconds = if long { SECONDS_IN_LONG_TEST } else { SECONDS_IN_TEST };
+    let drive = Drive { seconds, seed: 1, fresh: true };
     let (mut tally, mut report) = (Tally::default(), String::new());
     for target in targets(&built)? {
         let verdict = drive.run(&built, &target)?;

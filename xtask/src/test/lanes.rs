@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::tally::Tally;
 
+/// Tells the steps, and the test programs that they start, to leave nothing out.
+pub const LONG: &str = "QUO_TESTS_LONG";
+
 /// What a step's process prints last, for us.
 const MARK: &str = "\u{1}tally";
 
@@ -38,13 +41,13 @@ pub fn width() -> usize {
 
 /// Runs all steps, `width` at a time; the earlier a chain, the earlier its turn. What each step said
 /// is printed in one piece when it ends.
-pub fn run(chains: Vec<Chain>, width: usize) -> Result<Tally> {
+pub fn run(chains: Vec<Chain>, width: usize, long: bool) -> Result<Tally> {
     let hall = Hall {
         state: Mutex::new(State { chains: chains.into_iter().map(Some).collect(), out: 0 }),
         returned: Condvar::new(),
     };
     let sums: Vec<Result<Tally>> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| lane(&hall))).collect();
+        let lanes: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| lane(&hall, long))).collect();
         lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| Ok(FAILURE))).collect()
     });
     let mut sum = Tally::default();
@@ -96,12 +99,12 @@ impl Hall {
     }
 }
 
-fn lane(hall: &Hall) -> Result<Tally> {
+fn lane(hall: &Hall, long: bool) -> Result<Tally> {
     let mut sum = Tally::default();
     let mut trouble = None;
     while let Some((place, mut chain)) = hall.take() {
         if let Some(step) = chain.steps.pop_front() {
-            let tally = step_apart(&step).unwrap_or_else(|error| {
+            let tally = step_apart(&step, long).unwrap_or_else(|error| {
                 trouble = Some(error);
                 FAILURE
             });
@@ -118,9 +121,13 @@ fn lane(hall: &Hall) -> Result<Tally> {
 }
 
 /// One step in a process of its own, which finds it by its name.
-fn step_apart(name: &str) -> Result<Tally> {
+fn step_apart(name: &str, long: bool) -> Result<Tally> {
     let program = std::env::current_exe().context("finding the running program")?;
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    if long {
+        command.env(LONG, "1");
+    }
+    let output = command
         .args(["test", "--step", name])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -37,6 +37,9 @@ pub struct Options {
     /// Leave out clippy, documentation, model checking, fuzzing and sanitizers.
     #[arg(long)]
     quick: bool,
+    /// All of what the usual form samples: every C program on every machine, a minute for each fuzz target.
+    #[arg(long)]
+    long: bool,
     /// Name the steps and stop.
     #[arg(long)]
     list: bool,
@@ -156,7 +159,7 @@ pub fn run(options: &Options) -> Result<()> {
     for on_mpi in on_mpis.iter().filter(|_| built) {
         chains.extend(on_mpi.chain(options, &known));
     }
-    report.sum += lanes::run(chains, options.at_once.unwrap_or_else(lanes::width))?;
+    report.sum += lanes::run(chains, options.at_once.unwrap_or_else(lanes::width), options.long)?;
     if report.sum == Tally::default() {
         bail!("no step has this in its name; `cargo xtask test --list` names them");
     }
@@ -264,12 +267,14 @@ impl Report {
                     println!("{lines}");
                 }
             }
-            Work::Fuzz => match fuzz::test(&log_of(check.name)?) {
-                Ok((tally, report)) => self.end(step, tally.failed == 0, tally, &report),
-                Err(error) => {
-                    self.end(step, false, Tally::of_check(false), &format!("{error:#}"));
+            Work::Fuzz => {
+                match fuzz::test(&log_of(check.name)?, std::env::var_os(lanes::LONG).is_some()) {
+                    Ok((tally, report)) => self.end(step, tally.failed == 0, tally, &report),
+                    Err(error) => {
+                        self.end(step, false, Tally::of_check(false), &format!("{error:#}"));
+                    }
                 }
-            },
+            }
             Work::Threads => {
                 let finished = sanitizer::threads(&log_of(check.name)?, BUILD_LIMIT)?;
                 let passed = finished.ending.is_success();

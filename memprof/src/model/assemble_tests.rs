@@ -27,6 +27,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         owned: bytes,
         owned_peak: bytes,
         owned_peak_ns: 0,
+        image: 0,
         resident: bytes,
         resident_peak: bytes,
         resident_peak_ns: 0,

@@ -41,7 +41,7 @@ pub struct Excess {
     pub who: Who,
     /// Which component.
     pub component: Arc<str>,
-    /// Bytes owned at the last sample.
+    /// Bytes owned at the last sample, the object's own code and data included.
     pub owned: u64,
     /// Bytes resident at the same sample.
     pub resident: u64,
@@ -88,7 +88,7 @@ fn add(balance: &mut Balance, rank: &Rank) {
     balance.mixed_bytes = balance.mixed_bytes.max(rank.sampler.mixed_bytes);
     for held in &rank.held {
         // A mapping rounds up to pages at both ends, and split heap pages are bounded as reported.
-        let rounding = rank.sampler.mixed_bytes.saturating_add(8192);
+        let rounding = rank.sampler.mixed_bytes.saturating_add(8192).saturating_add(held.image);
         if held.group.has_ledger()
             && held.resident > held.owned.saturating_add(rounding)
             && balance.excesses.len() < LISTED
@@ -96,7 +96,7 @@ fn add(balance: &mut Balance, rank: &Rank) {
             balance.excesses.push(Excess {
                 who: Who::of(rank),
                 component: held.name.clone(),
-                owned: held.owned,
+                owned: held.owned.saturating_add(held.image),
                 resident: held.resident,
             });
         }

@@ -84,7 +84,10 @@ impl Group {
     /// Whether what it holds is owned by somebody, so that what is resident can be checked against
     /// what is owned.
     pub fn has_ledger(self) -> bool {
-        !matches!(self, Group::Slack | Group::Kernel | Group::Tool | Group::Unattributed)
+        !matches!(
+            self,
+            Group::Stack | Group::Slack | Group::Kernel | Group::Tool | Group::Unattributed
+        )
     }
 }
 

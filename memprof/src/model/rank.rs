@@ -96,6 +96,8 @@ pub struct Held {
     pub owned_peak: u64,
     /// When.
     pub owned_peak_ns: u64,
+    /// Mapped of its object: code and data that are nobody's allocation.
+    pub image: u64,
     /// Resident at the last sample.
     pub resident: u64,
     /// Most ever seen resident.

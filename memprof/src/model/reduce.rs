@@ -194,6 +194,11 @@ fn start_ticks(pid: u32) -> Option<u64> {
 
 fn held(trace: &Trace, names: &Names) -> Vec<Held> {
     let rows = trace.summary.as_ref().map_or(&[][..], |summary| &summary.rows);
+    let mut images: HashMap<usize, u64> = HashMap::new();
+    for object in &trace.objects {
+        let image = images.entry(object.row.component as usize).or_default();
+        *image = image.saturating_add(object.row.size);
+    }
     let mut held: Vec<Held> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for (index, row) in rows.iter().enumerate() {
@@ -207,6 +212,7 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
             owned: row.owned,
             owned_peak: row.owned_peak,
             owned_peak_ns: row.owned_peak_time,
+            image: images.get(&index).copied().unwrap_or(0),
             resident: row.resident,
             resident_peak: row.resident_peak,
             resident_peak_ns: row.resident_peak_time,
@@ -251,6 +257,7 @@ fn merge(into: &mut Held, other: Held) {
     for (sum, more) in [
         (&mut into.owned, other.owned),
         (&mut into.owned_peak, other.owned_peak),
+        (&mut into.image, other.image),
         (&mut into.resident, other.resident),
         (&mut into.resident_peak, other.resident_peak),
         (&mut into.shared, other.shared),
@@ -388,9 +395,12 @@ fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     };
     let parts = parts(bins, &timeline);
     let mut totals = vec![0u64; timeline.bins];
+    let mut before = 0;
     for (total, range) in totals.iter_mut().zip(&parts) {
-        let bins = &bins[range.clone()];
-        *total = bins.iter().map(|bin| bin.head.total_max).max().unwrap_or(0);
+        // A bin without a full sample has no total; what was before still held.
+        let bins = bins[range.clone()].iter().filter(|bin| bin.head.samples > 0);
+        before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
+        *total = before;
     }
     let most = bins.iter().map(|bin| bin.cells.len()).max().unwrap_or(0);
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
@@ -458,7 +468,9 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize) {
         series.low[at] = u64::from(low) << 10;
     } else if at > 0 {
         series.mean[at] = series.mean[at - 1];
-        series.low[at] = series.low[at - 1].min(series.high[at]);
+        series.low[at] = series.low[at - 1];
+        series.high[at] = series.high[at].max(series.mean[at - 1]);
+        series.owned[at] = series.owned[at].max(series.owned[at - 1]);
     }
 }
 

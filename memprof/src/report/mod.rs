@@ -157,7 +157,7 @@ fn text(job: &Job, view: &View, options: &Options) -> String {
     }
     match view {
         View::Job => table::full(job, options.all, look),
-        View::Rank(rank) => rank::rank(rank, look),
+        View::Rank(rank) => rank::rank(rank, options.all, look),
         View::Node(node) => table::node(job, node, options.all, look),
         View::Phase(phase) => rank::phase(job, phase, look),
     }

@@ -2,12 +2,15 @@
 
 use super::grid::{Align, Grid, Weight};
 use super::table::closing;
-use crate::model::{Group, Job, PhaseAcross, Rank};
+use crate::model::{Group, Held, Job, PhaseAcross, Rank};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
+/// How many components of a group stand by themselves before the rest is put together.
+const KEPT: usize = 10;
+
 /// One process: every component, when and where it peaked.
-pub fn rank(rank: &Rank, look: Look) -> String {
+pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     use Align::{Left, Right};
     let who = &rank.identity;
     let mut out = format!(
@@ -23,7 +26,12 @@ pub fn rank(rank: &Rank, look: Look) -> String {
     let head = ["", "owned", "peak", "resident", "at peak", "peak", "when", "allocated", "where"];
     grid.row(Weight::Head, head.map(String::from));
     for group in Group::ALL {
-        for held in rank.held.iter().filter(|held| held.group == group) {
+        let members: Vec<_> = rank.held.iter().filter(|held| held.group == group).collect();
+        let shown = match everything || members.len() <= KEPT + 1 {
+            true => members.len(),
+            false => KEPT,
+        };
+        for held in &members[..shown] {
             let place: Vec<String> = [&held.phase, &held.mpi_function]
                 .into_iter()
                 .flatten()
@@ -44,6 +52,20 @@ pub fn rank(rank: &Rank, look: Look) -> String {
                 place.join(" · "),
             ];
             grid.row(Weight::Plain, cells);
+        }
+        let rest = &members[shown..];
+        if !rest.is_empty() {
+            let sum = |of: &dyn Fn(&Held) -> u64| bytes(rest.iter().map(|held| of(held)).sum());
+            grid.row(
+                Weight::Plain,
+                [
+                    format!("{} smaller ones of {}", rest.len(), group.label()),
+                    sum(&|held| held.owned),
+                    String::new(),
+                    sum(&|held| held.resident),
+                    sum(&|held| held.resident_at_peak),
+                ],
+            );
         }
     }
     let owned: u64 = rank.held.iter().map(|held| held.owned).sum();

@@ -6,6 +6,8 @@ use crate::report::{sites as stacks, table};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
+/// Components of a group that have a row of their own; the terminal shows all with --all.
+const KEPT: usize = 12;
 /// Rows after which a table ends; what is left out is said.
 const ROWS: usize = 400;
 
@@ -66,7 +68,8 @@ pub fn components(job: &Job) -> String {
                 ],
             );
         }
-        for row in members {
+        let shown = if members.len() <= KEPT + 1 { members.len() } else { KEPT };
+        for row in &members[..shown] {
             let place: Vec<String> = [&row.phase, &row.mpi_function]
                 .into_iter()
                 .flatten()
@@ -87,6 +90,18 @@ pub fn components(job: &Job) -> String {
                     place.join(" · "),
                 ],
             );
+        }
+        let rest = &members[shown..];
+        if !rest.is_empty() {
+            let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
+            let cells = [
+                format!("{} smaller", rest.len()),
+                sum(|row| row.owned.mean()),
+                String::new(),
+                sum(|row| row.resident.mean()),
+                sum(|row| row.resident_at_peak.mean()),
+            ];
+            out.row("member", cells.into_iter().chain((0..5).map(|_| String::new())));
         }
     }
     section(

@@ -242,7 +242,7 @@ impl Model {
             .collect();
         assert!(expected.ends_with(&held), "{held:?} is not the end of {expected:?}");
         assert!(self.edges.ends_with(trace.history.phase_edges()));
-        let blocks = Geometry::place(&GEOMETRY, SIZE).unwrap();
+        let blocks = GEOMETRY.place(SIZE).expect("room for a trace");
         let blocks = blocks.section(memprof_trace::layout::SectionKind::Ring).slots;
         if trace.state.blocks <= u64::from(blocks) {
             assert_eq!(

@@ -14,12 +14,14 @@ pub(super) struct Ring {
     begun: u64,
     /// Records in the current one; full before the first.
     used: usize,
+    /// How many of them are in the checksum.
+    summed: usize,
     checksum: u32,
 }
 
 impl Ring {
     pub(super) const fn new(section: Section) -> Self {
-        Self { section, begun: 0, used: BLOCK_RECORDS, checksum: 0 }
+        Self { section, begun: 0, used: BLOCK_RECORDS, summed: BLOCK_RECORDS, checksum: 0 }
     }
 
     pub(super) fn begun(&self) -> u64 {
@@ -31,11 +33,7 @@ impl Ring {
         if self.used >= BLOCK_RECORDS {
             self.begin_block(region, record.time);
         }
-        let bytes = record.to_bytes();
-        let mut hasher = Hasher::new_with_initial(self.checksum);
-        hasher.update(&bytes);
-        self.checksum = hasher.finalize();
-        region.copy(self.block() + BlockHead::SIZE + self.used * Record::SIZE, &bytes);
+        region.copy(self.record(self.used), &record.to_bytes());
         self.used += 1;
         if self.used == BLOCK_RECORDS {
             self.commit(region);
@@ -43,12 +41,21 @@ impl Ring {
     }
 
     /// All records so far count from here on.
-    pub(super) fn commit(&self, region: &mut Region<'_>) {
+    pub(super) fn commit(&mut self, region: &mut Region<'_>) {
         if self.begun == 0 {
             return;
         }
+        let mut hasher = Hasher::new_with_initial(self.checksum);
+        let (first, behind) = (self.record(self.summed), self.record(self.used));
+        hasher.update(region.bytes(first, behind - first));
+        (self.checksum, self.summed) = (hasher.finalize(), self.used);
         let used = COMMITTED | u32::try_from(self.used).unwrap_or(0);
         region.store(self.block() + COMMIT, u64::from(self.checksum) << 32 | u64::from(used));
+    }
+
+    /// Where a record of the current block is.
+    fn record(&self, number: usize) -> usize {
+        self.block() + BlockHead::SIZE + number * Record::SIZE
     }
 
     fn block(&self) -> usize {
@@ -58,7 +65,7 @@ impl Ring {
 
     fn begin_block(&mut self, region: &mut Region<'_>, first_time: u64) {
         self.begun += 1;
-        self.used = 0;
+        (self.used, self.summed) = (0, 0);
         let block = self.block();
         region.store(block + COMMIT, 0);
         let sequence = SEQUENCE_MARK | self.begun;

@@ -19,14 +19,20 @@ impl Sequence {
     }
 }
 
+/// Checksums of pieces this large take a tenth of the time of those of single rows.
+const CHUNK: usize = 1024;
+
 /// A slot being written. Not finished, it stays invalid.
 pub(super) struct Filling<'r, 'a> {
     region: &'r mut Region<'a>,
     slot: usize,
+    /// Where `chunk` goes.
     next: usize,
     end: usize,
     head: SlotHead,
     hasher: Hasher,
+    chunk: [u8; CHUNK],
+    filled: usize,
 }
 
 impl<'r, 'a> Filling<'r, 'a> {
@@ -46,22 +52,40 @@ impl<'r, 'a> Filling<'r, 'a> {
         hasher.update(&bytes[..16]);
         hasher.update(&bytes[20..]);
         let next = slot + SlotHead::SIZE;
-        Self { region, slot, next, end: next + short as usize, head, hasher }
+        let end = next + short as usize;
+        Self { region, slot, next, end, head, hasher, chunk: [0; CHUNK], filled: 0 }
     }
 
     /// The next bytes of the payload.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        let bytes = &bytes[..bytes.len().min(self.end - self.next)];
-        self.hasher.update(bytes);
-        self.region.copy(self.next, bytes);
-        self.next += bytes.len();
+    #[inline]
+    pub(super) fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.filled == CHUNK {
+                self.flush();
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - self.filled));
+            self.chunk[self.filled..][..now.len()].copy_from_slice(now);
+            self.filled += now.len();
+            bytes = later;
+        }
+    }
+
+    fn flush(&mut self) {
+        let chunk = &self.chunk[..self.filled.min(self.end - self.next)];
+        self.hasher.update(chunk);
+        self.region.copy(self.next, chunk);
+        self.next += chunk.len();
+        self.filled = 0;
     }
 
     /// From here on the slot counts.
     pub(super) fn finish(mut self) {
-        const ZEROS: [u8; 64] = [0; 64];
+        self.flush();
+        // Zeros, should less have been put than was promised.
         while self.next < self.end {
-            self.put(&ZEROS);
+            self.chunk.fill(0);
+            self.filled = CHUNK;
+            self.flush();
         }
         self.head.checksum = self.hasher.finalize();
         self.region.copy(self.slot + 8, &self.head.to_bytes()[8..]);

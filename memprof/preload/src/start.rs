@@ -13,7 +13,9 @@ use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::Guard;
-use crate::{boundary, conflicts, fork, heap, kernel, objects, phases, ranges, sampler, writer};
+use crate::{
+    boundary, conflicts, fork, heap, kernel, memory, objects, phases, ranges, sampler, writer,
+};
 
 /// What is known of the process once it is loaded.
 struct Settled {
@@ -103,21 +105,39 @@ extern "C" fn load() {
     }
 }
 
-/// What is mapped already without a name is the loader's and the C library's.
+/// What is mapped already without a name is the loader's and the C library's, but for the tool's own,
+/// which may lie in the same mapping.
 fn found() {
     let Some(system) = objects::component_at(libc::getpid as *const () as usize) else { return };
     let Ok(file) = kernel::open(c"/proc/self/maps") else { return };
     sampler::each_mapping(file, &mut |line| {
-        let small = line.end - line.start <= 1 << 20;
-        let plain = line.path.is_empty() && line.inode == 0 && !line.shared;
-        let known = ranges::next(line.start).is_some_and(|piece| piece.start < line.end)
-            || objects::component_at(line.start).is_some()
-            || heap::knows(line.start);
-        if small && plain && !known {
-            ranges::found(line.start, line.end - line.start, system);
+        if !line.path.is_empty() || line.inode != 0 || line.shared {
+            return;
+        }
+        let mut at = line.start;
+        while at < line.end {
+            let tool = memory::next(at).filter(|piece| piece.0 < line.end);
+            let (stop, next) = tool.unwrap_or((line.end, line.end));
+            if at < stop && stop - at <= FOUND && is_nobodys(at, stop) {
+                ranges::found(at, stop - at, system);
+            }
+            at = next;
         }
     });
     kernel::close(file);
+}
+
+/// More than the loader and the C library map before a program runs.
+const FOUND: usize = 1 << 20;
+
+fn is_nobodys(start: usize, end: usize) -> bool {
+    let mut blocks = 0;
+    if heap::knows(start) {
+        heap::share(start, end, &mut |_, bytes| blocks += bytes);
+    }
+    blocks == 0
+        && objects::component_at(start).is_none()
+        && ranges::next(start).is_none_or(|piece| piece.start >= end)
 }
 
 /// Makes the file, if this process is to have one and has none yet.

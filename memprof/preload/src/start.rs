@@ -14,7 +14,8 @@ use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::Guard;
 use crate::{
-    boundary, conflicts, fork, heap, kernel, memory, objects, phases, ranges, sampler, writer,
+    boundary, conflicts, fork, heap, kernel, memory, objects, phases, ranges, sampler, sites,
+    writer,
 };
 
 /// What is known of the process once it is loaded.
@@ -83,8 +84,10 @@ extern "C" fn load() {
     if options.exact {
         heap::be_exact();
     }
+    let is_recorded = !options.directory.as_bytes().is_empty();
+    sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
-    if options.directory.as_bytes().is_empty() {
+    if !is_recorded {
         // Nothing is to be recorded here; blocks keep their owners, since children inherit them.
         return;
     }

@@ -120,6 +120,7 @@ fn subtract(state: &State, index: usize, by: i64) -> i64 {
 fn fold_both(state: &State, index: usize) {
     fold(state, index);
     fold(state, ALL);
+    crate::start::late();
 }
 
 /// Only by the thread that has the state, or when no thread has it.

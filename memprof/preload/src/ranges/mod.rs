@@ -46,6 +46,7 @@ fn insert(start: usize, length: usize, owner: Component, kind: Kind) {
 
 /// `owner` mapped `length` bytes at `start`.
 pub fn mapped(start: usize, length: usize, owner: Component, shared: bool) {
+    crate::start::late();
     insert(start, length, owner, if shared { Kind::Shared } else { Kind::Private });
 }
 

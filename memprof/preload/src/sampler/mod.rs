@@ -115,6 +115,7 @@ pub fn last() {
     if writer::is_recording() {
         with(|sampler| {
             sampler.full(sample::LAST);
+            sampler.published.sites();
             sampler.publish();
             sampler.stop();
         });

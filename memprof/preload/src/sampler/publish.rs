@@ -1,15 +1,17 @@
 //! What goes into the file beside the samples themselves: names, objects, notes, the summary.
 
 use memprof_trace::Text as Field;
-use memprof_trace::layout::{ComponentRow, NONE_SHORT, ObjectRow};
+use memprof_trace::layout::{ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow};
 
 use super::duty::LONGEST_TICK;
 use super::walk::Sampler;
 use crate::component;
-use crate::{note, objects, writer};
+use crate::{memory, note, objects, sites, writer};
 
 /// Objects that have rows.
 const OBJECTS: usize = 512;
+/// Call stacks that have rows.
+const SITES: usize = 512;
 
 /// How much of each was written so far.
 pub struct Published {
@@ -19,8 +21,11 @@ pub struct Published {
     places: [(usize, usize, usize); OBJECTS],
     object_count: usize,
     notes: usize,
-    /// When the last summary was.
+    /// What was allocated and is live at each call stack, when it was last written.
+    sites: Option<&'static mut [(u64, u64)]>,
+    /// When the last summary was, and the last call stacks.
     pub time: u64,
+    pub sites_time: u64,
 }
 
 impl Published {
@@ -31,7 +36,9 @@ impl Published {
             places: [(0, 0, 0); OBJECTS],
             object_count: 0,
             notes: 0,
+            sites: None,
             time: 0,
+            sites_time: 0,
         }
     }
 
@@ -103,6 +110,46 @@ impl Published {
         }
     }
 
+    /// The call stacks that allocate most; those that changed.
+    pub fn sites(&mut self) {
+        if self.sites.is_none() {
+            // SAFETY: all zero are numbers.
+            #[allow(unsafe_code)]
+            let sites = unsafe { memory::slice(SITES) };
+            self.sites = sites;
+        }
+        let Some(written) = self.sites.take() else { return };
+        sites::each(&mut |index, site| {
+            let now = (site.total, site.live);
+            if written.get(index).is_none_or(|before| *before == now) {
+                return;
+            }
+            written[index] = now;
+            let mut row = SiteRow {
+                component: u32::from(site.component.0),
+                frames: site.depth.min(FRAMES) as u32,
+                live: site.live,
+                peak: site.peak,
+                total: site.total,
+                samples: site.samples,
+                objects: [NONE; FRAMES],
+                ..SiteRow::default()
+            };
+            for (place, &frame) in site.frames[..site.depth].iter().take(FRAMES).enumerate() {
+                // The address continued at is behind the call.
+                match self.object_at(frame.wrapping_sub(1)) {
+                    Some((object, offset)) => {
+                        row.objects[place] = object;
+                        row.offsets[place] = offset + 1;
+                    }
+                    None => row.offsets[place] = frame as u64,
+                }
+            }
+            writer::with(|writer, _| writer.set_site(index as u32, &row));
+        });
+        self.sites = Some(written);
+    }
+
     fn notes(&mut self) {
         let mut next = self.notes;
         note::each(self.notes, &mut |index, code, text| {
@@ -127,6 +174,10 @@ impl Sampler {
         self.published.notes();
         let time = writer::now();
         self.published.time = time;
+        if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {
+            self.published.sites_time = time;
+            self.published.sites();
+        }
         let rows = &self.rows[..component::count().min(self.rows.len())];
         let (segments, head) = (&mut self.segments, &self.head);
         writer::with(|writer, _| {

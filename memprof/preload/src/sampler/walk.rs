@@ -14,7 +14,7 @@ use crate::component::{self, Component, LIMIT};
 use crate::heap::{self, Ledger};
 use crate::kernel::{self, File};
 use crate::note::{self, Code};
-use crate::{boundary, objects, phases, ranges, writer};
+use crate::{boundary, memory, objects, phases, ranges, writer};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// A mapping to be walked, and where in a segment it is.
@@ -50,7 +50,8 @@ pub struct Sampler {
     statm: Option<File>,
     maps: Option<File>,
     status: Option<File>,
-    text: [u8; 8192],
+    /// Room for text of the kernel; not on the stack, which may be a program's small one.
+    text: Option<&'static mut [u8]>,
     runs: [Run; 512],
     entries: [Entry; BATCH],
     owners: Owners,
@@ -83,7 +84,7 @@ impl Sampler {
             statm: None,
             maps: None,
             status: None,
-            text: [0; 8192],
+            text: None,
             runs: [const { Run::EMPTY }; 512],
             entries: [NO_ENTRY; BATCH],
             owners: Owners::new(),
@@ -111,6 +112,12 @@ impl Sampler {
     pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
         self.duty = Some(duty);
         self.owners.allocator_is(allocator);
+        if self.text.is_none() {
+            // SAFETY: all zero is text.
+            #[allow(unsafe_code)]
+            let text = unsafe { memory::slice(8192) };
+            self.text = text;
+        }
         self.statm = kernel::open(c"/proc/self/statm").ok();
         self.maps = kernel::open(c"/proc/self/maps").ok();
         self.status = kernel::open(c"/proc/self/status").ok();
@@ -197,8 +204,8 @@ impl Sampler {
         let walk = ranges::walk();
         self.segments.begin();
         let system = system();
-        let mut text = core::mem::replace(&mut self.text, [0; 8192]);
-        let mut lines = Lines::new(&mut text);
+        let Some(text) = self.text.take() else { return };
+        let mut lines = Lines::new(text);
         let mut offset = 0;
         let mut read = |into: &mut [u8]| {
             let count = kernel::read_at(file, into, offset).unwrap_or(0);
@@ -226,6 +233,7 @@ impl Sampler {
         ranges::gone(before, usize::MAX >> 1, walk);
         self.scan(count, system);
         self.head.mappings = mappings;
+        self.text = Some(text);
     }
 
     fn entry(&mut self, line: &maps::Line<'_>) -> Entry {
@@ -333,9 +341,8 @@ impl Sampler {
 
     /// What only the status tells: page tables, huge pages, the kernel's own peak.
     fn ask_status(&mut self) {
-        let mut text = [0; 4096];
-        let Some(file) = self.status else { return };
-        let Ok(length) = kernel::read_at(file, &mut text, 0) else { return };
+        let (Some(file), Some(text)) = (self.status, self.text.take()) else { return };
+        let length = kernel::read_at(file, text, 0).unwrap_or(0);
         let status = &text[..length];
         self.head.page_tables = maps::status_bytes(status, b"VmPTE");
         self.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
@@ -343,6 +350,7 @@ impl Sampler {
         self.totals.components[usize::from(Component::KERNEL.0)].resident = self.head.page_tables;
         // From the next sample on devices are asked for.
         self.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
+        self.text = Some(text);
     }
 
     /// Sums up, and keeps what was greatest.

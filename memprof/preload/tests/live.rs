@@ -1,0 +1,252 @@
+//! What is in the files of real programs: everything resident has an owner, and the sum is the kernel's.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memprof_trace::layout::flags;
+use memprof_trace::read::Trace;
+
+fn preload() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let folder = test.parent().and_then(Path::parent).expect("a build folder");
+    let object = folder.join("libmemprof_preload.so");
+    assert!(object.exists(), "{} is missing: build the workspace first", object.display());
+    object
+}
+
+fn compiled(into: &Path, compiler: &str, source: &str) -> Option<PathBuf> {
+    let program = into.join(Path::new(source).with_extension(""));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    match Command::new(compiler).args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status()
+    {
+        Ok(status) => {
+            assert!(status.success(), "{compiler} failed");
+            Some(program)
+        }
+        Err(_) => {
+            eprintln!("skipped: no {compiler}");
+            None
+        }
+    }
+}
+
+/// A command whose processes are all recorded.
+fn recorded(program: impl AsRef<std::ffi::OsStr>, into: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("LD_PRELOAD", preload())
+        .env("MEMPROF_DIR", into)
+        .env("MEMPROF_RECORD", "all")
+        .stdin(Stdio::null());
+    command
+}
+
+fn traces(folder: &Path) -> Vec<Trace> {
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "memprof"))
+        .collect();
+    paths.sort();
+    let open = |path: &PathBuf| {
+        let mode = std::fs::metadata(path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else may read it");
+        Trace::open(path).expect("a trace")
+    };
+    paths.iter().map(open).collect()
+}
+
+/// The one of a program.
+fn trace_of<'t>(traces: &'t [Trace], name: &str) -> &'t Trace {
+    let has = |trace: &&Trace| {
+        String::from_utf8_lossy(trace.identity.program.as_bytes()).rsplit('/').next() == Some(name)
+    };
+    traces.iter().find(has).unwrap_or_else(|| panic!("no trace of {name}"))
+}
+
+/// Resident bytes now and at most of a component, by its name in reports.
+fn resident(trace: &Trace, name: &str) -> (u64, u64) {
+    let summary = trace.summary.as_ref().expect("a summary");
+    (0..summary.rows.len())
+        .filter(|&index| trace.component_name(index) == name)
+        .map(|index| (summary.rows[index].resident, summary.rows[index].resident_peak))
+        .next()
+        .unwrap_or((0, 0))
+}
+
+fn wait(child: &mut Child) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if child.try_wait().expect("a state").is_some() {
+            return;
+        }
+        assert!(Instant::now() < end, "the program does not end");
+        // Sleeps: another process works meanwhile.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Everything there has an owner, and all owners together have what the kernel counts.
+fn check_balance(trace: &Trace) {
+    let head = &trace.summary.as_ref().expect("a summary").head;
+    let walked = head.walked - head.page_tables - head.hugetlb;
+    let page = 4096;
+    // The kernel's own figure is read a moment later.
+    assert!(
+        walked.abs_diff(head.kernel_resident) <= 16 * page,
+        "walked {walked}, the kernel says {}",
+        head.kernel_resident
+    );
+    assert!(
+        head.unattributed * 100 <= head.walked,
+        "{} of {} unattributed",
+        head.unattributed,
+        head.walked
+    );
+    assert!(trace.faults.is_empty(), "{:?}", trace.faults);
+}
+
+#[test]
+fn every_kind_of_mapping_has_its_owner_and_the_sum_is_the_kernels_to_the_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "mappings.c") else { return };
+    let mut child = recorded(&program, folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = String::new();
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    std::io::BufRead::read_line(&mut output, &mut said).expect("a line");
+    assert_eq!(said.trim(), "ready", "it has touched all and taken a sample");
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", child.id()));
+    let all = traces(folder.path());
+    drop(child.stdin.take());
+    wait(&mut child);
+    let trace = trace_of(&all, "mappings");
+    check_balance(trace);
+    let head = &trace.summary.as_ref().expect("a summary").head;
+    if let Ok(rollup) = rollup {
+        let line = rollup.lines().find(|line| line.starts_with("Rss:")).expect("a line");
+        let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+        let kernel: u64 = digits.parse::<u64>().expect("a number") * 1024;
+        let walked = head.walked - head.page_tables - head.hugetlb;
+        // What the sampler itself touches of its file after its walk.
+        assert!(walked <= kernel && kernel - walked <= 64 * 4096, "{walked} {kernel}");
+    }
+    let mib = 1 << 20;
+    let own = resident(trace, "app.exe:mappings").0;
+    // Blocks of 24 MiB, private memory of 5 MiB, and what the program itself is.
+    assert!((29 * mib..29 * mib + 300_000).contains(&own), "{own}");
+    let shared = resident(trace, "app.shm").0;
+    assert_eq!(shared, 3 * mib + 2 * mib, "shared memory of both kinds");
+    let stack = resident(trace, "stack:mappings").0;
+    assert!((mib..mib + 65536).contains(&stack), "{stack}");
+    let main = resident(trace, "stack:main").0;
+    assert!((2 * mib..2 * mib + 200_000).contains(&main), "{main}");
+}
+
+#[test]
+fn a_buffer_that_lives_for_a_moment_is_seen_before_it_is_released() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "moments.c") else { return };
+    assert!(recorded(&program, folder.path()).status().expect("it runs").success());
+    let all = traces(folder.path());
+    let trace = trace_of(&all, "moments");
+    check_balance(trace);
+    let (_, peak) = resident(trace, "app.exe:moments");
+    let mib = 1 << 20;
+    // One block of 40 MiB at a time, from malloc and from mmap in turn.
+    assert!((40 * mib..40 * mib + 500_000).contains(&peak), "{peak}");
+    let head = &trace.summary.as_ref().expect("a summary").head;
+    assert!(head.samples_release >= 1);
+    assert!(head.releases_skipped + head.samples_release >= 100 && head.samples_release < 20);
+}
+
+#[test]
+fn python_has_no_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "import json, threading, mmap\n\
+        a = [{'x': i, 'y': str(i)} for i in range(50000)]\n\
+        b = bytearray(20 << 20)\n\
+        t = [threading.Thread(target=lambda: [str(i) for i in range(5000)]) for _ in range(3)]\n\
+        [x.start() for x in t]; [x.join() for x in t]\n";
+    match recorded("python3", folder.path()).args(["-c", script]).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("skipped: no python3"),
+    }
+    for trace in traces(folder.path()) {
+        check_balance(&trace);
+    }
+}
+
+#[test]
+fn children_have_files_of_their_own_if_all_are_wanted_and_leave_the_parents_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "children.c") else { return };
+    assert!(recorded(&program, folder.path()).status().expect("it runs").success());
+    let all = traces(folder.path());
+    let peaks: Vec<u64> =
+        all.iter().map(|trace| resident(trace, "app.exe:children").1 >> 20).collect();
+    let count = |mib| peaks.iter().filter(|&&peak| peak == mib).count();
+    // The parent with 4, the child with 4 of its parent and 8, its child with 4 and 8 and 16.
+    assert_eq!((count(4), count(12), count(28)), (1, 1, 1), "{peaks:?}");
+    all.iter().for_each(check_balance);
+}
+
+#[test]
+fn a_wrapper_that_is_no_rank_leaves_nothing_and_what_it_becomes_has_one_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = recorded("sh", folder.path());
+    command.env("MEMPROF_RECORD", "ranks").env("PMI_RANK", "0").env("PMI_SIZE", "1");
+    let status = command.args(["-c", "true; exec /bin/cat /dev/null"]).status().expect("it runs");
+    assert!(status.success());
+    assert_eq!(traces(folder.path()).len(), 0);
+}
+
+#[test]
+fn a_killed_process_leaves_a_file_that_is_not_older_than_a_second() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "busy.c") else { return };
+    let mut seed = 12345_u64;
+    for _ in 0..12 {
+        let into = tempfile::tempdir_in(folder.path()).expect("a folder");
+        let begun = Instant::now();
+        let mut child = recorded(&program, into.path()).spawn().expect("it starts");
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Sleeps: a kill at a random moment.
+        std::thread::sleep(Duration::from_micros(seed >> 33 & 0x7ffff));
+        child.kill().expect("it can be killed");
+        let lived = begun.elapsed();
+        wait(&mut child);
+        for path in std::fs::read_dir(into.path()).expect("a folder").flatten() {
+            let Ok(trace) = Trace::open(path.path()) else {
+                let bytes = std::fs::read(path.path()).expect("a file");
+                assert!(bytes.iter().take(8).all(|&byte| byte == 0), "killed before it was one");
+                continue;
+            };
+            assert!(trace.faults.is_empty(), "{:?}", trace.faults);
+            assert_eq!(trace.state.flags & flags::CLOSED, 0);
+            if let Some(summary) = &trace.summary {
+                let age = lived.as_nanos().saturating_sub(u128::from(summary.head.time));
+                // A machine that is busy otherwise delays everybody.
+                assert!(age < 5_000_000_000, "{age} ns old");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_no_file_can_be_made_the_program_runs_on_and_it_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing");
+    let output = recorded("echo", &missing).arg("fine").output().expect("it runs");
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"fine\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("memprof:").count(), 1, "{said}");
+    let quiet = recorded("echo", &missing).env("MEMPROF_QUIET", "1").output().expect("it runs");
+    assert!(quiet.stderr.is_empty());
+}

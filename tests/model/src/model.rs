@@ -123,6 +123,7 @@ impl Wait<AtomicU64> for Patient<'_> {
         false
     }
 
+    // Sleeps: by the name of the trait; the checker knows no time.
     fn sleep(&mut self, word: &AtomicU64, seen: u64) -> Waited {
         if self.impatient {
             return Waited::Deadline;

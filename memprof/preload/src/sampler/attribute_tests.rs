@@ -260,7 +260,7 @@ fn paths_tell_what_a_mapping_is() {
         ("[vdso]", 0, false, Backing::Kernel),
         ("[vvar_vclock]", 0, false, Backing::Kernel),
         ("/usr/lib/libc.so.6", 7, false, Backing::File),
-        ("/home/data", 7, true, Backing::SharedFile),
+        ("/srv/data", 7, true, Backing::SharedFile),
         ("/dev/shm/vader_segment.host.0", 7, true, Backing::MpiMemory),
         ("/dev/shm/sm_segment.host.1000.1 (deleted)", 7, true, Backing::MpiMemory),
         ("/dev/shm/mpich_shm_x", 7, true, Backing::MpiMemory),

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::tag::{self, Tag};
 use super::{GRANULES, LARGE, account, bootstrap, large, own_state, real, registry};
@@ -21,19 +21,6 @@ const LOOK_BEFORE_RELEASE: usize = 1 << 20;
 
 /// Where the last bytes of what can be allocated end; beyond, every allocator says no.
 const NO_MEMORY: i32 = libc::ENOMEM;
-
-/// The ledger is not kept: everything passes through.
-static ASIDE: AtomicBool = AtomicBool::new(false);
-
-/// From now on nothing is counted. Blocks that have tags are freed as all others.
-pub fn stand_aside() {
-    ASIDE.store(true, Ordering::Relaxed);
-}
-
-#[inline(always)]
-pub fn stands_aside() -> bool {
-    ASIDE.load(Ordering::Relaxed)
-}
 
 /// Whose allocation it is.
 #[inline(always)]
@@ -67,61 +54,73 @@ fn owner_by_thread(local: &Local, stack: usize) -> Component {
 /// A block that the real allocator made with room for a tag becomes one of the ledger.
 #[inline(always)]
 fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) {
+    // SAFETY: a live block.
+    let usable = unsafe { real::room_for_tag(block) };
+    if usable < size.saturating_add(tag::SIZE) {
+        return;
+    }
     let local = local();
     let owner = owner(local, caller, stack);
-    match own_state(local) {
-        Some(state) => enter_with(local, state, block, size, owner, caller),
-        None => enter_slowly(local, block, size, owner, caller),
+    let Some(state) = own_state(local) else {
+        return enter_slowly(local, block, (size, usable), owner, caller);
+    };
+    let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
+    if left < 0 || size >= large::FROM {
+        return enter_noted(local, state, block, (size, usable), owner, caller);
     }
+    state.until_sample.store(left, Ordering::Relaxed);
+    write(block, usable, Tag { component: owner, size, sampled: false });
+    GRANULES.change(state, block as usize, size, owner, 1);
+    account::allocated(state, owner, size);
 }
 
 #[cold]
 #[inline(never)]
-fn enter_slowly(local: &Local, block: *mut u8, size: usize, owner: Component, caller: usize) {
-    let state = registry::enter(local);
-    enter_with(local, state, block, size, owner, caller);
-    registry::leave(local, state);
-}
-
-#[inline(always)]
-fn enter_with(
+fn enter_slowly(
     local: &Local,
-    state: &State,
     block: *mut u8,
-    size: usize,
+    sizes: (usize, usize),
     owner: Component,
     caller: usize,
 ) {
-    let Some(usable) = usable_for_tag(block) else { return };
-    if usable < size + tag::SIZE {
-        return;
-    }
+    let state = registry::enter(local);
+    enter_noted(local, state, block, sizes, owner, caller);
+    registry::leave(local, state);
+}
+
+/// A block that is large, or whose stack may be wanted.
+#[inline(never)]
+fn enter_noted(
+    local: &Local,
+    state: &State,
+    block: *mut u8,
+    (size, usable): (usize, usize),
+    owner: Component,
+    caller: usize,
+) {
     let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
     state.until_sample.store(left, Ordering::Relaxed);
     let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner, caller);
-    let tag = Tag { component: owner, size, sampled };
-    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
-    // SAFETY: the last bytes of the block, which nobody was told of.
-    unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
+    let size = write(block, usable, Tag { component: owner, size, sampled });
     place(state, block as usize, size, owner);
     account::allocated(state, owner, size);
 }
 
-/// The bytes of a block that can be used, if a tag fits.
+/// Writes the tag of a block. Gives the size that counts.
 #[inline(always)]
-fn usable_for_tag(block: *const u8) -> Option<usize> {
-    // SAFETY: a block of the real allocator.
-    unsafe { real::usable_size(block) }.filter(|bytes| *bytes >= tag::SIZE)
+fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
+    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
+    // SAFETY: the last bytes of the block, which nobody was told of.
+    unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
+    size
 }
 
-#[inline(always)]
 fn place(state: &State, start: usize, size: usize, owner: Component) {
     if size < large::FROM || !LARGE.insert(start, size, owner) {
         GRANULES.change(state, start, size, owner, 1);
     }
 }
 
-#[inline(always)]
 fn displace(state: &State, start: usize, size: usize, owner: Component) {
     if size < large::FROM || !LARGE.remove(start) {
         GRANULES.change(state, start, size, owner, -1);
@@ -131,7 +130,11 @@ fn displace(state: &State, start: usize, size: usize, owner: Component) {
 /// The tag of a block and where it is, if it is one of the ledger.
 #[inline(always)]
 fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
-    let usable = usable_for_tag(block)?;
+    // SAFETY: a live block.
+    let usable = unsafe { real::room_for_tag(block) };
+    if usable < tag::SIZE {
+        return None;
+    }
     let place = block.wrapping_add(usable - tag::SIZE).cast::<u64>().cast_mut();
     // SAFETY: the last bytes of a live block.
     let word = unsafe { place.read_unaligned() };
@@ -157,37 +160,29 @@ fn leave(block: *mut u8) {
     let Some((tag, place)) = tag_of(block) else { return };
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
-    if tag.sampled || tag.size >= LOOK_BEFORE_RELEASE {
-        leave_noted(block as usize, tag.size, tag.sampled);
+    let state = own_state(local());
+    match state {
+        Some(state) if tag.size < large::FROM && !tag.sampled => {
+            GRANULES.change(state, block as usize, tag.size, tag.component, -1);
+            account::freed(state, tag.component, tag.size);
+        }
+        _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
-    match own_state(local()) {
-        Some(state) => leave_with(state, block as usize, tag.size, tag.component),
-        None => leave_slowly(block as usize, tag.size, tag.component),
-    }
 }
 
-#[inline(always)]
-fn leave_with(state: &State, start: usize, size: usize, owner: Component) {
-    displace(state, start, size, owner);
-    account::freed(state, owner, size);
-}
-
-#[cold]
+/// A block that is large, or sampled, or freed by a thread without counters.
 #[inline(never)]
-fn leave_slowly(start: usize, size: usize, owner: Component) {
-    with_state(|state| leave_with(state, start, size, owner));
-}
-
-/// What else has to be done for some blocks.
-#[cold]
-#[inline(never)]
-fn leave_noted(start: usize, size: usize, sampled: bool) {
+fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
     if size >= LOOK_BEFORE_RELEASE {
         sampler::before_release(start, size);
     }
     if sampled {
         sites::freed(start);
     }
+    with_state(|state| {
+        displace(state, start, size, owner);
+        account::freed(state, owner, size);
+    });
 }
 
 #[cold]
@@ -203,7 +198,7 @@ fn without_real(size: usize, alignment: usize) -> *mut u8 {
 /// Finishes an allocation of `size` bytes for which `block` was made.
 #[inline(always)]
 fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if !block.is_null() && !stands_aside() {
+    if !block.is_null() {
         enter(block, size, caller, stack);
     }
     block
@@ -259,10 +254,6 @@ pub unsafe extern "C-unwind" fn realloc(
         return ptr::null_mut();
     };
     let ask = if size == 0 { 0 } else { size.saturating_add(tag::SIZE) };
-    if stands_aside() {
-        // SAFETY: as the caller's.
-        return unsafe { real(block, ask) };
-    }
     let before = tag_of(block);
     if let Some((tag, place)) = before {
         if tag.size >= LOOK_BEFORE_RELEASE && size < tag.size {
@@ -340,9 +331,7 @@ pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usi
         }
         return;
     };
-    if !stands_aside() {
-        leave(block);
-    }
+    leave(block);
     // SAFETY: as the caller's.
     unsafe { real(block) }
 }
@@ -460,7 +449,7 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
 /// Another component owns the block from now on. False if it is none of the ledger; any address will
 /// do, since what an MPI gives may lie within a mapping or a pool.
 pub fn give(block: *const u8, to: Component) -> bool {
-    if block.is_null() || bootstrap::holds(block) || stands_aside() {
+    if block.is_null() || bootstrap::holds(block) {
         return false;
     }
     if LARGE.get(block as usize).is_none() && !seems_a_block(block as usize) {
@@ -511,7 +500,7 @@ fn read_anywhere(address: usize) -> Option<u64> {
 
 /// Whose block it is, and how much was asked for.
 pub fn look(block: *const u8) -> Option<(Component, usize)> {
-    if block.is_null() || bootstrap::holds(block) || stands_aside() {
+    if block.is_null() || bootstrap::holds(block) {
         return None;
     }
     tag_of(block).map(|(tag, _)| (tag.component, tag.size))

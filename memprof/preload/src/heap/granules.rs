@@ -338,12 +338,31 @@ fn change_run(
 
 #[inline(always)]
 fn change_own(granule: &Granule, component: Component, amount: i32) {
+    let first = &granule.own[0];
+    let before = first.load(Relaxed);
+    let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
+    if before & 0xff == u32::from(component.0) && is_near(after) {
+        first.store(after, Relaxed);
+    } else {
+        change_other(granule, component, amount);
+    }
+}
+
+/// Not so far from nothing that both halves have to be settled.
+#[inline(always)]
+fn is_near(word: u32) -> bool {
+    const _: () = assert!(FAR == 1 << (30 - BYTES_SHIFT));
+    (word ^ word << 1) >> 31 == 0
+}
+
+#[inline(never)]
+fn change_other(granule: &Granule, component: Component, amount: i32) {
     for slot in &granule.own {
         let before = slot.load(Relaxed);
         if before & 0xff == u32::from(component.0) {
             let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
             slot.store(after, Relaxed);
-            if bytes(after).wrapping_add(FAR) as u32 > 2 * FAR as u32 {
+            if !is_near(after) {
                 settle(granule);
             }
             return;

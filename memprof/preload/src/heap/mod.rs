@@ -20,8 +20,10 @@ mod tests;
 #[allow(unused_imports)]
 pub use account::{all, be_exact, owned, peaks_begin, peaks_end, peaks_now, snapshot};
 #[allow(unused_imports)]
-pub use blocks::{give, stand_aside, stands_aside};
+pub use blocks::give;
 pub use large::Large;
+#[allow(unused_imports)]
+pub use real::{stand_aside, stands_aside};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};

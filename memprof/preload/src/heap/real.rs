@@ -90,18 +90,43 @@ functions! {
 /// sizes has shown that it is so.
 static HEADERS: AtomicBool = AtomicBool::new(false);
 
-/// How many bytes of a block can be used, none while that is not known.
+/// How many bytes of a block can be used; 0 where no tag is wanted, or the size is not known.
 ///
 /// # Safety
 /// A live block of the real allocator.
 #[inline(always)]
-pub unsafe fn usable_size(block: *const u8) -> Option<usize> {
+pub unsafe fn room_for_tag(block: *const u8) -> usize {
     if HEADERS.load(Ordering::Relaxed) {
         // SAFETY: the block is a live one, and its size stands before it.
-        return Some(unsafe { size_by_header(block) });
+        unsafe { size_by_header(block) }
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { size_by_question(block) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn size_by_question(block: *const u8) -> usize {
+    if stands_aside() {
+        return 0;
     }
     // SAFETY: as the caller's.
-    usable().map(|usable| unsafe { usable(block) })
+    usable().map_or(0, |usable| unsafe { usable(block) })
+}
+
+/// The ledger is not kept: everything passes through.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is counted. Blocks that have tags are freed as all others.
+pub fn stand_aside() {
+    ASIDE.store(true, Ordering::SeqCst);
+    HEADERS.store(false, Ordering::SeqCst);
+}
+
+/// Whether the ledger has been given up.
+pub fn stands_aside() -> bool {
+    ASIDE.load(Ordering::Relaxed)
 }
 
 /// The word before a block: its size with that word, and three bits, of which the second says that
@@ -188,7 +213,7 @@ fn resolve() {
     ] {
         slot.0.store(next(name), Ordering::Release);
     }
-    HEADERS.store(headers_tell(), Ordering::Release);
+    HEADERS.store(headers_tell() && !stands_aside(), Ordering::Release);
     PROGRESS.store(KNOWN, Ordering::Release);
     errno.restore();
 }

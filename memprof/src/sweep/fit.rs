@@ -1,7 +1,8 @@
-//! How bytes grow with ranks: three simple laws, and an honest choice between them.
+//! How bytes grow with ranks: a few simple laws, and an honest choice between them.
 //!
 //! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a
-//! number of ranks that was left out; a law with one parameter more has to foretell clearly better. A
+//! number of ranks that was left out; a law with one parameter more has to foretell clearly better, and the
+//! interval of what it adds must not contain zero. A
 //! law that no left-out number can test is taken only where there is nothing simpler to take, and says so.
 
 use serde::Serialize;
@@ -25,7 +26,9 @@ pub enum Law {
     Linear,
     /// `fixed + per_doubling · log2(ranks)`
     Logarithmic,
-    /// All three terms.
+    /// `fixed + divided / ranks`: a problem of one size that the ranks share out
+    Divided,
+    /// `fixed + per_rank · ranks + per_doubling · log2(ranks)`
     Both,
 }
 
@@ -49,6 +52,8 @@ pub struct Fit {
     pub per_rank: Option<Coefficient>,
     /// For each doubling of the ranks.
     pub per_doubling: Option<Coefficient>,
+    /// What the ranks share out among them, all together.
+    pub divided: Option<Coefficient>,
     /// Root of the mean square of what is left.
     pub residual: f64,
     /// The largest that is left.
@@ -91,6 +96,7 @@ impl Law {
             Law::Constant => vec![1.0],
             Law::Linear => vec![1.0, ranks],
             Law::Logarithmic => vec![1.0, doublings],
+            Law::Divided => vec![1.0, 1.0 / ranks.max(1.0)],
             Law::Both => vec![1.0, ranks, doublings],
         }
     }
@@ -116,39 +122,27 @@ pub fn fit(points: &[Measured]) -> Option<Fit> {
     }
     if counts.len() == 2 {
         // Nothing can be left out. Growth by ranks is what can be checked with a third number.
-        let repeats = spread_within(points, &counts);
         let linear = fit_law(Law::Linear, points, &counts)?;
-        return Some(if constant.residual <= 2.0 * repeats { constant } else { linear });
+        return Some(if linear.is_significant() { linear } else { constant });
     }
     let error = |fit: &Fit| fit.foretold_within.unwrap_or(f64::INFINITY).max(GRAIN);
     let mut best = constant;
-    let two =
-        [Law::Linear, Law::Logarithmic].into_iter().filter_map(|law| fit_law(law, points, &counts));
+    let two = [Law::Linear, Law::Logarithmic, Law::Divided];
+    let two = two.into_iter().filter_map(|law| fit_law(law, points, &counts));
+    let two = two.filter(Fit::is_significant);
     if let Some(two) = two.min_by(|one, other| error(one).total_cmp(&error(other))) {
         if error(&two) < CLEARLY_BETTER * error(&best) {
             best = two;
         }
     }
     if counts.len() >= 5 {
-        if let Some(three) = fit_law(Law::Both, points, &counts) {
+        if let Some(three) = fit_law(Law::Both, points, &counts).filter(Fit::is_significant) {
             if error(&three) < CLEARLY_BETTER * error(&best) {
                 best = three;
             }
         }
     }
     Some(best)
-}
-
-/// How far measurements of the same number of ranks lie apart, root mean square.
-fn spread_within(points: &[Measured], counts: &[f64]) -> f64 {
-    let (mut sum, mut freedom) = (0.0, 0);
-    for count in counts {
-        let same: Vec<f64> = points.iter().filter(|p| p.ranks == *count).map(|p| p.bytes).collect();
-        let mean = same.iter().sum::<f64>() / same.len() as f64;
-        sum += same.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        freedom += same.len() - 1;
-    }
-    if freedom == 0 { 0.0 } else { (sum / freedom as f64).sqrt() }
 }
 
 /// Least squares; nothing where the points do not determine the law.
@@ -176,6 +170,7 @@ fn fit_law(law: Law, points: &[Measured], counts: &[f64]) -> Option<Fit> {
             Law::Both => Some(coefficient(2)),
             _ => None,
         },
+        divided: (law == Law::Divided).then(|| coefficient(1)),
         residual: (squares / points.len() as f64).sqrt(),
         largest_residual: residuals.iter().map(|residual| residual.abs()).fold(0.0, f64::max),
         foretold_within: foretold(law, points, counts),
@@ -282,11 +277,12 @@ fn student(freedom: usize) -> f64 {
 impl Fit {
     /// Bytes the law says.
     pub fn at(&self, ranks: f64) -> f64 {
-        let coefficients: Vec<f64> = [Some(self.fixed), self.per_rank, self.per_doubling]
-            .into_iter()
-            .flatten()
-            .map(|coefficient| coefficient.value)
-            .collect();
+        let coefficients: Vec<f64> =
+            [Some(self.fixed), self.per_rank, self.per_doubling, self.divided]
+                .into_iter()
+                .flatten()
+                .map(|coefficient| coefficient.value)
+                .collect();
         value(self.law, &coefficients, ranks)
     }
 
@@ -304,6 +300,15 @@ impl Fit {
                 .map(|variance| self.quantile * (variance * (1.0 + leverage.max(0.0))).sqrt()),
             extrapolated: ranks < self.range.0 || ranks > self.range.1,
         }
+    }
+
+    /// Whether no interval of what it adds to a constant, where one is known, contains zero.
+    fn is_significant(&self) -> bool {
+        let added = [self.per_rank, self.per_doubling, self.divided];
+        added
+            .into_iter()
+            .flatten()
+            .all(|added| added.plus_minus.is_none_or(|by| added.value.abs() > by))
     }
 
     /// Whether there was a number of ranks to test the law with.

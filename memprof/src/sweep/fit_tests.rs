@@ -36,6 +36,15 @@ proptest! {
     }
 
     #[test]
+    fn a_problem_that_is_shared_out_is_told_from_one_that_shrinks_by_doublings(
+        fixed in 0f64..1e9, whole in 1e7f64..1e10, size in 4usize..7,
+    ) {
+        let fit = fit(&measured(&COUNTS[..size], |ranks| fixed + whole / ranks)).unwrap();
+        prop_assert_eq!(fit.law, Law::Divided, "{:?}", fit);
+        prop_assert!(near(fit.divided.unwrap().value, whole, whole * 1e-6 + fixed * 1e-9));
+    }
+
+    #[test]
     fn both_kinds_of_growth_are_found_together(fixed in 0f64..1e8, rank in 1e5f64..1e7, doubling in 1e6f64..1e8) {
         let fit = fit(&measured(&COUNTS, |ranks| fixed + rank * ranks + doubling * ranks.log2())).unwrap();
         prop_assert!(fit.residual < 0.2 * (rank + doubling), "{fit:?}");
@@ -52,8 +61,8 @@ proptest! {
         let points: Vec<_> = COUNTS.iter().zip(&noise)
             .map(|(ranks, noise)| Measured { ranks: *ranks, bytes: 1e7 + each * ranks * (1.0 + noise) }).collect();
         let fit = fit(&points).unwrap();
-        let each_found = fit.per_rank.unwrap().value;
-        prop_assert!(near(each_found, each, each * 0.1), "{fit:?}");
+        let real = 1e7 + each * 24.0;
+        prop_assert!(near(fit.at(24.0), real, real * 0.1), "{fit:?}");
     }
 
     #[test]

@@ -138,6 +138,7 @@ pub(super) fn law(fit: &Fit) -> String {
     };
     term(&fit.per_rank, "per rank");
     term(&fit.per_doubling, "per doubling");
+    term(&fit.divided, "/ ranks");
     if fit.law == Law::Constant {
         if let Some(by) = fit.fixed.plus_minus {
             text += &format!(" (± {})", bytes(by));

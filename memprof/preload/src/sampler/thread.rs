@@ -11,7 +11,7 @@ use crate::kernel::{self, SignalsBlocked};
 use crate::note::{self, Code};
 use crate::options::Options;
 use crate::thread::Guard;
-use crate::{heap, memory, phases, ranges, writer};
+use crate::{heap, memory, phases, writer};
 
 use super::duty::{Duty, LONGEST_TICK};
 
@@ -153,11 +153,9 @@ fn look(last: &mut Last) -> bool {
         }
         let cost = kernel::thread_time() - began;
         sampler.head.cpu_ns += cost;
-        sampler.head.releases_skipped = super::release::skipped();
         if let Some(duty) = &mut sampler.duty {
             duty.ticked(cost);
         }
-        let _ = ranges::lost();
         changed
     })
 }

@@ -186,6 +186,7 @@ impl Sampler {
         self.resident_then = self.head.kernel_resident;
         self.head.time = writer::now();
         self.sum();
+        self.head.releases_skipped = super::release::skipped();
         self.head.samples_full += 1;
         self.head.samples_release += u64::from(flags & sample::RELEASE != 0);
         self.head.longest_sample_ns = self.head.longest_sample_ns.max(kernel::monotonic() - began);
@@ -232,6 +233,12 @@ impl Sampler {
         }
         ranges::gone(before, usize::MAX >> 1, walk);
         self.scan(count, system);
+        if ranges::lost() > 0 {
+            note::say(
+                Code::TableFull,
+                format_args!("more mappings than can be kept apart: some have no owner"),
+            );
+        }
         self.head.mappings = mappings;
         self.text = Some(text);
     }

@@ -50,13 +50,10 @@ impl Region {
 
     #[inline]
     pub(crate) fn begin(name: &str) -> Region {
-        match find() {
-            None => Region::NONE,
-            // SAFETY: the profiler reads so many bytes and keeps none of them.
-            Some(hooks) => {
-                Region { id: unsafe { (hooks.begin)(name.as_ptr().cast(), name.len(), OF_QUO) } }
-            }
-        }
+        let Some(hooks) = find() else { return Region::NONE };
+        // SAFETY: the profiler reads so many bytes and keeps none of them.
+        let id = unsafe { (hooks.begin)(name.as_ptr().cast(), name.len(), OF_QUO) };
+        Region { id }
     }
 }
 

@@ -43,6 +43,9 @@ fn build_in(folder: PathBuf, package: &str, mut cargo: Command) -> Result<PathBu
     Ok(folder.join("release"))
 }
 
+/// How static programs are linked with the profiler's archive. Without it there is no archive.
+pub const LINK_FLAGS: &str = "memprof/preload/link-flags.txt";
+
 /// Builds the memory profiler: the command, the object for ranks and libmemprof; `with_archive` also the
 /// archive for static programs. It knows no MPI, so it lies where what all MPIs share does.
 pub fn build_memprof(with_archive: bool) -> Result<PathBuf> {
@@ -55,7 +58,7 @@ pub fn build_memprof(with_archive: bool) -> Result<PathBuf> {
     build.args(["build", "--release"]).args(packages.iter().flat_map(|name| ["--package", name]));
     run::shown(&mut build, LIMIT)?;
     let built = folder.join("release");
-    if with_archive {
+    if with_archive && project::root().join(LINK_FLAGS).exists() {
         // The same crate with other names: in a folder of its own, or the two would replace each other.
         let apart = folder.join("archive");
         let mut build = project::cargo()?;

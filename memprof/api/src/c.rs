@@ -91,13 +91,13 @@ unsafe fn give<T>(out: *mut T, told: impl Fn(&hooks::Hooks) -> Option<T>) -> c_i
 /// `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memprof_region_begin(name: *const c_char) -> u32 {
-    match hooks::find() {
-        // SAFETY: the caller's promise.
-        Some(hooks) if !name.is_null() => {
-            hooks.region_begin(unsafe { CStr::from_ptr(name) }.to_bytes())
-        }
-        _ => 0,
+    let Some(hooks) = hooks::find() else { return 0 };
+    if name.is_null() {
+        return 0;
     }
+    // SAFETY: not null, and the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    hooks.region_begin(name.to_bytes())
 }
 
 /// Ends a region; 0 is understood and means nothing.

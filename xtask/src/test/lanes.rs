@@ -182,7 +182,8 @@ mod tests {
         let (place_a, mut a) = hall.take().unwrap();
         let (place_b, mut b) = hall.take().unwrap();
         assert_eq!((place_a, place_b), (0, 1));
-        (a.steps.pop_front(), b.steps.pop_front());
+        a.steps.pop_front();
+        b.steps.pop_front();
         hall.put_back(place_b, b);
         hall.put_back(place_a, a);
         let (place, mut a) = hall.take().unwrap();

@@ -34,6 +34,11 @@ fn defined(name: &CStr) -> usize {
 
 /// Looks around, and says what it finds. True if blocks must not be touched.
 pub fn look() -> bool {
+    if cfg!(feature = "archive") {
+        // The linker has put the tool where it belongs; there is no loader to ask.
+        FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
+        return false;
+    }
     if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
         note::say(
             Code::Sanitizer,

@@ -6,6 +6,8 @@
 //! aside. After start it allocates nothing from the heap of the program.
 
 mod arch;
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+mod archive;
 mod boundary;
 mod component;
 mod conflicts;

@@ -30,9 +30,12 @@ static MAIN: AtomicUsize = AtomicUsize::new(0);
 pub fn start() {
     let _guard = Guard::enter();
     MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
-    // SAFETY: a text with its end mark.
-    let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) } as usize;
-    objects::finder_is(finder);
+    #[cfg(not(feature = "archive"))]
+    {
+        // SAFETY: a text with its end mark.
+        let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+        objects::finder_is(finder as usize);
+    }
     objects::refresh();
     if let Some(text) = objects::overrides::text() {
         objects::overrides::each_fault(text, |line, fault| {
@@ -43,7 +46,7 @@ pub fn start() {
         });
     }
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    {
+    if cfg!(not(feature = "archive")) {
         hooked::start();
         patch::everything();
     }

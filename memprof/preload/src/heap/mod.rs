@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 pub mod account;
-mod blocks;
+pub(crate) mod blocks;
 mod bootstrap;
 #[cfg(not(feature = "archive"))]
 pub(crate) mod exports;

@@ -237,6 +237,13 @@ pub fn next(name: &CStr) -> usize {
 }
 
 /// The function of this name as a handle sees it, 0 if there is none.
+#[cfg(feature = "archive")]
+pub fn look(_handle: *mut c_void, name: &CStr) -> usize {
+    crate::archive::real(name)
+}
+
+/// The function of this name as a handle sees it, 0 if there is none.
+#[cfg(not(feature = "archive"))]
 pub fn look(handle: *mut c_void, name: &CStr) -> usize {
     // SAFETY: the name ends with a zero. The loader tells the objects behind ours by the address this
     // call returns to, so it must not become a jump: the result is used after it.

@@ -473,13 +473,15 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
         }
     }
     let own = describe as *const () as usize;
-    object.tool = own >= object.low && own < object.high;
+    object.tool = own >= object.low && own < object.high && cfg!(not(feature = "archive"));
     object.defines_mpi = image.defines(b"PMPI_Init");
     let bindings = ["pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
     let defines_any =
         object.defines_mpi || bindings.iter().any(|name| image.defines(name.as_bytes()));
     object.known = classify::known(object.name(), object.executable, object.tool, defines_any);
-    object.neutral = classify::is_neutral(object.name());
+    // A static program is one object, MPI included: only the thread tells.
+    let whole = object.executable && cfg!(feature = "archive");
+    object.neutral = whole || classify::is_neutral(object.name());
 }
 
 /// Works out classes and components of all objects, and publishes the table.
@@ -552,6 +554,10 @@ fn enter(object: &mut Known, class: Class) {
     let index = u32::from(object.component.0);
     if object.executable {
         EXECUTABLE.store(index, Ordering::Relaxed);
+    }
+    if object.executable && cfg!(feature = "archive") {
+        let mpi = component::define(Class::MpiCore, "(static)");
+        MPI.store(u32::from(mpi.0), Ordering::Relaxed);
     }
     // The library itself, not a binding that stands before it.
     if class == Class::MpiCore && object.defines_mpi && !object.executable {

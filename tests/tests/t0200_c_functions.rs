@@ -49,7 +49,7 @@ fn passes(name: &str) -> Result<()> {
     let program = checkout.compile_c(&source, folder.path(), &["-pthread"])?;
     let (brief, long) = (std::env::var_os(BRIEF).is_some(), std::env::var_os(LONG).is_some());
     let number = PROGRAMS.iter().position(|it| *it == name).context("an unknown program")?;
-    let in_turn = |index: usize| long || (index + number) % 2 == 0;
+    let in_turn = |index: usize| long || (index + number).is_multiple_of(2);
     let chosen = |index: usize| if brief { [1, 4].contains(&index) } else { in_turn(index) };
     for (_, (ranks, bind_to)) in LIVE.into_iter().enumerate().filter(|it| chosen(it.0)) {
         let job = Job::new(ranks, &program).bind_to(bind_to).limit(LIMIT);

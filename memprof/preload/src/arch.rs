@@ -55,6 +55,41 @@ mod block {
 
 pub use block::local;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod present {
+    // References that may lead nowhere: the loader fills them before any code runs, so they can be
+    // asked when no function of a library that is being replaced may be called yet.
+    pub fn sanitizer() -> bool {
+        let (address, thread, memory): (usize, usize, usize);
+        // SAFETY: reads three words of the table of addresses of this object.
+        unsafe {
+            core::arch::asm!(
+                ".weak __asan_init",
+                ".weak __tsan_init",
+                ".weak __msan_init",
+                "mov {address}, qword ptr [rip + __asan_init@GOTPCREL]",
+                "mov {thread}, qword ptr [rip + __tsan_init@GOTPCREL]",
+                "mov {memory}, qword ptr [rip + __msan_init@GOTPCREL]",
+                address = out(reg) address,
+                thread = out(reg) thread,
+                memory = out(reg) memory,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        address | thread | memory != 0
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod present {
+    pub fn sanitizer() -> bool {
+        false
+    }
+}
+
+/// Whether a sanitizer is loaded. Calls nothing.
+pub use present::sanitizer;
+
 const _: () = assert!(size_of::<Local>() <= 256);
 
 /// The error number of the thread, kept over what the tool does.

@@ -28,8 +28,15 @@ static FLAGS: AtomicU64 = AtomicU64::new(0);
 static ALLOCATOR: AtomicU16 = AtomicU16::new(0);
 
 fn defined(name: &CStr) -> usize {
-    // SAFETY: a name with a zero at its end.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize }
+    // SAFETY: a name with a zero at its end. The message of a name that is not there is fetched, since
+    // the C library would free it at a moment of its choice.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize;
+        if found == 0 {
+            libc::dlerror();
+        }
+        found
+    }
 }
 
 /// Looks around, and says what it finds. True if blocks must not be touched.

@@ -163,6 +163,13 @@ pub fn write_at(file: File, bytes: &[u8], offset: u64) -> Result<(), Errno> {
 
 /// Gives a new file its size, and room on the disk for all of it.
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills what it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    // To go beyond the limit would be a signal that ends the program.
+    if known && (size as u64) > limit.rlim_cur {
+        return Err(Errno(libc::EFBIG));
+    }
     // SAFETY: takes numbers only.
     unsafe { call(libc::SYS_fallocate, [file.0 as usize, 0, 0, size, 0, 0]) }.map(|_| ())
 }

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     printf("holding\n");
     fflush(stdout);
     // Sleeps: a sample of what there is now has to come by itself.
-    usleep(200000);
+    usleep(1200000);
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "fault")) raise(SIGSEGV);
     if (!strcmp(how, "_exit")) _exit(0);

@@ -78,12 +78,11 @@ bool look_at_start()
 }
 
 // Mappings are exact. Small blocks share pages, and who has how much of a page is told by the bytes of
-// those that live there: what is left of blocks that came and went is less than a page.
-int64_t margin_of(int owner, const Bounds &bounds)
+// those that live there.
+int64_t margin_of(int owner)
 {
-    if (owner == OWNER_APP_SHARED || owner == OWNER_MPI_SHARED) return 0;
-    bool mixed = bounds.mixed[owner] || owner == OWNER_EXE || owner == OWNER_CORE;
-    return static_cast<int64_t>(mixed ? 4 * PAGE : PAGE);
+    bool shared = owner == OWNER_APP_SHARED || owner == OWNER_MPI_SHARED;
+    return shared ? 0 : static_cast<int64_t>(4 * PAGE);
 }
 
 bool resident_agrees()
@@ -96,7 +95,7 @@ bool resident_agrees()
     if (!resident_bounds(model, bounds)) return printf("FAIL no pagemap\n"), false;
     for (int owner = 0; owner < OWNER_UNATTRIBUTED; owner++) {
         int64_t got = difference(now.resident[owner], base_resident[owner]);
-        int64_t margin = margin_of(owner, bounds);
+        int64_t margin = margin_of(owner);
         if (got >= bounds.low[owner] - margin && got <= bounds.high[owner] + margin) continue;
         printf("FAIL resident of %s: %ld B more than at the start, and the kernel has %ld to %ld B\n",
                owner_names[owner], got, bounds.low[owner], bounds.high[owner]);

@@ -71,7 +71,6 @@ struct Pagemap {
 void bound_block(const Slot &slot, Pagemap &pagemap, Bounds &bounds)
 {
     if (slot.owner == OWNER_NONE) return;
-    bounds.mixed[slot.owner] = true;
     auto start = reinterpret_cast<uintptr_t>(slot.pointer), end = start + slot.size;
     if (slot.size < LARGE) {
         bounds.high[slot.owner] += static_cast<int64_t>(slot.size + 2 * PAGE);

@@ -51,8 +51,6 @@ struct Model {
 // Bounds of what is resident of all slots, as the kernel sees it now.
 struct Bounds {
     int64_t low[OWNER_COUNT] = {}, high[OWNER_COUNT] = {};
-    // A block of it shares pages with other blocks.
-    bool mixed[OWNER_COUNT] = {};
 };
 
 constexpr size_t PAGE = 4096;

@@ -54,6 +54,8 @@ void choose_get(Random &random, Op &op, const Choice &choice)
     case KIND_STRDUP:
     case KIND_STRNDUP: op.size = 1 + random.below(60000); break;
     case KIND_ALIGNED_ALLOC: op.size = (op.size + op.extra - 1) / op.extra * op.extra; break;
+    // Larger ones would be mappings that nobody has told of.
+    case KIND_UNTAGGED: op.size = random.below(4000); break;
     case KIND_PVALLOC: op.size = 4096 * (1 + random.below(8)); break;
     case KIND_HUGE: op.size = 2 * MEBI; break;
     default: break;

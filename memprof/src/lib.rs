@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod export;
+pub mod flags;
 pub mod generate;
 pub mod live;
 pub mod made_up;

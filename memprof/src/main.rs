@@ -5,7 +5,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{diff, export, generate, live, made_up, report, run, sweep};
+use memprof::{diff, export, flags, generate, live, made_up, report, run, sweep};
 use std::process::ExitCode;
 
 /// Where every byte went: per component, per rank, over time.
@@ -25,6 +25,7 @@ enum Command {
     Run(run::Options),
     Report(report::Options),
     Live(live::Options),
+    Flags(flags::Options),
     Diff(diff::Options),
     Export(export::Options),
     Sweep(sweep::Options),
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Live(options) => live::run(&options),
+        Command::Flags(options) => flags::run(&options),
         Command::Diff(options) => diff::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Sweep(options) => sweep::run(&options),

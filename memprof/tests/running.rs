@@ -195,3 +195,23 @@ fn the_folder_is_private() {
     let mode = place.path().join("mine").metadata().expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 }
+
+#[test]
+fn the_link_line_of_static_programs_needs_the_archive() {
+    let place = tempfile::tempdir().expect("a folder");
+    let archive = place.path().join("libmemprof_static.a");
+    let ask = || {
+        memprof(place.path())
+            .arg("flags")
+            .env("MEMPROF_ARCHIVE", &archive)
+            .output()
+            .expect("memprof runs")
+    };
+    let output = ask();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("MEMPROF_ARCHIVE"), "{}", text(&output.stderr));
+    fs::write(&archive, "").expect("written");
+    let line = text(&ask().stdout);
+    assert!(line.contains(&format!("-L{} ", place.path().display())), "{line}");
+    assert!(line.contains("-lmemprof_static"), "{line}");
+}

@@ -196,7 +196,7 @@ impl Shared {
     /// Bytes of the granules that are set.
     fn covered(&self) -> u64 {
         let granules: u64 = self.bitmap.iter().map(|w| u64::from(w.count_ones())).sum();
-        granules.checked_mul(1 << self.granule_shift).unwrap_or(u64::MAX)
+        granules.saturating_mul(1 << self.granule_shift)
     }
 }
 

@@ -463,8 +463,8 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize) {
     }
     series.high[at] = u64::from(high) << 10;
     series.owned[at] = u64::from(owned) << 10;
-    if samples > 0 {
-        series.mean[at] = ((sum / samples) as u64) << 10;
+    if let Some(mean) = sum.checked_div(samples) {
+        series.mean[at] = (mean as u64) << 10;
         series.low[at] = u64::from(low) << 10;
     } else if at > 0 {
         series.mean[at] = series.mean[at - 1];

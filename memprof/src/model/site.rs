@@ -95,7 +95,7 @@ impl Collect {
 
     fn prune(&mut self, keep: usize) {
         let sites = &mut self.sites.sites;
-        sites.sort_by(|a, b| (b.peak, b.total).cmp(&(a.peak, a.total)));
+        sites.sort_by_key(|site| std::cmp::Reverse((site.peak, site.total)));
         for lost in sites.drain(keep.min(sites.len())..) {
             self.sites.left_out.0 += 1;
             self.sites.left_out.1 = self.sites.left_out.1.saturating_add(lost.peak);

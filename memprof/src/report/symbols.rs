@@ -88,11 +88,11 @@ impl<'a> Symbols<'a> {
                 }
             }
         }
-        if names.is_empty() {
-            if let Some(symbol) = loader.find_symbol(probe) {
-                let name = addr2line::demangle_auto(symbol.into(), None);
-                names.push(format!("{name}  {}", short(&object.path)));
-            }
+        if names.is_empty()
+            && let Some(symbol) = loader.find_symbol(probe)
+        {
+            let name = addr2line::demangle_auto(symbol.into(), None);
+            names.push(format!("{name}  {}", short(&object.path)));
         }
         names
     }

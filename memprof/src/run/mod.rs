@@ -150,6 +150,9 @@ fn summarize(recorded: &Recorded) {
             eprint(&text);
         }
         Err(LoadError::Empty(folder)) => {
+            if !recorded.status.success() {
+                say(&format!("the command failed: {}", recorded.status));
+            }
             say("no rank recorded anything");
             for why in nothing::reasons(&recorded.program, recorded.all) {
                 say(&why);

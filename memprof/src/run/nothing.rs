@@ -9,10 +9,8 @@ use std::path::Path;
 pub fn reasons(program: &Path, all: bool) -> Vec<String> {
     let name = program.display();
     let mut reasons = Vec::new();
-    if let Ok(data) = program.metadata() {
-        if data.permissions().mode() & 0o6000 != 0 {
-            reasons.push(format!("{name} is set-user-ID: the system preloads nothing into it"));
-        }
+    if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
+        reasons.push(format!("{name} is set-user-ID: the system preloads nothing into it"));
     }
     match kind(program) {
         Kind::Static => reasons

@@ -175,11 +175,12 @@ fn detailed(job: &Job) -> Vec<(&Rank, &'static str)> {
         (order[last / 2], "median peak"),
         (order[0], "smallest peak"),
     ];
-    if let Some(first) = job.rank(0) {
-        if chosen.iter().all(|(rank, _)| rank.file != first.file) {
-            chosen.push((first, ""));
-        }
-    }
+    let first = job.rank(0);
+    chosen.extend(
+        first
+            .filter(|first| chosen.iter().all(|(rank, _)| rank.file != first.file))
+            .map(|first| (first, "")),
+    );
     chosen
 }
 

@@ -1,11 +1,12 @@
 //! Live bytes of small blocks per piece of memory, so that what is resident there can be split.
 //!
 //! Memory is cut into regions of 4 MiB; a region in use has a leaf, a leaf has granules: pages for
-//! the first leaves, larger ones later, so that the table stays small. A granule keeps a few
-//! components by name and adds up the rest.
+//! the first leaves, larger ones later, so that the table stays small. A granule has a few slots, each
+//! with a component and its bytes, and where they do not suffice a chain of further ones.
 //!
-//! The first thread that uses a leaf owns it and writes its own half of each granule without atomic
-//! operations; others use the other half. The allocator gives threads memory of their own, so nearly
+//! The first thread that uses a leaf owns it and writes its own slots of each granule without atomic
+//! operations; others use slots that all share. What a component has is the sum over all slots: a
+//! block that one thread noted and another frees is more in one and less in another. The allocator gives threads memory of their own, so nearly
 //! all is owner's work.
 
 #![allow(unsafe_code)]
@@ -35,20 +36,32 @@ const PIECE: usize = 1 << 20;
 /// A component in the low 8 bits, its bytes above, signed. No bytes: free for another component.
 type Slot = AtomicU32;
 const BYTES_SHIFT: u32 = 8;
-/// Bytes of a slot beyond which both halves are settled.
+/// Bytes of a slot from which on the owner takes over what others noted.
 const FAR: i32 = 4 << 20;
 
 const OWN_SLOTS: usize = 7;
-const FOREIGN_SLOTS: usize = 3;
+const SHARED_SLOTS: usize = 3;
+const FURTHER_SLOTS: usize = 7;
+
+/// How many chained groups of slots there can be. What finds none is added up without a name.
+const FURTHER: usize = 32 * 1024;
 
 /// What lives in one granule.
 #[repr(C)]
 pub struct Granule {
     own: [Slot; OWN_SLOTS],
-    /// Bytes of components that found no slot.
-    own_rest: AtomicI32,
-    foreign: [Slot; FOREIGN_SLOTS],
-    foreign_rest: AtomicI32,
+    /// The first of the further slots, which all share; 0 for none.
+    further: AtomicU32,
+    shared: [Slot; SHARED_SLOTS],
+    /// Bytes of components that found no slot at all.
+    rest: AtomicI32,
+}
+
+/// More slots of a granule.
+#[repr(C)]
+struct Further {
+    slots: [Slot; FURTHER_SLOTS],
+    next: AtomicU32,
 }
 
 /// One region.
@@ -81,6 +94,9 @@ pub struct Table {
     /// Where the next leaf goes, and how much room is left there.
     free: AtomicUsize,
     room: AtomicUsize,
+    /// Groups of further slots, and how many were handed out; the first is none.
+    further: AtomicPtr<Further>,
+    further_used: AtomicU32,
     /// Bytes that found no leaf.
     lost: AtomicUsize,
 }
@@ -115,6 +131,8 @@ impl Table {
             lock: SpinLock::new(),
             free: AtomicUsize::new(0),
             room: AtomicUsize::new(0),
+            further: AtomicPtr::new(ptr::null_mut()),
+            further_used: AtomicU32::new(1),
             lost: AtomicUsize::new(0),
         }
     }
@@ -142,9 +160,9 @@ impl Table {
             // SAFETY: the leaf of the region has as many granules as its shift needs, and stays.
             let granule = unsafe { &*granules.add(first) };
             if first == last {
-                change_own(granule, component, length as i32 * sign);
+                self.change_own(granule, component, length as i32 * sign);
             } else {
-                change_run(
+                self.change_run(
                     granule,
                     last.wrapping_sub(first),
                     (start, length, shift),
@@ -179,9 +197,9 @@ impl Table {
                         let next = (((at >> shift) + 1) << shift).min(stop);
                         let amount = (next - at) as i32 * sign;
                         if own {
-                            change_own(leaf.granule(at), component, amount);
+                            self.change_own(leaf.granule(at), component, amount);
                         } else {
-                            change_foreign(leaf.granule(at), component, amount);
+                            self.change_shared(leaf.granule(at), component, amount);
                         }
                         at = next;
                     }
@@ -285,7 +303,7 @@ impl Table {
             let shift = leaf.shift.load(Relaxed);
             while at < stop {
                 let next = (((at >> shift) + 1) << shift).min(stop);
-                split_granule(leaf.granule(at), (next - at) as i64, 1 << shift, into);
+                self.split_granule(leaf.granule(at), (next - at) as i64, 1 << shift, into);
                 at = next;
             }
         }
@@ -311,134 +329,189 @@ impl Table {
     }
 }
 
-/// A block that begins in one granule and ends `further` granules on, in the same leaf. An empty block
-/// that begins at the edge of a granule ends before it begins.
-#[inline(never)]
-fn change_run(
-    first: &Granule,
-    further: usize,
-    (start, length, shift): (usize, usize, u32),
-    component: Component,
-    sign: i32,
-) {
-    let whole = 1_usize << shift;
-    if length == 0 {
-        return;
+impl Table {
+    /// A block that begins in one granule and ends `further` granules on, in the same leaf. An empty
+    /// block that begins at the edge of a granule ends before it begins.
+    #[inline(never)]
+    fn change_run(
+        &self,
+        first: &Granule,
+        further: usize,
+        (start, length, shift): (usize, usize, u32),
+        component: Component,
+        sign: i32,
+    ) {
+        let whole = 1_usize << shift;
+        if length == 0 {
+            return;
+        }
+        let head = whole - (start & (whole - 1));
+        self.change_own(first, component, head as i32 * sign);
+        let mut left = length - head;
+        for step in 1..=further {
+            // SAFETY: the leaf goes on at least to where the block ends.
+            let granule = unsafe { &*(&raw const *first).add(step) };
+            self.change_own(granule, component, left.min(whole) as i32 * sign);
+            left = left.saturating_sub(whole);
+        }
     }
-    let head = whole - (start & (whole - 1));
-    change_own(first, component, head as i32 * sign);
-    let mut left = length - head;
-    for step in 1..=further {
-        // SAFETY: the leaf goes on at least to where the block ends.
-        let granule = unsafe { &*(&raw const *first).add(step) };
-        change_own(granule, component, left.min(whole) as i32 * sign);
-        left = left.saturating_sub(whole);
+
+    #[inline(always)]
+    fn change_own(&self, granule: &Granule, component: Component, amount: i32) {
+        let first = &granule.own[0];
+        let before = first.load(Relaxed);
+        let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
+        if before & 0xff == u32::from(component.0) && is_near(after) {
+            first.store(after, Relaxed);
+        } else {
+            self.change_other(granule, component, amount);
+        }
+    }
+
+    #[inline(never)]
+    fn change_other(&self, granule: &Granule, component: Component, amount: i32) {
+        for slot in &granule.own {
+            let before = slot.load(Relaxed);
+            if before & 0xff == u32::from(component.0) {
+                let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
+                slot.store(after, Relaxed);
+                if !is_near(after) {
+                    self.settle(granule);
+                }
+                return;
+            }
+        }
+        self.claim_own(granule, component, amount);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim_own(&self, granule: &Granule, component: Component, amount: i32) {
+        for attempt in 0..2 {
+            if let Some(slot) = granule.own.iter().find(|slot| bytes(slot.load(Relaxed)) == 0) {
+                slot.store(word(component, amount), Relaxed);
+                return;
+            }
+            if attempt == 0 {
+                self.settle(granule);
+            }
+        }
+        self.change_shared(granule, component, amount);
+    }
+
+    /// The owner takes over what others noted for its components, which frees slots of both.
+    #[cold]
+    #[inline(never)]
+    fn settle(&self, granule: &Granule) {
+        for shared in self.shared(granule) {
+            let noted = shared.load(Acquire);
+            let Some(own) = granule.own.iter().find(|own| {
+                let own = own.load(Relaxed);
+                bytes(noted) != 0 && bytes(own) != 0 && own & 0xff == noted & 0xff
+            }) else {
+                continue;
+            };
+            if shared.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok() {
+                let sum = own.load(Relaxed).wrapping_add(noted & !0xff);
+                own.store(sum, Relaxed);
+            }
+        }
+    }
+
+    /// The slots of a granule that all threads share.
+    fn shared<'a>(&'a self, granule: &'a Granule) -> impl Iterator<Item = &'a Slot> {
+        let chain = core::iter::successors(self.linked(&granule.further), |further| {
+            self.linked(&further.next)
+        });
+        granule.shared.iter().chain(chain.flat_map(|further| &further.slots))
+    }
+
+    fn linked(&self, link: &AtomicU32) -> Option<&Further> {
+        match link.load(Acquire) {
+            0 => None,
+            // SAFETY: what is linked was handed out, from memory that stays.
+            index => Some(unsafe { &*self.further.load(Acquire).add(index as usize) }),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_shared(&self, granule: &Granule, component: Component, amount: i32) {
+        for own in [true, false] {
+            if self.shared(granule).any(|slot| change_slot(slot, component, amount, own)) {
+                return;
+            }
+        }
+        let mut link = &granule.further;
+        while let Some(further) = self.linked(link).or_else(|| self.extend(link)) {
+            if further.slots.iter().any(|slot| change_slot(slot, component, amount, false)) {
+                return;
+            }
+            link = &further.next;
+        }
+        granule.rest.fetch_add(amount, Relaxed);
+    }
+
+    /// Links a new group of slots. None if there is no more.
+    fn extend(&self, link: &AtomicU32) -> Option<&Further> {
+        if self.further.load(Acquire).is_null() {
+            let errno = Errno::save();
+            let _guard = Guard::enter();
+            self.lock.lock();
+            if self.further.load(Relaxed).is_null() {
+                let memory = pool::map(FURTHER * size_of::<Further>());
+                self.further.store(memory.cast(), Release);
+            }
+            self.lock.unlock();
+            errno.restore();
+        }
+        let more = |used: u32| (used < FURTHER as u32).then_some(used + 1);
+        if self.further.load(Acquire).is_null() {
+            return None;
+        }
+        let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()?;
+        // Whoever links first wins; the other group is not used again.
+        let _ = link.compare_exchange(0, index, AcqRel, Acquire);
+        self.linked(link)
+    }
+
+    /// Adds the share of `part` bytes of a granule of `whole`.
+    fn split_granule(&self, granule: &Granule, part: i64, whole: i64, into: &mut Split) {
+        let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
+        for slot in granule.own.iter().chain(self.shared(granule)) {
+            let word = slot.load(Relaxed);
+            if bytes(word) != 0 {
+                into.bytes[(word & 0xff) as usize] += share(i64::from(bytes(word)));
+            }
+        }
+        into.rest += share(i64::from(granule.rest.load(Relaxed)));
     }
 }
 
-#[inline(always)]
-fn change_own(granule: &Granule, component: Component, amount: i32) {
-    let first = &granule.own[0];
-    let before = first.load(Relaxed);
-    let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
-    if before & 0xff == u32::from(component.0) && is_near(after) {
-        first.store(after, Relaxed);
-    } else {
-        change_other(granule, component, amount);
-    }
-}
-
-/// Not so far from nothing that both halves have to be settled.
+/// Not so far from nothing that both kinds of slots have to be settled.
 #[inline(always)]
 fn is_near(word: u32) -> bool {
     const _: () = assert!(FAR == 1 << (30 - BYTES_SHIFT));
     (word ^ word << 1) >> 31 == 0
 }
 
-#[inline(never)]
-fn change_other(granule: &Granule, component: Component, amount: i32) {
-    for slot in &granule.own {
-        let before = slot.load(Relaxed);
-        if before & 0xff == u32::from(component.0) {
-            let after = before.wrapping_add((amount as u32) << BYTES_SHIFT);
-            slot.store(after, Relaxed);
-            if !is_near(after) {
-                settle(granule);
-            }
-            return;
+/// Changes a shared slot if it is the component's (`own`) or nobody's.
+fn change_slot(slot: &Slot, component: Component, amount: i32, own: bool) -> bool {
+    let mut before = slot.load(Relaxed);
+    loop {
+        let same = before & 0xff == u32::from(component.0);
+        if !same && (own || bytes(before) != 0) {
+            return false;
         }
-    }
-    claim_own(granule, component, amount);
-}
-
-#[cold]
-#[inline(never)]
-fn claim_own(granule: &Granule, component: Component, amount: i32) {
-    for attempt in 0..2 {
-        if let Some(slot) = granule.own.iter().find(|slot| bytes(slot.load(Relaxed)) == 0) {
-            slot.store(word(component, amount), Relaxed);
-            return;
-        }
-        if attempt == 0 {
-            settle(granule);
-        }
-    }
-    let rest = granule.own_rest.load(Relaxed);
-    granule.own_rest.store(rest.wrapping_add(amount), Relaxed);
-}
-
-/// The owner takes over what others noted for its components, which frees slots of both.
-#[cold]
-#[inline(never)]
-fn settle(granule: &Granule) {
-    for foreign in &granule.foreign {
-        let noted = foreign.load(Acquire);
-        let Some(own) = granule.own.iter().find(|own| {
-            let own = own.load(Relaxed);
-            bytes(noted) != 0 && bytes(own) != 0 && own & 0xff == noted & 0xff
-        }) else {
-            continue;
-        };
-        if foreign.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok() {
-            let sum = own.load(Relaxed).wrapping_add(noted & !0xff);
-            own.store(sum, Relaxed);
+        let held = if same { bytes(before) } else { 0 };
+        let after = word(component, held.wrapping_add(amount));
+        match slot.compare_exchange_weak(before, after, AcqRel, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => before = now,
         }
     }
 }
 
-#[cold]
-#[inline(never)]
-fn change_foreign(granule: &Granule, component: Component, amount: i32) {
-    for wanted in [true, false] {
-        for slot in &granule.foreign {
-            let mut before = slot.load(Relaxed);
-            loop {
-                let own = before & 0xff == u32::from(component.0);
-                let empty = bytes(before) == 0;
-                if !(own && (wanted || empty) || empty && !wanted) {
-                    break;
-                }
-                let held = if own { bytes(before) } else { 0 };
-                let after = word(component, held.wrapping_add(amount));
-                match slot.compare_exchange_weak(before, after, AcqRel, Relaxed) {
-                    Ok(_) => return,
-                    Err(now) => before = now,
-                }
-            }
-        }
-    }
-    granule.foreign_rest.fetch_add(amount, Relaxed);
-}
-
-/// Adds the share of `part` bytes of a granule of `whole`.
-fn split_granule(granule: &Granule, part: i64, whole: i64, into: &mut Split) {
-    let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
-    for slot in granule.own.iter().chain(&granule.foreign) {
-        let word = slot.load(Relaxed);
-        if bytes(word) != 0 {
-            into.bytes[(word & 0xff) as usize] += share(i64::from(bytes(word)));
-        }
-    }
-    let rest = granule.own_rest.load(Relaxed).wrapping_add(granule.foreign_rest.load(Relaxed));
-    into.rest += share(i64::from(rest));
-}
+#[cfg(test)]
+#[path = "granules_tests.rs"]
+mod tests;

@@ -86,9 +86,9 @@ pub fn share_and_rest(
         return None;
     }
     let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
-    // Blocks freed under another slot than they were noted in make one too low, the rest too high.
+    // Bytes without a slot may have been noted under a name when they went, or when they came.
     let below: i64 = split.bytes.iter().filter(|bytes| **bytes < 0).sum();
-    let rest = (split.rest + below).clamp(0, (end - start) as i64);
+    let rest = (split.rest + below).clamp(-named, (end - start) as i64);
     for (index, bytes) in split.bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
         let more = i128::from(rest) * i128::from(*bytes) / i128::from(named);
         each(Component(index as u16), (*bytes + more as i64) as u64);
@@ -96,7 +96,7 @@ pub fn share_and_rest(
     if named == 0 && rest > 0 {
         each(Component::UNATTRIBUTED, rest as u64);
     }
-    Some(rest as u64)
+    Some(rest.unsigned_abs())
 }
 
 /// True if small blocks lived within 4 MiB around this address at some time.

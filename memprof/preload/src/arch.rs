@@ -138,6 +138,7 @@ macro_rules! entry {
         /// # Safety
         /// As the function of this name in the C or C++ library asks for.
         #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name($(_: $kind),*) $(-> $result)? {
             $crate::arch::entry!(@code $words, $work)

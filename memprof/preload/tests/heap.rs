@@ -1,5 +1,7 @@
 //! Programs run under the ledger as they do without it.
 
+#![allow(clippy::print_stderr)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

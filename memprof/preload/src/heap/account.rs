@@ -248,13 +248,6 @@ pub fn peaks_end(into: &mut [u64; LIMIT]) {
     PHASES.lock.unlock();
 }
 
-/// The peaks so far of the innermost phase.
-pub fn peaks_now(into: &mut [u64; LIMIT]) {
-    for (index, into) in into.iter_mut().enumerate() {
-        *into = read(index).2.max(0) as u64;
-    }
-}
-
 /// As for the other locks of a fork.
 pub fn before_fork() {
     PHASES.lock.lock();

@@ -97,8 +97,6 @@ pub struct Table {
     /// Groups of further slots, and how many were handed out; the first is none.
     further: AtomicPtr<Further>,
     further_used: AtomicU32,
-    /// Bytes that found no leaf.
-    lost: AtomicUsize,
 }
 
 /// Which granule of its leaf an address is in.
@@ -133,7 +131,6 @@ impl Table {
             room: AtomicUsize::new(0),
             further: AtomicPtr::new(ptr::null_mut()),
             further_used: AtomicU32::new(1),
-            lost: AtomicUsize::new(0),
         }
     }
 
@@ -204,10 +201,8 @@ impl Table {
                         at = next;
                     }
                 }
-                None => {
-                    self.lost.fetch_add(stop - at, Relaxed);
-                    at = stop;
-                }
+                // No room for a leaf: nothing is known there.
+                None => at = stop,
             }
         }
     }
@@ -313,11 +308,6 @@ impl Table {
     /// True if small blocks lived in this region at some time.
     pub fn knows(&self, address: usize) -> bool {
         self.find(address >> REGION_SHIFT).is_some()
-    }
-
-    /// Bytes of blocks that could not be placed, ever.
-    pub fn lost(&self) -> usize {
-        self.lost.load(Relaxed)
     }
 
     pub fn before_fork(&self) {

@@ -17,13 +17,9 @@ mod tag;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports)]
-pub use account::{all, be_exact, owned, peaks_begin, peaks_end, peaks_now, snapshot};
-#[allow(unused_imports)]
+pub use account::{all, be_exact, owned, peaks_begin, peaks_end, snapshot};
 pub use blocks::give;
-pub use large::Large;
-#[allow(unused_imports)]
-pub use real::{stand_aside, stands_aside};
+pub use real::stand_aside;
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};
@@ -53,19 +49,9 @@ pub fn each_large(each: &mut dyn FnMut(usize, usize, Component)) {
     LARGE.each(&mut |large| each(large.start, large.length, large.component));
 }
 
-/// As [`each_large`], with what was found resident when a block was last looked at.
-pub fn each_large_known(each: &mut dyn FnMut(Large)) {
-    LARGE.each(each);
-}
-
 /// The large block that starts there.
-pub fn large(start: usize) -> Option<Large> {
+pub fn large(start: usize) -> Option<large::Large> {
     LARGE.get(start)
-}
-
-/// Keeps what was found resident of the large block of this start and length.
-pub fn set_large_resident(start: usize, length: usize, resident: u64) {
-    LARGE.set_resident(start, length, resident);
 }
 
 /// How many bytes of live small blocks each component has between two addresses: `each(component,
@@ -102,11 +88,6 @@ pub fn share_and_rest(
 /// True if small blocks lived within 4 MiB around this address at some time.
 pub fn knows(address: usize) -> bool {
     GRANULES.knows(address)
-}
-
-/// Bytes of small blocks that found no place in the table of granules, ever.
-pub fn unplaced() -> usize {
-    GRANULES.lost()
 }
 
 /// Before a fork: what the locks guard is whole in the child.

@@ -11,7 +11,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{blocks, real};
-use crate::arch::{Errno, entry};
+use crate::arch::Errno;
 use crate::thread::Guard;
 
 const UNKNOWN: u32 = 0;
@@ -209,6 +209,7 @@ work! { delete
 #[allow(non_snake_case)]
 mod exports {
     use super::*;
+    use crate::arch::entry;
 
     entry! {
         1 _Znwm(size: usize) -> *mut u8 = new_one;

@@ -126,7 +126,7 @@ pub fn stand_aside() {
 }
 
 /// Whether the ledger has been given up.
-pub fn stands_aside() -> bool {
+fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 

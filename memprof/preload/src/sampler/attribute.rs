@@ -28,6 +28,8 @@ pub trait World {
     /// None where none ever lived.
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64>;
     fn is_mpi(&self, component: Component) -> bool;
+    /// Whether a block was there a moment ago: it may be free while its pages still are there.
+    fn was_block(&self, start: usize, end: usize) -> bool;
 }
 
 /// What a mapping is of.
@@ -239,9 +241,13 @@ impl<'w, W: World> Walker<'w, W> {
         let length = (end - start) as u64;
         match mapping.backing {
             Backing::Anonymous | Backing::Heap => {
-                let rest = length - self.blocks(run, start, end, claim);
+                let given = self.blocks(run, start, end, claim);
+                let rest = length - given;
                 match (mapping.backing, claim) {
                     (_, Some(owner)) => self.totals.add(owner, rest, run),
+                    (_, None) if given == 0 && self.world.was_block(start, end) => {
+                        self.totals.add(Component::SLACK, rest, run);
+                    }
                     (Backing::Heap, None) => self.totals.add(Component::SLACK, rest, run),
                     _ => self.keep(rest, run),
                 }

@@ -14,6 +14,7 @@ struct Model {
     ranges: Vec<Span>,
     objects: Vec<Span>,
     small: Vec<(usize, u64, Component)>,
+    freed: Vec<Span>,
 }
 
 fn next(spans: &[Span], address: usize) -> Option<Span> {
@@ -51,6 +52,10 @@ impl World for Model {
     fn is_mpi(&self, component: Component) -> bool {
         component.0 == 20
     }
+
+    fn was_block(&self, start: usize, end: usize) -> bool {
+        self.freed.iter().any(|span| span.start < end && start < span.end)
+    }
 }
 
 fn spans(limit: usize, exact: bool) -> impl Strategy<Value = Vec<Span>> {
@@ -76,8 +81,10 @@ const LIMIT_PAGES: usize = 600;
 fn model() -> impl Strategy<Value = Model> {
     let limit = LIMIT_PAGES * PAGE;
     let small = proptest::collection::vec((0..limit, 1..30_000_u64, 16..60_u16), 0..60);
-    (spans(limit, false), spans(limit, true), spans(limit, false), spans(limit, false), small)
-        .prop_map(|(tools, blocks, ranges, objects, small)| Model {
+    let plain = || spans(limit, false);
+    (plain(), spans(limit, true), plain(), plain(), small, plain()).prop_map(
+        |(tools, blocks, ranges, objects, small, freed)| Model {
+            freed,
             tools,
             blocks,
             ranges,
@@ -86,7 +93,8 @@ fn model() -> impl Strategy<Value = Model> {
                 .into_iter()
                 .map(|(at, bytes, owner)| (at, bytes, Component(owner)))
                 .collect(),
-        })
+        },
+    )
 }
 
 fn backings() -> impl Strategy<Value = Backing> {
@@ -194,6 +202,14 @@ fn memory_that_merely_lies_beside_a_large_block_is_nobodys() {
     let totals = walk(&world, Backing::Anonymous, 1..100);
     assert_eq!(resident(&totals, Component::SLACK.0), 2 * PAGE as u64);
     assert_eq!(resident(&totals, 0), 87 * PAGE as u64 + 16);
+}
+
+#[test]
+fn pages_of_a_block_that_is_just_being_freed_are_the_allocators() {
+    let world = Model { freed: vec![span(PAGE + 16, 5 * PAGE, 16)], ..Model::default() };
+    let totals = walk(&world, Backing::Anonymous, 1..5);
+    assert_eq!(resident(&totals, Component::SLACK.0), 4 * PAGE as u64);
+    assert_eq!(resident(&totals, 0), 0);
 }
 
 #[test]

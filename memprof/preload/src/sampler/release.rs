@@ -46,6 +46,7 @@ pub fn before_release(start: usize, length: usize) {
     if length < SMALLEST || !writer::is_recording() || phases::paused() {
         return;
     }
+    super::world::released(start, length);
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {
         ranges::next(start).filter(|piece| piece.start <= start).map(|piece| piece.owner)

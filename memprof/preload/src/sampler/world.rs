@@ -1,5 +1,7 @@
 //! What this process knows of owners, for the walk.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use super::attribute::{Span, World};
 use crate::component::{self, Component};
 use crate::{heap, memory, objects, ranges};
@@ -11,12 +13,45 @@ pub const OBJECTS: usize = 512;
 pub struct Owners {
     blocks: Option<&'static mut [Span]>,
     block_count: usize,
+    /// The blocks of the sample before.
+    past: Option<&'static mut [Span]>,
+    past_count: usize,
     objects: [Span; OBJECTS],
     object_count: usize,
     /// The walk through the objects that is known.
     serial: u32,
     /// The allocator in use, if it is not the C library's.
     allocator: Option<Component>,
+}
+
+/// Blocks given back lately, and during which sample. Their pages go while nobody owns them.
+struct Released {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    sample: AtomicUsize,
+}
+
+static RELEASED: [Released; 16] = [const {
+    Released { start: AtomicUsize::new(0), end: AtomicUsize::new(0), sample: AtomicUsize::new(0) }
+}; 16];
+static RELEASED_NEXT: AtomicUsize = AtomicUsize::new(0);
+static RELEASED_SAMPLE: AtomicUsize = AtomicUsize::new(0);
+
+/// A block is about to be given back.
+pub fn released(start: usize, length: usize) {
+    let place = &RELEASED[RELEASED_NEXT.fetch_add(1, Ordering::Relaxed) % RELEASED.len()];
+    place.start.store(start, Ordering::Relaxed);
+    place.end.store(start + length, Ordering::Relaxed);
+    place.sample.store(RELEASED_SAMPLE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+fn is_released(start: usize, end: usize) -> bool {
+    let sample = RELEASED_SAMPLE.load(Ordering::Relaxed);
+    RELEASED.iter().any(|place| {
+        place.start.load(Ordering::Relaxed) < end
+            && start < place.end.load(Ordering::Relaxed)
+            && place.sample.load(Ordering::Relaxed) + 1 >= sample
+    })
 }
 
 const NOTHING: Span = Span { start: 0, end: 0, owner: Component::UNATTRIBUTED };
@@ -28,6 +63,8 @@ impl Owners {
         Owners {
             blocks: None,
             block_count: 0,
+            past: None,
+            past_count: 0,
             objects: [NOTHING; OBJECTS],
             object_count: 0,
             serial: u32::MAX,
@@ -59,9 +96,12 @@ impl Owners {
         if self.blocks.is_none() {
             // SAFETY: all zero is a valid span.
             #[allow(unsafe_code)]
-            let blocks = unsafe { memory::slice::<Span>(BLOCKS) };
-            self.blocks = blocks;
+            let [blocks, past] = [(); 2].map(|()| unsafe { memory::slice::<Span>(BLOCKS) });
+            (self.blocks, self.past) = (blocks, past);
         }
+        core::mem::swap(&mut self.blocks, &mut self.past);
+        self.past_count = self.block_count;
+        RELEASED_SAMPLE.fetch_add(1, Ordering::Relaxed);
         let Some(list) = &mut self.blocks else { return };
         let mut count = 0;
         heap::each_large(&mut |start, length, owner| {
@@ -113,5 +153,11 @@ impl World for Owners {
 
     fn is_mpi(&self, component: Component) -> bool {
         component::class(component).is_mpi()
+    }
+
+    fn was_block(&self, start: usize, end: usize) -> bool {
+        let past =
+            self.past.as_ref().and_then(|list| Owners::next(&list[..self.past_count], start));
+        past.is_some_and(|span| span.start < end) || is_released(start, end)
     }
 }

@@ -4,6 +4,7 @@ use super::Style;
 use super::palette::{heat_colour, inks};
 use super::scale::{bytes, time_axis};
 use super::svg::{Anchor, Svg, fit, number};
+use std::fmt::Write;
 
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 96.0;
@@ -57,41 +58,44 @@ pub fn heat(picture: &Heat, style: &Style) -> String {
     let per_column = picture.times.len().div_ceil(MOST_COLUMNS).max(1);
     let columns = picture.times.len().div_ceil(per_column);
     let most = picture.values.iter().flatten().copied().max().unwrap_or(0).max(1);
-    let cell = width / columns as f64;
-    svg.open("g", &[("class", &"cells"), ("shape-rendering", &"crispEdges")]);
+    // A stroke for each run of equal cells, those of one colour in one path, in units of cells: a thousand ranks
+    // stay small.
+    let mut strokes = vec![String::new(); STEPS as usize + 1];
     for row in 0..rows {
         let members =
             &picture.values[row * per_row..((row + 1) * per_row).min(picture.values.len())];
-        let y = TOP + row as f64 * row_height;
         let shade = |column: usize| {
             let range = column * per_column..(column + 1) * per_column;
-            let largest = members
-                .iter()
-                .filter_map(|values| values.get(range.start..range.end.min(values.len())));
-            largest
-                .flatten()
-                .copied()
-                .max()
-                .map(|bytes| (bytes as f64 / most as f64 * STEPS).round() as u32)
+            let cells =
+                |values: &[u64]| values.iter().take(range.end).skip(range.start).copied().max();
+            let largest = members.iter().filter_map(|values| cells(values)).max();
+            largest.map(|bytes| (bytes as f64 / most as f64 * STEPS).round() as usize)
         };
         let mut column = 0;
         while column < columns {
-            let shade_here = shade(column);
-            let first = column;
-            while column < columns && shade(column) == shade_here {
+            let (first, here) = (column, shade(column));
+            while column < columns && shade(column) == here {
                 column += 1;
             }
-            let Some(step) = shade_here else { continue };
-            let size = (
-                (column - first) as f64 * cell + 0.3,
-                row_height - if row_height > 8.0 { 1.0 } else { 0.0 },
-            );
-            svg.rectangle(
-                (LEFT + first as f64 * cell, y),
-                size,
-                &heat_colour(f64::from(step) / STEPS),
-            );
+            if let Some(path) = here.and_then(|step| strokes.get_mut(step)) {
+                let _ = write!(path, "M{first} {row}.5h{}", column - first);
+            }
         }
+    }
+    let place =
+        format!("translate({LEFT} {TOP}) scale({:.4} {:.4})", width / columns as f64, row_height);
+    let thick = if row_height > 8.0 { 1.0 - 1.0 / row_height } else { 1.0 };
+    svg.open(
+        "g",
+        &[
+            ("class", &"cells"),
+            ("transform", &place),
+            ("stroke-width", &format!("{thick:.3}")),
+            ("shape-rendering", &"crispEdges"),
+        ],
+    );
+    for (step, path) in strokes.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+        svg.element("path", &[("stroke", &heat_colour(step as f64 / STEPS)), ("d", path)]);
     }
     svg.close("g");
     row_names(&mut svg, picture, per_row, rows, row_height, inks.muted);

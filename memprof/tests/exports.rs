@@ -1,0 +1,404 @@
+//! Export, comparison and sweep on jobs that were made up, read back by other means than they were written.
+
+use memprof_trace::generate::{self, JobShape};
+use memprof_trace::layout::sample;
+use memprof_trace::read::Trace;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
+    command.env("NO_COLOR", "1").args(arguments).output().expect("memprof runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// What a command says that succeeds.
+fn said(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What a command says that fails with that status.
+fn refused(arguments: &[&str], status: i32) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+fn made(place: &Path, name: &str, shape: &JobShape) -> PathBuf {
+    let folder = place.join(name);
+    let shape = JobShape { samples: 120, file_size: 1 << 20, ..shape.clone() };
+    generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+    folder
+}
+
+fn job(place: &Path, name: &str, ranks: u32) -> PathBuf {
+    made(place, name, &JobShape { ranks, nodes: 2, ..JobShape::default() })
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn csv_holds_every_whole_sample_of_the_history_and_earlier_bins() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 3);
+    let csv = said(&["export", path(&folder), "--format", "csv"]);
+    let mut lines = csv.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| head.iter().position(|known| *known == name).unwrap();
+    let (rank, time, kind) = (column("rank"), column("time_s"), column("kind"));
+    let (component, resident) = (column("component"), column("resident"));
+    let mut sums: BTreeMap<(String, String, String), u64> = BTreeMap::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), head.len(), "{line}");
+        assert!(!fields[component].is_empty());
+        let key = (fields[rank].into(), fields[kind].into(), fields[time].into());
+        *sums.entry(key).or_default() += fields[resident].parse::<u64>().unwrap();
+    }
+    for file in fs::read_dir(&folder).unwrap() {
+        let trace = Trace::open(file.unwrap().path()).unwrap();
+        let rank = trace.identity.rank.to_string();
+        let whole: Vec<u64> = trace
+            .history
+            .samples()
+            .filter(|(head, _)| head.flags & sample::FULL != 0)
+            .map(|(_, rows)| rows.iter().map(|row| row.resident).sum())
+            .collect();
+        let found: Vec<u64> = sums
+            .iter()
+            .filter(|((of, kind, _), _)| *of == rank && kind == "sample")
+            .map(|(_, sum)| *sum)
+            .collect();
+        assert!(!whole.is_empty());
+        for sum in &whole {
+            assert!(found.contains(sum), "rank {rank}: {sum}");
+        }
+    }
+}
+
+#[test]
+fn json_has_as_many_values_in_each_column_as_there_are_times() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let json = said(&["export", path(&folder), "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["memprof_export"], 1);
+    let ranks = document["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 2);
+    for (number, rank) in ranks.iter().enumerate() {
+        assert_eq!(rank["rank"], number);
+        let times = rank["time_ns"].as_array().unwrap();
+        assert!(times.windows(2).all(|pair| pair[0].as_u64() <= pair[1].as_u64()));
+        for column in ["kind", "total", "kernel"] {
+            assert_eq!(rank[column].as_array().unwrap().len(), times.len(), "{column}");
+        }
+        let series = rank["series"].as_array().unwrap();
+        assert!(series.len() > 5);
+        for one in series {
+            for column in
+                ["owned", "resident", "resident_low", "resident_high", "shared", "swapped"]
+            {
+                assert_eq!(one[column].as_array().unwrap().len(), times.len(), "{column}");
+            }
+        }
+    }
+}
+
+/// The fields of a message: number, and a value or the bytes of what is within.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = bytes.split_first().expect("a whole number");
+            *bytes = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let value = varint(&mut bytes);
+        let (inner, rest) = match key & 7 {
+            0 => (&[][..], bytes),
+            2 => bytes.split_at(value as usize),
+            other => panic!("wire type {other}"),
+        };
+        found.push((key >> 3, value, inner));
+        bytes = rest;
+    }
+    found
+}
+
+fn number(message: &[u8], field: u64) -> Option<u64> {
+    fields(message).into_iter().find(|found| found.0 == field).map(|found| found.1)
+}
+
+fn inner(message: &[u8], field: u64) -> Option<&[u8]> {
+    fields(message).into_iter().find(|found| found.0 == field).map(|found| found.2)
+}
+
+#[test]
+fn perfetto_events_are_on_tracks_that_exist_in_order_and_slices_are_balanced() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let file = place.path().join("trace.pftrace");
+    said(&["export", path(&folder), "--format", "perfetto", "-o", path(&file)]);
+    let bytes = fs::read(&file).unwrap();
+    let (mut names, mut last, mut open): (
+        BTreeMap<u64, String>,
+        BTreeMap<u64, u64>,
+        BTreeMap<u64, i32>,
+    ) = Default::default();
+    let mut counted = 0;
+    for (field, _, packet) in fields(&bytes) {
+        assert_eq!(field, 1);
+        if let Some(track) = inner(packet, 60) {
+            let name = inner(track, 2).or(inner(track, 3).and_then(|process| inner(process, 6)));
+            if let Some(parent) = number(track, 5) {
+                assert!(names.contains_key(&parent));
+            }
+            names.insert(number(track, 1).unwrap(), text(name.unwrap()));
+            continue;
+        }
+        let event = inner(packet, 11).expect("a track or an event");
+        let (track, time) = (number(event, 11).unwrap(), number(packet, 8).unwrap());
+        assert!(names.contains_key(&track));
+        assert!(last.insert(track, time).is_none_or(|before| before <= time));
+        match number(event, 9).unwrap() {
+            1 => *open.entry(track).or_default() += 1,
+            2 => *open.entry(track).or_default() -= 1,
+            4 => {
+                assert!(number(event, 30).is_some());
+                counted += 1;
+            }
+            other => panic!("event of type {other}"),
+        }
+    }
+    assert!(counted > 100);
+    assert!(open.values().all(|open| *open == 0));
+    for wanted in [
+        "rank 0 ",
+        "rank 1 ",
+        "phases",
+        "resident mpi.shm",
+        "owned app.exe",
+        "resident, all components",
+    ] {
+        assert!(names.values().any(|name| name.starts_with(wanted)), "{wanted}");
+    }
+}
+
+#[test]
+fn ms_print_draws_the_massif_file() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let file = place.path().join("massif.out");
+    said(&["export", path(&folder), "--format", "massif", "--rank", "1", "-o", path(&file)]);
+    let content = fs::read_to_string(&file).unwrap();
+    assert_eq!(content.matches("heap_tree=peak").count(), 1);
+    assert!(content.matches("snapshot=").count() <= 100);
+    let Ok(output) = Command::new("ms_print").arg(&file).output() else {
+        eprintln!("there is no ms_print here: the file was only looked at");
+        return;
+    };
+    let drawn = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for wanted in ["(peak)", "rank 1", "application (group)", "mpi.shm (component)"] {
+        assert!(drawn.contains(wanted), "{wanted} in {drawn}");
+    }
+}
+
+#[test]
+fn a_thousand_ranks_are_exported_one_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    let shape = JobShape {
+        ranks: 1000,
+        nodes: 16,
+        samples: 8,
+        components: 12,
+        file_size: 1 << 20,
+        ..JobShape::default()
+    };
+    let folder = place.path().join("job");
+    generate::job(&folder, &shape, &mut |_, _| {}).unwrap();
+    let file = place.path().join("all.csv");
+    said(&["export", path(&folder), "--format", "csv", "-o", path(&file)]);
+    let csv = fs::read_to_string(&file).unwrap();
+    assert!(csv.lines().any(|line| line.starts_with("999,")));
+    assert!(csv.lines().count() > 1000 * 8 * 10);
+}
+
+#[test]
+fn wrong_exports_are_refused_and_leave_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let nowhere = place.path().join("no/such/file");
+    for (arguments, status, wanted) in [
+        (vec!["export", path(&folder)], 2, "--format"),
+        (vec!["export", path(&folder), "--format", "excel"], 2, "excel"),
+        (vec!["export", path(&folder), "--format", "csv", "--rank", "7"], 1, "no trace of rank 7"),
+        (vec!["export", path(&folder), "--format", "massif", "--rank", "0,1"], 1, "one process"),
+        (vec!["export", path(place.path()), "--format", "csv"], 1, "no traces"),
+        (vec!["export", "/nonexistent", "--format", "csv"], 1, "/nonexistent"),
+        (vec!["export", path(&folder), "--format", "csv", "-o", path(&nowhere)], 1, "cannot write"),
+        (
+            vec!["export", path(&folder), "--format", "csv", "-o", path(place.path())],
+            1,
+            "is a folder",
+        ),
+    ] {
+        let error = refused(&arguments, status);
+        assert!(error.contains(wanted), "{arguments:?}: {error}");
+    }
+    let left: Vec<_> =
+        fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["job"]);
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn without_parquet_it_is_said_how_to_get_it() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 1);
+    assert!(
+        refused(&["export", path(&folder), "--format", "parquet"], 1)
+            .contains("--features parquet")
+    );
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_holds_the_rows_of_csv() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let file = place.path().join("job.parquet");
+    said(&["export", path(&folder), "--format", "parquet", "-o", path(&file)]);
+    let csv = said(&["export", path(&folder), "--format", "csv"]);
+    let reader = SerializedFileReader::new(fs::File::open(&file).unwrap()).unwrap();
+    assert_eq!(reader.num_row_groups(), 2);
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap()).collect();
+    assert_eq!(rows.len(), csv.lines().count() - 1);
+    for (row, line) in rows.iter().zip(csv.lines().skip(1)) {
+        let of: BTreeMap<&str, String> =
+            row.get_column_iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(of["rank"], fields[0]);
+        assert_eq!(of["component"].trim_matches('"'), fields[6]);
+        assert_eq!(of["resident"], fields[9]);
+    }
+}
+
+#[test]
+fn a_job_does_not_differ_from_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 4);
+    let table = said(&["diff", path(&folder), path(&folder), "--fail-above", "0"]);
+    assert!(table.contains("largest rank") && table.contains('='), "{table}");
+    let json = said(&[
+        "diff",
+        path(&folder),
+        path(&folder),
+        "--json",
+        "--fail-above",
+        "0",
+        "--least",
+        "0",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["verdict"]["grown"].as_array().unwrap().len(), 0);
+    for component in document["components"].as_array().unwrap() {
+        assert_eq!(component["resident_max"]["before"], component["resident_max"]["after"]);
+    }
+}
+
+#[test]
+fn growth_above_the_limit_fails_and_names_what_grew() {
+    let place = tempfile::tempdir().unwrap();
+    // The problem is shared out: fewer ranks hold more each.
+    let (small, large) = (job(place.path(), "small", 8), job(place.path(), "large", 2));
+    let error = refused(&["diff", path(&small), path(&large), "--fail-above", "5"], 1);
+    assert!(error.contains("mpi.shm") && error.contains("grew by"), "{error}");
+    let table = said(&["diff", path(&small), path(&large)]);
+    assert!(table.contains("The numbers of ranks differ"), "{table}");
+    said(&["diff", path(&large), path(&small), "--fail-above", "5", "--least", "1M"]);
+    for wrong in [vec!["--fail-above", "much"], vec!["--fail-above", "-3"], vec!["--least", "x"]] {
+        let mut arguments = vec!["diff", path(&small), path(&large)];
+        arguments.extend(wrong);
+        refused(&arguments, 2);
+    }
+    assert!(refused(&["diff", path(&small), "/nonexistent"], 1).contains("/nonexistent"));
+}
+
+#[test]
+fn a_sweep_over_jobs_finds_what_is_shared_out_and_what_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let folders: Vec<PathBuf> =
+        [2, 4, 8, 16].map(|ranks| job(place.path(), &format!("n{ranks}"), ranks)).to_vec();
+    let study = place.path().join("study");
+    let mut arguments = vec!["sweep", "-o", path(&study), "--at", "64", "--json", "--from"];
+    arguments.extend(folders.iter().map(|folder| path(folder)));
+    let document: serde_json::Value = serde_json::from_str(&said(&arguments)).unwrap();
+    assert_eq!(document["counts"], serde_json::json!([2, 4, 8, 16]));
+    let law = |name: &str| {
+        let growths = document["growths"].as_array().unwrap();
+        let found =
+            growths.iter().find(|growth| growth["name"].as_str().unwrap().starts_with(name));
+        found.unwrap()["fit"]["law"].clone()
+    };
+    assert_eq!(law("app.exe"), "divided");
+    assert_eq!(law("tool"), "constant");
+    assert!(
+        document["predictions"].as_array().unwrap().iter().all(|one| one["extrapolated"] == true)
+    );
+    let table = fs::read_to_string(study.join("sweep.txt")).unwrap();
+    assert!(table.contains("outside of what was measured (2 to 16 ranks)"), "{table}");
+    let saved = fs::read_to_string(study.join("sweep.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&saved).unwrap(), document);
+    assert!(fs::read_to_string(study.join("sweep.svg")).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn wrong_sweeps_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let out = place.path().join("out");
+    for (arguments, status, wanted) in [
+        (vec!["sweep"], 2, "required"),
+        (vec!["sweep", "-n", "0", "-o", path(&out), "--", "x"], 2, "0"),
+        (vec!["sweep", "-n", "1,two", "-o", path(&out), "--", "x"], 2, "two"),
+        (vec!["sweep", "-n", "1", "--", "x"], 2, "--output"),
+        (vec!["sweep", "-n", "1", "--from", path(&folder)], 2, "--from"),
+        (vec!["sweep", "--from", "/nonexistent"], 1, "/nonexistent"),
+    ] {
+        let error = refused(&arguments, status);
+        assert!(error.contains(wanted), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_sweep_does_not_mix_jobs_of_different_commands() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let journal = r#"{"memprof_sweep_runs":1,"mpirun":"mpirun","command":["./other"],"done":[]}"#;
+    fs::write(out.join("runs.json"), journal).unwrap();
+    let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
+    assert!(error.contains("another command") && error.contains("./other"), "{error}");
+    fs::write(out.join("runs.json"), "no journal").unwrap();
+    let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
+    assert!(error.contains("runs.json"), "{error}");
+}

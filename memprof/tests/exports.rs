@@ -334,7 +334,7 @@ fn growth_above_the_limit_fails_and_names_what_grew() {
     assert!(error.contains("mpi.shm") && error.contains("grew by"), "{error}");
     let table = said(&["diff", path(&small), path(&large)]);
     assert!(table.contains("The numbers of ranks differ"), "{table}");
-    said(&["diff", path(&large), path(&small), "--fail-above", "5", "--least", "1M"]);
+    said(&["diff", path(&large), path(&small), "--fail-above", "5", "--least", "2G"]);
     for wrong in [vec!["--fail-above", "much"], vec!["--fail-above", "-3"], vec!["--least", "x"]] {
         let mut arguments = vec!["diff", path(&small), path(&large)];
         arguments.extend(wrong);

@@ -61,12 +61,31 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
 
 /// A field as RFC 4180 wants it.
 pub(super) fn field(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\"")).into();
-    }
     // A table calculator would run these.
-    match text.starts_with(['=', '+', '@', '\t']) {
+    let text: Cow<'_, str> = match text.starts_with(['=', '+', '@', '\t']) {
         true => format!("'{text}").into(),
         false => text.into(),
+    };
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_cannot_become_several_or_be_run() {
+        for (text, wanted) in [
+            ("libx.so", "libx.so"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"\n", "\"say \"\"x\"\"\n\""),
+            ("=1+2", "'=1+2"),
+            ("=1,2", "\"'=1,2\""),
+        ] {
+            assert_eq!(field(text), wanted);
+        }
     }
 }

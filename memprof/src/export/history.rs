@@ -216,3 +216,75 @@ fn by_name(rows: impl Iterator<Item = (Row, usize)>) -> Vec<Row> {
     }
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_trace::layout::{Class, ComponentRow, Geometry, Identity};
+    use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
+
+    fn row(component: u16, resident: u64) -> ComponentSample {
+        ComponentSample { component, owned: 2 * resident, resident, ..ComponentSample::default() }
+    }
+
+    fn head(time: u64, flags: u8) -> SampleHead {
+        SampleHead { time, flags, kernel_resident: 1, walked: 1 }
+    }
+
+    #[test]
+    fn a_sample_that_names_only_what_changed_is_completed_and_names_are_joined() {
+        let size = Geometry::SMALLEST_FILE;
+        let mut buffer = Buffer::new(size);
+        let geometry = Geometry::for_file(size).unwrap();
+        let mut writer =
+            Writer::create(buffer.bytes_mut(), &Identity::default(), &geometry).unwrap();
+        // Two objects of one name are one component; the third is another.
+        for (index, name) in [(16, "libx.so"), (17, "libx.so"), (18, "liby.so")] {
+            let class = Class::MpiDependency as u8;
+            let name = memprof_trace::Text::new(name);
+            writer.set_component(index, &ComponentRow { class, name, ..ComponentRow::default() });
+        }
+        // Too early to be completed.
+        writer.sample(&head(1, sample::RELEASE), &[row(16, 4096)]);
+        writer.sample(&head(2, sample::FULL), &[row(16, 100), row(17, 20), row(18, 3)]);
+        writer.sample(&head(3, sample::RELEASE), &[row(17, 50)]);
+        writer.quick(&head(4, sample::QUICK));
+        writer.sample(&head(5, sample::FULL), &[row(18, 7)]);
+        writer.close(6);
+
+        let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+        let history = History::of(&trace, 1000);
+        let seen: Vec<(u64, u64, Vec<(&str, u64)>)> = history
+            .points
+            .iter()
+            .map(|point| {
+                let rows = point.rows.iter();
+                let rows = rows.map(|row| (&*history.names[row.component], row.resident));
+                (point.time_ns, point.total, rows.collect())
+            })
+            .collect();
+        let (x, y) = ("mpi.dep:libx.so", "mpi.dep:liby.so");
+        assert_eq!(
+            seen,
+            [
+                (1002, 123, vec![(x, 120), (y, 3)]),
+                (1003, 153, vec![(x, 150), (y, 3)]),
+                (1005, 7, vec![(y, 7)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_phase_of_a_time_is_the_innermost() {
+        let span = |name: &str, depth, begin_ns, end_ns| Span {
+            name: name.into(),
+            depth,
+            begin_ns,
+            end_ns,
+        };
+        let phases = vec![span("main", 0, 0, 100), span("solve", 1, 10, 20)];
+        let history = History { phases, ..History::default() };
+        let at = [5, 10, 19, 20, 100].map(|time| history.phase_at(time));
+        assert_eq!(at, ["main", "solve", "solve", "main", ""]);
+    }
+}

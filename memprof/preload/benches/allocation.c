@@ -1,5 +1,8 @@
 /* Nanoseconds per malloc+free pair, best of several rounds: one size again and again, and random
- * sizes in a pool of live blocks. Prints one line per shape: name, nanoseconds. */
+ * sizes in a pool of live blocks. Prints one line per shape: name, nanoseconds. Compare two runs:
+ *
+ *   cc -O2 -pthread -o allocation allocation.c
+ *   ./allocation; LD_PRELOAD=.../libmemprof_preload.so ./allocation */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

@@ -119,6 +119,15 @@ fn a_program_with_operators_of_its_own_keeps_them() {
 }
 
 #[test]
+fn a_program_with_an_allocator_of_its_own_keeps_it() {
+    let folder = folder();
+    let Some(program) = compiled(folder.path(), "g++", "own_allocator.cpp", &["-O1", "-w"]) else {
+        return;
+    };
+    same_with_and_without(&program.to_string_lossy(), &[], folder.path());
+}
+
+#[test]
 fn programs_of_the_system_do_what_they_do() {
     let folder = folder();
     let path = folder.path();

@@ -44,7 +44,8 @@ fn look() -> bool {
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced);
+    let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced)
+        || !is_ours(real::look(libc::RTLD_DEFAULT, c"malloc"));
     MODE.store(if replaced { REPLACED } else { OURS }, Ordering::Relaxed);
     errno.restore();
     replaced
@@ -54,10 +55,16 @@ fn look() -> bool {
 fn is_replaced(name: &CStr) -> bool {
     let first = real::look(libc::RTLD_DEFAULT, name);
     let next = real::next(name);
-    [first, next].into_iter().filter(|address| *address != 0).any(|address| {
-        let object = object_of(address);
-        object != object_of(replaced as *const () as usize) && !of_a_library(object)
-    })
+    [first, next]
+        .into_iter()
+        .filter(|address| *address != 0)
+        .any(|address| !is_ours(address) && !of_a_library(object_of(address)))
+}
+
+/// Whether an address is in this very object. A program with an allocator of its own has a malloc that
+/// is not: the C++ library's operators would use it, and so they have to be called.
+fn is_ours(address: usize) -> bool {
+    object_of(address) == object_of(replaced as *const () as usize)
 }
 
 /// The path of the object that an address is in.

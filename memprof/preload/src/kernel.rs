@@ -239,13 +239,6 @@ pub fn wait(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let _ = unsafe { call(libc::SYS_futex, words) };
 }
 
-/// Wakes one that waits for `word`.
-pub fn wake(word: &AtomicU32) {
-    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
-    // SAFETY: the word is only compared by address.
-    let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
-}
-
 /// The size of a page.
 pub fn page() -> usize {
     static PAGE: AtomicUsize = AtomicUsize::new(0);

@@ -75,6 +75,7 @@ pub fn next(address: usize) -> Option<(usize, usize)> {
 }
 
 /// Bytes of address space in all pieces.
+#[cfg(test)]
 pub fn total() -> usize {
     let count = COUNT.load(Ordering::Acquire);
     let length = |piece: &Piece| {

@@ -39,8 +39,6 @@ pub enum Code {
     NoBoundary = 11,
     /// The override file has an error.
     BadOverride = 12,
-    /// Anything else.
-    Other = 13,
 }
 
 /// The longest text of a note.

@@ -226,13 +226,3 @@ extern "C" fn end() {
     let keep = writer::has_seen_mpi() || settled.options.record == Record::All;
     writer::finish(keep);
 }
-
-/// What `MEMPROF_...` say.
-pub fn settings() -> Options {
-    settled().map_or(Options::new(), |settled| settled.options)
-}
-
-/// The rank this process is.
-pub fn place() -> Place {
-    settled().map_or(Place { rank: -1, size: -1, local_rank: -1 }, |settled| settled.place)
-}

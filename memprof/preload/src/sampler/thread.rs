@@ -16,8 +16,8 @@ use crate::{heap, memory, phases, writer};
 use super::duty::{Duty, LONGEST_TICK};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Changes when the thread is to look around at once.
-static CALL: AtomicU32 = AtomicU32::new(0);
+/// What the thread waits for between ticks; it never comes.
+static NEVER: AtomicU32 = AtomicU32::new(0);
 
 /// What the thread needs beside what the C library puts on its stack.
 const STACK: usize = 128 * 1024;
@@ -98,9 +98,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut idle = 0;
     let mut last = Last::default();
     loop {
-        let call = CALL.load(Ordering::Acquire);
         let tick = super::with(|sampler| sampler.duty.map_or(LONGEST_TICK, |duty| duty.tick(idle)));
-        kernel::wait(&CALL, call, tick);
+        kernel::wait(&NEVER, 0, tick);
         if !writer::is_recording() {
             return ptr::null_mut();
         }

@@ -156,9 +156,9 @@ impl fmt::Display for Entered<'_> {
 
 impl Dictionary {
     const fn new() -> Dictionary {
-        const EMPTY: Entry =
-            Entry { class: AtomicU8::new(0), name: UnsafeCell::new(([0; NAME_LIMIT], 0)) };
-        let mut entries = [EMPTY; LIMIT];
+        let mut entries = [const {
+            Entry { class: AtomicU8::new(0), name: UnsafeCell::new(([0; NAME_LIMIT], 0)) }
+        }; LIMIT];
         let fixed = [
             Class::Unattributed,
             Class::Tool,

@@ -2,10 +2,12 @@
 //!
 //! - By itself: `init` while MPI is being initialised, `finalize` while it is shut down, `main` else.
 //! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`; 2 asks for a sample now. A level from 3 on is a
-//!   phase of that number: the first call begins `pcontrol N`, the next ends it. In C a name may follow the
-//!   level, `MPI_Pcontrol(3, "assembly")`: the phase has that name. Since nothing tells whether a second
-//!   argument was given, what is there counts as a name only if it points into readable memory of the
-//!   program, at 1 to 47 printable characters and their end mark, of which at least one is a letter.
+//!   phase of that number: the first call begins `pcontrol N`, the next with this level ends it, whatever
+//!   else it says. In C a name may follow the level, `MPI_Pcontrol(3, "assembly")`: the phase has that
+//!   name. Nothing tells whether a second argument was given, so that what is there may be left over from
+//!   another call. It counts as a name only if it points into readable memory that is not the C library's,
+//!   at 1 to 47 printable characters and their end mark, of which at least one is a letter, and if this
+//!   name has not been one of another level. A wrong guess gives a wrong name, and never another phase.
 //! - Regions of the interface for programs ([`crate::hooks`]), which quo uses too.
 //!
 //! Phases are the process's, whichever thread begins them. One that ends while others inside it are
@@ -16,12 +18,12 @@
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 
-use crate::component::LIMIT as COMPONENTS;
+use crate::component::{self, Class, LIMIT as COMPONENTS};
 use crate::kernel::SignalsBlocked;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
-use crate::{heap, kernel, sampler, writer};
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use crate::{heap, kernel, objects, sampler, writer};
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 /// Different phases; further ones share the last.
 pub const LIMIT: usize = 64;
@@ -35,7 +37,8 @@ pub const NAME: usize = 47;
 /// No phase: the parent of an outermost one.
 pub const NONE: u16 = u16::MAX;
 
-/// Edges written in a row, and how often one more may be: every ten milliseconds.
+/// Edges written in a row, and how often one more may be: every ten milliseconds. The ring leaves out
+/// those that come faster; the table of phases counts all.
 const BURST: u64 = 256;
 const PACE: u64 = 10_000_000;
 
@@ -68,6 +71,8 @@ pub struct Phase {
     pub last: u64,
     /// How many times it is open.
     pub open: u32,
+    /// The level that first had this name.
+    level: i32,
 }
 
 impl Phase {
@@ -81,6 +86,7 @@ impl Phase {
         first: 0,
         last: 0,
         open: 0,
+        level: 0,
     };
 
     pub fn name(&self) -> &str {
@@ -95,6 +101,8 @@ struct Open {
     /// Its own number, never used again.
     id: u32,
     since: u64,
+    /// Of `MPI_Pcontrol`, else 0.
+    level: i32,
 }
 
 /// What follows from a change, in order.
@@ -121,7 +129,7 @@ impl Book {
         Book {
             phases: [Phase::EMPTY; LIMIT],
             count: 0,
-            stack: [Open { index: 0, id: 0, since: 0 }; DEPTH],
+            stack: [Open { index: 0, id: 0, since: 0, level: 0 }; DEPTH],
             depth: 0,
             next_id: 1,
         }
@@ -173,7 +181,7 @@ impl Book {
         phase.open += 1;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1).max(1);
-        self.stack[self.depth] = Open { index: index as u16, id, since: now };
+        self.stack[self.depth] = Open { index: index as u16, id, since: now, level: 0 };
         self.depth += 1;
         edge(Edge::Begins(index as u16));
         id
@@ -211,15 +219,29 @@ impl Book {
             .map(|open| open.id)
     }
 
-    /// Ends this one if it is open, begins it else.
-    fn toggle(&mut self, name: &str, now: u64, edge: &mut dyn FnMut(Edge)) {
-        match self.open(name, Kind::Control) {
-            Some(id) => {
-                self.end(id, now, edge);
-            }
-            None => {
-                self.begin(name, Kind::Control, now, edge);
-            }
+    /// Ends the phase of this level if it is open; begins it else, by its name if it has one.
+    fn toggle(
+        &mut self,
+        level: i32,
+        name: Option<&str>,
+        number: &str,
+        now: u64,
+        edge: &mut dyn FnMut(Edge),
+    ) {
+        if let Some(open) = self.stack[..self.depth].iter().rev().find(|open| open.level == level) {
+            self.end(open.id, now, edge);
+            return;
+        }
+        let of_another = |name: &&str| {
+            self.phases[..self.count].iter().any(|phase| {
+                phase.kind == Kind::Control && phase.name() == *name && phase.level != level
+            })
+        };
+        let name = name.filter(|name| !of_another(name)).unwrap_or(number);
+        if self.begin(name, Kind::Control, now, edge) != 0 {
+            let open = &mut self.stack[self.depth - 1];
+            open.level = level;
+            self.phases[usize::from(open.index)].level = level;
         }
     }
 
@@ -279,9 +301,6 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
 static LOCK: SpinLock = SpinLock::new();
 static CURRENT: AtomicU16 = AtomicU16::new(0);
 static PAUSED: AtomicBool = AtomicBool::new(false);
-/// Edges that were not written, for being too many.
-static SKIPPED: AtomicU32 = AtomicU32::new(0);
-
 /// Held while the phases change; `fork` takes it. Outside of the locks of heap and writer.
 pub fn lock() -> &'static SpinLock {
     &LOCK
@@ -295,11 +314,6 @@ pub fn current() -> u16 {
 /// The program asked for silence: no samples, no phases, until it asks for them again.
 pub fn paused() -> bool {
     PAUSED.load(Ordering::Relaxed)
-}
-
-/// Edges left out of the ring because they came too fast; the table of phases counts all.
-pub fn skipped() -> u32 {
-    SKIPPED.load(Ordering::Relaxed)
 }
 
 fn with<R>(work: impl FnOnce(&mut Shared, u64) -> R) -> R {
@@ -364,8 +378,6 @@ fn change<R>(
         if *allowed > 0 {
             *allowed -= 1;
             writer::phase_edge(index, begins);
-        } else {
-            SKIPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
     let innermost = book.innermost();
@@ -434,28 +446,29 @@ pub fn pcontrol(level: i32, second: usize) {
         2 => sampler::request(),
         3.. if !paused() => {
             let mut text = [0; NAME + 1];
-            let mut numbered = Numbered { text: [0; 24], length: 0 };
-            let name = match name_at(second, &mut text) {
-                Some(name) => name,
-                None => {
-                    let _ = write!(numbered, "pcontrol {level}");
-                    core::str::from_utf8(&numbered.text[..numbered.length]).unwrap_or("pcontrol")
-                }
-            };
+            let mut number = Number { text: [0; 24], length: 0 };
+            let _ = write!(number, "pcontrol {level}");
+            let number = core::str::from_utf8(&number.text[..number.length]).unwrap_or("pcontrol");
+            let name = if is_the_systems(second) { None } else { name_at(second, &mut text) };
             with(|shared, now| {
-                change(shared, now, |book, edge| book.toggle(name, now, edge));
+                change(shared, now, |book, edge| book.toggle(level, name, number, now, edge));
             });
         }
         _ => {}
     }
 }
 
-struct Numbered {
+/// Memory of the C library and its like.
+fn is_the_systems(address: usize) -> bool {
+    objects::component_at(address).is_some_and(|owner| component::class(owner) == Class::System)
+}
+
+struct Number {
     text: [u8; 24],
     length: usize,
 }
 
-impl Write for Numbered {
+impl Write for Number {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         let end = self.length + more.len();
         self.text.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(more.as_bytes());
@@ -550,13 +563,30 @@ mod tests {
         let mut book = Book::new();
         let mut none = |_| ();
         book.begin("main", Kind::Automatic, 0, &mut none);
-        book.toggle("pcontrol 3", 1, &mut none);
-        book.toggle("pcontrol 4", 2, &mut none);
+        book.toggle(3, None, "pcontrol 3", 1, &mut none);
+        book.toggle(4, None, "pcontrol 4", 2, &mut none);
         assert_eq!(book.depth, 3);
-        book.toggle("pcontrol 3", 5, &mut none);
+        book.toggle(3, None, "pcontrol 3", 5, &mut none);
         assert_eq!(book.depth, 1);
         assert_eq!(book.phases[2].total, 3);
         assert_eq!(book.phases[1].total, 4);
+    }
+
+    #[test]
+    fn what_is_left_over_in_an_argument_changes_names_only() {
+        let mut book = Book::new();
+        let mut none = |_| ();
+        book.begin("main", Kind::Automatic, 0, &mut none);
+        book.toggle(3, Some("solve"), "pcontrol 3", 1, &mut none);
+        // No second argument: the name of the call before is still there.
+        book.toggle(4, Some("solve"), "pcontrol 4", 2, &mut none);
+        assert_eq!(book.depth, 3);
+        book.toggle(4, Some("anything"), "pcontrol 4", 3, &mut none);
+        book.toggle(3, Some("solve"), "pcontrol 3", 4, &mut none);
+        assert_eq!(book.depth, 1);
+        assert_eq!(book.phases[1].name(), "solve");
+        assert_eq!(book.phases[2].name(), "pcontrol 4");
+        assert_eq!(book.count, 3);
     }
 
     #[test]
@@ -605,7 +635,10 @@ mod tests {
                 match what {
                     0 => { book.begin(&format!("r{}", number % 7), Kind::User, now, &mut edge); }
                     1 => { book.end(number, now, &mut edge); }
-                    2 => book.toggle(&format!("p{}", number % 3), now, &mut edge),
+                    2 => {
+                        let level = 3 + number as i32 % 3;
+                        book.toggle(level, None, &format!("p{level}"), now, &mut edge);
+                    }
                     _ => book.step("init", now, &mut edge),
                 }
                 prop_assert!(book.depth <= DEPTH);

@@ -27,14 +27,6 @@ static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 static BUSY: AtomicBool = AtomicBool::new(false);
 static AGAIN: AtomicBool = AtomicBool::new(false);
 
-/// Slots filled in so far.
-static FILLED: AtomicUsize = AtomicUsize::new(0);
-
-/// Slots filled in so far.
-pub fn filled() -> usize {
-    FILLED.load(Ordering::Relaxed)
-}
-
 /// Patches what is not yet. Another thread that does so will look again.
 pub fn everything() {
     let _guard = Guard::enter();
@@ -163,7 +155,7 @@ unsafe fn cell(address: usize) -> &'static AtomicUsize {
 }
 
 fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Relocation<'_>) {
-    if relocation.slot % 8 != 0 {
+    if !relocation.slot.is_multiple_of(8) {
         return;
     }
     // SAFETY: within a segment of the pinned object, aligned.
@@ -190,9 +182,7 @@ fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Reloca
     let Some(target) = target.filter(|&target| target != value) else {
         return;
     };
-    if write(image, relocation.slot, target) {
-        FILLED.fetch_add(1, Ordering::Relaxed);
-    } else {
+    if !write(image, relocation.slot, target) {
         note::say(
             note::Code::NoBoundary,
             format_args!("calls of {} cannot be redirected", object.name()),

@@ -34,7 +34,7 @@ const fn count(text: &[u8]) -> usize {
 pub const COUNT: usize = count(TEXT.as_bytes());
 
 /// Name and words of each.
-const FUNCTIONS: [(&str, u8); COUNT] = {
+static FUNCTIONS: [(&str, u8); COUNT] = {
     let text = TEXT.as_bytes();
     let mut functions = [("", 0); COUNT];
     let (mut index, mut count) = (0, 0);
@@ -198,7 +198,7 @@ mod entries {
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub use machine::{entry, real, set_real};
+pub use machine::{entry, set_real};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod machine {
@@ -215,11 +215,6 @@ mod machine {
         unsafe { &*core::ptr::addr_of!(entries::ENTRIES) }.get(name.slot()).copied()
     }
 
-    /// What the entry leads to; 0 if nothing yet.
-    pub fn real(name: Name) -> usize {
-        cell(name).map_or(0, |cell| cell.load(Ordering::Acquire))
-    }
-
     /// Makes the entry lead to `address`. False if it leads elsewhere already.
     pub fn set_real(name: Name, address: usize) -> bool {
         let Some(cell) = cell(name) else {
@@ -233,7 +228,7 @@ mod machine {
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-pub use elsewhere::{entry, real, set_real};
+pub use elsewhere::{entry, set_real};
 
 /// Without entries for this processor MPI is not entered through the tool.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -242,10 +237,6 @@ mod elsewhere {
 
     pub fn entry(_name: Name) -> Option<usize> {
         None
-    }
-
-    pub fn real(_name: Name) -> usize {
-        0
     }
 
     pub fn set_real(_name: Name, _address: usize) -> bool {
@@ -445,7 +436,6 @@ mod tests {
             assert!(set_real(name, 64));
             assert!(set_real(name, 64));
             assert!(!set_real(name, 128));
-            assert_eq!(real(name), 64);
         }
     }
 }

@@ -15,7 +15,7 @@ mod walk;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::component::{self, Class, Component};
-use crate::thread::{Guard, Local, local};
+use crate::thread::{Local, local};
 
 pub use walk::{Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, serial};
 
@@ -77,11 +77,6 @@ pub fn component_at(address: usize) -> Option<Component> {
     TABLE.find(address).map(|range| range.component)
 }
 
-/// The first object that ends above an address: start, end, whose. It covers code, data and bss.
-pub fn next_above(address: usize) -> Option<(usize, usize, Component)> {
-    TABLE.next_above(address).map(|range| (range.low, range.high, range.component))
-}
-
 /// Whether an address is in no object at all.
 pub fn is_nobodys(address: usize) -> bool {
     TABLE.find(address).is_none()
@@ -136,6 +131,7 @@ pub fn stacks_of(owner: Component) -> Component {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::thread::Guard;
 
     #[test]
     fn this_program_and_its_libraries_are_told_apart() {

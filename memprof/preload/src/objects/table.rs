@@ -20,17 +20,6 @@ pub struct Range {
     pub executable: bool,
 }
 
-impl Range {
-    /// Nothing.
-    pub const EMPTY: Range = Range {
-        low: 0,
-        high: 0,
-        component: Component::UNATTRIBUTED,
-        neutral: true,
-        executable: false,
-    };
-}
-
 struct Slot {
     low: AtomicUsize,
     high: AtomicUsize,
@@ -46,9 +35,10 @@ struct Copy {
 
 impl Copy {
     const fn new() -> Copy {
-        const EMPTY: Slot =
-            Slot { low: AtomicUsize::new(0), high: AtomicUsize::new(0), what: AtomicU32::new(0) };
-        Copy { slots: [EMPTY; LIMIT], count: AtomicUsize::new(0), sequence: AtomicU64::new(0) }
+        let slots = [const {
+            Slot { low: AtomicUsize::new(0), high: AtomicUsize::new(0), what: AtomicU32::new(0) }
+        }; LIMIT];
+        Copy { slots, count: AtomicUsize::new(0), sequence: AtomicU64::new(0) }
     }
 }
 

@@ -217,7 +217,8 @@ fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
 
 impl Comparison {
     /// What grew by more than so many percent, and by at least so many bytes. What is new counts, whatever
-    /// the percentage; the profiler's own memory does not.
+    /// the percentage. What nobody owns, as free chunks of the allocator, depends on when it was looked at: it
+    /// counts only in sums.
     pub fn judge(&self, percent: f64, least: u64) -> Verdict {
         let mut grown = Vec::new();
         let mut check = |what: &str, change: &Change| {
@@ -238,7 +239,7 @@ impl Comparison {
         };
         check("the largest rank", &self.rank_max);
         check("the largest node", &self.node_max);
-        for component in self.components.iter().filter(|one| one.group != Group::Tool) {
+        for component in self.components.iter().filter(|one| one.group.has_ledger()) {
             let name = crate::terminal::clean(&component.name);
             check(&format!("{name} (resident, largest rank)"), &component.resident_max);
             check(&format!("{name} (owned, largest rank)"), &component.owned_max);

@@ -137,7 +137,9 @@ fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
         None => String::new(),
     };
     let place = match (&change.before_at, &change.after_at) {
-        (Some(one), Some(other)) if one == other => format!("rank {other}"),
+        (Some(one), Some(other)) if one.rank.is_some() && one.rank == other.rank => {
+            format!("rank {other}")
+        }
         (Some(one), Some(other)) => format!("rank {one}, now {other}"),
         (None, Some(other)) => format!("rank {other}"),
         (Some(one), None) => format!("rank {one}, then"),

@@ -1,8 +1,8 @@
 //! How bytes grow with ranks: a few simple laws, and an honest choice between them.
 //!
 //! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a
-//! number of ranks that was left out; a law with one parameter more has to foretell clearly better, and the
-//! interval of what it adds must not contain zero. A
+//! number of ranks that was left out; a law with one parameter more has to foretell clearly better, and, with two
+//! points or more to spare, the interval of what it adds must not contain zero. A
 //! law that no left-out number can test is taken only where there is nothing simpler to take, and says so.
 
 use serde::Serialize;
@@ -60,6 +60,8 @@ pub struct Fit {
     pub largest_residual: f64,
     /// How far off left-out numbers of ranks were foretold, root mean square; nothing where none could be.
     pub foretold_within: Option<f64>,
+    /// Points beyond those that determine the law: without any it cannot be off.
+    pub spare: usize,
     /// The ranks that were measured, fewest and most: it says nothing about others.
     pub range: (f64, f64),
     /// The inverse of the normal matrix, for intervals of predictions.
@@ -174,6 +176,7 @@ fn fit_law(law: Law, points: &[Measured], counts: &[f64]) -> Option<Fit> {
         residual: (squares / points.len() as f64).sqrt(),
         largest_residual: residuals.iter().map(|residual| residual.abs()).fold(0.0, f64::max),
         foretold_within: foretold(law, points, counts),
+        spare: freedom,
         range: (counts[0], counts[counts.len() - 1]),
         spread: solved.spread,
         variance,
@@ -302,13 +305,12 @@ impl Fit {
         }
     }
 
-    /// Whether no interval of what it adds to a constant, where one is known, contains zero.
+    /// Whether no interval of what it adds to a constant contains zero. With a single point to spare intervals
+    /// are so wide that only foretelling can tell.
     fn is_significant(&self) -> bool {
+        let away = |added: Coefficient| added.plus_minus.is_none_or(|by| added.value.abs() > by);
         let added = [self.per_rank, self.per_doubling, self.divided];
-        added
-            .into_iter()
-            .flatten()
-            .all(|added| added.plus_minus.is_none_or(|by| added.value.abs() > by))
+        self.spare < 2 || added.into_iter().flatten().all(away)
     }
 
     /// Whether there was a number of ranks to test the law with.

@@ -142,3 +142,17 @@ fn students_quantile_falls_smoothly_to_the_normal_one() {
         assert!(near(student(freedom), wanted, 0.004), "{freedom}: {}", student(freedom));
     }
 }
+
+#[test]
+fn three_numbers_of_ranks_are_enough_to_see_clear_growth_and_to_doubt_a_single_step() {
+    let law = |bytes: [f64; 3]| {
+        let points = [1.0, 2.0, 4.0].into_iter().zip(bytes);
+        let points: Vec<_> =
+            points.map(|(ranks, mib)| Measured { ranks, bytes: mib * 1048576.0 }).collect();
+        fit(&points).unwrap().law
+    };
+    assert_eq!(law([64.5, 144.0, 372.0]), Law::Linear);
+    assert_eq!(law([0.0, 0.0, 0.9]), Law::Constant);
+    assert_eq!(law([1.78, 17.8, 1.88]), Law::Constant);
+    assert_eq!(law([1.93, 1.95, 2.27]), Law::Constant);
+}

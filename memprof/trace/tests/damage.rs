@@ -26,6 +26,14 @@ fn use_all(trace: &Trace) {
         assert_eq!(segment.row.row.bitmap_length as usize, segment.row.bitmap.len());
         assert!(1_u64.checked_shl(segment.row.row.granule_shift).is_some());
     }
+    // Amounts can be added up, over components and samples.
+    if let Some(summary) = &trace.summary {
+        let _ = summary.rows.iter().map(|row| row.owned_peak + row.resident_peak).sum::<u64>();
+    }
+    for (head, rows) in trace.history.samples() {
+        let _ = rows.iter().map(|row| row.owned + row.resident).sum::<u64>();
+        let _ = trace.identity.realtime_ns + trace.identity.monotonic_ns + head.time;
+    }
     assert!(trace.sites.iter().all(|site| site.row.frames as usize <= site.row.offsets.len()));
     assert!(trace.faults.iter().all(|fault| !fault.to_string().is_empty()));
 }

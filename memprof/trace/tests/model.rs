@@ -42,24 +42,24 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let amount = || prop_oneof![Just(0_u64), 0..1_u64 << 34, any::<u64>()];
+    let amount = || prop_oneof![Just(0_u64), 0..1_u64 << 34, 0..1_u64 << 48];
     let sampled = (0..14_u16, (amount(), 0..1_u64 << 34, prop_oneof![Just(0), amount()]));
     prop_oneof![
         1 => (0..14_u16, "[a-z.é]{0,110}").prop_map(|(index, name)| Act::Component(index, name)),
         1 => (0..7_u32, any::<u64>()).prop_map(|(index, base)| Act::Object(index, base)),
         1 => (0..3_u32, "[ab]").prop_map(|(code, text)| Act::Note(code, text)),
         1 => (0..5_u8).prop_map(Act::Intern),
-        1 => (0..6_u32, any::<u64>()).prop_map(|(index, entries)| Act::Phase(index, entries)),
-        1 => (0..6_u32, prop::collection::vec((any::<u64>(), any::<u64>()), 0..20))
+        1 => (0..6_u32, amount()).prop_map(|(index, entries)| Act::Phase(index, entries)),
+        1 => (0..6_u32, prop::collection::vec((amount(), amount()), 0..20))
             .prop_map(|(index, peaks)| Act::Peaks(index, peaks)),
         2 => (any::<u32>(), any::<bool>()).prop_map(|(index, begins)| Act::Edge(index, begins)),
         12 => (any::<bool>(), prop::collection::btree_map(sampled.0, sampled.1, 0..12))
             .prop_map(|(full, rows)| Act::Sample { full, rows }),
-        2 => any::<u64>().prop_map(Act::Quick),
-        1 => prop::collection::vec(any::<u64>(), 0..14).prop_map(Act::Summary),
+        2 => amount().prop_map(Act::Quick),
+        1 => prop::collection::vec(amount(), 0..14).prop_map(Act::Summary),
         1 => (0..4_u32, prop::collection::vec(any::<u8>(), 0..30))
             .prop_map(|(index, bitmap)| Act::Segment(index, bitmap)),
-        1 => (0..5_u32, any::<u64>()).prop_map(|(index, live)| Act::Site(index, live)),
+        1 => (0..5_u32, amount()).prop_map(|(index, live)| Act::Site(index, live)),
         1 => (any::<u64>(), any::<u64>()).prop_map(|(set, clear)| Act::Flags(set, clear)),
     ]
 }

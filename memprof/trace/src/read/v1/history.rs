@@ -1,6 +1,7 @@
 //! The ring: whole blocks in the order of their numbers, then samples and events from their records.
 
 use super::Decoder;
+use super::rows::{cut_bytes, cut_counted};
 use crate::layout::{
     BLOCK_RECORDS, BLOCK_SIZE, BlockHead, COMMITTED, COMPONENTS_LIMIT, Record, SEQUENCE_MARK,
     SectionKind, edge, record,
@@ -114,6 +115,13 @@ impl Reading {
     }
 
     fn record(&mut self, line: &Record) {
+        let mut line = *line;
+        let mut mended = cut_counted([&mut line.time]);
+        if matches!(line.kind, record::SAMPLE | record::COMPONENT | record::EXTRA) {
+            mended |= cut_bytes([&mut line.a, &mut line.b]);
+        }
+        self.nonsense += u64::from(mended);
+        let line = &line;
         match line.kind {
             record::COMPONENT | record::EXTRA => self.component(line),
             record::SAMPLE => {

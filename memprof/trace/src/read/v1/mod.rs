@@ -58,7 +58,11 @@ pub(super) fn decode(
     if checksum.to_le_bytes() != header[HEADER_CHECKSUM..HEADER_SIZE] {
         return Err(TraceError::HeaderDamaged);
     }
-    let identity = Identity::from_bytes(&header[IDENTITY..]).ok_or(TraceError::HeaderDamaged)?;
+    let mut identity =
+        Identity::from_bytes(&header[IDENTITY..]).ok_or(TraceError::HeaderDamaged)?;
+    // Clocks, to which times are added.
+    rows::cut_counted([&mut identity.monotonic_ns]);
+    identity.realtime_ns = identity.realtime_ns.min(u64::MAX / 4);
     if start.bin_shift > WIDEST_BIN_SHIFT {
         return Err(TraceError::Nonsense { what: "the bins of the timeline are too wide" });
     }
@@ -113,7 +117,10 @@ fn state(decoder: &mut Decoder<'_>) -> Result<(StateRow, bool), TraceError> {
 
 impl Checked for StateRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        Some((Self::from_bytes(payload)?, false))
+        let mut row = Self::from_bytes(payload)?;
+        let StateRow { time, closed_time, rows_lost, .. } = &mut row;
+        let mended = rows::cut_counted([time, closed_time, rows_lost]);
+        Some((row, mended))
     }
 }
 

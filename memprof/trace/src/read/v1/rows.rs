@@ -55,6 +55,29 @@ fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     wrong
 }
 
+/// Amounts of memory in one process, in bytes: more than any address space of 48 bits. What a file
+/// says beyond is cut to it, so that readers can add up many.
+const MOST_BYTES: u64 = 1 << 48;
+/// Times in nanoseconds, 36 years, and things counted since the start.
+const MOST_COUNTED: u64 = 1 << 60;
+
+fn cut<const N: usize>(values: [&mut u64; N], most: u64) -> bool {
+    values.into_iter().fold(false, |any, value| {
+        let wrong = *value > most;
+        mend(value, wrong, most) | any
+    })
+}
+
+/// Cuts amounts of memory that cannot be.
+pub(super) fn cut_bytes<const N: usize>(values: [&mut u64; N]) -> bool {
+    cut(values, MOST_BYTES)
+}
+
+/// Cuts times and counts that cannot be.
+pub(super) fn cut_counted<const N: usize>(values: [&mut u64; N]) -> bool {
+    cut(values, MOST_COUNTED)
+}
+
 /// A component's number, or [`NONE`].
 fn mend_component(component: &mut u32) -> bool {
     let wrong = *component != NONE && *component as usize >= COMPONENTS_LIMIT;
@@ -81,7 +104,9 @@ impl Checked for ObjectRow {
 
 impl Checked for NoteRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        Some((Self::from_bytes(payload)?, false))
+        let mut row = Self::from_bytes(payload)?;
+        let mended = cut_counted([&mut row.time]);
+        Some((row, mended))
     }
 }
 
@@ -93,26 +118,61 @@ impl Checked for NameRow {
 
 impl Checked for PhaseRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        Some((Self::from_bytes(payload)?, false))
+        let mut row = Self::from_bytes(payload)?;
+        let PhaseRow { entries, total_ns, first_time, last_time, .. } = &mut row;
+        let mended = cut_counted([entries, total_ns, first_time, last_time]);
+        Some((row, mended))
     }
 }
 
 impl Checked for PhasePeaks {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        let peaks: Vec<_> =
-            payload.chunks_exact(PhasePeak::SIZE).filter_map(PhasePeak::from_bytes).collect();
-        Some(at_most_components(peaks))
+        let rows = payload.chunks_exact(PhasePeak::SIZE).filter_map(PhasePeak::from_bytes);
+        let (mut peaks, mut mended) = at_most_components(rows.collect::<Vec<_>>());
+        for peak in &mut peaks {
+            mended |= cut_bytes([&mut peak.owned, &mut peak.resident]);
+        }
+        Some((peaks, mended))
     }
 }
 
 impl Checked for Summary {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        let head = SummaryHead::from_bytes(payload)?;
+        let mut head = SummaryHead::from_bytes(payload)?;
         let rows = payload[SummaryHead::SIZE..].chunks_exact(SummaryRow::SIZE);
-        let (rows, mended) =
+        let (mut rows, mut mended) =
             at_most_components(rows.filter_map(SummaryRow::from_bytes).collect::<Vec<_>>());
+        mended |= cut_head(&mut head);
+        for row in &mut rows {
+            mended |= cut_row(row);
+        }
         Some((Summary { head, rows }, mended))
     }
+}
+
+fn cut_head(head: &mut SummaryHead) -> bool {
+    let SummaryHead { kernel_resident, walked, unattributed, page_tables, .. } = head;
+    let mut mended = cut_bytes([kernel_resident, walked, unattributed, page_tables]);
+    let SummaryHead { hugetlb, swapped, shared, huge, peak, kernel_peak, .. } = head;
+    mended |= cut_bytes([hugetlb, swapped, shared, huge, peak, kernel_peak]);
+    let SummaryHead { owned, owned_peak, mixed, tool, .. } = head;
+    mended |= cut_bytes([owned, owned_peak, mixed, tool]);
+    let SummaryHead { time, peak_time, owned_peak_time, samples_full, samples_quick, .. } = head;
+    mended |= cut_counted([time, peak_time, owned_peak_time, samples_full, samples_quick]);
+    let SummaryHead { samples_release, releases_skipped, cpu_ns, interval_ns, .. } = head;
+    mended |= cut_counted([samples_release, releases_skipped, cpu_ns, interval_ns]);
+    let SummaryHead { longest_hold_ns, longest_sample_ns, mpi_calls, .. } = head;
+    mended |= cut_counted([longest_hold_ns, longest_sample_ns, mpi_calls]);
+    mended | cut_counted([&mut head.mappings, &mut head.threads])
+}
+
+fn cut_row(row: &mut SummaryRow) -> bool {
+    let SummaryRow { owned, owned_peak, resident, resident_peak, shared, huge, swapped, .. } = row;
+    let mut mended = cut_bytes([owned, owned_peak, resident, resident_peak, shared, huge, swapped]);
+    let SummaryRow { resident_at_peak, owned_at_peak, blocks, ranges, error, .. } = row;
+    mended |= cut_bytes([resident_at_peak, owned_at_peak, blocks, ranges, error]);
+    let SummaryRow { owned_peak_time, resident_peak_time, allocations, frees, allocated, .. } = row;
+    mended | cut_counted([owned_peak_time, resident_peak_time, allocations, frees, allocated])
 }
 
 impl Checked for Segment {
@@ -125,6 +185,8 @@ impl Checked for Segment {
         let wrong = row.granule_shift > LARGEST_GRANULE_SHIFT;
         mended |= mend(&mut row.granule_shift, wrong, LARGEST_GRANULE_SHIFT);
         mended |= mend_component(&mut row.component);
+        // A file may be sparse, and larger than memory.
+        mended |= cut_counted([&mut row.size, &mut row.time]) | cut_bytes([&mut row.present]);
         let bitmap = rest[..row.bitmap_length as usize].to_vec();
         Some((Segment { row, bitmap }, mended))
     }
@@ -134,8 +196,10 @@ impl Checked for SiteRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
         let mut row = Self::from_bytes(payload)?;
         let wrong = row.frames as usize > FRAMES;
-        let mended =
+        let mut mended =
             mend(&mut row.frames, wrong, FRAMES as u32) | mend_component(&mut row.component);
+        mended |= cut_bytes([&mut row.live, &mut row.peak]);
+        mended |= cut_counted([&mut row.total, &mut row.samples]);
         Some((row, mended))
     }
 }

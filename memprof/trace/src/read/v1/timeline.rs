@@ -2,6 +2,7 @@
 //! the other, and of equal ones the newer counts.
 
 use super::Decoder;
+use super::rows::{cut_bytes, cut_counted};
 use super::slots::whole;
 use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind};
 use crate::read::{Bin, Fault, TraceError};
@@ -46,7 +47,10 @@ fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32) -> Bins {
     let mut nonsense = 0;
     for slot in slots {
         match bin(slot.head.index, slot.payload, bin_shift) {
-            Some(bin) => candidates.push((bin, slot.head.sequence)),
+            Some((bin, mended)) => {
+                nonsense += u64::from(mended);
+                candidates.push((bin, slot.head.sequence));
+            }
             None => nonsense += 1,
         }
     }
@@ -62,9 +66,10 @@ fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32) -> Bins {
     Bins { bins, damaged, nonsense }
 }
 
-/// Nothing if it is not what its index says, or has too many components.
-fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<Bin> {
-    let head = BinHead::from_bytes(payload)?;
+/// With whether something had to be put right. Nothing if it is not what its index says, or has too
+/// many components.
+fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<(Bin, bool)> {
+    let mut head = BinHead::from_bytes(payload)?;
     let cells = payload[BinHead::SIZE..].chunks_exact(Cell::SIZE);
     let shift = bin_shift.checked_add(head.level)?;
     let fits = shift < 64 && head.number < 1 << 24 && head.level < 256;
@@ -74,5 +79,9 @@ fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<Bin> {
     let width = 1_u64 << shift;
     let start = u64::from(head.number).checked_mul(width)?;
     let cells = cells.filter_map(Cell::from_bytes).collect();
-    Some(Bin { start, width, head, cells })
+    let BinHead { total_min, total_max, total_mean, kernel_max, first_time, last_time, .. } =
+        &mut head;
+    let mended = cut_bytes([total_min, total_max, total_mean, kernel_max])
+        | cut_counted([first_time, last_time]);
+    Some((Bin { start, width, head, cells }, mended))
 }

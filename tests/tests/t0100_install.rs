@@ -286,6 +286,7 @@ fn installing_again_changes_nothing() -> Result<()> {
         "lib/libmemprof.so.0.0.0",
         "lib/libmemprof.a",
         "lib/libmemprof_preload.so",
+        "lib/libmemprof_static.a",
         "lib/pkgconfig/memprof.pc",
         "lib/cmake/quo/quo-config.cmake",
         "lib/cmake/quo/quo-config-version.cmake",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::{project, run};
 
@@ -43,34 +43,17 @@ fn build_in(folder: PathBuf, package: &str, mut cargo: Command) -> Result<PathBu
     Ok(folder.join("release"))
 }
 
-/// How static programs are linked with the profiler's archive. Without it there is no archive.
-pub const LINK_FLAGS: &str = "memprof/preload/link-flags.txt";
-
-/// Builds the memory profiler: the command, the object for ranks and libmemprof; `with_archive` also the
-/// archive for static programs. It knows no MPI, so it lies where what all MPIs share does.
-pub fn build_memprof(with_archive: bool) -> Result<PathBuf> {
+/// Builds the memory profiler: the command, the object for ranks, libmemprof, and the archive for static
+/// programs. It knows no MPI, so it lies where what all MPIs share does.
+pub fn build_memprof() -> Result<PathBuf> {
     println!("building memprof, optimised");
     let start = Instant::now();
     let folder = project::base()?;
-    let packages = ["memprof", "memprof-preload", "memprof-api"];
+    let packages = ["memprof", "memprof-preload", "memprof-api", "memprof-archive"];
     let mut build = project::cargo()?;
     build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &folder);
     build.args(["build", "--release"]).args(packages.iter().flat_map(|name| ["--package", name]));
     run::shown(&mut build, LIMIT)?;
-    let built = folder.join("release");
-    if with_archive && project::root().join(LINK_FLAGS).exists() {
-        // The same crate with other names: in a folder of its own, or the two would replace each other.
-        let apart = folder.join("archive");
-        let mut build = project::cargo()?;
-        build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &apart);
-        build.args(["rustc", "--release", "--package", "memprof-preload", "--lib"]);
-        build.args(["--features", "archive", "--crate-type", "staticlib"]);
-        run::shown(&mut build, LIMIT)?;
-        let (from, to) =
-            (apart.join("release/libmemprof_preload.a"), built.join("libmemprof_static.a"));
-        std::fs::copy(&from, &to)
-            .with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
-    }
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(built)
+    Ok(folder.join("release"))
 }

@@ -5,6 +5,9 @@
 //! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
 //! aside. After start it allocates nothing from the heap of the program.
 
+// As an archive (memprof/archive), and in tests, which interpose nothing, it uses less of itself.
+#![cfg_attr(any(test, feature = "archive"), allow(unused_imports, dead_code))]
+
 mod arch;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod archive;

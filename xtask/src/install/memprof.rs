@@ -10,7 +10,7 @@ use super::library::RUST_LIBRARIES;
 use super::place::{Content, Item};
 use super::template::{self, Values};
 use super::{copy, files, generated_by, name, object, program, text};
-use crate::{project, release, run};
+use crate::{project, run};
 
 /// libmemprof's interface number.
 pub const INTERFACE: &str = "0";
@@ -37,9 +37,7 @@ pub fn everything(
         object::archive(&archive, &[], &work.join(&full), &library)?;
         items.push(copy(&library, "lib", 0o644)?);
         // For programs that load nothing at run time: `memprof flags` prints how to link it.
-        if root.join(release::LINK_FLAGS).exists() {
-            items.push(copy(&built.join("libmemprof_static.a"), "lib", 0o644)?);
-        }
+        items.push(copy(&built.join("libmemprof_static.a"), "lib", 0o644)?);
     }
     let preload = program(&built.join("libmemprof_preload.so"), work, "lib/libmemprof_preload.so")?;
     items.push(preload);

@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
         setup::ensure_install(!options.no_fortran)?;
     }
     let built = release::build_library()?;
-    release::build_memprof(!options.no_static)?;
+    release::build_memprof()?;
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");
     fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;

@@ -254,7 +254,7 @@ mod tests {
 
         let trace = Trace::from_bytes(buffer.bytes()).unwrap();
         let history = History::of(&trace, 1000);
-        let seen: Vec<(u64, u64, Vec<(&str, u64)>)> = history
+        let seen: Vec<_> = history
             .points
             .iter()
             .map(|point| {

@@ -43,7 +43,7 @@ fn bytes_of(history: &History, point: &Point, wanted: impl Fn(Group) -> bool) ->
 }
 
 fn tree(out: &mut impl Write, history: &History, point: &Point, total: u64) -> io::Result<()> {
-    let mut groups: Vec<(u64, Group, Vec<(u64, &str)>)> = Group::ALL
+    let mut groups: Vec<_> = Group::ALL
         .into_iter()
         .filter(|group| *group != Group::Stack)
         .map(|group| {

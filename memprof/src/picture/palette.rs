@@ -251,11 +251,11 @@ mod tests {
                 + 0.0722 * linear(colour, 5)
                 + 0.05
         };
-        for place in 0..GROUPS.len() {
+        for (place, group) in GROUPS.iter().enumerate() {
             for shade in 0..STEPS.len() {
                 let colour = colour(place, shade);
                 let (one, other) = (light(&colour), light(text_on(&colour)));
-                assert!(one.max(other) / one.min(other) > 4.0, "{} {colour}", GROUPS[place]);
+                assert!(one.max(other) / one.min(other) > 4.0, "{group} {colour}");
             }
         }
     }

@@ -132,17 +132,16 @@ pub fn fit(points: &[Measured]) -> Option<Fit> {
     let two = [Law::Linear, Law::Logarithmic, Law::Divided];
     let two = two.into_iter().filter_map(|law| fit_law(law, points, &counts));
     let two = two.filter(Fit::is_significant);
-    if let Some(two) = two.min_by(|one, other| error(one).total_cmp(&error(other))) {
-        if error(&two) < CLEARLY_BETTER * error(&best) {
-            best = two;
-        }
+    if let Some(two) = two.min_by(|one, other| error(one).total_cmp(&error(other)))
+        && error(&two) < CLEARLY_BETTER * error(&best)
+    {
+        best = two;
     }
-    if counts.len() >= 5 {
-        if let Some(three) = fit_law(Law::Both, points, &counts).filter(Fit::is_significant) {
-            if error(&three) < CLEARLY_BETTER * error(&best) {
-                best = three;
-            }
-        }
+    if counts.len() >= 5
+        && let Some(three) = fit_law(Law::Both, points, &counts).filter(Fit::is_significant)
+        && error(&three) < CLEARLY_BETTER * error(&best)
+    {
+        best = three;
     }
     Some(best)
 }

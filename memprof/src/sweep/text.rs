@@ -139,10 +139,10 @@ pub(super) fn law(fit: &Fit) -> String {
     term(&fit.per_rank, "per rank");
     term(&fit.per_doubling, "per doubling");
     term(&fit.divided, "/ ranks");
-    if fit.law == Law::Constant {
-        if let Some(by) = fit.fixed.plus_minus {
-            text += &format!(" (± {})", bytes(by));
-        }
+    if fit.law == Law::Constant
+        && let Some(by) = fit.fixed.plus_minus
+    {
+        text += &format!(" (± {})", bytes(by));
     }
     text
 }
@@ -176,7 +176,7 @@ pub(super) fn picture(study: &Study) -> String {
             .iter()
             .map(|point| Point { at: point.ranks, bytes: point.bytes })
             .collect(),
-        line: growth.fit.as_ref().map_or(Vec::new(), |fit| line(fit)),
+        line: growth.fit.as_ref().map_or(Vec::new(), line),
     };
     let drawing = Curve {
         title: format!("{}: {}, by number of ranks", clean(&study.program), study.metric.label()),

@@ -73,6 +73,11 @@ impl Map {
         self.owned[usize::from(component.0) % LIMIT]
     }
 
+    /// As [`Self::owned`], of all components.
+    pub fn total(&self) -> u64 {
+        self.owned.iter().sum()
+    }
+
     /// The most it ever was.
     pub fn owned_peak(&self, component: Component) -> u64 {
         self.peaks[usize::from(component.0) % LIMIT]

@@ -93,6 +93,11 @@ pub fn owned(component: Component) -> u64 {
     with(|map| map.owned(component))
 }
 
+/// Bytes of mappings that all components own together.
+pub fn total() -> u64 {
+    with(|map| map.total())
+}
+
 /// Now and at most, of all components up to the length of `into`.
 pub fn owned_all(into: &mut [(u64, u64)]) {
     with(|map| {

@@ -72,7 +72,8 @@ impl Sampler {
             self.would_be_peak(index, owned, margin) && {
                 let (all, _) = heap::all();
                 // What all own less than at the last sample was given back; by whom is not asked.
-                let others = self.head.owned.saturating_sub(all).min(self.resident_then);
+                let (blocks, mappings) = self.owned_then;
+                let others = blocks.saturating_sub(all) + mappings.saturating_sub(ranges::total());
                 let then = self.resident_then;
                 let most = bound(row.resident, then, now, others, owned);
                 self.would_be_peak(index, most, margin)

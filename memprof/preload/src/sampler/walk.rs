@@ -73,6 +73,8 @@ pub struct Sampler {
     pub published: super::publish::Published,
     /// What the kernel said at the last full sample.
     pub resident_then: u64,
+    /// What all owned then, in blocks and in mappings.
+    pub owned_then: (u64, u64),
     ready: bool,
     stopped: bool,
 }
@@ -103,6 +105,7 @@ impl Sampler {
             duty: None,
             published: super::publish::Published::new(),
             resident_then: 0,
+            owned_then: (0, 0),
             ready: false,
             stopped: false,
         }
@@ -184,6 +187,7 @@ impl Sampler {
         self.ask_status();
         self.head.kernel_resident = self.kernel_resident();
         self.resident_then = self.head.kernel_resident;
+        self.owned_then = (heap::all().0, ranges::total());
         self.head.time = writer::now();
         self.sum();
         self.head.releases_skipped = super::release::skipped();

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -280,7 +280,7 @@ impl Finished {
     }
 }
 
-/// The traces in a folder, sorted; none if there is no folder.
+/// The traces in a folder, sorted; none if it is no folder.
 ///
 /// # Errors
 ///
@@ -288,7 +288,9 @@ impl Finished {
 pub fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut traces = Vec::new();
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(traces),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(traces);
+        }
         entries => entries?,
     };
     for entry in entries {

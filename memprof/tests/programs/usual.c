@@ -63,8 +63,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    char *kept = malloc(30 << 20);
+    char *volatile kept = malloc(30 << 20);
     memset(kept, 1, 30 << 20);
+    if (kept[rank] != 1) MPI_Abort(MPI_COMM_WORLD, 1);
     messages();
     collectives();
     windows();

@@ -1,0 +1,254 @@
+//! The memory profiler around real programs of the MPI in use, started as people start it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use memprof_trace::layout::{Class, flags};
+use quo_tests::memprof::{PROGRAMS, traces_in};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{
+    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Outcome, Running, fortran_support, mpicc,
+    mpifort, run_compiler,
+};
+
+const TESTS: &[Test] = &[
+    ("usual_programs_close_their_books_on_every_rank", usual),
+    ("fresh_receive_buffers_are_the_applications_and_mpi_stays_flat", fresh_buffers),
+    ("threads_that_use_mpi_at_once_close_their_books", threads),
+    ("phases_of_the_program_have_their_own_peaks", phases),
+    ("what_children_of_ranks_have_is_not_the_ranks", children),
+    ("an_mpi_loaded_at_run_time_is_seen", dlopened),
+    ("fortran_through_mpif_h_is_seen", fortran_mpif),
+    ("fortran_through_the_module_mpi_is_seen", fortran_mpi),
+    ("fortran_through_the_module_mpi_f08_is_seen", fortran_f08),
+    ("python_through_mpi4py_is_seen", python),
+];
+
+const LIMIT: Duration = Duration::from_secs(100);
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// A job that has run under the profiler.
+struct Job {
+    outcome: Outcome,
+    books: Vec<Books>,
+    _folder: tempfile::TempDir,
+}
+
+impl Job {
+    /// `memprof run -- mpirun -n RANKS PROGRAM ...`, which has to succeed.
+    fn run(ranks: usize, program: &Path, arguments: &[&str]) -> Result<Job> {
+        let folder = tempfile::tempdir()?;
+        let traces = folder.path().join("traces");
+        let launch = Launcher::find()?.command(ranks, BindTo::None);
+        let mut command = Command::new(Checkout::find()?.program("memprof")?);
+        command.arg("run").arg("--output").arg(&traces).arg("--");
+        command.arg(launch.get_program()).args(launch.get_args());
+        for (name, value) in launch.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.arg(program).args(arguments);
+        let description = format!("{command:?}");
+        let running = Running::start(&mut command, &description, LIMIT)?;
+        let outcome = running.finish()?;
+        outcome.expect_success()?;
+        let mut books = Vec::new();
+        for file in traces_in(&traces)? {
+            let one = Books::open(&file)?;
+            // A shell that a rank has started ends by _exit, and leaves what it was recorded in.
+            if one.trace.has(flags::MPI_SEEN) {
+                books.push(one);
+            }
+        }
+        ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
+        books.sort_by_key(|one| one.trace.identity.rank);
+        for (rank, one) in books.iter().enumerate() {
+            ensure!(usize::try_from(one.trace.identity.rank)? == rank, "rank {rank} is missing");
+        }
+        Ok(Job { outcome, books, _folder: folder })
+    }
+
+    /// What has to hold for every job.
+    fn expect_good_books(&self) -> Result<&Job> {
+        for one in &self.books {
+            one.expect_whole_run()?.expect_closed_books()?;
+        }
+        Ok(self)
+    }
+
+    /// The program said this.
+    fn expect_said(&self, text: &str) -> Result<&Job> {
+        ensure!(self.outcome.stdout.contains(text), "{}", self.outcome.report());
+        Ok(self)
+    }
+}
+
+/// A folder for the programs of this run.
+fn folder() -> Result<&'static Path> {
+    static FOLDER: OnceLock<Result<tempfile::TempDir, String>> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| tempfile::tempdir().map_err(|error| error.to_string()));
+    made.as_ref().map(tempfile::TempDir::path).map_err(|error| anyhow!("{error}"))
+}
+
+fn compile(compiler: &std::ffi::OsStr, source: &str, flags: &[&str]) -> Result<PathBuf> {
+    let source = Checkout::find()?.root().join(PROGRAMS).join(source);
+    let program = folder()?.join(source.file_name().context("a source without a name")?);
+    let program = program.with_extension("program");
+    let mut command = Command::new(compiler);
+    command.current_dir(folder()?).arg(&source).arg("-o").arg(&program).args(flags);
+    run_compiler(&mut command)?;
+    Ok(program)
+}
+
+fn compile_c(source: &str) -> Result<PathBuf> {
+    compile(&mpicc(), source, &["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
+}
+
+fn usual() -> Result<()> {
+    let program = compile_c("usual.c")?;
+    for ranks in [2, 4] {
+        let job = Job::run(ranks, &program, &[])?;
+        job.expect_said("done")?.expect_good_books()?;
+        for one in &job.books {
+            let application = one.peak(APPLICATION);
+            ensure!(application >= 30 * MEBI, "{application} B\n{}", one.table());
+            ensure!(one.peak(MPI) > MEBI / 2, "MPI has nothing\n{}", one.table());
+        }
+    }
+    Ok(())
+}
+
+fn fresh_buffers() -> Result<()> {
+    let job = Job::run(2, &compile_c("fresh_buffers.c")?, &[])?;
+    job.expect_said("received")?.expect_good_books()?;
+    for one in &job.books {
+        let of_blocks = |class| class == Class::AppExecutable;
+        let peak = one.peak(of_blocks);
+        let off = peak.abs_diff(80 * MEBI);
+        ensure!(off * 100 <= 80 * MEBI, "the peak is {peak} B\n{}", one.table());
+        // From the end of the first exchange on.
+        let of_mpi: Vec<u64> = one
+            .full()
+            .skip_while(|(_, rows)| one.resident(rows, of_blocks) < 79 * MEBI)
+            .filter(|(_, rows)| one.resident(rows, of_blocks) > 30 * MEBI)
+            .map(|(_, rows)| one.resident(rows, MPI))
+            .collect();
+        let low = of_mpi.iter().min().context("no sample after the first exchange")?;
+        let high = of_mpi.iter().max().context("no sample after the first exchange")?;
+        ensure!(high - low <= MEBI, "MPI has {low} to {high} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+fn threads() -> Result<()> {
+    let job = Job::run(2, &compile_c("threads_multiple.c")?, &[])?;
+    job.expect_said("threads")?.expect_good_books()?;
+    Ok(())
+}
+
+fn phases() -> Result<()> {
+    let job = Job::run(2, &compile_c("phases.c")?, &[])?;
+    job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        let trace = &one.trace;
+        let named = |wanted: &str| -> Result<u32> {
+            let row = trace.phases.iter().find(|row| row.row.name.to_string() == wanted);
+            let names: Vec<String> =
+                trace.phases.iter().map(|row| row.row.name.to_string()).collect();
+            Ok(row.with_context(|| format!("no phase {wanted} among {names:?}"))?.index)
+        };
+        let is_executable = |class| class == Class::AppExecutable;
+        let executable = trace.components.iter().find(|row| is_executable(row.row.class()));
+        let executable = executable.context("no executable")?.index as usize;
+        let peak = |phase: u32| -> u64 {
+            let peaks = trace.phase_peaks.iter().find(|row| row.index == phase);
+            peaks.and_then(|row| row.row.get(executable)).map_or(0, |peak| peak.owned)
+        };
+        for automatic in ["init", "main", "finalize"] {
+            named(automatic)?;
+        }
+        let solve = peak(named("solve")?);
+        ensure!(solve.abs_diff(30 * MEBI) < MEBI, "solve: {solve} B\n{}", one.table());
+        let third = trace.phases.iter().find(|row| row.row.name.to_string().contains('3'));
+        let third = peak(third.context("no phase 3")?.index);
+        ensure!(third.abs_diff(20 * MEBI) < MEBI, "phase 3: {third} B\n{}", one.table());
+        ensure!(!trace.has(flags::PAUSED), "still paused");
+    }
+    Ok(())
+}
+
+fn children() -> Result<()> {
+    let job = Job::run(2, &compile_c("children.c")?, &[])?;
+    job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        // The 100 MiB of the child are not the rank's.
+        let application = one.peak(APPLICATION);
+        ensure!(application < 30 * MEBI, "{application} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+/// The file of the library that programs of this MPI have loaded.
+fn library_of(program: &Path) -> Result<String> {
+    let output = Command::new("ldd").arg(program).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.trim_start().starts_with("libmpi"));
+    let path = line.and_then(|line| line.split("=> ").nth(1)?.split_whitespace().next());
+    Ok(path.with_context(|| format!("no libmpi in\n{text}"))?.to_owned())
+}
+
+fn dlopened() -> Result<()> {
+    let library = library_of(&compile_c("usual.c")?)?;
+    let program = compile("cc".as_ref(), "dlopened.c", &["-std=gnu11", "-O1", "-ldl"])?;
+    let job = Job::run(2, &program, &[&library])?;
+    job.expect_said("done")?.expect_good_books()?;
+    Ok(())
+}
+
+fn fortran(source: &str) -> Result<()> {
+    fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
+    let job = Job::run(2, &compile(&mpifort(), source, &["-O1"])?, &[])?;
+    job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        let application = one.peak(APPLICATION);
+        ensure!(application >= 19 * MEBI, "{application} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+fn fortran_mpif() -> Result<()> {
+    fortran("messages_mpif.f")
+}
+
+fn fortran_mpi() -> Result<()> {
+    fortran("messages_mpi.f90")
+}
+
+fn fortran_f08() -> Result<()> {
+    let support = fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
+    if !support.mpi_f08 {
+        return Err(Skipped("this MPI has no module mpi_f08 for this compiler".to_owned()).into());
+    }
+    fortran("messages_f08.f90")
+}
+
+fn python() -> Result<()> {
+    let found = Command::new("python3").args(["-c", "import mpi4py"]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return Err(Skipped("there is no mpi4py".to_owned()).into());
+    }
+    let script = Checkout::find()?.root().join(PROGRAMS).join("messages.py");
+    let script = script.to_str().context("a path that is no text")?.to_owned();
+    let job = Job::run(2, Path::new("python3"), &[&script])?;
+    job.expect_said("done")?.expect_good_books()?;
+    Ok(())
+}

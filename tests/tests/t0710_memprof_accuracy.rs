@@ -1,0 +1,151 @@
+//! The profiler's books against those that programs keep themselves: owned to the byte, resident to
+//! the page, over random programs in which everything that owns memory gets some in every way there is.
+//!
+//! `MEMPROF_TESTS_PROGRAMS` says how many programs (100000), `MEMPROF_TESTS_SEED` where to begin (1).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use quo_tests::memprof::{Finished, Profiled, fake_mpi};
+use quo_tests::suite::{self, Skipped, Test};
+
+const TESTS: &[Test] = &[
+    ("owned_is_right_to_the_byte_over_random_programs", owned),
+    ("resident_is_right_to_the_page_over_random_programs", resident),
+    ("children_of_a_fork_go_on_with_books_of_their_own", forks),
+    ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
+    ("huge_pages_are_counted", huge),
+    ("a_program_sees_nothing_of_it_when_not_recorded", inert),
+];
+
+const LIMIT: Duration = Duration::from_secs(200);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+struct Interpreter {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Interpreter {
+    fn new() -> Result<Interpreter> {
+        Ok(Interpreter { program: fake_mpi()?.join("interpreter"), folder: tempfile::tempdir()? })
+    }
+
+    fn profiled(&self, arguments: &[String]) -> Result<Profiled> {
+        let profiled = Profiled::new(&self.program, self.folder.path())?.eager();
+        Ok(arguments.iter().fold(profiled, Profiled::arg))
+    }
+
+    /// `count` programs, shared out over the processors.
+    fn agree(&self, count: u64, length: u32, more: &[&str]) -> Result<()> {
+        let processes = available_parallelism()?.get().min(8) as u64;
+        let first = number("MEMPROF_TESTS_SEED", 1);
+        let share = count.div_ceil(processes);
+        let mut running = Vec::new();
+        for process in 0..processes {
+            let seed = first + process * share;
+            let mut arguments: Vec<String> = ["--seed", "--programs", "--length"]
+                .iter()
+                .zip([seed, share, u64::from(length)])
+                .flat_map(|(name, value)| [(*name).to_owned(), value.to_string()])
+                .collect();
+            arguments.extend(more.iter().map(|&word| word.to_owned()));
+            running.push(self.profiled(&arguments)?.start("")?);
+        }
+        for process in running {
+            let finished = process.finish(LIMIT)?;
+            if !finished.status.success() {
+                bail!("{}\n{}", finished.report(), self.smallest(&finished)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn fails(&self, script: &[&str]) -> Result<Option<String>> {
+        let profiled = self.profiled(&["--replay".to_owned()])?;
+        let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(20))?;
+        Ok((!finished.status.success()).then_some(finished.stdout))
+    }
+
+    /// The least of the steps of a failed program with which it still fails.
+    fn smallest(&self, failed: &Finished) -> Result<String> {
+        let steps = failed.stdout.lines().skip_while(|line| !line.starts_with("seed "));
+        let mut steps: Vec<&str> = steps.filter(|line| line.starts_with("op ")).collect();
+        let Some(mut said) = self.fails(&steps)? else {
+            return Ok("alone, the program does not fail".to_owned());
+        };
+        let (mut chunk, mut runs) = (steps.len().div_ceil(2), 0);
+        while chunk > 0 && runs < 200 {
+            let mut from = 0;
+            while from < steps.len() && runs < 200 {
+                runs += 1;
+                let end = (from + chunk).min(steps.len());
+                let fewer = [&steps[..from], &steps[end..]].concat();
+                match self.fails(&fewer)? {
+                    Some(what) => (steps, said) = (fewer, what),
+                    None => from = end,
+                }
+            }
+            chunk /= 2;
+        }
+        Ok(format!("the smallest program that fails (interpreter --replay):\n{said}"))
+    }
+}
+
+fn owned() -> Result<()> {
+    Interpreter::new()?.agree(number("MEMPROF_TESTS_PROGRAMS", 100_000), 20, &["--looks", "4000"])
+}
+
+fn resident() -> Result<()> {
+    Interpreter::new()?.agree(300, 60, &["--looks", "1"])
+}
+
+fn forks() -> Result<()> {
+    Interpreter::new()?.agree(1500, 40, &["--fork", "5"])
+}
+
+fn threads() -> Result<()> {
+    let interpreter = Interpreter::new()?;
+    for count in ["2", "4", "13"] {
+        interpreter.agree(600, 60, &["--threads", count])?;
+    }
+    Ok(())
+}
+
+fn huge() -> Result<()> {
+    const POOL: &str = "/proc/sys/vm/nr_hugepages";
+    let before = std::fs::read_to_string(POOL).context("reading the number of huge pages")?;
+    let skip = |why: &str| Err(anyhow::Error::new(Skipped(why.to_owned())));
+    if std::fs::write(POOL, "64").is_err() {
+        return skip("only root can set huge pages aside");
+    }
+    let got = std::fs::read_to_string(POOL)?.trim().parse::<u32>()?;
+    let verdict = match got {
+        0..32 => skip("the kernel has no 64 MiB for huge pages"),
+        _ => Interpreter::new()?.agree(300, 60, &["--huge", "--looks", "4"]),
+    };
+    std::fs::write(POOL, before)?;
+    verdict
+}
+
+fn inert() -> Result<()> {
+    let interpreter = Interpreter::new()?;
+    let arguments = ["--blind", "--programs", "300"].map(str::to_owned);
+    let mut profiled = interpreter.profiled(&arguments)?;
+    profiled.command().env_remove("MEMPROF_DIR");
+    let finished = profiled.run(LIMIT)?;
+    finished.expect_success()?;
+    anyhow::ensure!(finished.traces.is_empty(), "{}", finished.report());
+    anyhow::ensure!(finished.stderr.is_empty(), "{}", finished.report());
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! However a profiled process ends and wherever its trace cannot go: the program runs as it does
+//! without, what was written can be read, and what is missing is said.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use memprof_trace::layout::flags;
+use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload, traces_in};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
+
+const TESTS: &[Test] = &[
+    ("a_trace_is_readable_whenever_its_process_is_killed", killed),
+    ("a_process_that_runs_can_be_read", live),
+    ("abort_exit_and_a_missing_finalize_leave_whole_traces", other_ends),
+    ("a_process_that_the_kernel_ends_for_its_memory_leaves_a_trace", out_of_memory),
+    ("traces_are_for_their_owner_alone", modes),
+    ("a_full_disk_is_said_and_the_program_runs", full_disk),
+    ("a_folder_that_cannot_be_written_is_said_and_the_program_runs", no_folder),
+    ("a_limit_on_file_sizes_is_said_and_the_program_runs", file_size_limit),
+    ("a_program_with_its_own_allocator_keeps_it", own_allocator),
+    ("a_program_under_a_sanitizer_runs", sanitizer),
+    ("another_preloaded_tool_keeps_its_calls", other_preload),
+    ("bad_settings_are_said_and_the_program_runs", bad_settings),
+    ("a_trace_that_the_process_leaves_to_its_successor_is_replaced", replaced_by_exec),
+];
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn interpreter(traces: &Path) -> Result<Profiled> {
+    Profiled::new(fake_mpi()?.join("interpreter"), traces)
+}
+
+/// An interpreter that runs until it is ended, once it has said so.
+fn forever(traces: &Path) -> Result<Started> {
+    let profiled = interpreter(traces)?.args(&["--forever", "--programs", "20", "--blind"]);
+    let mut started = profiled.start("")?;
+    let end = Instant::now() + LIMIT;
+    while !started.said()?.contains("running") {
+        ensure!(started.runs()?, "it ended\n{}", started.finish(LIMIT)?.report());
+        ensure!(Instant::now() < end, "it says nothing");
+        // Sleeps: the other process writes into a file.
+        sleep(Duration::from_millis(2));
+    }
+    Ok(started)
+}
+
+/// Whole, plausible, and not older than a second before its end.
+fn expect_good(trace: &Path, lived: Duration) -> Result<Books> {
+    let books = Books::open(trace)?;
+    let newest = Duration::from_nanos(books.trace.last_time());
+    ensure!(newest + Duration::from_secs(1) >= lived, "{newest:?} of {lived:?}\n{}", books.table());
+    let summary = books.summary()?;
+    let walked = summary.head.walked;
+    ensure!(walked > 1 << 20 && walked < 1 << 30, "{walked} B resident\n{}", books.table());
+    let sum: u64 = summary.rows.iter().map(|row| row.resident).sum();
+    ensure!(sum == walked, "{sum} B have owners, {walked} B were found\n{}", books.table());
+    Ok(books)
+}
+
+fn killed() -> Result<()> {
+    // A few hundred milliseconds in all; where exactly, the scheduler decides.
+    for round in 0..20_u64 {
+        let folder = tempfile::tempdir()?;
+        let mut started = forever(folder.path())?;
+        let begun = Instant::now();
+        // Sleeps: the kill is to land anywhere.
+        sleep(Duration::from_micros(round * round * 997 % 60_000));
+        let lived = begun.elapsed();
+        started.kill()?;
+        let finished = started.finish(LIMIT)?;
+        ensure!(finished.signal() == Some(9), "{}", finished.report());
+        let books = expect_good(finished.trace()?, lived)?;
+        ensure!(!books.trace.has(flags::CLOSED), "it says that it ended well");
+    }
+    Ok(())
+}
+
+fn live() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut started = forever(folder.path())?;
+    for _ in 0..200 {
+        let [trace] = &traces_in(folder.path())?[..] else {
+            bail!("not one trace");
+        };
+        expect_good(trace, Duration::ZERO)?;
+    }
+    ensure!(started.runs()?, "it ended");
+    Ok(())
+}
+
+/// A program of this source, with all its libraries from the machine.
+fn compile(source: &str, folder: &Path, compiler_flags: &[&str]) -> Result<PathBuf> {
+    let source = Checkout::find()?.root().join(PROGRAMS).join(source);
+    let program = folder.join(source.file_stem().context("a source without a name")?);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-fno-builtin"]).arg(&source).arg("-o").arg(&program);
+    run_compiler(compiler.arg("-pthread").args(compiler_flags))?;
+    Ok(program)
+}
+
+/// The program `ending.c`, linked with the fake MPI.
+fn ending(folder: &Path) -> Result<PathBuf> {
+    let mpi = fake_mpi()?;
+    let (path, run_path) =
+        (format!("-L{}", mpi.display()), format!("-Wl,-rpath,{}", mpi.display()));
+    let include = Checkout::find()?.root().join(PROGRAMS).join("fakempi");
+    let include = format!("-I{}", include.display());
+    let linked = ["-lfakempi", "-lboth", &format!("-Wl,-rpath-link,{}", mpi.display())];
+    compile("ending.c", folder, &[&[&*include, &path, &run_path], &linked[..]].concat())
+}
+
+fn other_ends() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = ending(folder.path())?;
+    // How, the signal, whether it said goodbye.
+    for (how, signal, closed) in [
+        ("abort", Some(6), false),
+        ("fault", Some(11), false),
+        ("exit", None, true),
+        ("return", None, true),
+        ("_exit", None, false),
+    ] {
+        let traces = folder.path().join(how);
+        fs::create_dir(&traces)?;
+        let finished = Profiled::new(&program, &traces)?.arg(how).run(LIMIT)?;
+        ensure!(finished.signal() == signal, "{how}: {}", finished.report());
+        ensure!(finished.stdout.contains("holding"), "{how}: {}", finished.report());
+        let books = expect_good(finished.trace()?, Duration::ZERO).context(how)?;
+        ensure!(books.trace.has(flags::CLOSED) == closed, "{how}: {}", books.table());
+        ensure!(!books.trace.has(flags::FINALIZED), "{how}: {}", books.table());
+        let peak = books.peak(APPLICATION);
+        ensure!(!closed || peak >= 50 << 20, "{how}: {peak} B\n{}", books.table());
+    }
+    Ok(())
+}
+
+fn out_of_memory() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = ending(folder.path())?;
+    let Some(group) = MemoryGroup::new(400 << 20) else {
+        return Err(
+            Skipped("a memory control group needs root and its controller".to_owned()).into()
+        );
+    };
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces)?;
+    let enter = format!("echo $$ >{} && exec \"$@\"", group.tasks.display());
+    let profiled = Profiled::through(&["sh", "-c", &enter, "sh"], &program, &traces)?;
+    let finished = profiled.arg("hoard").run(LIMIT)?;
+    ensure!(finished.signal() == Some(9), "{}", finished.report());
+    let books = expect_good(finished.trace()?, Duration::ZERO)?;
+    let peak = books.peak(APPLICATION);
+    ensure!(peak > 200 << 20, "{peak} B\n{}", books.table());
+    Ok(())
+}
+
+/// A group of processes with a limit on their memory, of either version.
+struct MemoryGroup {
+    folder: PathBuf,
+    tasks: PathBuf,
+}
+
+impl MemoryGroup {
+    fn new(limit: u64) -> Option<MemoryGroup> {
+        let name = format!("memprof-tests-{}", std::process::id());
+        for (base, file, tasks) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "cgroup.procs"),
+            ("/sys/fs/cgroup", "memory.max", "cgroup.procs"),
+        ] {
+            let folder = Path::new(base).join(&name);
+            if fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            let group = MemoryGroup { tasks: folder.join(tasks), folder };
+            if fs::write(group.folder.join(file), limit.to_string()).is_ok() {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _leaves_it_to_the_kernel = fs::remove_dir(&self.folder);
+    }
+}
+
+fn modes() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut started = forever(folder.path())?;
+    for trace in traces_in(folder.path())? {
+        let mode = fs::metadata(&trace)?.permissions().mode();
+        ensure!(mode & 0o7777 == 0o600, "{} has the mode {mode:o}", trace.display());
+    }
+    started.kill()?;
+    Ok(())
+}
+
+/// It did what it does without the profiler, and the profiler said these once.
+fn expect_aside(finished: &Finished, words: &[&str]) -> Result<()> {
+    finished.expect_success()?;
+    ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
+    let said: Vec<&str> =
+        finished.stderr.lines().filter(|line| line.starts_with("memprof: ")).collect();
+    ensure!(said.len() == 1, "{} lines\n{}", said.len(), finished.report());
+    for word in words {
+        ensure!(said[0].contains(word), "no `{word}` in `{}`", said[0]);
+    }
+    Ok(())
+}
+
+fn blind(traces: &Path) -> Result<Profiled> {
+    Ok(interpreter(traces)?.args(&["--blind", "--programs", "50"]))
+}
+
+fn full_disk() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk)?;
+    let mounted = Command::new("unshare").args(["--mount", "true"]).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return Err(Skipped("only root can mount a small disk".to_owned()).into());
+    }
+    // In name space of its own, so nothing has to be unmounted.
+    let mount = format!("mount -t tmpfs -o size=64k none {} && exec \"$@\"", disk.display());
+    let wrapper = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
+    let profiled = Profiled::through(&wrapper, fake_mpi()?.join("interpreter"), &disk)?;
+    let profiled = profiled.args(&["--blind", "--programs", "50"]);
+    let finished = profiled.run(LIMIT)?;
+    expect_aside(&finished, &["no room"])
+}
+
+fn no_folder() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let missing = folder.path().join("nowhere");
+    expect_aside(&blind(&missing)?.run(LIMIT)?, &["folder"])?;
+    let file = folder.path().join("a-file");
+    fs::write(&file, "")?;
+    expect_aside(&blind(&file)?.run(LIMIT)?, &["folder"])?;
+    // /proc takes no files, whoever asks.
+    expect_aside(&blind(Path::new("/proc"))?.run(LIMIT)?, &["folder"])
+}
+
+fn file_size_limit() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = ending(folder.path())?;
+    let profiled = Profiled::through(&["prlimit", "--fsize=65536"], program, folder.path())?;
+    let finished = profiled.arg("return").run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout.contains("holding"), "{}", finished.report());
+    ensure!(finished.stderr.starts_with("memprof: "), "{}", finished.report());
+    ensure!(finished.traces.is_empty(), "a trace was left");
+    Ok(())
+}
+
+fn own_allocator() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("own_allocator.c", folder.path(), &["-rdynamic"])?;
+    let finished =
+        Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all").run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout.contains("own allocator"), "{}", finished.report());
+    let books = Books::open(finished.trace()?)?;
+    ensure!(books.trace.has(flags::OWN_ALLOCATOR), "{}", books.table());
+    ensure!(books.notes().iter().any(|note| note.contains("malloc")), "{}", books.table());
+    Ok(())
+}
+
+fn sanitizer() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("clean.c");
+    let text = "#include <stdio.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile block = malloc(100);\n    block[99] = 1;\n    free(block);\n    puts(\"clean\");\n    return 0;\n}\n";
+    fs::write(&source, text)?;
+    let program = folder.path().join("clean");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-fsanitize=address", "-O1"]).arg(&source).arg("-o").arg(&program);
+    if run_compiler(&mut compiler).is_err() {
+        return Err(Skipped("the compiler has no AddressSanitizer".to_owned()).into());
+    }
+    let profiled = Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all");
+    // Without, it refuses any preloaded object, ours or not.
+    let finished = profiled.env("ASAN_OPTIONS", "verify_asan_link_order=0").run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout == "clean\n", "{}", finished.report());
+    ensure!(finished.stderr.contains("anitizer"), "{}", finished.report());
+    Ok(())
+}
+
+fn other_preload() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let other = compile("other_preload.c", folder.path(), &["-shared", "-fPIC"])?;
+    let ours = preload()?;
+    for (order, before) in [([&ours, &other], false), ([&other, &ours], true)] {
+        let both = format!("{} {}", order[0].display(), order[1].display());
+        let finished = blind(folder.path())?.env("LD_PRELOAD", both).run(LIMIT)?;
+        finished.expect_success()?;
+        ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
+        let books = Books::open(finished.trace()?)?;
+        // Behind us it sees what we ask for, and nothing is lost.
+        let named = books.notes().iter().any(|note| note.contains("other_preload"));
+        ensure!(named == before, "{}\n{}", books.table(), finished.report());
+        fs::remove_file(finished.trace()?)?;
+    }
+    Ok(())
+}
+
+fn bad_settings() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (name, value) in [
+        ("MEMPROF_INTERVAL_MS", "soon"),
+        ("MEMPROF_DUTY", "-1"),
+        ("MEMPROF_FILE_SIZE", "12"),
+        ("MEMPROF_RECORD", "some"),
+        ("MEMPROF_STACKS", "1e99x"),
+    ] {
+        let finished = blind(folder.path())?.env(name, value).run(LIMIT)?;
+        expect_aside(&finished, &[name])?;
+        let trace = finished.trace().with_context(|| name)?.to_path_buf();
+        expect_good(&trace, Duration::ZERO)?;
+        fs::remove_file(trace)?;
+    }
+    Ok(())
+}
+
+fn replaced_by_exec() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = fake_mpi()?.join("interpreter");
+    // A shell with a rank's variables, as wrappers are.
+    let script = format!("true; exec {} --blind --programs 50", program.display());
+    let finished = Profiled::new("sh", folder.path())?.args(&["-c", &script]).run(LIMIT)?;
+    finished.expect_success()?;
+    let books = expect_good(finished.trace()?, Duration::ZERO)?;
+    let ran = books.trace.identity.program.to_string();
+    ensure!(ran.ends_with("interpreter"), "the trace is of {ran}");
+    Ok(())
+}

@@ -15,15 +15,16 @@ use crate::project;
 /// `cargo xtask test` those of the default serve all.
 const BUILDS: &[(&str, &[&str])] = &[
     ("build", &["build", "--package", "quo-c", "--package", "quo-info", "--package", "coupled"]),
+    ("build memprof", &["build", "--package", "memprof", "--package", "memprof-preload"]),
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
 
 /// Where a test program that lies elsewhere finds what it tests.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
-/// Suites that build everything optimised first, or are about all MPIs. They run when an MPI is asked
+/// Suites that build everything optimised first, or are about all MPIs or none. They run when an MPI is asked
 /// for by name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
-const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0300", "t0310"];
+const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0730"];
 
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
 /// what differs between MPIs is how ranks start and meet, not what a machine looks like.

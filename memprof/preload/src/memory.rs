@@ -102,11 +102,8 @@ mod tests {
         let (low, high) = next(start).unwrap();
         assert!(low <= start && start + 10_000 <= high);
         // SAFETY: just mapped.
-        assert!(
-            unsafe { core::slice::from_raw_parts(memory.as_ptr(), 10_000) }
-                .iter()
-                .all(|&byte| byte == 0)
-        );
+        let bytes = unsafe { core::slice::from_raw_parts(memory.as_ptr(), 10_000) };
+        assert!(bytes.iter().all(|&byte| byte == 0));
     }
 
     #[test]

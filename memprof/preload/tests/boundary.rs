@@ -1,4 +1,5 @@
 //! The boundary of MPI, the loader and the kernel's mappings, as programs meet it.
+#![allow(clippy::print_stderr)] // Says what it skips.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

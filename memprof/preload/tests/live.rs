@@ -1,4 +1,5 @@
 //! What is in the files of real programs: everything resident has an owner, and the sum is the kernel's.
+#![allow(clippy::print_stderr)] // Says what it skips.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -475,7 +475,7 @@ fn seems_a_block(address: usize) -> bool {
     let Some(header) = read_anywhere(address.wrapping_sub(8)) else { return false };
     let usable = (header as usize & !7).wrapping_sub(8);
     // Small ones are in no mapping of their own.
-    if header & 2 != 0 || usable < tag::SIZE || usable > 4 * large::FROM {
+    if header & 2 != 0 || !(tag::SIZE..=4 * large::FROM).contains(&usable) {
         return false;
     }
     let Some(word) = read_anywhere(address + usable - tag::SIZE) else { return false };
@@ -498,7 +498,8 @@ fn read_anywhere(address: usize) -> Option<u64> {
     (got == 8).then_some(word)
 }
 
-/// Whose block it is, and how much was asked for.
+/// Whose block it is, and how much was asked for: for tests.
+#[cfg_attr(not(test), allow(dead_code))]
 pub fn look(block: *const u8) -> Option<(Component, usize)> {
     if block.is_null() || bootstrap::holds(block) {
         return None;

@@ -43,10 +43,10 @@ pub fn prepare() {
 #[cold]
 #[inline(never)]
 pub fn enter(local: &Local) -> &'static State {
-    if !local.ended.get() {
-        if let Some(state) = take(local) {
-            return state;
-        }
+    if !local.ended.get()
+        && let Some(state) = take(local)
+    {
+        return state;
     }
     local.guard.set(local.guard.get() + 1);
     SHARED_LOCK.lock();

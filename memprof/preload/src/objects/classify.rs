@@ -41,10 +41,10 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
         }
     }
     // What the program opened is its own, and all else while there is no MPI.
-    for index in 0..count {
+    for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
         if this.known.is_none() && (!any_mpi || this.opened_by_program) {
-            classes[index] = Class::Library;
+            *class = Class::Library;
         }
     }
     if !any_mpi {

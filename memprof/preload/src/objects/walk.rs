@@ -386,10 +386,10 @@ unsafe extern "C" fn visit(
     }
     let (base, headers) = (information.dlpi_addr as usize, information.dlpi_phdr as usize);
     let used = REGISTRY.used.load(Ordering::Relaxed);
-    // SAFETY: the loader's names end with a mark.
     let name: &[u8] = if information.dlpi_name.is_null() {
         b""
     } else {
+        // SAFETY: the loader's names end with a mark.
         unsafe { CStr::from_ptr(information.dlpi_name) }.to_bytes()
     };
     let same = |object: &&mut Known| {

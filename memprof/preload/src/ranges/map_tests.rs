@@ -102,9 +102,8 @@ proptest! {
                             model[old..old + old_length].fill(None);
                         }
                         model[new..new + new_length].fill(None);
-                        for index in 0..old_length.min(new_length) {
-                            model[new + index] = old_pages[index];
-                        }
+                        let kept = old_length.min(new_length);
+                        model[new..new + kept].copy_from_slice(&old_pages[..kept]);
                     } else if new_length < old_length {
                         model[old + new_length..old + old_length].fill(None);
                     }

@@ -354,7 +354,7 @@ impl<'w, W: World> Walker<'w, W> {
     /// The mapping is done: what nobody claimed of it is the allocator's if blocks live there.
     pub fn end(&mut self, mapping: &Mapping) {
         let pending = core::mem::take(&mut self.pending);
-        let arena = mapping.start % ARENA == 0 && mapping.end - mapping.start <= ARENA;
+        let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
         // A large block with a mapping of its own has a head and an end that is not used.
         let page = crate::kernel::page() as u64;
         let slack = if self.small || arena { u64::MAX } else { self.large * 2 * page };

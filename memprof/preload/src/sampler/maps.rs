@@ -40,7 +40,8 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     let major = number(&device[..colon], 16)?;
     let minor = number(&device[colon + 1..], 16)?;
     let inode = number(words.next()?, 10)?;
-    if rights.len() != 4 || start >= end || start % 4096 != 0 || end % 4096 != 0 {
+    if rights.len() != 4 || start >= end || !start.is_multiple_of(4096) || !end.is_multiple_of(4096)
+    {
         return None;
     }
     Some(Line {

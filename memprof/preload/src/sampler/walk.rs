@@ -386,6 +386,7 @@ impl Sampler {
             head.peak_phase = phase;
             head.peak_function = function;
         }
+        #[allow(clippy::needless_range_loop)] // Several arrays have the same index.
         for index in 0..component::count().min(LIMIT) {
             let share = &self.totals.components[index];
             let (ledger, ranges) = (&self.ledger[index], self.ranges[index]);

@@ -133,6 +133,7 @@ pub fn each(each: &mut dyn FnMut(usize, &Site)) {
 }
 
 /// Samples that were not kept for want of room.
+#[cfg_attr(not(test), allow(dead_code))]
 pub fn dropped() -> u64 {
     let _guard = Guard::enter();
     SHARED.with(|table| table.dropped())

@@ -130,6 +130,7 @@ impl Table {
         }
     }
 
+    #[cfg_attr(not(test), allow(dead_code))]
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

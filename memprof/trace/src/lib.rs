@@ -8,7 +8,7 @@
 //!   spare slot, and the slot of the old value becomes the spare;
 //! - what only grows lives in a *ring* of blocks, whose length and checksum change in one store.
 //!
-//! [`layout`] says where everything is, [`write`] puts it there without allocating, and
+//! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and
 //! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
 //! [`generate`] writes traces of jobs that never ran.
 

@@ -5,7 +5,7 @@
 pub mod account;
 pub(crate) mod blocks;
 mod bootstrap;
-#[cfg(not(feature = "archive"))]
+#[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
 pub mod granules;
 mod large;

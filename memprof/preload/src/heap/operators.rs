@@ -212,7 +212,7 @@ work! { delete
     delete_many_aligned_sized = c"_ZdaPvmSt11align_val_t" (size, alignment);
 }
 
-#[cfg(not(feature = "archive"))]
+#[cfg(any(not(feature = "archive"), test))]
 #[allow(non_snake_case)]
 mod exports {
     use super::*;

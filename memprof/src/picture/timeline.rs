@@ -245,6 +245,7 @@ impl Plot {
         let points = self.points(picture);
         let mut below = vec![0f64; picture.times.len()];
         let mut labels = Vec::new();
+        let mut edges = Vec::new();
         for area in areas {
             let above: Vec<f64> = below
                 .iter()
@@ -260,13 +261,15 @@ impl Plot {
                     ("data-group", &area.group),
                     ("d", &self.outline_of(&points, &below, &above)),
                     ("fill", &colour),
-                    ("stroke", &inks.paper),
-                    ("stroke-width", &0.7),
+                    // Closes the seam that smoothing leaves between neighbours.
+                    ("stroke", &colour),
+                    ("stroke-width", &0.5),
                     ("stroke-linejoin", &"round"),
                 ],
             );
             svg.around("title", &[], &format!("{}: at most {}", area.name, bytes(area.most)));
             svg.close("path");
+            edges.push((self.edge(&points, &below, &above), &area.name));
             labels.extend(
                 self.label(&points, &below, &above, &area.name)
                     .map(|(at, text)| (at, text, text_on(&colour))),
@@ -279,6 +282,20 @@ impl Plot {
             inks.muted,
             1.0,
         );
+        for (path, name) in edges.iter().filter(|(path, _)| !path.is_empty()) {
+            svg.element(
+                "path",
+                &[
+                    ("class", &"edge"),
+                    ("data-series", name),
+                    ("d", path),
+                    ("fill", &"none"),
+                    ("stroke", &inks.paper),
+                    ("stroke-width", &0.7),
+                    ("pointer-events", &"none"),
+                ],
+            );
+        }
         for (at, text, ink) in labels {
             svg.words(at, 11.0, Anchor::Middle, ink, &text);
         }
@@ -323,6 +340,28 @@ impl Plot {
             let _ = write!(path, "L{} {}", number(*x), number(self.y(below[*index])));
         }
         path.push('Z');
+        path
+    }
+
+    /// The line that parts an area from the next. Not where all areas rise together, for there many such lines
+    /// would make a gap, and not over areas that are hardly more than a line themselves.
+    fn edge(&self, points: &[(f64, usize)], below: &[f64], above: &[f64]) -> String {
+        let mut path = String::new();
+        let thick = |index: usize| self.y(below[index]) - self.y(above[index]) > 1.5;
+        let mut drawn = false;
+        for pair in points.windows(2) {
+            let ((left, one), (right, other)) = (pair[0], pair[1]);
+            let (from, to) = (self.y(above[one]), self.y(above[other]));
+            if (to - from).abs() > 2.0 * (right - left) || !thick(one) || !thick(other) {
+                drawn = false;
+                continue;
+            }
+            if !drawn {
+                let _ = write!(path, "M{} {}", number(left), number(from));
+            }
+            let _ = write!(path, "L{} {}", number(right), number(to));
+            drawn = true;
+        }
         path
     }
 

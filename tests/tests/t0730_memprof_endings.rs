@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread::sleep;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -49,7 +49,7 @@ fn forever(traces: &Path) -> Result<Started> {
         ensure!(started.runs()?, "it ended\n{}", started.finish(LIMIT)?.report());
         ensure!(Instant::now() < end, "it says nothing");
         // Sleeps: the other process writes into a file.
-        sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
     Ok(started)
 }
@@ -74,7 +74,7 @@ fn killed() -> Result<()> {
         let mut started = forever(folder.path())?;
         let begun = Instant::now();
         // Sleeps: the kill is to land anywhere.
-        sleep(Duration::from_micros(round * round * 997 % 60_000));
+        thread::sleep(Duration::from_micros(round * round * 997 % 60_000));
         let lived = begun.elapsed();
         started.kill()?;
         let finished = started.finish(LIMIT)?;

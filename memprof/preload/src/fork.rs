@@ -67,6 +67,7 @@ extern "C" fn parent() {
 
 extern "C" fn child() {
     writer::detach();
+    ranges::forget_moves();
     sampler::forget();
     release(true);
     boundary::after_fork();

@@ -125,16 +125,18 @@ unsafe extern "C-unwind" fn mremap_work(
     if !is_tools() && old_length > length && old_length - length >= LOOKED_AT {
         sampler::before_release(old.wrapping_add(length), old_length - length);
     }
+    ranges::moves();
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Mremap, [old, old_length, length, flags, new, f]) };
-    if !failed(result) && !is_tools() {
-        if old_length == 0 {
-            // A second mapping of what is shared.
-            let owner = shared_owner(objects::owner(caller, stack), true, -1);
-            ranges::mapped(result, length, owner, true);
-        } else {
-            ranges::moved(old, old_length, result, length);
-        }
+    if failed(result) || is_tools() || old_length == 0 {
+        ranges::stayed();
+    } else {
+        ranges::moved(old, old_length, result, length);
+    }
+    if !failed(result) && !is_tools() && old_length == 0 {
+        // A second mapping of what is shared.
+        let owner = shared_owner(objects::owner(caller, stack), true, -1);
+        ranges::mapped(result, length, owner, true);
     }
     result
 }

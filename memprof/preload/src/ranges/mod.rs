@@ -61,12 +61,32 @@ pub fn unmapped(start: usize, length: usize) {
     with(|map| map.remove(start, end));
 }
 
-/// A mapping moved or changed its length.
+/// Calls that move mappings and have not come back. What such a call has moved is gone for a walk, and
+/// not yet known where it is.
+static MOVING: AtomicU32 = AtomicU32::new(0);
+
+/// A mapping may be moved: until [`moved`] or [`stayed`] nothing counts as gone.
+pub fn moves() {
+    MOVING.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Nothing was moved after all.
+pub fn stayed() {
+    MOVING.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// In the child of a fork: other threads' calls do not come back.
+pub fn forget_moves() {
+    MOVING.store(0, Ordering::SeqCst);
+}
+
+/// A mapping moved or changed its length, after [`moves`].
 pub fn moved(old: usize, old_length: usize, new: usize, new_length: usize) {
     let (old, old_end) = pages(old, old_length);
     let (new, new_end) = pages(new, new_length);
     let known = WALK.load(Ordering::Acquire);
     with(|map| map.moved((old, old_end - old), (new, new_end - new), known));
+    stayed();
 }
 
 /// A thread's stack, by an address in it. To be called by the thread itself.
@@ -121,7 +141,11 @@ pub fn walk() -> u32 {
 /// A walk found nothing mapped between two addresses: what was entered before it is gone, by a way
 /// that was not seen.
 pub fn gone(start: usize, end: usize, walk: u32) {
-    with(|map| map.remove_known(start, end, walk));
+    with(|map| {
+        if MOVING.load(Ordering::SeqCst) == 0 {
+            map.remove_known(start, end, walk);
+        }
+    });
 }
 
 /// Pieces for which there was no room.

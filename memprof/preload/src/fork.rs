@@ -67,9 +67,9 @@ extern "C" fn parent() {
 
 extern "C" fn child() {
     writer::detach();
-    ranges::forget_moves();
     sampler::forget();
     release(true);
+    ranges::forget_moves();
     boundary::after_fork();
     start::forked();
 }

@@ -122,8 +122,8 @@ fn lane(hall: &Hall, long: bool) -> Result<Tally> {
 
 /// One step in a process of its own, which finds it by its name.
 fn step_apart(name: &str, long: bool) -> Result<Tally> {
-    let program = std::env::current_exe().context("finding the running program")?;
-    let mut command = Command::new(program);
+    // By this name also when the build has put another program in the place of the running one.
+    let mut command = Command::new("/proc/self/exe");
     if long {
         command.env(LONG, "1");
     }

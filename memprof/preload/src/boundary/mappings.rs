@@ -125,16 +125,17 @@ unsafe extern "C-unwind" fn mremap_work(
     if !is_tools() && old_length > length && old_length - length >= LOOKED_AT {
         sampler::before_release(old.wrapping_add(length), old_length - length);
     }
-    ranges::moves();
+    // A length of zero makes a second mapping of what is shared, and leaves the first where it is.
+    let moving = (!is_tools() && old_length != 0).then(|| ranges::moves(old, old_length));
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Mremap, [old, old_length, length, flags, new, f]) };
-    if failed(result) || is_tools() || old_length == 0 {
-        ranges::stayed();
-    } else {
-        ranges::moved(old, old_length, result, length);
+    if let Some(moving) = moving {
+        match failed(result) {
+            true => ranges::stayed(&moving),
+            false => ranges::moved(&moving, result, length),
+        }
     }
     if !failed(result) && !is_tools() && old_length == 0 {
-        // A second mapping of what is shared.
         let owner = shared_owner(objects::owner(caller, stack), true, -1);
         ranges::mapped(result, length, owner, true);
     }

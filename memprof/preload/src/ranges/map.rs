@@ -20,6 +20,36 @@ pub struct Piece {
     pub known: u32,
 }
 
+impl Piece {
+    /// Whether a call is about to move it.
+    fn moves(&self) -> bool {
+        self.known >= MARK
+    }
+
+    /// Whether a piece beside it can become one with it.
+    fn joins(&self, other: &Piece) -> bool {
+        let apart = (self.moves() || other.moves()) && self.known != other.known;
+        self.owner == other.owner && self.kind == other.kind && !apart
+    }
+}
+
+/// From here on [`Piece::known`] names a call that moves the piece and has not come back. No walk has
+/// such a number.
+pub const MARK: u32 = 1 << 31;
+
+const KEPT: usize = 16;
+const NOTHING: Piece =
+    Piece { start: 0, end: 0, owner: Component::UNATTRIBUTED, kind: Kind::Private, known: 0 };
+
+/// What a call of the kernel is about to move.
+pub struct Moving {
+    old: usize,
+    old_end: usize,
+    mark: u32,
+    kept: [Piece; KEPT],
+    count: usize,
+}
+
 /// What is mapped there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -108,55 +138,81 @@ impl Map {
         self.carve(start, end, known);
     }
 
-    /// What was between two addresses is at others now, with the owners it had. What is added at
-    /// the end belongs to the owner of what is before it.
-    pub fn moved(
-        &mut self,
-        (old, old_length): (usize, usize),
-        (new, new_length): (usize, usize),
-        known: u32,
-    ) {
-        let old_end = old.saturating_add(old_length);
-        // A length of zero makes another mapping of shared memory, and keeps the old one.
-        let source_end = if old_length == 0 { old.saturating_add(1) } else { old_end };
-        let Some(first) = self.next(old).filter(|piece| piece.start < source_end) else {
-            if old != new {
-                self.remove(new, new.saturating_add(new_length));
-            }
-            return;
+    /// Before the kernel is asked to move what is between two addresses: keeps the owners, and marks
+    /// their pieces, so that until [`Self::moved`] or [`Self::stayed`] no walk takes them for gone,
+    /// and what another thread maps there meanwhile is told apart.
+    pub fn moves(&mut self, old: usize, length: usize, mark: u32) -> Moving {
+        let mut moving = Moving {
+            old,
+            old_end: old.saturating_add(length),
+            mark,
+            kept: [NOTHING; KEPT],
+            count: 0,
         };
-        let mut last = first;
-        if old != new {
-            self.remove(new, new.saturating_add(new_length));
-            let mut at = old;
-            while at < old_end {
-                let Some(piece) = self.next(at).filter(|piece| piece.start < old_end) else {
-                    break;
-                };
-                let (low, high) = (piece.start.max(old), piece.end.min(old_end));
-                let (to, limit) = (new + (low - old), new.saturating_add(new_length));
-                self.insert(Piece {
-                    start: to,
-                    end: (to + (high - low)).min(limit),
-                    known,
-                    ..piece
-                });
-                last = piece;
-                at = high;
+        let mut at = old;
+        while let Some(piece) = self.next(at).filter(|piece| piece.start < moving.old_end) {
+            let (start, end) = (piece.start.max(old), piece.end.min(moving.old_end));
+            self.insert(Piece { start, end, known: mark, ..piece });
+            match moving.count {
+                // Far more than one call of the kernel can move.
+                KEPT => moving.kept[KEPT - 1].end = end,
+                count => {
+                    moving.kept[count] = Piece { start, end, ..piece };
+                    moving.count += 1;
+                }
             }
-            if old_length != 0 {
-                self.remove(old, old_end);
-            }
-        } else {
-            while let Some(piece) = self.next(last.end).filter(|piece| piece.start < old_end) {
-                last = piece;
-            }
-            self.remove(old.saturating_add(new_length), old_end);
+            at = end;
         }
-        if new_length > old_length {
-            let start = new + old_length;
-            let end = new.saturating_add(new_length);
-            self.insert(Piece { start, end, known, ..last });
+        moving
+    }
+
+    /// Nothing was moved: the pieces are like others again.
+    pub fn stayed(&mut self, moving: &Moving, known: u32) {
+        let mut at = moving.old;
+        while let Some(piece) = self.next(at).filter(|piece| piece.start < moving.old_end) {
+            if piece.known == moving.mark {
+                self.insert(Piece { known, ..piece });
+            }
+            at = piece.end;
+        }
+    }
+
+    /// What was kept is at other addresses now. What is added at the end belongs to the owner of
+    /// what is before it.
+    pub fn moved(&mut self, moving: &Moving, new: usize, new_length: usize, known: u32) {
+        let new_end = new.saturating_add(new_length);
+        self.remove_marked(moving.old, moving.old_end, moving.mark);
+        if new != moving.old {
+            self.remove(new, new_end);
+        }
+        for piece in &moving.kept[..moving.count] {
+            let start = new + (piece.start - moving.old);
+            let end = (start + (piece.end - piece.start)).min(new_end);
+            self.insert(Piece { start, end, known, ..*piece });
+        }
+        let added = new.saturating_add(moving.old_end - moving.old);
+        if let Some(last) = moving.kept[..moving.count].last() {
+            self.insert(Piece { start: added, end: new_end, known, ..*last });
+        }
+    }
+
+    /// In the child of a fork, where nobody comes back from moving something.
+    pub fn forget_moves(&mut self) {
+        for chunk in 0..self.used {
+            let chunk = self.chunk_mut(chunk);
+            for piece in chunk.pieces[..chunk.count].iter_mut().filter(|piece| piece.moves()) {
+                piece.known = 0;
+            }
+        }
+    }
+
+    fn remove_marked(&mut self, start: usize, end: usize, mark: u32) {
+        let mut at = start;
+        while let Some(piece) = self.next(at).filter(|piece| piece.start < end) {
+            if piece.known == mark {
+                self.remove(piece.start, piece.end);
+            }
+            at = piece.end;
         }
     }
 
@@ -215,7 +271,7 @@ impl Map {
         };
         if index > 0 {
             let left = &mut self.chunk_mut(chunk).pieces[index - 1];
-            if left.end == piece.start && left.owner == piece.owner && left.kind == piece.kind {
+            if left.end == piece.start && left.joins(&piece) {
                 left.end = piece.end;
                 left.known = left.known.max(piece.known);
                 self.count(&piece, true);
@@ -224,7 +280,7 @@ impl Map {
         }
         if index < self.chunk(chunk).count {
             let right = &mut self.chunk_mut(chunk).pieces[index];
-            if right.start == piece.end && right.owner == piece.owner && right.kind == piece.kind {
+            if right.start == piece.end && right.joins(&piece) {
                 right.start = piece.start;
                 right.known = right.known.max(piece.known);
                 if index == 0 {

@@ -12,7 +12,8 @@ enum Act {
     Insert { start: usize, length: usize, owner: u16, kind: u8, known: u32 },
     Remove { start: usize, length: usize },
     RemoveKnown { start: usize, length: usize, known: u32 },
-    Move { old: usize, old_length: usize, new: usize, new_length: usize },
+    Move { old: usize, old_length: usize, new: usize, new_length: usize, other: usize },
+    Stay { old: usize, length: usize },
 }
 
 fn kind(number: u8) -> Kind {
@@ -34,9 +35,12 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         4 => (place.clone(), length.clone()).prop_map(|(start, length)| Act::Remove { start, length }),
         1 => (place.clone(), length.clone(), 0..3_u32)
             .prop_map(|(start, length, known)| Act::RemoveKnown { start, length, known }),
-        2 => (place.clone(), 0..40_usize, place, 1..60_usize).prop_map(
-            |(old, old_length, new, new_length)| Act::Move { old, old_length, new, new_length }
+        2 => (place.clone(), 1..40_usize, place.clone(), 1..60_usize, 0..9_usize).prop_map(
+            |(old, old_length, new, new_length, other)| {
+                Act::Move { old, old_length, new, new_length, other }
+            }
         ),
+        1 => (place, 1..40_usize).prop_map(|(old, length)| Act::Stay { old, length }),
     ];
     proptest::collection::vec(act, 1..300)
 }
@@ -87,20 +91,33 @@ proptest! {
                         model[start..start + length].fill(None);
                     }
                 }
-                Act::Move { old, old_length, new, new_length } => {
+                Act::Stay { old, length } => {
+                    let moving = map.moves(old, length, MARK | 2);
+                    map.stayed(&moving, 1);
+                }
+                Act::Move { old, old_length, new, new_length, other } => {
                     // The kernel refuses what overlaps.
-                    let apart = new + new_length.max(1) <= old || old + old_length.max(1) <= new;
+                    let apart = new + new_length <= old || old + old_length <= new;
                     if old != new && !apart {
                         continue;
                     }
-                    map.moved((old, old_length), (new, new_length), 1);
-                    let source = old_length.max(1);
-                    let old_pages: Model = model[old..old + source].to_vec();
+                    let moving = map.moves(old, old_length, MARK | 1);
+                    check(&map, &model);
+                    // What another thread maps before the call has come back, where the kernel has
+                    // already made room. A walk that began later finds the rest gone.
+                    let other = if old != new { other.min(old_length) } else { 0 };
+                    let whose = Some((4, Kind::Shared));
+                    map.remove_known(old, old + old_length, MARK - 1);
+                    check(&map, &model);
+                    let old_pages: Model = model[old..old + old_length].to_vec();
+                    let end = old + other;
+                    let kind = Kind::Shared;
+                    map.insert(Piece { start: old, end, owner: Component(4), kind, known: 1 });
+                    map.moved(&moving, new, new_length, 1);
                     let known = old_pages.iter().any(Option::is_some);
                     if old != new {
-                        if old_length > 0 {
-                            model[old..old + old_length].fill(None);
-                        }
+                        model[old..old + old_length].fill(None);
+                        model[old..end].fill(whose);
                         model[new..new + new_length].fill(None);
                         let kept = old_length.min(new_length);
                         model[new..new + kept].copy_from_slice(&old_pages[..kept]);

@@ -12,7 +12,7 @@ use crate::kernel;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
 
-pub use map::{Kind, Piece};
+pub use map::{Kind, Moving, Piece};
 
 struct Shared(UnsafeCell<map::Map>);
 
@@ -61,32 +61,33 @@ pub fn unmapped(start: usize, length: usize) {
     with(|map| map.remove(start, end));
 }
 
-/// Calls that move mappings and have not come back. What such a call has moved is gone for a walk, and
-/// not yet known where it is.
-static MOVING: AtomicU32 = AtomicU32::new(0);
+/// Tells the calls that move mappings apart.
+static MOVES: AtomicU32 = AtomicU32::new(0);
 
-/// A mapping may be moved: until [`moved`] or [`stayed`] nothing counts as gone.
-pub fn moves() {
-    MOVING.fetch_add(1, Ordering::SeqCst);
+/// A mapping is about to be moved or to change its length; [`moved`] or [`stayed`] must follow. Until
+/// then it counts as what it was, though a walk may find it gone.
+pub fn moves(old: usize, length: usize) -> Moving {
+    let (old, end) = pages(old, length);
+    let mark = map::MARK | MOVES.fetch_add(1, Ordering::Relaxed);
+    with(|map| map.moves(old, end - old, mark))
 }
 
 /// Nothing was moved after all.
-pub fn stayed() {
-    MOVING.fetch_sub(1, Ordering::SeqCst);
+pub fn stayed(moving: &Moving) {
+    let known = WALK.load(Ordering::Acquire);
+    with(|map| map.stayed(moving, known));
+}
+
+/// A mapping moved or changed its length.
+pub fn moved(moving: &Moving, new: usize, new_length: usize) {
+    let (new, end) = pages(new, new_length);
+    let known = WALK.load(Ordering::Acquire);
+    with(|map| map.moved(moving, new, end - new, known));
 }
 
 /// In the child of a fork: other threads' calls do not come back.
 pub fn forget_moves() {
-    MOVING.store(0, Ordering::SeqCst);
-}
-
-/// A mapping moved or changed its length, after [`moves`].
-pub fn moved(old: usize, old_length: usize, new: usize, new_length: usize) {
-    let (old, old_end) = pages(old, old_length);
-    let (new, new_end) = pages(new, new_length);
-    let known = WALK.load(Ordering::Acquire);
-    with(|map| map.moved((old, old_end - old), (new, new_end - new), known));
-    stayed();
+    with(map::Map::forget_moves);
 }
 
 /// A thread's stack, by an address in it. To be called by the thread itself.
@@ -141,11 +142,7 @@ pub fn walk() -> u32 {
 /// A walk found nothing mapped between two addresses: what was entered before it is gone, by a way
 /// that was not seen.
 pub fn gone(start: usize, end: usize, walk: u32) {
-    with(|map| {
-        if MOVING.load(Ordering::SeqCst) == 0 {
-            map.remove_known(start, end, walk);
-        }
-    });
+    with(|map| map.remove_known(start, end, walk));
 }
 
 /// Pieces for which there was no room.

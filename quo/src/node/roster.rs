@@ -64,6 +64,12 @@ fn is_later(grave: u32, failure: u64) -> bool {
     grave != 0 && ahead < FAILURES / 2
 }
 
+/// Whether a grave was dug while the generation that failed with this number was open, or one that
+/// completed after the failure before it.
+fn is_in(grave: u32, failure: u64) -> bool {
+    grave != 0 && u64::from(grave).wrapping_sub(1).wrapping_sub(failure) & (FAILURES - 1) == 0
+}
+
 /// Those whom one barrier counts, as one waiter sees them.
 pub(super) struct Members<'a> {
     segment: &'a Segment,
@@ -121,8 +127,26 @@ impl<'a> Members<'a> {
                 .is_some_and(|grave| is_later(grave.load(Ordering::Acquire), failure)),
             _ => false,
         };
-        let slots = self.segment.slots.iter().enumerate();
-        slots.filter(|&(member, slot)| named(member, slot)).map(|(member, _)| member).collect()
+        let slots = || self.segment.slots.iter().enumerate();
+        let all = |wanted: &dyn Fn(usize, &Slot) -> bool| -> Vec<usize> {
+            slots()
+                .filter(|&(member, slot)| wanted(member, slot))
+                .map(|(member, _)| member)
+                .collect()
+        };
+        let dead = all(&named);
+        if !dead.is_empty() {
+            return dead;
+        }
+        // Who ended the generation saw somebody dead, and before it did so another member had
+        // expelled that one: from this same generation.
+        all(&|member, slot| {
+            slot.status() == Some(Status::Expelled)
+                && self
+                    .graves
+                    .get(member)
+                    .is_some_and(|grave| is_in(grave.load(Ordering::Acquire), failure))
+        })
     }
 
     fn test_everyone(&self) {

@@ -279,6 +279,21 @@ fn a_death_is_named_also_while_another_member_expels_it() {
 }
 
 #[test]
+fn a_death_is_named_also_to_those_who_were_failed_for_it_when_it_had_been_expelled() {
+    let mut crew = nodes(2);
+    crew.nodes.remove(1).abandon();
+    let home = &crew[0].home;
+    while !home.segment.note_if_dead(1) {
+        std::thread::yield_now();
+    }
+    crew[0].expel(1).unwrap();
+    // Another member saw the dead before that, and ends the first generation only now.
+    let everyone = Members::everyone(&home.segment);
+    assert_eq!(everyone.casualties(0), [1]);
+    assert_eq!(everyone.casualties(1), [0_usize; 0]);
+}
+
+#[test]
 fn leaving_the_node_leaves_its_named_barriers() {
     let nodes = nodes(3);
     on_each(&nodes, |node| {

@@ -17,6 +17,7 @@ const TESTS: &[Test] = &[
     ("resident_is_right_to_the_page_over_random_programs", resident),
     ("children_of_a_fork_go_on_with_books_of_their_own", forks),
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
+    ("what_a_library_loaded_again_gives_back_is_seen_at_once", reloads),
     ("huge_pages_are_counted", huge),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
 ];
@@ -118,6 +119,20 @@ fn threads() -> Result<()> {
     let interpreter = Interpreter::new()?;
     for count in ["2", "4", "13"] {
         interpreter.agree(600, 60, &["--threads", count])?;
+    }
+    Ok(())
+}
+
+/// MPI's plugin is loaded again while the sampler looks at the objects, and then gives back what the
+/// program has mapped. Said step by step, as the interpreter's `--print` does.
+fn reloads() -> Result<()> {
+    let round = ["op 9 0 0 0 0 0 0 0", "op 0 0 17 1 0 0 90000 2", "op 1 6 0 1 0 0 0 0"];
+    let script = round.repeat(170);
+    let interpreter = Interpreter::new()?;
+    for _ in 0..4 {
+        if let Some(said) = interpreter.fails(&script)? {
+            bail!("{said}");
+        }
     }
     Ok(())
 }

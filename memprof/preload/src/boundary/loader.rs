@@ -43,14 +43,14 @@ unsafe extern "C-unwind" fn open_work(
     if local().guard.get() > 0 {
         return real_open(name, flags);
     }
-    objects::refresh();
+    objects::refresh_surely();
     let since = objects::serial();
     let by_mpi = is_mpis(caller, stack);
     let handle = open(name, flags, caller);
     if handle.is_null() {
         return handle;
     }
-    objects::refresh();
+    objects::refresh_surely();
     // SAFETY: a handle is the loader's entry, whose first word is where the object is.
     objects::mark_opened(unsafe { *handle.cast::<usize>() }, since, by_mpi);
     patch::everything();
@@ -257,7 +257,7 @@ unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> us
         return 0;
     }
     // Whatever was opened by ways that were not seen.
-    objects::refresh();
+    objects::refresh_surely();
     patch::everything();
     if thunks::find(symbol).is_none() && !symbol.ends_with(b"MPI_Pcontrol") {
         return 0;

@@ -8,11 +8,12 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{hooked, special, thunks};
 use crate::component::Class;
 use crate::objects::elf::{Image, Relocation};
+use crate::objects::turn::Turn;
 use crate::objects::{self, Known};
 use crate::thread::Guard;
 use crate::{kernel, note};
@@ -24,17 +25,12 @@ const ADDRESS: u32 = 1;
 /// For each object of the list: the walk that found the one that is done.
 static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
-static BUSY: AtomicBool = AtomicBool::new(false);
-static AGAIN: AtomicBool = AtomicBool::new(false);
+static TURN: Turn = Turn::new();
 
-/// Patches what is not yet. Another thread that does so will look again.
+/// Patches what is not yet; on return it is done, whoever did it.
 pub fn everything() {
     let _guard = Guard::enter();
-    AGAIN.store(true, Ordering::Release);
-    while AGAIN.load(Ordering::Acquire)
-        && BUSY.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    {
-        AGAIN.store(false, Ordering::Release);
+    TURN.walk(true, || {
         let mut index = 0;
         while let Some(object) = objects::at(index) {
             if let (Some(object), Some(done)) = (object, DONE.get(index))
@@ -45,13 +41,12 @@ pub fn everything() {
             }
             index += 1;
         }
-        BUSY.store(false, Ordering::Release);
-    }
+    });
 }
 
 /// In a child after fork: whoever was patching is not here.
 pub fn after_fork() {
-    BUSY.store(false, Ordering::Release);
+    TURN.give();
 }
 
 /// Keeps an object loaded while it is patched.

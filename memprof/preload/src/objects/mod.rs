@@ -10,6 +10,7 @@ mod classify;
 pub mod elf;
 pub mod overrides;
 mod table;
+pub mod turn;
 mod walk;
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +18,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::component::{self, Class, Component};
 use crate::thread::{Local, local};
 
-pub use walk::{Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, serial};
+pub use walk::{
+    Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely,
+    serial,
+};
 
 /// Whose code called.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

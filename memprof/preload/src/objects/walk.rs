@@ -5,11 +5,12 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::classify::{self, Node};
 use super::elf::{Image, segment};
 use super::table::{LIMIT, Range};
+use super::turn::Turn;
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
 use crate::component::{self, Class, Component};
 use crate::thread::Guard;
@@ -167,8 +168,7 @@ struct Registry {
     work: UnsafeCell<MaybeUninit<Work>>,
     /// One past the last ever used.
     used: AtomicUsize,
-    busy: AtomicBool,
-    again: AtomicBool,
+    turn: Turn,
 }
 
 /// What one walk works in.
@@ -181,22 +181,21 @@ struct Work {
     ranges: [Range; LIMIT],
 }
 
-// SAFETY: whoever holds `busy` is the only one to touch what is inside.
+// SAFETY: whoever has the turn is the only one to touch what is inside.
 unsafe impl Sync for Registry {}
 
 static REGISTRY: Registry = Registry {
     objects: UnsafeCell::new(MaybeUninit::zeroed()),
     work: UnsafeCell::new(MaybeUninit::zeroed()),
     used: AtomicUsize::new(0),
-    busy: AtomicBool::new(false),
-    again: AtomicBool::new(false),
+    turn: Turn::new(),
 };
 
 /// The list.
 ///
 /// # Safety
 ///
-/// `busy` is held, and no other borrow of the list is alive.
+/// it is this thread's turn, and no other borrow of the list is alive.
 #[allow(clippy::mut_from_ref)]
 unsafe fn objects() -> &'static mut [Known; LIMIT] {
     // SAFETY: as promised; zeroes are a valid list.
@@ -234,78 +233,56 @@ pub fn may_be_new(address: usize) -> bool {
     unsafe { finder(address, &mut result) == 0 }
 }
 
-fn take(wait: bool) -> bool {
-    // Bounded: a holder may wait for the loader, which may wait for us.
-    for round in 0..20_000u32 {
-        if REGISTRY.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return true;
-        }
-        if !wait {
-            return false;
-        }
-        if round < 100 {
-            core::hint::spin_loop();
-        } else {
-            // SAFETY: no arguments, no memory.
-            unsafe { libc::sched_yield() };
-        }
-    }
-    false
-}
-
-fn give() {
-    REGISTRY.busy.store(false, Ordering::Release);
-}
-
 /// Brings the table up to date with what is loaded. Never waits for another thread that does the
 /// same: that one looks again.
 pub fn refresh() {
     let _guard = Guard::enter();
-    REGISTRY.again.store(true, Ordering::Release);
-    while REGISTRY.again.load(Ordering::Acquire) && take(false) {
-        REGISTRY.again.store(false, Ordering::Release);
-        walk();
-        give();
-    }
+    REGISTRY.turn.walk(false, walk);
+}
+
+/// As [`refresh`], but what is loaded at the call is known on return. Not for who may have the loader's
+/// lock.
+pub fn refresh_surely() {
+    let _guard = Guard::enter();
+    REGISTRY.turn.walk(true, walk);
 }
 
 /// Calls `each` with every loaded object, the program first.
 pub fn each(mut each: impl FnMut(&Known)) {
     let _guard = Guard::enter();
-    if !take(true) {
+    if !REGISTRY.turn.read() {
         return;
     }
     for index in 0..REGISTRY.used.load(Ordering::Relaxed) {
-        // SAFETY: `busy` is held.
+        // SAFETY: it is this thread's turn.
         let object = unsafe { &objects()[index] };
         if object.live {
             each(object);
         }
     }
-    give();
+    REGISTRY.turn.give();
 }
 
 /// What is known of the object of this number, if one is loaded; numbers are dense and used again.
 /// None beyond the last, or when the list is busy for long.
 pub fn at(index: usize) -> Option<Option<Known>> {
     let _guard = Guard::enter();
-    if index >= REGISTRY.used.load(Ordering::Acquire) || !take(true) {
+    if index >= REGISTRY.used.load(Ordering::Acquire) || !REGISTRY.turn.read() {
         return None;
     }
-    // SAFETY: `busy` is held.
+    // SAFETY: it is this thread's turn.
     let object = unsafe { objects()[index] };
-    give();
+    REGISTRY.turn.give();
     Some(object.live.then_some(object))
 }
 
 /// The object at `base`, found by a walk later than `since`, was opened by MPI or by the program.
 pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     let _guard = Guard::enter();
-    if !take(true) {
+    if !REGISTRY.turn.read() {
         return;
     }
-    // SAFETY: `busy` is held.
+    // SAFETY: it is this thread's turn.
     let objects = unsafe { objects() };
     let mut marked = false;
     for object in objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
@@ -318,17 +295,17 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     if marked {
         settle(objects);
     }
-    give();
+    REGISTRY.turn.give();
 }
 
 /// Keeps the list as it is until [`after_fork`].
 pub fn before_fork() {
-    take(true);
+    REGISTRY.turn.read();
 }
 
 /// In the parent and in the child.
 pub fn after_fork() {
-    give();
+    REGISTRY.turn.give();
 }
 
 /// What a walk hands to its callback.
@@ -342,7 +319,7 @@ struct Walk<'a> {
 
 fn walk() {
     let serial = SERIAL.load(Ordering::Relaxed) + 1;
-    // SAFETY: `busy` is held.
+    // SAFETY: it is this thread's turn.
     let list = unsafe { objects() };
     let mut walk = Walk { objects: list, serial, first: true, changed: false, unchanged: false };
     // SAFETY: the callback gets what it expects and the loader's lock is held while it runs.
@@ -486,7 +463,7 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
 
 /// Works out classes and components of all objects, and publishes the table.
 fn settle(objects: &mut [Known; LIMIT]) {
-    // SAFETY: `busy` is held; zeroes are valid.
+    // SAFETY: it is this thread's turn; zeroes are valid.
     let work = unsafe { (*REGISTRY.work.get()).assume_init_mut() };
     let used = REGISTRY.used.load(Ordering::Relaxed);
     resolve(work, &objects[..used]);

@@ -32,6 +32,7 @@ pub fn register() {
 
 extern "C" fn prepare() {
     let guard = Guard::enter();
+    start::lock().lock();
     hooks::lock().lock();
     phases::lock().lock();
     sampler::lock().lock();
@@ -57,6 +58,7 @@ fn release(child: bool) {
     sampler::lock().unlock();
     phases::lock().unlock();
     hooks::lock().unlock();
+    start::lock().unlock();
     let guard = &local().guard;
     guard.set(guard.get() - 1);
 }

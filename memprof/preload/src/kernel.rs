@@ -174,6 +174,19 @@ pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     unsafe { call(libc::SYS_fallocate, [file.0 as usize, 0, 0, size, 0, 0]) }.map(|_| ())
 }
 
+/// Waits until what was written to a file is on its disk, or until it is known that there is no room.
+pub fn sync(file: File) -> Result<(), Errno> {
+    // SAFETY: takes a number only.
+    unsafe { call(libc::SYS_fdatasync, [file.0 as usize, 0, 0, 0, 0, 0]) }.map(|_| ())
+}
+
+/// Waits until what was stored into a mapped file is on its disk; memory that is no file's is nothing
+/// to wait for.
+pub fn flush(address: usize, bytes: usize) {
+    // SAFETY: changes no memory.
+    let _ = unsafe { call(libc::SYS_msync, [address, bytes, libc::MS_SYNC as usize, 0, 0, 0]) };
+}
+
 /// Private memory of zeroes.
 pub fn map_anonymous(bytes: usize) -> Result<usize, Errno> {
     map_at(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)

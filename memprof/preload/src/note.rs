@@ -4,7 +4,7 @@
 
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use crate::kernel;
 use crate::lock::SpinLock;
@@ -88,6 +88,14 @@ pub fn say(code: Code, text: fmt::Arguments<'_>) {
     }
 }
 
+/// The rank that notes on standard error are of; -1 where there is none.
+static RANK: AtomicI32 = AtomicI32::new(-1);
+
+/// Which rank this is, for whoever reads standard error.
+pub fn of_rank(rank: i32) {
+    RANK.store(rank, Ordering::Relaxed);
+}
+
 /// From now on the first note goes to standard error as well.
 pub fn aloud() {
     ALOUD.store(true, Ordering::Release);
@@ -103,6 +111,10 @@ fn speak() {
         if index == 0 {
             let mut line = Text::<160>::empty();
             line.push(b"memprof: ");
+            let rank = RANK.load(Ordering::Relaxed);
+            if rank >= 0 {
+                let _ = write!(line, "rank {rank}: ");
+            }
             line.push(text);
             line.push(b"\n");
             kernel::write(kernel::File(2), line.as_bytes());

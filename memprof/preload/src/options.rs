@@ -6,7 +6,7 @@ use core::str;
 pub const PATH: usize = 1024;
 
 /// Text of bounded length; empty when not set.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 pub struct Text<const LIMIT: usize> {
     bytes: [u8; LIMIT],
     length: usize,
@@ -69,6 +69,8 @@ pub struct Options {
     pub stacks: u64,
     pub quiet: bool,
     pub file_size: u64,
+    /// Nanoseconds between two times that the trace is written to its disk; 0: left to the system.
+    pub flush: u64,
 }
 
 impl Options {
@@ -83,6 +85,7 @@ impl Options {
             stacks: 512 * 1024,
             quiet: false,
             file_size: 4 << 20,
+            flush: 0,
         }
     }
 }
@@ -103,25 +106,29 @@ fn path(value: &[u8]) -> Option<Text<PATH>> {
     (value.first() == Some(&b'/') && value.len() < PATH).then(|| Text::cut(value))
 }
 
-/// Reads all settings; `refuse` is told the name of each that has a bad value, and what is used instead
-/// is the default.
+/// Reads all settings; `refuse` is told the name of each that has a bad value and what it should be; what
+/// is used instead is the default.
 pub fn parse<'v>(
     value: &dyn Fn(&str) -> Option<&'v [u8]>,
-    refuse: &mut dyn FnMut(&'static str),
+    refuse: &mut dyn FnMut(&'static str, &'static str),
 ) -> Options {
     let mut options = Options::new();
-    let mut set = |name: &'static str, apply: &mut dyn FnMut(&[u8]) -> Option<()>| {
+    let mut set = |name: &'static str, wanted, apply: &mut dyn FnMut(&[u8]) -> Option<()>| {
         if let Some(value) = value(name)
             && apply(value).is_none()
         {
-            refuse(name);
+            refuse(name, wanted);
         }
     };
-    set("MEMPROF_DIR", &mut |value| {
+    set("MEMPROF_DIR", "the absolute path of a folder, shorter than 1024 bytes", &mut |value| {
+        // As if it were not set.
+        if value.is_empty() {
+            return Some(());
+        }
         options.directory = path(value)?;
         Some(())
     });
-    set("MEMPROF_RECORD", &mut |value| {
+    set("MEMPROF_RECORD", "ranks or all", &mut |value| {
         options.record = match value {
             b"ranks" => Record::Ranks,
             b"all" => Record::All,
@@ -129,7 +136,7 @@ pub fn parse<'v>(
         };
         Some(())
     });
-    set("MEMPROF_INTERVAL_MS", &mut |value| {
+    set("MEMPROF_INTERVAL_MS", "milliseconds from 0.1 to 60000", &mut |value| {
         let milliseconds: f64 = number(value)?;
         if !(0.1..=60_000.0).contains(&milliseconds) {
             return None;
@@ -137,7 +144,7 @@ pub fn parse<'v>(
         options.interval = (milliseconds * 1e6) as u64;
         Some(())
     });
-    set("MEMPROF_DUTY", &mut |value| {
+    set("MEMPROF_DUTY", "a percentage from 0.001 to 100", &mut |value| {
         let percent: f64 = number(value)?;
         if !(0.001..=100.0).contains(&percent) {
             return None;
@@ -145,28 +152,43 @@ pub fn parse<'v>(
         options.duty = percent / 100.0;
         Some(())
     });
-    set("MEMPROF_EXACT", &mut |value| {
+    set("MEMPROF_EXACT", "0 or 1", &mut |value| {
         options.exact = flag(value)?;
         Some(())
     });
-    set("MEMPROF_COMPONENTS", &mut |value| {
-        options.components = path(value)?;
-        Some(())
-    });
-    set("MEMPROF_STACKS", &mut |value| {
+    set(
+        "MEMPROF_COMPONENTS",
+        "the absolute path of a file, shorter than 1024 bytes",
+        &mut |value| {
+            if value.is_empty() {
+                return Some(());
+            }
+            options.components = path(value)?;
+            Some(())
+        },
+    );
+    set("MEMPROF_STACKS", "a number of bytes", &mut |value| {
         options.stacks = number(value)?;
         Some(())
     });
-    set("MEMPROF_QUIET", &mut |value| {
+    set("MEMPROF_QUIET", "0 or 1", &mut |value| {
         options.quiet = flag(value)?;
         Some(())
     });
-    set("MEMPROF_FILE_SIZE", &mut |value| {
+    set("MEMPROF_FILE_SIZE", "bytes from 1048576 to 1073741824", &mut |value| {
         let size: u64 = number(value)?;
         if !((1 << 20)..=(1 << 30)).contains(&size) {
             return None;
         }
         options.file_size = size;
+        Some(())
+    });
+    set("MEMPROF_MSYNC", "seconds from 0.1 to 86400, or 0", &mut |value| {
+        let seconds: f64 = number(value)?;
+        if seconds != 0.0 && !(0.1..=86_400.0).contains(&seconds) {
+            return None;
+        }
+        options.flush = (seconds * 1e9) as u64;
         Some(())
     });
     options
@@ -180,13 +202,15 @@ mod tests {
         let mut refused = Vec::new();
         let options = parse(
             &|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_bytes()),
-            &mut |name| refused.push(name),
+            &mut |name, _| refused.push(name),
         );
         (options, refused)
     }
 
     #[test]
     fn nothing_set_is_the_default_and_records_nothing() {
+        let (empty, refused) = read(&[("MEMPROF_DIR", ""), ("MEMPROF_COMPONENTS", "")]);
+        assert!(empty.directory.as_bytes().is_empty() && refused.is_empty());
         let (options, refused) = read(&[]);
         assert!(options.directory.as_bytes().is_empty());
         assert_eq!(options.interval, 20_000_000);
@@ -206,6 +230,7 @@ mod tests {
             ("MEMPROF_STACKS", "0"),
             ("MEMPROF_QUIET", "1"),
             ("MEMPROF_FILE_SIZE", "8388608"),
+            ("MEMPROF_MSYNC", "2.5"),
         ]);
         assert_eq!(refused, Vec::<&str>::new());
         assert_eq!(options.directory.as_bytes(), b"/tmp/x");
@@ -216,6 +241,7 @@ mod tests {
         assert_eq!(options.components.as_bytes(), b"/tmp/names");
         assert_eq!(options.stacks, 0);
         assert_eq!(options.file_size, 8 << 20);
+        assert_eq!(options.flush, 2_500_000_000);
     }
 
     #[test]
@@ -223,7 +249,6 @@ mod tests {
         let long: &'static str = Box::leak(format!("/{}", "x".repeat(PATH)).into_boxed_str());
         for (name, value) in [
             ("MEMPROF_DIR", "relative"),
-            ("MEMPROF_DIR", ""),
             ("MEMPROF_DIR", long),
             ("MEMPROF_RECORD", "some"),
             ("MEMPROF_INTERVAL_MS", "0"),
@@ -240,6 +265,9 @@ mod tests {
             ("MEMPROF_QUIET", "2"),
             ("MEMPROF_FILE_SIZE", "4096"),
             ("MEMPROF_FILE_SIZE", "4 MiB"),
+            ("MEMPROF_MSYNC", "0.01"),
+            ("MEMPROF_MSYNC", "-1"),
+            ("MEMPROF_MSYNC", "often"),
         ] {
             let (options, refused) = read(&[(name, value)]);
             assert_eq!(refused, [name], "{value}");
@@ -247,6 +275,7 @@ mod tests {
             assert_eq!(options.interval, 20_000_000);
             assert_eq!(options.file_size, 4 << 20);
             assert_eq!(options.stacks, 512 * 1024);
+            assert_eq!(options.flush, 0);
         }
     }
 }

@@ -18,6 +18,8 @@
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 
+use memprof_trace::layout::flags;
+
 use crate::component::{self, Class, LIMIT as COMPONENTS};
 use crate::kernel::SignalsBlocked;
 use crate::lock::SpinLock;
@@ -441,8 +443,8 @@ pub fn region_end(id: u32) {
 /// `MPI_Pcontrol(level, ...)`; `second` is what stands where a second argument would.
 pub fn pcontrol(level: i32, second: usize) {
     match level {
-        0 => PAUSED.store(true, Ordering::Relaxed),
-        1 => PAUSED.store(false, Ordering::Relaxed),
+        0 => pause(true),
+        1 => pause(false),
         2 => sampler::request(),
         3.. if !paused() => {
             let mut text = [0; NAME + 1];
@@ -456,6 +458,12 @@ pub fn pcontrol(level: i32, second: usize) {
         }
         _ => {}
     }
+}
+
+fn pause(paused: bool) {
+    PAUSED.store(paused, Ordering::Relaxed);
+    let bit = |set: bool| if set { flags::PAUSED } else { 0 };
+    writer::flags(bit(paused), bit(!paused));
 }
 
 /// Memory of the C library and its like.

@@ -39,6 +39,9 @@ static LOADED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// A fork made this process, and it has no file of its own yet.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// There can be no trace, which has been said.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+/// Held while a trace begins; `fork` takes it. Outside of all others.
 static OPENING: SpinLock = SpinLock::new();
 
 #[cfg(not(test))]
@@ -70,11 +73,10 @@ fn settled() -> Option<&'static Settled> {
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn load() {
     let _guard = Guard::enter();
-    let options = options::parse(&variable, &mut |name| {
-        note::say(
-            Code::BadSetting,
-            format_args!("{name} has a value that cannot be used; its default is used"),
-        );
+    let options = options::parse(&variable, &mut |name, wanted| {
+        let instead =
+            if name == "MEMPROF_DIR" { "nothing is recorded" } else { "the default is used" };
+        note::say(Code::BadSetting, format_args!("{name} has to be {wanted}; {instead}"));
     });
     // SAFETY: before the flag is set nobody reads it.
     let settled = unsafe { &mut *SETTLED.0.get() };
@@ -84,7 +86,8 @@ extern "C" fn load() {
     if options.exact {
         heap::be_exact();
     }
-    let is_recorded = !options.directory.as_bytes().is_empty();
+    // Where the folder cannot be used, that is said as soon as there is something to be recorded.
+    let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
     sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     if !is_recorded {
@@ -100,9 +103,14 @@ extern "C" fn load() {
     }
     phases::start();
     found();
-    if settled.place.rank >= 0 || options.record == Record::All {
-        record();
-        if options.record == Record::All || objects::mpi().is_some() {
+    let all = options.record == Record::All;
+    let is_rank = settled.place.rank >= 0;
+    // A program that brings no MPI along may load it later, as Python does, or be a shell or a tool
+    // that a rank has started. Its trace stays in memory until it calls MPI.
+    let has_mpi = cfg!(feature = "archive") || objects::mpi().is_some();
+    if all || has_mpi || is_rank {
+        record(all || (has_mpi && is_rank));
+        if all || has_mpi {
             sampler::start();
         }
     }
@@ -143,40 +151,54 @@ fn is_nobodys(start: usize, end: usize) -> bool {
         && ranges::next(start).is_none_or(|piece| piece.start >= end)
 }
 
-/// Makes the file, if this process is to have one and has none yet.
-fn record() {
+/// Begins the trace, if that is to be and has not been; `keep` puts it into a file.
+fn record(keep: bool) {
     let Some(settled) = settled() else { return };
-    if settled.options.directory.as_bytes().is_empty() || ENDED.load(Ordering::Acquire) {
+    let Settled { options, place, job } = settled;
+    if variable("MEMPROF_DIR").is_none_or(<[u8]>::is_empty) || ENDED.load(Ordering::Acquire) {
         return;
     }
     let _guard = Guard::enter();
     OPENING.lock();
-    if !writer::is_recording() {
-        if !settled.options.quiet {
+    let process = identity::process();
+    let begins = !writer::has_begun()
+        && !GIVEN_UP.load(Ordering::Relaxed)
+        && writer::begin(options, place, job.as_bytes(), &process);
+    if keep && writer::is_recording() {
+        note::of_rank(place.rank);
+        if !options.quiet {
             note::aloud();
         }
-        let process = identity::process();
-        let opened =
-            writer::open(&settled.options, &settled.place, settled.job.as_bytes(), &process);
-        OPENING.unlock();
-        if opened {
-            let bit = |set: bool, flag: u64| if set { flag } else { 0 };
-            writer::flags(
-                bit(settled.options.exact, flags::EXACT_PEAKS)
-                    | bit(settled.options.stacks > 0, flags::STACKS)
-                    | conflicts::flags(),
-                0,
-            );
-            sampler::settle(&settled.options, conflicts::allocator());
-            writer::phases();
-        }
-        return;
+        let kept = writer::keep(options, place, &process);
+        GIVEN_UP.store(!kept, Ordering::Relaxed);
     }
     OPENING.unlock();
+    if begins && writer::is_recording() {
+        let bit = |set: bool, flag: u64| if set { flag } else { 0 };
+        writer::flags(
+            bit(options.exact, flags::EXACT_PEAKS)
+                | bit(options.stacks > 0, flags::STACKS)
+                | conflicts::flags(),
+            0,
+        );
+        sampler::settle(options, conflicts::allocator());
+        writer::phases();
+    }
+}
+
+/// Nanoseconds between two times that the trace is written to its disk, if that is wanted.
+pub fn flush_interval() -> Option<u64> {
+    settled().map(|settled| settled.options.flush).filter(|time| *time > 0)
+}
+
+/// For [`crate::fork`].
+pub fn lock() -> &'static SpinLock {
+    &OPENING
 }
 
 /// A child of a fork goes on without a file, or has one of its own as soon as it does something.
 pub fn forked() {
+    GIVEN_UP.store(false, Ordering::Relaxed);
     let all = settled().is_some_and(|settled| settled.options.record == Record::All);
     FORKED.store(all, Ordering::Release);
 }
@@ -185,14 +207,14 @@ pub fn forked() {
 /// since in the handler of the fork it may do little.
 pub fn late() {
     if FORKED.load(Ordering::Relaxed) && FORKED.swap(false, Ordering::AcqRel) {
-        record();
+        record(true);
         sampler::start();
     }
 }
 
 /// The first call of `MPI_Init` or one like it begins.
 pub fn mpi_begins() {
-    record();
+    record(true);
     writer::flags(flags::MPI_SEEN, 0);
     sampler::start();
 }
@@ -225,4 +247,7 @@ extern "C" fn end() {
     // A shell that started the program has the variables of a rank, but is none.
     let keep = writer::has_seen_mpi() || settled.options.record == Record::All;
     writer::finish(keep);
+    if keep && settled.options.flush > 0 {
+        writer::flush();
+    }
 }

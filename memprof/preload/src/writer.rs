@@ -3,31 +3,28 @@
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
-use core::ffi::CStr;
-use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memprof_trace::Text as Field;
-use memprof_trace::layout::{
-    self, Geometry, HEADER_SIZE, Identity, NONE, PhaseRow, SlotHead, StateRow,
-};
+use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow};
 use memprof_trace::write::Writer;
 
 use crate::component::LIMIT;
+use crate::file::{self, Path};
 use crate::identity::{Place, Process};
 use crate::kernel::{self, Errno, File};
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
-use crate::options::{Options, PATH, Text};
+use crate::options::Options;
 use crate::thread::Guard;
 use crate::{memory, phases, sampler};
 
-/// Path of the file, with a zero at its end.
-type Path = Text<{ PATH + 128 }>;
-
 struct Live {
     writer: Option<Writer<'static>>,
-    path: Path,
+    /// Number of this program in the process.
+    image: u32,
+    /// Of the file, once there is one.
+    path: Option<Path>,
 }
 
 struct Shared(UnsafeCell<Live>);
@@ -35,7 +32,7 @@ struct Shared(UnsafeCell<Live>);
 // SAFETY: used with LOCK held only.
 unsafe impl Sync for Shared {}
 
-static LIVE: Shared = Shared(UnsafeCell::new(Live { writer: None, path: Text::empty() }));
+static LIVE: Shared = Shared(UnsafeCell::new(Live { writer: None, image: 0, path: None }));
 static LOCK: SpinLock = SpinLock::new();
 /// The process that may write; 0: none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -45,8 +42,15 @@ static MEMORY: AtomicUsize = AtomicUsize::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 static SEEN_MPI: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a file.
+/// Whether this process writes a trace. The number is asked for each time: a child made behind the
+/// library's back has its parent's memory, and must not wait for locks of threads it does not have.
 pub fn is_recording() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    owner != 0 && owner == kernel::process()
+}
+
+/// Whether a trace was begun, by this process or by one whose memory it has a copy of.
+pub fn has_begun() -> bool {
     OWNER.load(Ordering::Acquire) != 0
 }
 
@@ -55,19 +59,13 @@ pub fn now() -> u64 {
     kernel::monotonic().saturating_sub(BEGAN.load(Ordering::Relaxed))
 }
 
-/// Writes, if this process has a file.
+/// Writes, if this process has a trace.
 pub fn with<R>(work: impl FnOnce(&mut Writer<'static>, u64) -> R) -> Option<R> {
     live(|live| live.writer.as_mut().map(|writer| work(writer, now())))?
 }
 
-/// The number is asked for each time: a child made behind the library's back has its parent's memory.
-fn is_owner() -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
-    owner != 0 && owner == kernel::process()
-}
-
 fn live<R>(work: impl FnOnce(&mut Live) -> R) -> Option<R> {
-    if !is_owner() {
+    if !is_recording() {
         return None;
     }
     let _guard = Guard::enter();
@@ -78,39 +76,16 @@ fn live<R>(work: impl FnOnce(&mut Live) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Makes the file. False, with a note, where that cannot be.
-pub fn open(options: &Options, place: &Place, job: &[u8], process: &Process) -> bool {
+/// Begins a trace in memory of our own. [`keep`] puts it into a file; one that turns out to be of no
+/// rank, as of a shell that a rank starts, never comes to any.
+pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) -> bool {
     let _guard = Guard::enter();
-    if is_recording() {
-        return true;
-    }
     let size = options.file_size as usize / 4096 * 4096;
     let Some(geometry) = Geometry::for_file(size) else { return false };
-    let (file, path, image) = match create(options, process) {
-        Ok(made) => made,
-        Err(Errno(error)) => {
-            note::say(
-                Code::NoDirectory,
-                format_args!("no file can be made in the folder for traces (error {error})"),
-            );
-            return false;
-        }
+    let Ok(address) = kernel::map_anonymous(size) else {
+        note::say(Code::NoFile, format_args!("no memory for a trace; nothing is recorded"));
+        return false;
     };
-    let address = match allocate(file, size) {
-        Ok(address) => address,
-        Err(Errno(error)) => {
-            kernel::close(file);
-            let _ = kernel::unlink(c_path(&path));
-            note::say(
-                Code::NoFile,
-                format_args!(
-                    "no room for a trace of {size} bytes (error {error}); nothing is recorded"
-                ),
-            );
-            return false;
-        }
-    };
-    kernel::close(file);
     memory::adopt(address, size);
     let began = kernel::monotonic();
     let identity = Identity {
@@ -119,7 +94,7 @@ pub fn open(options: &Options, place: &Place, job: &[u8], process: &Process) -> 
         local_rank: place.local_rank,
         pid: process.pid,
         parent_pid: kernel::parent(),
-        image,
+        image: file::image(options.directory.as_bytes(), process),
         start_ticks: process.start_ticks,
         realtime_ns: kernel::realtime(),
         monotonic_ns: began,
@@ -139,101 +114,71 @@ pub fn open(options: &Options, place: &Place, job: &[u8], process: &Process) -> 
     LOCK.lock();
     // SAFETY: the lock is held.
     let live = unsafe { &mut *LIVE.0.get() };
-    live.writer = Some(writer);
-    live.path = path;
+    *live = Live { writer: Some(writer), image: identity.image, path: None };
     LOCK.unlock();
     OWNER.store(process.pid, Ordering::Release);
     true
 }
 
-fn c_path(path: &Path) -> &CStr {
-    CStr::from_bytes_until_nul(path.as_bytes()).unwrap_or(c"")
+/// What was begun in memory goes on in a file. Where that cannot be, it is said, and nothing more is
+/// recorded.
+pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
+    let folder = options.directory.as_bytes();
+    let kept = live(|live| {
+        if live.path.is_some() {
+            return Ok(());
+        }
+        let (file, path) = file::create(folder, process, live.image)?;
+        let moved = file::allocate(file, SIZE.load(Ordering::Relaxed)).and_then(|()| into(file));
+        kernel::close(file);
+        if moved.is_err() {
+            let _ = kernel::unlink(file::c_path(&path));
+        } else {
+            live.path = Some(path);
+        }
+        moved
+    });
+    let Some(Err(error)) = kept else { return kept.is_some() };
+    let why = file::why(error);
+    if matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EFBIG) {
+        let size = SIZE.load(Ordering::Relaxed);
+        note::say(
+            Code::NoFile,
+            format_args!("no room for a trace of {size} bytes, {why}: nothing is recorded"),
+        );
+    } else {
+        note::say(
+            Code::NoDirectory,
+            format_args!(
+                "no trace in the folder MEMPROF_DIR, {why} (error {}): nothing is recorded",
+                error.0
+            ),
+        );
+    }
+    file::leave_word(folder, process, place.rank, error);
+    give_up();
+    false
 }
 
-/// A new file of this process image: `HOST.PID.START.memprof`, with `-2` and so on for later images.
-fn create(options: &Options, process: &Process) -> Result<(File, Path, u32), Errno> {
-    for image in 0..100 {
-        let mut path = Path::empty();
-        path.push(options.directory.as_bytes());
-        path.push(b"/");
-        for &byte in process.host.as_bytes() {
-            path.push(if byte == b'/' { b"_" } else { core::slice::from_ref(&byte) });
-        }
-        let _ = write!(path, ".{}.{}", process.pid, process.start_ticks);
-        if image > 0 {
-            let _ = write!(path, "-{}", image + 1);
-        }
-        path.push(b".memprof\0");
-        let flags =
-            libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        match kernel::open_with(c_path(&path), flags, 0o600) {
-            Ok(file) => return Ok((file, path, image)),
-            Err(Errno(libc::EEXIST)) => {
-                // This process ran another program before. One that was no rank, a shell that
-                // started the program, leaves nothing.
-                if was_no_rank(&path)
-                    && kernel::unlink(c_path(&path)).is_ok()
-                    && let Ok(file) = kernel::open_with(c_path(&path), flags, 0o600)
-                {
-                    return Ok((file, path, image));
-                }
-            }
-            Err(error) => return Err(error),
+/// Puts the file in the place of the memory, with all that is written there. With the lock held.
+fn into(file: File) -> Result<(), Errno> {
+    let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    // SAFETY: our own memory, to which nobody writes while the lock is held.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, size) };
+    // The first page last: before it is there, the file is no trace.
+    for (page, bytes) in bytes.chunks(4096).enumerate().rev() {
+        if bytes.iter().any(|byte| *byte != 0) {
+            kernel::write_at(file, bytes, page as u64 * 4096)?;
         }
     }
-    Err(Errno(libc::EEXIST))
+    kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0).map(|_| ())
 }
 
-/// Whether the file is a trace whose process never called MPI.
-fn was_no_rank(path: &Path) -> bool {
-    let Ok(file) = kernel::open(c_path(path)) else { return false };
-    let mut header = [0; HEADER_SIZE];
-    let whole = kernel::read_all(file, &mut header) == Ok(HEADER_SIZE);
-    let flags = if whole { state_flags(&header, file) } else { None };
-    kernel::close(file);
-    flags.is_some_and(|flags| flags & layout::flags::MPI_SEEN == 0)
-}
-
-/// The flags in the newer of the slots of the state.
-fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
-    if header[..8] != layout::MAGIC {
-        return None;
+/// Asks for what was written to be on the disk. Takes as long as the disk does; no lock is held.
+pub fn flush() {
+    if is_recording() {
+        kernel::flush(MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     }
-    let kind = layout::SectionKind::State as u32;
-    let section = (0..layout::SECTIONS_LIMIT)
-        .filter_map(|index| {
-            let at = layout::SECTION_TABLE + index * layout::SectionEntry::SIZE;
-            layout::SectionEntry::from_bytes(&header[at..at + layout::SectionEntry::SIZE])
-        })
-        .find(|section| section.kind == kind)?;
-    let mut newest = (0, None);
-    for slot in 0..section.slots.min(4) {
-        let mut bytes = [0; SlotHead::SIZE + StateRow::SIZE];
-        let at = section.offset + u64::from(slot) * u64::from(section.slot_size);
-        kernel::read_at(file, &mut bytes, at).ok()?;
-        let head = SlotHead::from_bytes(&bytes[..SlotHead::SIZE])?;
-        let row = StateRow::from_bytes(&bytes[SlotHead::SIZE..])?;
-        if head.sequence > newest.0 {
-            newest = (head.sequence, Some(row.flags));
-        }
-    }
-    newest.1
-}
-
-/// Room on the disk, so that no later store can fail, and the mapping.
-fn allocate(file: File, size: usize) -> Result<usize, Errno> {
-    match kernel::allocate(file, size) {
-        Ok(()) => {}
-        // A file system that cannot promise room: what is written has it.
-        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-            let zeroes = [0; 4096];
-            for at in (0..size).step_by(zeroes.len()) {
-                kernel::write_at(file, &zeroes, at as u64)?;
-            }
-        }
-        Err(error) => return Err(error),
-    }
-    kernel::map_at(0, size, libc::MAP_SHARED, file.0)
 }
 
 /// Bits of [`layout::flags`] to set and to clear.
@@ -289,8 +234,10 @@ pub fn finish(keep: bool) {
     let _ = live(|live| {
         let Some(writer) = &mut live.writer else { return };
         writer.close(now());
-        if !keep {
-            let _ = kernel::unlink(c_path(&live.path));
+        if let Some(path) = &live.path
+            && !keep
+        {
+            let _ = kernel::unlink(file::c_path(path));
         }
     });
 }
@@ -305,12 +252,23 @@ pub fn detach() {
     if OWNER.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
+    forget_memory();
+    SEEN_MPI.store(false, Ordering::Relaxed);
+    // SAFETY: the only thread of the process.
+    unsafe { *LIVE.0.get() = Live { writer: None, image: 0, path: None } };
+}
+
+/// There can be no trace. Whoever writes still, writes into memory that nobody reads.
+fn give_up() {
+    let _ = live(|live| live.writer = None);
+    OWNER.store(0, Ordering::Release);
+    forget_memory();
+}
+
+fn forget_memory() {
     let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let _ = kernel::map_at(address, size, flags, -1);
-    SEEN_MPI.store(false, Ordering::Relaxed);
-    // SAFETY: the only thread of the process.
-    unsafe { (*LIVE.0.get()).writer = None };
 }
 
 /// For [`crate::fork`].

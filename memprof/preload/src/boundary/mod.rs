@@ -37,6 +37,12 @@ pub fn start() {
         objects::finder_is(finder as usize);
     }
     objects::refresh();
+    if let Some(trouble) = objects::overrides::trouble() {
+        crate::note::say(
+            crate::note::Code::BadOverride,
+            format_args!("MEMPROF_COMPONENTS: {trouble}"),
+        );
+    }
     if let Some(text) = objects::overrides::text() {
         objects::overrides::each_fault(text, |line, fault| {
             crate::note::say(

@@ -3,9 +3,10 @@
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::component::Class;
+use crate::kernel;
 
 /// How a line says it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,13 +41,44 @@ static LENGTH: AtomicUsize = AtomicUsize::new(UNREAD);
 
 const UNREAD: usize = usize::MAX;
 
+/// The file could not be read.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
 /// The file that `MEMPROF_COMPONENTS` names, up to where it stops being text; read the first time.
 pub fn text() -> Option<&'static str> {
+    let bytes = bytes()?;
+    match core::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
+    }
+}
+
+/// What is wrong with the file as a whole.
+pub fn trouble() -> Option<&'static str> {
+    let bytes = bytes();
+    if FAILED.load(Ordering::Acquire) {
+        return Some("the file cannot be read");
+    }
+    let bytes = bytes?;
+    if core::str::from_utf8(bytes).is_err() {
+        Some("the file is not text to its end")
+    } else if bytes.len() == SIZE_LIMIT {
+        Some("the file is used up to its first MiB")
+    } else {
+        None
+    }
+}
+
+fn bytes() -> Option<&'static [u8]> {
     if LENGTH.load(Ordering::Acquire) == UNREAD {
         // SAFETY: the environment is read as the C library does; the tool never changes it.
         let path = unsafe { libc::getenv(c"MEMPROF_COMPONENTS".as_ptr()) };
         // SAFETY: texts of the environment end with a mark.
-        let text = if path.is_null() { None } else { map(unsafe { CStr::from_ptr(path) }) };
+        let path = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) });
+        // Another than an absolute one is refused as a setting.
+        let path = path.filter(|path| path.to_bytes().first() == Some(&b'/'));
+        let text = path.and_then(map);
+        FAILED.store(path.is_some() && text.is_none(), Ordering::Release);
         if let Some((start, _)) = text {
             TEXT.store(start, Ordering::Release);
         }
@@ -57,41 +89,24 @@ pub fn text() -> Option<&'static str> {
         return None;
     }
     // SAFETY: memory of this length that is never unmapped nor written again.
-    let bytes = unsafe { core::slice::from_raw_parts(TEXT.load(Ordering::Acquire), length) };
-    match core::str::from_utf8(bytes) {
-        Ok(text) => Some(text),
-        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
-    }
+    Some(unsafe { core::slice::from_raw_parts(TEXT.load(Ordering::Acquire), length) })
 }
 
-/// A copy of the file in memory of our own.
+/// A copy of the file in memory of our own; nothing of an empty one.
 fn map(path: &CStr) -> Option<(*mut u8, usize)> {
-    // SAFETY: plain system calls on a file and memory of our own.
-    unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if file < 0 {
-            return None;
-        }
-        let mut status: libc::stat = core::mem::zeroed();
-        let mut result = None;
-        if libc::fstat(file, &mut status) == 0 && status.st_size > 0 {
-            let size = (status.st_size as usize).min(SIZE_LIMIT);
-            let memory = libc::mmap(
-                core::ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if memory != libc::MAP_FAILED {
-                let length = libc::read(file, memory, size);
-                result = Some((memory.cast(), length.max(0) as usize));
-            }
-        }
-        libc::close(file);
-        result
-    }
+    let file =
+        kernel::open_with(path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC, 0).ok()?;
+    let result = copy(file);
+    kernel::close(file);
+    result
+}
+
+fn copy(file: kernel::File) -> Option<(*mut u8, usize)> {
+    let address = kernel::map_anonymous(SIZE_LIMIT).ok()?;
+    // SAFETY: mapped just now, of this size, and never unmapped.
+    let memory = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, SIZE_LIMIT) };
+    let length = kernel::read_all(file, memory).ok()?;
+    Some((address as *mut u8, length))
 }
 
 /// Calls `each` with the number of every line that is not understood, and why.

@@ -12,8 +12,15 @@ pub struct Duty {
     began: u64,
 }
 
-/// The longest time between two looks, so that what was last written is never older than a second.
+/// The longest time between two looks.
 pub const LONGEST_TICK: u64 = 900_000_000;
+
+/// The age at which what was last written is written anew: it is never to be older than a second, and a
+/// busy machine may let the thread wait.
+pub const LONGEST_AGE: u64 = 700_000_000;
+
+/// Between two looks of which the first had to write and could not.
+const SHORTEST_TICK: u64 = 1_000_000;
 
 impl Duty {
     pub fn new(minimum: u64, share: f64, now: u64) -> Duty {
@@ -44,9 +51,11 @@ impl Duty {
         self.spent as f64 + self.cost <= earned.max(self.cost) || self.spent == 0
     }
 
-    /// Time to the next tick after so many in a row that found nothing new.
-    pub fn tick(&self, idle: u32) -> u64 {
-        (self.minimum << idle.min(4)).clamp(self.minimum.min(LONGEST_TICK), LONGEST_TICK)
+    /// Time to the next tick after so many in a row that found nothing new, when what was last written
+    /// is that old: not beyond the moment at which it has to be written anew.
+    pub fn tick(&self, idle: u32, age: u64) -> u64 {
+        let wanted = (self.minimum << idle.min(4)).min(LONGEST_TICK);
+        wanted.min(LONGEST_AGE.saturating_sub(age).max(SHORTEST_TICK))
     }
 }
 
@@ -71,15 +80,30 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_never_further_apart_than_a_second() {
-        let duty = Duty::new(60_000_000_000, 0.005, 0);
-        assert_eq!(duty.tick(0), LONGEST_TICK);
+    fn ticks_are_further_apart_while_nothing_changes() {
         let duty = Duty::new(20_000_000, 0.005, 0);
-        assert_eq!(duty.tick(0), 20_000_000);
-        assert_eq!(duty.tick(9), 320_000_000);
+        assert_eq!(duty.tick(0, 0), 20_000_000);
+        assert_eq!(duty.tick(1, 0), 40_000_000);
+        assert_eq!(duty.tick(9, 0), 320_000_000);
     }
 
     proptest! {
+        #[test]
+        fn whatever_the_interval_what_was_written_is_written_anew_in_time(
+            minimum in 100_000_u64..60_000_000_000,
+            lateness in 0_u64..50_000_000,
+        ) {
+            let duty = Duty::new(minimum, 0.005, 0);
+            let (mut now, mut written) = (0, 0);
+            for idle in 0..10_000 {
+                now += duty.tick(idle, now - written) + lateness;
+                prop_assert!(now - written <= LONGEST_AGE + lateness + SHORTEST_TICK);
+                if now - written >= LONGEST_AGE {
+                    written = now;
+                }
+            }
+        }
+
         #[test]
         fn over_any_costs_the_share_is_kept(costs in proptest::collection::vec(1_000_u64..20_000_000, 50..300)) {
             let share = 0.005;

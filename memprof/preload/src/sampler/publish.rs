@@ -3,7 +3,7 @@
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow};
 
-use super::duty::LONGEST_TICK;
+use super::duty::{LONGEST_AGE, LONGEST_TICK};
 use super::walk::Sampler;
 use crate::component;
 use crate::{memory, note, objects, sites, writer};
@@ -162,9 +162,14 @@ impl Published {
 }
 
 impl Sampler {
-    /// Whether the last summary is nearly a second old.
+    /// How old the last summary is.
+    pub fn age(&self) -> u64 {
+        writer::now().saturating_sub(self.published.time)
+    }
+
+    /// Whether it is time for another.
     pub fn is_stale(&self) -> bool {
-        writer::now().saturating_sub(self.published.time) >= LONGEST_TICK - LONGEST_TICK / 10
+        self.age() >= LONGEST_AGE
     }
 
     /// Writes the summary, and what it refers to.

@@ -11,9 +11,9 @@ use crate::kernel::{self, SignalsBlocked};
 use crate::note::{self, Code};
 use crate::options::Options;
 use crate::thread::Guard;
-use crate::{heap, memory, phases, writer};
+use crate::{heap, memory, phases, start, writer};
 
-use super::duty::{Duty, LONGEST_TICK};
+use super::duty::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// What the thread waits for between ticks; it never comes.
@@ -96,12 +96,21 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: names this thread; the name ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"memprof".as_ptr(), 0, 0, 0) };
     let mut idle = 0;
-    let mut last = Last::default();
+    let mut last = Last { record: kernel::monotonic(), ..Last::default() };
+    let between_flushes = start::flush_interval();
+    let mut flushed = kernel::monotonic();
     loop {
-        let tick = super::with(|sampler| sampler.duty.map_or(LONGEST_TICK, |duty| duty.tick(idle)));
+        let tick = super::with(|sampler| {
+            let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
+            sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))
+        });
         kernel::wait(&NEVER, 0, tick);
         if !writer::is_recording() {
             return ptr::null_mut();
+        }
+        if between_flushes.is_some_and(|time| kernel::monotonic().saturating_sub(flushed) >= time) {
+            writer::flush();
+            flushed = kernel::monotonic();
         }
         let publishes = super::with(|sampler| sampler.is_stale());
         if publishes {
@@ -141,12 +150,11 @@ fn look(last: &mut Last) -> bool {
             return true;
         }
         let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;
-        if much || now.saturating_sub(last.record) >= LONGEST_TICK - LONGEST_TICK / 10 {
+        if much || now.saturating_sub(last.record) >= LONGEST_AGE {
             sampler.quick();
             last.record = now;
         }
-        if writer::now().saturating_sub(sampler.published.time) >= LONGEST_TICK - LONGEST_TICK / 10
-        {
+        if sampler.is_stale() {
             sampler.head.time = writer::now();
             sampler.publish();
         }

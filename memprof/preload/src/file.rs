@@ -1,0 +1,223 @@
+//! The file of a trace: its name, whether that name is free, and room on the disk for all of it.
+
+use core::ffi::CStr;
+use core::fmt::Write as _;
+
+use memprof_trace::layout::{self, HEADER_SIZE, SlotHead, StateRow};
+
+use crate::identity::Process;
+use crate::kernel::{self, Errno, File};
+use crate::options::{PATH, Text};
+
+/// Path of a file, with a zero at its end.
+pub type Path = Text<{ PATH + 128 }>;
+
+/// Programs that one process can have been, one after the other.
+const IMAGES: u32 = 100;
+
+/// As system calls want it.
+pub fn c_path(path: &Path) -> &CStr {
+    CStr::from_bytes_until_nul(path.as_bytes()).unwrap_or(c"")
+}
+
+/// `HOST.PID.START` in the folder.
+fn stem(folder: &[u8], process: &Process) -> Path {
+    let mut path = Path::empty();
+    path.push(folder);
+    path.push(b"/");
+    for &byte in process.host.as_bytes() {
+        path.push(if byte == b'/' { b"_" } else { core::slice::from_ref(&byte) });
+    }
+    let _ = write!(path, ".{}.{}", process.pid, process.start_ticks);
+    path
+}
+
+/// `HOST.PID.START.memprof`, with `-2` and so on for later programs of the same process.
+fn name(folder: &[u8], process: &Process, image: u32) -> Path {
+    let mut path = stem(folder, process);
+    if image > 0 {
+        let _ = write!(path, "-{}", image + 1);
+    }
+    path.push(b".memprof\0");
+    path
+}
+
+const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+
+/// The number of this program among those of the process that leave a trace.
+pub fn image(folder: &[u8], process: &Process) -> u32 {
+    let is_free = |image: &u32| {
+        let path = name(folder, process, *image);
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        match kernel::open_with(c_path(&path), flags, 0) {
+            Ok(file) => {
+                kernel::close(file);
+                was_no_rank(&path)
+            }
+            Err(_) => true,
+        }
+    };
+    (0..IMAGES).find(is_free).unwrap_or(0)
+}
+
+/// A new file for the program of this number.
+pub fn create(folder: &[u8], process: &Process, image: u32) -> Result<(File, Path), Errno> {
+    if folder.is_empty() {
+        return Err(Errno(libc::EINVAL));
+    }
+    let path = name(folder, process, image);
+    match kernel::open_with(c_path(&path), NEW, 0o600) {
+        Ok(file) => Ok((file, path)),
+        // What the process was before and was no rank leaves nothing.
+        Err(Errno(libc::EEXIST)) if was_no_rank(&path) => {
+            kernel::unlink(c_path(&path))?;
+            kernel::open_with(c_path(&path), NEW, 0o600).map(|file| (file, path))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Says in the folder that this rank has no trace, and why: an empty file
+/// `HOST.PID.START.RANK.ERROR.missing`, for which even a full disk mostly has room.
+pub fn leave_word(folder: &[u8], process: &Process, rank: i32, error: Errno) {
+    let mut path = stem(folder, process);
+    let _ = write!(path, ".{rank}.{}.missing\0", error.0);
+    if let Ok(file) = kernel::open_with(c_path(&path), NEW, 0o600) {
+        kernel::close(file);
+    }
+}
+
+/// Whether the file is a trace whose process never called MPI. What is not ours to judge is none: a
+/// link, or a pipe that somebody put there to have us wait.
+fn was_no_rank(path: &Path) -> bool {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
+    let mut header = [0; HEADER_SIZE];
+    let whole = kernel::read_all(file, &mut header) == Ok(HEADER_SIZE);
+    let flags = if whole { state_flags(&header, file) } else { None };
+    kernel::close(file);
+    flags.is_some_and(|flags| flags & layout::flags::MPI_SEEN == 0)
+}
+
+/// The flags in the newer of the slots of the state.
+fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
+    if header[..8] != layout::MAGIC {
+        return None;
+    }
+    let kind = layout::SectionKind::State as u32;
+    let section = (0..layout::SECTIONS_LIMIT)
+        .filter_map(|index| {
+            let at = layout::SECTION_TABLE + index * layout::SectionEntry::SIZE;
+            layout::SectionEntry::from_bytes(&header[at..at + layout::SectionEntry::SIZE])
+        })
+        .find(|section| section.kind == kind)?;
+    let mut newest = (0, None);
+    for slot in 0..section.slots.min(4) {
+        let mut bytes = [0; SlotHead::SIZE + StateRow::SIZE];
+        let at = section.offset + u64::from(slot) * u64::from(section.slot_size);
+        kernel::read_at(file, &mut bytes, at).ok()?;
+        let head = SlotHead::from_bytes(&bytes[..SlotHead::SIZE])?;
+        let row = StateRow::from_bytes(&bytes[SlotHead::SIZE..])?;
+        if head.sequence > newest.0 {
+            newest = (head.sequence, Some(row.flags));
+        }
+    }
+    newest.1
+}
+
+/// Room on the disk for a new file, so that no later store can fail.
+pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
+    match kernel::allocate(file, size) {
+        // A file system that cannot promise room. What is written has it, but some (NFS) say only
+        // when they are asked to finish that it has not.
+        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            let zeroes = [0; 4096];
+            for at in (0..size).step_by(zeroes.len()) {
+                kernel::write_at(file, &zeroes, at as u64)?;
+            }
+            kernel::sync(file)
+        }
+        result => result,
+    }
+}
+
+/// What the number of an error means for a trace.
+pub fn why(error: Errno) -> &'static str {
+    match error.0 {
+        libc::ENOSPC => "the disk is full",
+        libc::EDQUOT => "the quota is used up",
+        libc::EFBIG => "files may not be that large here",
+        libc::ENOENT => "it is not there",
+        libc::ENOTDIR => "it is not a folder",
+        libc::EACCES | libc::EPERM => "it may not be written",
+        libc::EROFS => "it is read-only",
+        libc::ENAMETOOLONG => "its path is too long",
+        libc::EEXIST | libc::ELOOP => "something else has the name of the trace",
+        libc::EMFILE | libc::ENFILE => "too many files are open",
+        libc::ENOMEM => "there is no memory",
+        libc::EINVAL => "none is named that can be used",
+        _ => "the system refuses",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn process() -> Process {
+        Process {
+            pid: 7,
+            start_ticks: 99,
+            boot: [0; 16],
+            host: Text::cut(b"a/b.c"),
+            program: Text::empty(),
+        }
+    }
+
+    fn place(folder: &tempfile::TempDir) -> Vec<u8> {
+        folder.path().as_os_str().as_bytes().to_vec()
+    }
+
+    fn file(path: &Path) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(c_path(path).to_bytes()))
+    }
+
+    #[test]
+    fn a_name_that_something_else_has_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = place(&folder);
+        let taken = file(&name(&inside, &process(), 0));
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::write(&elsewhere, "kept").unwrap();
+        symlink(&elsewhere, &taken).unwrap();
+        assert_eq!(create(&inside, &process(), 0).unwrap_err(), Errno(libc::EEXIST));
+        assert_eq!(image(&inside, &process()), 1);
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), b"kept");
+        std::fs::remove_file(&taken).unwrap();
+        // A pipe without a writer would be waited for.
+        assert!(std::process::Command::new("mkfifo").arg(&taken).status().unwrap().success());
+        assert_eq!(create(&inside, &process(), 0).unwrap_err(), Errno(libc::EEXIST));
+        let (opened, path) = create(&inside, &process(), 1).unwrap();
+        kernel::close(opened);
+        assert!(file(&path).ends_with("a_b.c.7.99-2.memprof"));
+    }
+
+    #[test]
+    fn a_word_is_left_where_a_trace_could_not_be() {
+        let folder = tempfile::tempdir().unwrap();
+        leave_word(&place(&folder), &process(), 3, Errno(libc::ENOSPC));
+        assert!(folder.path().join("a_b.c.7.99.3.28.missing").exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_an_error_that_is_named() {
+        assert_eq!(why(create(b"", &process(), 0).unwrap_err()), "none is named that can be used");
+        assert_eq!(why(create(b"/nowhere/at/all", &process(), 0).unwrap_err()), "it is not there");
+        assert_eq!(why(create(b"/proc/version", &process(), 0).unwrap_err()), "it is not a folder");
+    }
+}

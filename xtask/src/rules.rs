@@ -57,6 +57,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/objects/elf.rs",
     "memprof/preload/src/objects/mod.rs",
     "memprof/preload/src/objects/overrides.rs",
+    "memprof/preload/src/objects/symbols.rs",
     "memprof/preload/src/objects/turn.rs",
     "memprof/preload/src/objects/walk.rs",
     "memprof/preload/src/phases.rs",

@@ -1,202 +1,189 @@
-//! For programs that load nothing at run time: the linker puts these between the program, its allocator
-//! and MPI. `link-flags.txt` beside this folder is what it has to be told.
+//! For programs that load nothing at run time: the linker puts these between the program, its allocator,
+//! its mappings and MPI. `link-flags.txt` beside this folder is what it has to be told.
 //!
-//! Each `MPI_` function is in a section of its own and calls its `PMPI_` name, so that the linker drops
-//! those that the program does not use, with all that they need. Everything in a static program is one
-//! object, so of an allocation it is known only whether the thread was inside MPI.
+//! Each `MPI_` function is in a section of its own and leads to its `PMPI_` name, so that the linker
+//! drops those that the program does not use, with all that they need. The first call goes the way that
+//! a call from a loaded object is sent, the further ones straight there.
+//!
+//! A program that holds MPI but loads its other libraries has the tool preloaded as well, which sees
+//! more than an archive can: then this stands aside, and the preloaded tool tells where calls of MPI go.
+//! It finds the word for that through a note of the program's file.
 
 #![allow(unsafe_code)]
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::arch::entry;
-use crate::heap::blocks as wrapped;
+use crate::boundary::{self, mappings, special, threads};
+use crate::heap::blocks;
+
+/// Not zero where another instance of the tool does the work.
+static ASIDE: AtomicU8 = AtomicU8::new(0);
+
+#[used]
+#[unsafe(link_section = ".preinit_array")]
+static DECIDE: extern "C" fn() = decide;
+
+/// Before anything else of the program: is there a loader, which has loaded the tool if it is wanted?
+extern "C" fn decide() {
+    const INTERPRETER: u32 = 3;
+    // SAFETY: asks only. The headers are the program's, and stay mapped.
+    let headers = unsafe {
+        let first = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+        let count = libc::getauxval(libc::AT_PHNUM) as usize;
+        if first.is_null() { &[] } else { core::slice::from_raw_parts(first, count) }
+    };
+    let loads = headers.iter().any(|header| header.p_type == INTERPRETER);
+    ASIDE.store(u8::from(loads), Ordering::Relaxed);
+}
+
+/// Whether this instance has nothing to do.
+pub fn stands_aside() -> bool {
+    ASIDE.load(Ordering::Relaxed) != 0
+}
 
 entry! {
-    1 __wrap_malloc(size: usize) -> *mut u8 = wrapped::malloc;
-    2 __wrap_calloc(count: usize, each: usize) -> *mut u8 = wrapped::calloc;
-    2 __wrap_realloc(block: *mut u8, size: usize) -> *mut u8 = wrapped::realloc;
-    3 __wrap_reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8
-        = wrapped::reallocarray;
-    1 __wrap_free(block: *mut u8) = wrapped::free;
-    2 __wrap_memalign(alignment: usize, size: usize) -> *mut u8 = wrapped::memalign;
-    2 __wrap_aligned_alloc(alignment: usize, size: usize) -> *mut u8 = wrapped::aligned_alloc;
-    3 __wrap_posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
-        = wrapped::posix_memalign;
-    1 __wrap_valloc(size: usize) -> *mut u8 = wrapped::valloc;
-    1 __wrap_pvalloc(size: usize) -> *mut u8 = wrapped::pvalloc;
-    1 __wrap_malloc_usable_size(block: *mut u8) -> usize = wrapped::malloc_usable_size;
+    1 memprof_archive_malloc(size: usize) -> *mut u8 = blocks::malloc;
+    2 memprof_archive_calloc(count: usize, each: usize) -> *mut u8 = blocks::calloc;
+    2 memprof_archive_realloc(block: *mut u8, size: usize) -> *mut u8 = blocks::realloc;
+    3 memprof_archive_reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8
+        = blocks::reallocarray;
+    1 memprof_archive_free(block: *mut u8) = blocks::free;
+    2 memprof_archive_memalign(alignment: usize, size: usize) -> *mut u8 = blocks::memalign;
+    2 memprof_archive_aligned_alloc(alignment: usize, size: usize) -> *mut u8
+        = blocks::aligned_alloc;
+    3 memprof_archive_posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
+        = blocks::posix_memalign;
+    1 memprof_archive_valloc(size: usize) -> *mut u8 = blocks::valloc;
+    1 memprof_archive_pvalloc(size: usize) -> *mut u8 = blocks::pvalloc;
+    1 memprof_archive_malloc_usable_size(block: *mut u8) -> usize = blocks::malloc_usable_size;
 }
 
-unsafe extern "C" {
-    fn __real_malloc();
-    fn __real_calloc();
-    fn __real_realloc();
-    fn __real_free();
-    fn __real_memalign();
-    fn __real_aligned_alloc();
-    fn __real_posix_memalign();
-    fn __real_pvalloc();
-    fn __real_malloc_usable_size();
-}
-
-/// What the linker has put behind a function of the allocator; 0 for other names.
-pub fn real(name: &CStr) -> usize {
-    let function: unsafe extern "C" fn() = match name.to_bytes() {
-        b"malloc" => __real_malloc,
-        b"calloc" => __real_calloc,
-        b"realloc" => __real_realloc,
-        b"free" => __real_free,
-        b"memalign" => __real_memalign,
-        b"aligned_alloc" => __real_aligned_alloc,
-        b"posix_memalign" => __real_posix_memalign,
-        b"pvalloc" => __real_pvalloc,
-        b"malloc_usable_size" => __real_malloc_usable_size,
-        _ => return 0,
-    };
-    function as *const () as usize
-}
-
-type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
-
-macro_rules! around {
-    ($($name:ident: $before:block $after:block)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name(
-            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, entry: Function,
-        ) -> usize {
-            $before
-            // SAFETY: the words of the program's call, for the entry of the same function.
-            let result = unsafe { entry(a, b, c, d, e, f) };
-            $after
-            result
+/// What the linker is told to call in place of a function, where that leads, and the function itself.
+macro_rules! wrapped {
+    ($($name:literal $wrapper:ident $real:ident => $work:path;)*) => {
+        unsafe extern "C" {
+            $(fn $real();)*
         }
-    )*};
+
+        $(
+            /// # Safety
+            /// As the function of this name in the C library asks for.
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C-unwind" fn $wrapper() {
+                core::arch::naked_asm!(
+                    "cmp byte ptr [rip + {aside}], 0",
+                    "jne 2f",
+                    "jmp {work}",
+                    // As a jump, so that whoever it leads to sees the caller.
+                    "2: jmp {real}",
+                    aside = sym ASIDE,
+                    work = sym $work,
+                    real = sym $real,
+                )
+            }
+        )*
+
+        /// What the linker has put behind a function of the C library; 0 for other names.
+        pub fn real(name: &CStr) -> usize {
+            match name.to_bytes() {
+                $($name => $real as *const () as usize,)*
+                _ => 0,
+            }
+        }
+    };
 }
 
-around! {
-    memprof_archive_begin: {
-        crate::start::mpi_begins();
-        crate::phases::mpi_begins();
-    } {
-        crate::phases::mpi_is_ready();
-        crate::start::mpi_ready();
-    }
-    memprof_archive_end: {
-        crate::start::mpi_ends();
-        crate::phases::mpi_ends();
-    } {
-        crate::phases::mpi_has_ended();
-        crate::start::mpi_ended();
-    }
+wrapped! {
+    b"malloc" __wrap_malloc __real_malloc => memprof_archive_malloc;
+    b"calloc" __wrap_calloc __real_calloc => memprof_archive_calloc;
+    b"realloc" __wrap_realloc __real_realloc => memprof_archive_realloc;
+    b"reallocarray" __wrap_reallocarray __real_reallocarray => memprof_archive_reallocarray;
+    b"free" __wrap_free __real_free => memprof_archive_free;
+    b"memalign" __wrap_memalign __real_memalign => memprof_archive_memalign;
+    b"aligned_alloc" __wrap_aligned_alloc __real_aligned_alloc => memprof_archive_aligned_alloc;
+    b"posix_memalign" __wrap_posix_memalign __real_posix_memalign => memprof_archive_posix_memalign;
+    b"valloc" __wrap_valloc __real_valloc => memprof_archive_valloc;
+    b"pvalloc" __wrap_pvalloc __real_pvalloc => memprof_archive_pvalloc;
+    b"malloc_usable_size" __wrap_malloc_usable_size __real_malloc_usable_size
+        => memprof_archive_malloc_usable_size;
+    b"mmap" __wrap_mmap __real_mmap => mappings::mmap;
+    b"mmap64" __wrap_mmap64 __real_mmap64 => mappings::mmap;
+    b"munmap" __wrap_munmap __real_munmap => mappings::munmap;
+    b"mremap" __wrap_mremap __real_mremap => mappings::mremap;
+    b"shmat" __wrap_shmat __real_shmat => mappings::shmat;
+    b"shmdt" __wrap_shmdt __real_shmdt => mappings::shmdt;
+    b"brk" __wrap_brk __real_brk => mappings::brk;
+    b"sbrk" __wrap_sbrk __real_sbrk => mappings::sbrk;
+    b"pthread_create" __wrap_pthread_create __real_pthread_create => threads::pthread_create;
+}
+
+/// Where calls of one MPI function go; made by the assembler below.
+#[repr(C)]
+struct Call {
+    /// At first a way to [`bind`].
+    target: AtomicUsize,
+    /// The function by its `PMPI_` name.
+    real: usize,
+    name: *const c_char,
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn memprof_archive_control(level: i32, second: usize) {
-    crate::phases::pcontrol(level, second);
+static memprof_archive_joined: AtomicUsize = AtomicUsize::new(0);
+
+/// The first call of an MPI function: where it and all after it go.
+unsafe extern "C-unwind" fn bind(call: *const Call) -> usize {
+    // SAFETY: the call's own record, which lives as long as the program.
+    let call = unsafe { &*call };
+    let joined = memprof_archive_joined.load(Ordering::Acquire);
+    let found = if joined != 0 {
+        // SAFETY: the preloaded tool has left its function of this type there.
+        let bind: boundary::Bind = unsafe { core::mem::transmute(joined) };
+        // SAFETY: name and function of this call.
+        unsafe { bind(call.name, call.real) }
+    } else if stands_aside() {
+        0
+    } else {
+        // SAFETY: as above.
+        unsafe { boundary::bind(call.name, call.real) }
+    };
+    let target = if found == 0 { call.real } else { found };
+    call.target.store(target, Ordering::Release);
+    target
 }
 
-// As in the table of entries for loaded libraries, but what follows is the linker's business.
+special::forward!(first_call, bind, "mov rdi, r11");
+
 core::arch::global_asm!(
     ".macro memprof_mpi name, words",
     ".section .text.memprof.\\name, \"ax\", @progbits",
     ".p2align 4",
-    ".ifc \\name, MPI_Init",
-    "memprof_around \\name, begin",
-    ".endif",
-    ".ifc \\name, MPI_Init_thread",
-    "memprof_around \\name, begin",
-    ".endif",
-    ".ifc \\name, MPI_Session_init",
-    "memprof_around \\name, begin",
-    ".endif",
-    ".ifc \\name, MPI_Finalize",
-    "memprof_around \\name, end",
-    ".endif",
-    ".ifndef memprof_named_\\name",
-    ".globl \\name",
+    // Another tool's of this name comes first.
+    ".weak \\name",
     ".type \\name, @function",
     "\\name:",
-    ".endif",
+    "  jmp qword ptr [rip + 5f]",
     "6:",
-    "  .cfi_startproc",
-    "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
-    "  mov r10, qword ptr [rsp]",
-    "  cmp qword ptr fs:[r11], 0",
-    "  jne 2f",
-    "1:",
-    "  mov qword ptr fs:[r11 + 8], rsp",
-    "  mov qword ptr fs:[r11 + 16], r10",
-    "  mov qword ptr fs:[r11], memprof_number",
-    "  .if (\\words) > 6",
-    "  .set memprof_room, 8 * ((\\words) - 6) + 8 * (1 - ((\\words) & 1))",
-    "  .set memprof_pad, memprof_room - 8 * ((\\words) - 6)",
-    "  sub rsp, memprof_pad",
-    "  .cfi_adjust_cfa_offset memprof_pad",
-    "  .rept (\\words) - 6",
-    "  push qword ptr [rsp + memprof_pad + 8 * ((\\words) - 6)]",
-    "  .cfi_adjust_cfa_offset 8",
-    "  .endr",
-    "  .else",
-    "  .set memprof_room, 8",
-    "  sub rsp, 8",
-    "  .cfi_adjust_cfa_offset 8",
-    "  .endif",
-    "  call P\\name",
-    "  add rsp, memprof_room",
-    "  .cfi_adjust_cfa_offset -memprof_room",
-    "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
-    "  mov qword ptr fs:[r11], 0",
-    "  ret",
-    "2:",
-    "  mov rax, qword ptr fs:[r11 + 8]",
-    "  cmp rsp, rax",
-    "  jae 1b",
-    "  mov rax, qword ptr [rax]",
-    "  cmp rax, qword ptr fs:[r11 + 16]",
-    "  jne 1b",
-    "  jmp P\\name",
-    "  .cfi_endproc",
-    ".set memprof_number, memprof_number + 1",
+    "  lea r11, [rip + 5f]",
+    "  jmp {first_call}",
+    ".section .rodata.memprof.\\name, \"a\", @progbits",
+    "7: .asciz \"\\name\"",
+    ".section .data.memprof.\\name, \"aw\", @progbits",
+    ".p2align 3",
+    "5: .quad 6b, P\\name, 7b",
     ".endm",
-    ".macro memprof_around name, kind",
-    ".set memprof_named_\\name, 1",
-    ".globl \\name",
-    ".type \\name, @function",
-    "\\name:",
-    "  .cfi_startproc",
-    "  lea rax, [rip + 6f]",
-    "  push rax",
-    "  .cfi_adjust_cfa_offset 8",
-    "  call memprof_archive_\\kind",
-    "  add rsp, 8",
-    "  .cfi_adjust_cfa_offset -8",
-    "  ret",
-    "  .cfi_endproc",
-    ".p2align 4",
-    ".endm",
-    ".set memprof_number, 1",
     include_str!("boundary/functions.s"),
-    // Its arguments vary and stay where they are.
-    ".section .text.memprof.MPI_Pcontrol, \"ax\", @progbits",
-    ".globl MPI_Pcontrol",
-    ".type MPI_Pcontrol, @function",
-    "MPI_Pcontrol:",
-    "  .cfi_startproc",
-    "  push rdi",
-    "  .cfi_adjust_cfa_offset 8",
-    "  push rsi",
-    "  .cfi_adjust_cfa_offset 8",
-    "  push rax",
-    "  .cfi_adjust_cfa_offset 8",
-    "  call memprof_archive_control",
-    "  pop rax",
-    "  .cfi_adjust_cfa_offset -8",
-    "  pop rsi",
-    "  .cfi_adjust_cfa_offset -8",
-    "  pop rdi",
-    "  .cfi_adjust_cfa_offset -8",
-    "  jmp PMPI_Pcontrol",
-    "  .cfi_endproc",
+    "memprof_mpi MPI_Pcontrol, 2",
+    // For the linker to take this in, whatever else it needs.
+    ".globl memprof_archive",
+    ".set memprof_archive, memprof_archive_joined",
+    ".section .note.memprof, \"a\", @note",
+    ".p2align 2",
+    ".long 8, 8, 1",
+    ".asciz \"memprof\"",
+    "1: .quad memprof_archive_joined - 1b",
     ".text",
+    first_call = sym first_call,
 );

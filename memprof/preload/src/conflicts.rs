@@ -41,9 +41,9 @@ fn defined(name: &CStr) -> usize {
 
 /// Looks around, and says what it finds. True if blocks must not be touched.
 pub fn look() -> bool {
+    linked_statically();
     if cfg!(feature = "archive") {
         // The linker has put the tool where it belongs; there is no loader to ask.
-        FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
         return false;
     }
     if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
@@ -94,6 +94,25 @@ pub fn look() -> bool {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
     }
     false
+}
+
+/// Says what is not told apart where the linker has made one object of several.
+fn linked_statically() {
+    let lost = match (cfg!(feature = "archive"), objects::parts_are_known()) {
+        (true, true) => {
+            "linked statically: libraries are one with the program, MPI's are one component"
+        }
+        (true, false) => "linked statically, without symbols: calls alone tell what is MPI's",
+        (false, true) => {
+            "MPI is linked into the program: its code, and libraries it needs, count as the program's"
+        }
+        (false, false) if objects::archive_word().is_some() => {
+            "MPI is linked into the program, without symbols: calls alone tell what is MPI's"
+        }
+        (false, false) => return,
+    };
+    note::say(Code::Static, format_args!("{lost}"));
+    FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
 }
 
 /// Flags of the trace that say what was found.

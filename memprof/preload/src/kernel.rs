@@ -200,6 +200,15 @@ pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Resu
     unsafe { call(libc::SYS_mmap, words) }
 }
 
+/// Gives memory back that [`map_anonymous`] gave.
+///
+/// # Safety
+/// Nobody uses it any more.
+pub unsafe fn unmap(start: usize, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
+}
+
 /// The process as the kernel sees it now, not as a parent before a fork did.
 pub fn process() -> u32 {
     // SAFETY: takes nothing.

@@ -39,7 +39,14 @@ pub enum Code {
     NoBoundary = 11,
     /// The override file has an error.
     BadOverride = 12,
+    /// MPI, or everything, is linked into the program.
+    Static = 13,
+    /// A library of MPI has replaced the first bytes of functions of the C library.
+    MemoryHooks = 14,
 }
+
+/// By these nothing is lost that somebody has to be told at once.
+const QUIET: [Code; 2] = [Code::Static, Code::MemoryHooks];
 
 /// The longest text of a note.
 pub const LENGTH: usize = 120;
@@ -96,19 +103,17 @@ pub fn of_rank(rank: i32) {
     RANK.store(rank, Ordering::Relaxed);
 }
 
-/// From now on the first note goes to standard error as well.
+/// From now on the first note that is not a quiet one goes to standard error as well.
 pub fn aloud() {
     ALOUD.store(true, Ordering::Release);
     speak();
 }
 
-/// The first note, as one line on standard error.
+/// The first note that is not a quiet one, as one line on standard error.
 fn speak() {
-    if COUNT.load(Ordering::Acquire) == 0 || SPOKEN.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    each(0, &mut |index, _, text| {
-        if index == 0 {
+    let quiet = QUIET.map(|code| code as u16);
+    each(0, &mut |_, code, text| {
+        if !quiet.contains(&code) && !SPOKEN.swap(true, Ordering::AcqRel) {
             let mut line = Text::<160>::empty();
             line.push(b"memprof: ");
             let rank = RANK.load(Ordering::Relaxed);

@@ -72,6 +72,10 @@ fn settled() -> Option<&'static Settled> {
 /// The object has been loaded.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn load() {
+    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+    if crate::archive::stands_aside() {
+        return;
+    }
     let _guard = Guard::enter();
     let options = options::parse(&variable, &mut |name, wanted| {
         let instead =

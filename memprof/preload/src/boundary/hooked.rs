@@ -52,8 +52,7 @@ static REAL: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.
 /// Finds the real functions. Before anything is patched.
 pub fn start() {
     for hook in &HOOKS {
-        // SAFETY: a text with its end mark.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, hook.name.as_ptr()) } as usize;
+        let found = crate::heap::next(hook.name);
         REAL[hook.function as usize].store(found, Ordering::Release);
     }
     DLSYM.store(real(Dlsym), Ordering::Release);

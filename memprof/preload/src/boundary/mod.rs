@@ -9,14 +9,15 @@ mod hooked;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod loader;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod mappings;
+pub(crate) mod mappings;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod patch;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod special;
+pub(crate) mod special;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod threads;
+pub(crate) mod threads;
 
+use core::ffi::c_char;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::objects;
@@ -52,15 +53,45 @@ pub fn start() {
         });
     }
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    if cfg!(not(feature = "archive")) {
+    {
         hooked::start();
-        patch::everything();
+        #[cfg(not(feature = "archive"))]
+        {
+            patch::everything();
+            join();
+        }
     }
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     crate::note::say(
         crate::note::Code::NoBoundary,
         format_args!("calls of MPI are seen on x86_64 only"),
     );
+}
+
+/// Tells where calls of the function that is called `name` and lies at `real` go; 0 for there.
+pub type Bind = unsafe extern "C-unwind" fn(name: *const c_char, real: usize) -> usize;
+
+/// See [`Bind`].
+///
+/// # Safety
+///
+/// `name` is a text with its end mark, and `real` the MPI function of that name.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub unsafe extern "C-unwind" fn bind(name: *const c_char, real: usize) -> usize {
+    let _guard = Guard::enter();
+    // SAFETY: as promised.
+    let name = unsafe { core::ffi::CStr::from_ptr(name) };
+    patch::mpi_target(name.to_bytes(), real).unwrap_or(0)
+}
+
+/// Has a program that holds MPI and the archive send its calls through this instance.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(feature = "archive")))]
+fn join() {
+    if let Some(word) = objects::archive_word() {
+        // SAFETY: the archive's own word, which it has made for this, in the program's data.
+        let word = unsafe { &*(word as *const AtomicUsize) };
+        word.store(bind as Bind as usize, Ordering::Release);
+    }
 }
 
 /// In a child after fork, which is the main thread there.

@@ -265,10 +265,10 @@ unsafe extern "C-unwind" fn pmpi_pcontrol_work(level: i32, second: usize) -> usi
     PCONTROL[1].load(Ordering::Acquire)
 }
 
-/// Its arguments vary, so they stay where they are: the tool looks at the first two and goes on with all
-/// of them, in registers and on the stack.
-macro_rules! pcontrol_entry {
-    ($name:ident, $work:ident) => {
+/// An entry that changes nothing of a call, however many arguments it has and wherever they are:
+/// `work` tells where it goes on. Before that come the instructions given.
+macro_rules! forward {
+    ($name:ident, $work:ident $(, $before:literal)*) => {
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
@@ -290,6 +290,7 @@ macro_rules! pcontrol_entry {
                 "movups [rsp + 136], xmm5",
                 "movups [rsp + 152], xmm6",
                 "movups [rsp + 168], xmm7",
+                $($before,)*
                 "call {work}",
                 "mov r11, rax",
                 "mov rdi, [rsp]",
@@ -317,5 +318,8 @@ macro_rules! pcontrol_entry {
     };
 }
 
-pcontrol_entry!(enter_pcontrol, pcontrol_work);
-pcontrol_entry!(enter_pmpi_pcontrol, pmpi_pcontrol_work);
+#[cfg(feature = "archive")]
+pub(crate) use forward;
+
+forward!(enter_pcontrol, pcontrol_work);
+forward!(enter_pmpi_pcontrol, pmpi_pcontrol_work);

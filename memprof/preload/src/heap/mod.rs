@@ -19,7 +19,7 @@ mod tests;
 
 pub use account::{all, be_exact, owned, peaks_begin, peaks_end, snapshot};
 pub use blocks::give;
-pub use real::stand_aside;
+pub use real::{next, stand_aside};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};

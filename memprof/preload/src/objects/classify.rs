@@ -30,7 +30,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     let mut any_mpi = false;
     for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
-        any_mpi |= this.known == Some(Class::MpiCore);
+        any_mpi |= matches!(this.known, Some(Class::MpiCore | Class::MpiDependency));
         *class = this.known.unwrap_or(Class::MpiDependency);
         for &need in this.needs {
             if usize::from(need) != index
@@ -113,6 +113,15 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
             }
         }
     }
+}
+
+/// What the file name of a library tells where MPI is linked into the program, so that no graph tells who
+/// needs it: those that serve an MPI and hardly anybody else.
+pub fn serves_mpi(name: &str) -> bool {
+    is_any(
+        stem(name),
+        &["libucp", "libucs", "libuct", "libucm", "libfabric", "libpmix", "libpsm2", "libpsm3"],
+    )
 }
 
 /// What the file name alone, or what it defines, tells: `defines_mpi` where it defines MPI functions for
@@ -408,6 +417,16 @@ mod tests {
                 "system", "app.lib"
             ]
         );
+    }
+
+    #[test]
+    fn names_tell_what_serves_an_mpi_inside_the_program() {
+        for name in ["libucp.so.0", "libucs-64ea5ba1.so.0", "libfabric.so.1"] {
+            assert!(serves_mpi(name), "{name}");
+        }
+        for name in ["libhwloc.so.15", "libucptures.so", "libm.so.6"] {
+            assert!(!serves_mpi(name), "{name}");
+        }
     }
 
     #[test]

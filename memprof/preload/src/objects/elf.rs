@@ -292,18 +292,33 @@ impl Image {
 
     /// The build id in a note segment.
     pub fn build_id(&self, notes: usize, bytes: usize) -> Option<&[u8]> {
+        let (address, length) = self.note(notes, bytes, b"GNU\0", 3)?;
+        // SAFETY: these bytes are in a readable segment.
+        (length <= 64).then(|| unsafe { core::slice::from_raw_parts(address as *const u8, length) })
+    }
+
+    /// The word that the archive of the tool has for a preloaded one, if a note segment tells of it.
+    pub fn archive_word(&self, notes: usize, bytes: usize) -> Option<usize> {
+        let (address, _) = self.note(notes, bytes, b"memprof\0", 1)?;
+        let word = address.wrapping_add(self.read::<u64>(address)? as usize);
+        (self.within(word, 8) && word.is_multiple_of(8)).then_some(word)
+    }
+
+    /// Where the content of a note is, and how many bytes it has.
+    fn note(&self, notes: usize, bytes: usize, who: &[u8], what: u32) -> Option<(usize, usize)> {
         let mut address = notes;
         let end = notes.checked_add(bytes)?;
         while address < end {
             let name = self.read::<u32>(address)? as usize;
             let length = self.read::<u32>(address.checked_add(4)?)? as usize;
             let kind = self.read::<u32>(address.checked_add(8)?)?;
-            let description = address.checked_add(12)?.checked_add(name.checked_add(3)? & !3)?;
-            if kind == 3 && name == 4 && length <= 64 && self.within(description, length) {
-                // SAFETY: these bytes are in a readable segment.
-                return Some(unsafe {
-                    core::slice::from_raw_parts(description as *const u8, length)
-                });
+            let text = address.checked_add(12)?;
+            let description = text.checked_add(name.checked_add(3)? & !3)?;
+            let named = || {
+                who.iter().enumerate().all(|(at, &byte)| self.read::<u8>(text + at) == Some(byte))
+            };
+            if kind == what && name == who.len() && named() && self.within(description, length) {
+                return Some((description, length));
             }
             address = description.checked_add(length.checked_add(3)? & !3)?;
         }
@@ -312,6 +327,7 @@ impl Image {
 }
 
 trait Number: Copy {}
+impl Number for u8 {}
 impl Number for u16 {}
 impl Number for u32 {}
 impl Number for u64 {}
@@ -426,6 +442,7 @@ mod tests {
             let _ = image.soname();
             let _ = image.defines(&name);
             let _ = image.build_id(image.base + 1024, 1024);
+            let _ = image.archive_word(image.base + 1024, 1024);
         }
     }
 }

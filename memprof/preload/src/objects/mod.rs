@@ -9,6 +9,8 @@
 mod classify;
 pub mod elf;
 pub mod overrides;
+mod parts;
+mod symbols;
 mod table;
 pub mod turn;
 mod walk;
@@ -18,6 +20,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::component::{self, Class, Component};
 use crate::thread::{Local, local};
 
+pub use parts::are_known as parts_are_known;
 pub use walk::{
     Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely,
     serial,
@@ -97,6 +100,14 @@ pub fn mpi() -> Option<Component> {
         0 => None,
         index => Some(Component(index as u16)),
     }
+}
+
+/// In a program that was linked with the archive, the word through which its calls of MPI are told
+/// where to go.
+pub fn archive_word() -> Option<usize> {
+    let mut word = 0;
+    each(|object| word |= object.archive_word);
+    (word != 0).then_some(word)
 }
 
 /// The component of the program itself: the home of threads that nobody else started.

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::classify::{self, Node};
 use super::elf::{Image, segment};
+use super::parts;
 use super::table::{LIMIT, Range};
 use super::turn::Turn;
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
@@ -65,9 +66,16 @@ pub struct Known {
     need_count: u8,
     build_id: [u8; 20],
     build_id_length: u8,
+    /// In a program that was linked with the archive: see [`Image::archive_word`].
+    pub archive_word: usize,
 }
 
 impl Known {
+    /// A program that holds MPI itself, so that its parts have several owners.
+    fn holds_mpi(&self) -> bool {
+        self.executable && (cfg!(feature = "archive") || self.archive_word != 0)
+    }
+
     const EMPTY: Known = Known {
         low: 0,
         high: 0,
@@ -96,6 +104,7 @@ impl Known {
         need_count: 0,
         build_id: [0; 20],
         build_id_length: 0,
+        archive_word: 0,
     };
 
     /// Where the loader found it.
@@ -448,6 +457,11 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
             object.build_id[..length].copy_from_slice(&id[..length]);
             object.build_id_length = length as u8;
         }
+        if object.executable
+            && let Some(word) = image.archive_word(notes, header.p_memsz as usize)
+        {
+            object.archive_word = word;
+        }
     }
     let own = describe as *const () as usize;
     object.tool = own >= object.low && own < object.high && cfg!(not(feature = "archive"));
@@ -456,9 +470,14 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     let defines_any =
         object.defines_mpi || bindings.iter().any(|name| image.defines(name.as_bytes()));
     object.known = classify::known(object.name(), object.executable, object.tool, defines_any);
-    // A static program is one object, MPI included: only the thread tells.
-    let whole = object.executable && cfg!(feature = "archive");
-    object.neutral = whole || classify::is_neutral(object.name());
+    if object.known.is_none() && parts::hold_mpi() && classify::serves_mpi(object.name()) {
+        object.known = Some(Class::MpiDependency);
+    }
+    // Where several are one object, what its symbols do not tell is told by the thread only.
+    object.neutral = object.holds_mpi() || classify::is_neutral(object.name());
+    if object.holds_mpi() {
+        parts::divide(object.base, object.low, object.high);
+    }
 }
 
 /// Works out classes and components of all objects, and publishes the table.
@@ -492,16 +511,21 @@ fn settle(objects: &mut [Known; LIMIT]) {
             continue;
         }
         enter(object, class);
-        if object.low < object.high {
-            ranges[count] = Range {
-                low: object.low,
-                high: object.high,
-                component: object.component,
-                neutral: object.neutral,
-                executable: object.executable,
-            };
-            count += 1;
-        }
+        let whole = Range {
+            low: object.low,
+            high: object.high,
+            component: object.component,
+            neutral: object.neutral,
+            executable: object.executable,
+        };
+        count += if object.holds_mpi() {
+            parts::ranges(&whole, &mut ranges[count..])
+        } else if whole.low < whole.high && count < LIMIT {
+            ranges[count] = whole;
+            1
+        } else {
+            0
+        };
     }
     ranges[..count].sort_unstable_by_key(|range| range.low);
     TABLE.publish(&ranges[..count]);
@@ -532,7 +556,7 @@ fn enter(object: &mut Known, class: Class) {
     if object.executable {
         EXECUTABLE.store(index, Ordering::Relaxed);
     }
-    if object.executable && cfg!(feature = "archive") {
+    if object.holds_mpi() {
         let mpi = component::define(Class::MpiCore, "(static)");
         MPI.store(u32::from(mpi.0), Ordering::Relaxed);
     }

@@ -239,7 +239,8 @@ fn count_once(timeline: &mut Timeline, joined: &Joined) {
             let less = u128::from(value) * u128::from(*repeated) / u128::from(most);
             value - less as u64
         };
-        for values in [&mut series.mean, &mut series.low, &mut series.high] {
+        let super::Series { mean, low, high, floor, ceiling, .. } = series;
+        for values in [mean, low, high, floor, ceiling] {
             for value in values.iter_mut() {
                 *value = scale(*value);
             }

@@ -40,6 +40,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         frees: 0,
         allocated: 0,
         resident_at_peak: bytes,
+        resident_bound: bytes,
         owned_at_peak: bytes,
     };
     Reduced {
@@ -69,6 +70,8 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
                 low: vec![bytes; bins],
                 high: vec![bytes; bins],
                 owned: vec![bytes; bins],
+                floor: vec![bytes; bins],
+                ceiling: vec![bytes; bins],
             }],
             ..Timeline::default()
         },

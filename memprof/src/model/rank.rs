@@ -124,6 +124,9 @@ pub struct Held {
     pub resident_at_peak: u64,
     /// Owned when the process as a whole held most.
     pub owned_at_peak: u64,
+    /// Never more than this was resident, at any time between samples; `resident_peak` where no bound is
+    /// known.
+    pub resident_bound: u64,
 }
 
 /// Sums over a process at its last sample, in bytes.

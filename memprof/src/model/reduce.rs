@@ -226,6 +226,7 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
             allocated: row.allocated,
             resident_at_peak: row.resident_at_peak,
             owned_at_peak: row.owned_at_peak,
+            resident_bound: resident_bound(trace, index, &name).max(row.resident_peak),
         };
         match known.get(&name) {
             Some(at) => merge(&mut held[*at], one),
@@ -241,6 +242,15 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
             .then(a.name.cmp(&b.name))
     });
     held
+}
+
+/// The most a component can have had resident at any time; 0 where that is not known.
+fn resident_bound(trace: &Trace, index: usize, name: &str) -> u64 {
+    if !Group::of(name).has_ledger() {
+        return 0;
+    }
+    let most = trace.timeline.iter().map(|bin| bin.cell(index).ceiling).max();
+    most.filter(|most| *most < u32::MAX).map_or(0, |most| u64::from(most) << 10)
 }
 
 /// Objects of the same name in different folders are one component in reports. Its peaks are at
@@ -268,6 +278,7 @@ fn merge(into: &mut Held, other: Held) {
         (&mut into.allocated, other.allocated),
         (&mut into.resident_at_peak, other.resident_at_peak),
         (&mut into.owned_at_peak, other.owned_at_peak),
+        (&mut into.resident_bound, other.resident_bound),
     ] {
         *sum = sum.saturating_add(more);
     }
@@ -413,6 +424,9 @@ fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
         for (at, range) in parts.iter().enumerate() {
             fold(&mut series, at, &bins[range.clone()], index);
         }
+        if series.group.has_ledger() {
+            bound(&mut series, bins, &parts, index);
+        }
         match known.get(&name) {
             Some(at) => timeline.series[*at].add(&series),
             None => {
@@ -472,6 +486,26 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize) {
         series.high[at] = series.high[at].max(series.mean[at - 1]);
         series.owned[at] = series.owned[at].max(series.owned[at - 1]);
     }
+    (series.floor[at], series.ceiling[at]) = (series.low[at], series.high[at]);
+}
+
+/// What the trace says of the times between full samples. Such a time counts there for the bin of the
+/// later sample, and may have begun bins before.
+fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], component: usize) {
+    let mut later: Option<(u64, u64)> = None;
+    for (at, range) in parts.iter().enumerate().rev() {
+        let cells = bins[range.clone()].iter().filter(|bin| bin.head.samples > 0);
+        let here = (cells.map(|bin| bin.cell(component)))
+            .map(|cell| (cell.floor, cell.ceiling))
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+            .filter(|bounds| bounds.1 < u32::MAX)
+            .map(|(floor, ceiling)| (u64::from(floor) << 10, u64::from(ceiling) << 10));
+        for (floor, ceiling) in here.into_iter().chain(later) {
+            series.floor[at] = series.floor[at].min(floor);
+            series.ceiling[at] = series.ceiling[at].max(ceiling);
+        }
+        later = here.or(later);
+    }
 }
 
 fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
@@ -530,6 +564,7 @@ fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             live: row.live,
             peak: row.peak,
             peak_max: row.peak,
+            at_peak: row.at_peak,
             total: row.total,
             processes: 1,
         }

@@ -36,6 +36,8 @@ pub struct Site {
     pub peak: u64,
     /// Largest peak of one process.
     pub peak_max: u64,
+    /// Live when the process held most, all ranks together.
+    pub at_peak: u64,
     /// Ever allocated, all ranks together.
     pub total: u64,
     /// In how many processes it was seen.
@@ -81,6 +83,7 @@ impl Collect {
             let into = &mut self.sites.sites[*at];
             into.live = into.live.saturating_add(site.live);
             into.peak = into.peak.saturating_add(site.peak);
+            into.at_peak = into.at_peak.saturating_add(site.at_peak);
             into.total = into.total.saturating_add(site.total);
             into.peak_max = into.peak_max.max(site.peak);
             into.processes += 1;
@@ -125,6 +128,7 @@ mod tests {
             live: 1,
             peak,
             peak_max: 0,
+            at_peak: 0,
             total: peak,
             processes: 0,
         }

@@ -88,6 +88,8 @@ pub struct Across {
     pub resident: Spread,
     /// Most seen resident.
     pub resident_peak: Spread,
+    /// The most that can have been resident at any time, between samples too.
+    pub resident_bound: Spread,
     /// Resident when each process as a whole held most.
     pub resident_at_peak: Spread,
     /// Phase in which the largest resident peak was.
@@ -134,6 +136,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
             row.owned_peak.add(held.owned_peak, &who);
             row.resident.add(held.resident, &who);
             row.resident_peak.add(held.resident_peak, &who);
+            row.resident_bound.add(held.resident_bound, &who);
             row.resident_at_peak.add(held.resident_at_peak, &who);
             for (sum, value) in [
                 (&mut row.shared, held.shared),
@@ -153,6 +156,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
                     &mut row.owned_peak,
                     &mut row.resident,
                     &mut row.resident_peak,
+                    &mut row.resident_bound,
                     &mut row.resident_at_peak,
                 ] {
                     spread.add(0, &who);
@@ -178,6 +182,7 @@ impl Across {
             owned_peak: Spread::default(),
             resident: Spread::default(),
             resident_peak: Spread::default(),
+            resident_bound: Spread::default(),
             resident_at_peak: Spread::default(),
             phase: None,
             mpi_function: None,

@@ -39,6 +39,10 @@ pub struct Series {
     pub high: Vec<u64>,
     /// Owned: largest sample in each bin.
     pub owned: Vec<u64>,
+    /// Resident at any time of the bin, at least: between samples too. Of what no ledger counts, `low`.
+    pub floor: Vec<u64>,
+    /// And at most; of what no ledger counts, `high`.
+    pub ceiling: Vec<u64>,
 }
 
 /// An interval with a name.
@@ -82,9 +86,18 @@ impl Timeline {
 
     /// Sum of the means of all components, by bin.
     pub fn totals(&self) -> Vec<u64> {
+        self.sum_of(|series| &series.mean)
+    }
+
+    /// What all components together had at least and at most, by bin: sums of their bounds.
+    pub fn bounds(&self) -> (Vec<u64>, Vec<u64>) {
+        (self.sum_of(|series| &series.floor), self.sum_of(|series| &series.ceiling))
+    }
+
+    fn sum_of(&self, values: fn(&Series) -> &Vec<u64>) -> Vec<u64> {
         let mut totals = vec![0u64; self.bins];
         for series in &self.series {
-            for (total, value) in totals.iter_mut().zip(&series.mean) {
+            for (total, value) in totals.iter_mut().zip(values(series)) {
                 *total = total.saturating_add(*value);
             }
         }
@@ -214,6 +227,8 @@ impl Timeline {
                 grow(&mut into.low[bin], least(&series.low).unwrap_or(0));
                 grow(&mut into.high[bin], most(&series.high).unwrap_or(0));
                 grow(&mut into.owned[bin], most(&series.owned).unwrap_or(0));
+                grow(&mut into.floor[bin], least(&series.floor).unwrap_or(0));
+                grow(&mut into.ceiling[bin], most(&series.ceiling).unwrap_or(0));
             }
         }
     }
@@ -262,6 +277,8 @@ impl Series {
             low: vec![0; bins],
             high: vec![0; bins],
             owned: vec![0; bins],
+            floor: vec![0; bins],
+            ceiling: vec![0; bins],
         }
     }
 
@@ -272,6 +289,8 @@ impl Series {
             (&mut self.low, &other.low),
             (&mut self.high, &other.high),
             (&mut self.owned, &other.owned),
+            (&mut self.floor, &other.floor),
+            (&mut self.ceiling, &other.ceiling),
         ] {
             for (value, by) in into.iter_mut().zip(from) {
                 grow(value, *by);

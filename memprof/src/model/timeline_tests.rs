@@ -13,6 +13,8 @@ fn one(start_ns: u64, bin_ns: u64, values: &[u64]) -> Timeline {
             low: values.to_vec(),
             high: values.to_vec(),
             owned: values.to_vec(),
+            floor: values.to_vec(),
+            ceiling: values.to_vec(),
         }],
         ..Timeline::default()
     }

@@ -4,9 +4,11 @@
 //! text of an SVG; [`png`] turns that into pixels with the fonts it brings along, so that a machine without
 //! fonts draws the same picture.
 
+mod areas;
 mod bars;
 mod curve;
 mod heat;
+mod legend;
 mod palette;
 mod png;
 mod scale;
@@ -64,6 +66,8 @@ pub struct Timeline {
     pub times: Vec<u64>,
     /// What is stacked; the order does not matter.
     pub series: Vec<Series>,
+    /// Where the top of the areas can have been between samples.
+    pub band: Option<Band>,
     /// A dashed line over the areas.
     pub outline: Option<Outline>,
     /// What the program was doing.
@@ -81,6 +85,15 @@ pub struct Series {
     pub group: String,
     /// Bytes, one for each time. Missing ones count as 0.
     pub values: Vec<u64>,
+}
+
+/// What all components of a [`Timeline`] can have had together, between samples too.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Band {
+    /// At least: bytes, one for each time.
+    pub floor: Vec<u64>,
+    /// At most: bytes, one for each time.
+    pub ceiling: Vec<u64>,
 }
 
 /// A line over the areas of a [`Timeline`], as the bytes owned over those resident.

@@ -33,7 +33,9 @@ const HUES: [(u8, u8, u8); 10] = [
 ];
 
 /// How far each shade goes towards white (positive) or black.
-const STEPS: [f64; 6] = [0.0, 0.30, -0.24, 0.50, 0.15, 0.62];
+const STEPS: [f64; SHADES] = [0.0, 0.30, -0.24, 0.50, 0.15, 0.62];
+/// How many components of a group can be told apart.
+pub(super) const SHADES: usize = 6;
 
 /// Defines the colours of [`Theme::Page`], for light and dark, as the reader's system or `data-theme` says.
 pub const PAGE_CSS: &str = "\

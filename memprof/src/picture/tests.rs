@@ -70,6 +70,7 @@ fn solver() -> Timeline {
         phase("halo", 0.5 + f64::from(step) * 0.005, 0.503 + f64::from(step) * 0.005, 2)
     }));
     Timeline {
+        band: None,
         title: "rank 3 of 16 on node07: resident memory by component".into(),
         outline: Some(Outline {
             name: "owned, all components".into(),
@@ -228,6 +229,7 @@ proptest! {
         let mut times = times;
         times.sort_unstable();
         let picture = Timeline {
+            band: None,
             title: "any".into(),
             outline: series.first().map(|one| Outline { name: one.0.clone(), values: one.2.clone() }),
             times,

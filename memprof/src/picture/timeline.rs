@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::palette::{Inks, Shades, group_of, inks, place_of, text_on};
+use super::areas::{Area, areas, shades, totals, value};
+use super::legend::legend;
+use super::palette::{Inks, Shades, group_of, inks, text_on};
 use super::scale::{Axis, byte_axis, bytes, duration, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::{Phase, Series, Style, Timeline};
@@ -11,14 +13,15 @@ use super::{Phase, Series, Style, Timeline};
 const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 18.0;
-const LEGEND: f64 = 262.0;
-const ROW: f64 = 17.0;
+pub(super) const LEGEND: f64 = 262.0;
+pub(super) const ROW: f64 = 17.0;
 /// Deeper phases than these rows are left to the tables.
 const PHASE_ROWS: usize = 3;
-/// More areas than these cannot be told apart; the smallest of each group become one.
-const MOST_AREAS: usize = 16;
-/// A component that never has this share of the largest total is part of "more" of its group.
-const LEAST_SHARE: f64 = 0.004;
+/// What the legend says of the band, and how strong it is.
+pub(super) const BAND: &str = "possible between samples";
+pub(super) const BAND_OPACITY: f64 = 0.11;
+/// The band may make the picture this much higher; what is beyond is cut off at the top.
+const BAND_ROOM: f64 = 1.3;
 /// Distance of the columns in which places for labels are looked for.
 const COLUMN: f64 = 4.0;
 
@@ -54,97 +57,19 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     }
     plot.phases(&mut svg, &picture.phases, rows, &inks);
     plot.grid(&mut svg, &inks);
-    let shades = Shades::of(
-        picture.series.iter().map(|series| (series.name.as_str(), series.group.as_str())),
-    );
+    let shades = shades(&areas);
     plot.stack(&mut svg, picture, &areas, &shades, &inks);
+    plot.band(&mut svg, picture, &inks);
     plot.outline(&mut svg, picture, &inks);
     plot.peak(&mut svg, picture, &inks);
     if style.legend {
-        plot.legend(&mut svg, picture, style, &areas, &shades, &inks);
+        legend(&mut svg, picture, style, &areas, &shades, &inks);
     }
     svg.finish()
 }
 
-/// One area of the stack.
-struct Area {
-    name: String,
-    group: String,
-    values: Vec<u64>,
-    most: u64,
-    /// Several small components together.
-    several: bool,
-}
-
-/// What is drawn, from the bottom up; nothing for components that never hold anything.
-fn areas(picture: &Timeline) -> Vec<Area> {
-    let count = picture.times.len();
-    let most_of = |series: &Series| series.values.iter().take(count).copied().max().unwrap_or(0);
-    let most = totals(picture).into_iter().max().unwrap_or(0);
-    let mut series: Vec<_> =
-        picture.series.iter().map(|series| (most_of(series), series)).collect();
-    series.retain(|(most, _)| *most > 0);
-    series.sort_by(|(one, first), (other, second)| {
-        other.cmp(one).then_with(|| first.name.cmp(&second.name))
-    });
-    let mut areas: Vec<Area> = Vec::new();
-    let mut rest: Vec<(u64, &Series)> = Vec::new();
-    for (size, member) in series {
-        if areas.len() < MOST_AREAS && size as f64 >= most as f64 * LEAST_SHARE {
-            areas.push(Area {
-                name: member.name.clone(),
-                group: member.group.clone(),
-                values: (0..count).map(|index| value(&member.values, index)).collect(),
-                most: size,
-                several: false,
-            });
-        } else {
-            rest.push((size, member));
-        }
-    }
-    rest.sort_by_key(|(_, member)| place_of(&member.group));
-    for members in rest.chunk_by(|one, other| place_of(&one.1.group) == place_of(&other.1.group)) {
-        let values: Vec<u64> = (0..count)
-            .map(|index| {
-                members
-                    .iter()
-                    .fold(0u64, |sum, (_, member)| sum.saturating_add(value(&member.values, index)))
-            })
-            .collect();
-        let group = members[0].1.group.clone();
-        let name = match members {
-            [(_, only)] => only.name.clone(),
-            _ => format!("{group}: {} small ones", members.len()),
-        };
-        let most = values.iter().copied().max().unwrap_or(0);
-        areas.push(Area { name, group, values, most, several: members.len() > 1 });
-    }
-    areas.sort_by(|one, other| {
-        (place_of(&one.group), one.several)
-            .cmp(&(place_of(&other.group), other.several))
-            .then(other.most.cmp(&one.most))
-    });
-    areas
-}
-
-fn value(values: &[u64], index: usize) -> u64 {
-    values.get(index).copied().unwrap_or(0)
-}
-
-/// The sum of all components at each time.
-fn totals(picture: &Timeline) -> Vec<u64> {
-    (0..picture.times.len())
-        .map(|index| {
-            picture
-                .series
-                .iter()
-                .fold(0u64, |sum, series| sum.saturating_add(value(&series.values, index)))
-        })
-        .collect()
-}
-
 /// The rectangle of the areas and what its sides mean.
-struct Plot {
+pub(super) struct Plot {
     left: f64,
     top: f64,
     width: f64,
@@ -162,6 +87,8 @@ impl Plot {
             picture.outline.as_ref().and_then(|outline| outline.values.iter().copied().max());
         let most = totals(picture).into_iter().max().unwrap_or(0).max(outline.unwrap_or(0));
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
+        let ceiling = picture.band.as_ref().and_then(|band| band.ceiling.iter().copied().max());
+        let most = most.max(ceiling.unwrap_or(0).min((most as f64 * BAND_ROOM) as u64));
         // The label of the peak needs a place above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
@@ -252,7 +179,7 @@ impl Plot {
                 .enumerate()
                 .map(|(index, base)| base + area.values[index] as f64)
                 .collect();
-            let colour = area_colour(area, shades);
+            let colour = area.colour(shades);
             svg.open(
                 "path",
                 &[
@@ -399,6 +326,31 @@ impl Plot {
         None
     }
 
+    /// What may have been there between samples: light over the areas, and above them.
+    fn band(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
+        let Some(band) = &picture.band else { return };
+        let points = self.points(picture);
+        let edge = |values: &[u64]| -> Vec<f64> {
+            let beyond = self.axis.end;
+            (0..picture.times.len())
+                .map(|index| (value(values, index) as f64).min(beyond))
+                .collect()
+        };
+        let path = self.outline_of(&points, &edge(&band.floor), &edge(&band.ceiling));
+        svg.open(
+            "path",
+            &[
+                ("class", &"band"),
+                ("d", &path),
+                ("fill", &inks.ink),
+                ("fill-opacity", &BAND_OPACITY),
+                ("pointer-events", &"none"),
+            ],
+        );
+        svg.around("title", &[], BAND);
+        svg.close("path");
+    }
+
     fn outline(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(outline) = &picture.outline else { return };
         let mut path = String::new();
@@ -467,106 +419,6 @@ impl Plot {
         svg.words((start + width / 2.0, base), 12.0, Anchor::Middle, inks.ink, &label);
         svg.close("g");
     }
-
-    fn legend(
-        &self,
-        svg: &mut Svg,
-        picture: &Timeline,
-        style: &Style,
-        areas: &[Area],
-        shades: &Shades,
-        inks: &Inks,
-    ) {
-        let at_peak = picture.peak.as_ref().map(|peak| nearest(&picture.times, peak.time));
-        let size = |area: &Area| at_peak.map_or(area.most, |index| area.values[index]);
-        let mut entries: Vec<&Area> = areas.iter().collect();
-        entries.sort_by(|one, other| size(other).cmp(&size(one)).then(other.most.cmp(&one.most)));
-        let (left, right) = (style.width - LEGEND + 18.0, style.width - 12.0);
-        let mut y = 44.0;
-        svg.words(
-            (right, y),
-            11.0,
-            Anchor::End,
-            inks.muted,
-            if at_peak.is_some() { "at the peak" } else { "at most" },
-        );
-        let room = ((style.height - y - 26.0) / ROW) as usize;
-        let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
-        for area in &entries[..kept] {
-            y += ROW;
-            svg.open(
-                "g",
-                &[("class", &"entry"), ("data-series", &area.name), ("data-group", &area.group)],
-            );
-            svg.element(
-                "rect",
-                &[
-                    ("x", &number(left)),
-                    ("y", &number(y - 9.5)),
-                    ("width", &11),
-                    ("height", &11),
-                    ("rx", &2),
-                    ("fill", &area_colour(area, shades)),
-                ],
-            );
-            let amount = bytes(size(area));
-            let room = right - left - 18.0 - text_width(&amount, 11.5) - 8.0;
-            svg.words(
-                (left + 17.0, y),
-                11.5,
-                Anchor::Start,
-                inks.ink,
-                &fit(&area.name, 11.5, room),
-            );
-            svg.words((right, y), 11.5, Anchor::End, inks.ink, &amount);
-            svg.around("title", &[], &area.name);
-            svg.close("g");
-        }
-        if kept < entries.len() {
-            y += ROW;
-            let rest =
-                entries[kept..].iter().fold(0u64, |sum, area| sum.saturating_add(size(area)));
-            svg.words(
-                (left + 17.0, y),
-                11.5,
-                Anchor::Start,
-                inks.muted,
-                &format!("{} more", entries.len() - kept),
-            );
-            svg.words((right, y), 11.5, Anchor::End, inks.muted, &bytes(rest));
-        }
-        if let Some(outline) = &picture.outline {
-            y += ROW + 4.0;
-            svg.element(
-                "line",
-                &[
-                    ("x1", &number(left - 2.0)),
-                    ("y1", &number(y - 4.0)),
-                    ("x2", &number(left + 13.0)),
-                    ("y2", &number(y - 4.0)),
-                    ("stroke", &inks.ink),
-                    ("stroke-width", &1.2),
-                    ("stroke-dasharray", &"4 3"),
-                ],
-            );
-            svg.words(
-                (left + 17.0, y),
-                11.5,
-                Anchor::Start,
-                inks.ink,
-                &fit(&outline.name, 11.5, right - left - 17.0),
-            );
-        }
-    }
-}
-
-fn area_colour(area: &Area, shades: &Shades) -> String {
-    // The name of several together is no component: it may take the colour of its group's lightest member.
-    if area.several {
-        shades.colour(&format!("{} ", area.group), &area.group)
-    } else {
-        shades.colour(&area.name, &area.group)
-    }
 }
 
 /// The value at a place between points.
@@ -578,7 +430,7 @@ fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
 }
 
 /// The index of the time that is nearest.
-fn nearest(times: &[u64], time: u64) -> usize {
+pub(super) fn nearest(times: &[u64], time: u64) -> usize {
     (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
 }
 

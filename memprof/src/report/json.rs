@@ -7,12 +7,36 @@ use serde::Serialize;
 /// Version of this form; fields are only added within one.
 const VERSION: u32 = 1;
 
+/// Exact: counted. Sampled: exact at the moments of samples. Interval: a bound at every moment. Estimate:
+/// from a random sample, right on average.
+const KINDS: &[(&str, &[&str])] = &[
+    ("exact", &["owned", "owned_peak", "allocations", "frees", "allocated"]),
+    (
+        "sampled",
+        &[
+            "resident",
+            "resident_peak",
+            "resident_at_peak",
+            "shared",
+            "huge",
+            "swapped",
+            "mean",
+            "low",
+            "high",
+        ],
+    ),
+    ("interval", &["resident_bound", "floor", "ceiling", "mixed_bytes"]),
+    ("estimate", &["live", "peak", "at_peak", "total"]),
+];
+
 /// How many call stacks are named.
 const SITES: usize = 100;
 
 #[derive(Serialize)]
 struct Document<'a, T> {
     memprof_report: u32,
+    /// What kind of number each is: by the name of the field.
+    kinds: &'a [(&'a str, &'a [&'a str])],
     #[serde(flatten)]
     part: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +57,6 @@ fn document<T: Serialize>(
     part: &T,
     named_sites: Option<Vec<sites::Named>>,
 ) -> anyhow::Result<String> {
-    let document = Document { memprof_report: VERSION, part, named_sites };
+    let document = Document { memprof_report: VERSION, kinds: KINDS, part, named_sites };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -1,5 +1,6 @@
 //! `memprof report`: tables, a page, pictures.
 
+pub mod causes;
 pub mod grid;
 pub mod html;
 mod json;

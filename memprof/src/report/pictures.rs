@@ -2,7 +2,7 @@
 
 use super::write_file;
 use crate::model::{Job, Moment, Node, Rank, Timeline};
-use crate::picture::{self, Outline, Peak, Phase, Series, Style, Theme};
+use crate::picture::{self, Band, Outline, Peak, Phase, Series, Style, Theme};
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 use std::path::Path;
@@ -51,8 +51,10 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
         }
         Outline { name: name.to_owned(), values }
     });
+    let (floor, ceiling) = from.bounds();
     picture::Timeline {
         title,
+        band: Some(Band { floor, ceiling }),
         times: (0..from.bins).map(|bin| from.middle_ns(bin)).collect(),
         series: from
             .series

@@ -5,6 +5,11 @@ use crate::model::{Across, Group, Job, Node, PhaseAcross, Rank, Spread, statisti
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
+/// Call stacks named among the causes of peaks.
+const CAUSES: usize = 3;
+/// What kind each number of the table is.
+pub const KINDS: &str = "exact: owned and its peak; sampled: resident; at most: bound on resident at any time, between samples too";
+
 /// How many components of a group stand by themselves before the rest is put together.
 const KEPT: usize = 6;
 
@@ -24,9 +29,11 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
+    out += &look.dim(&format!("{KINDS}\n"));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, look);
+    out += &super::causes::text(job, CAUSES, look);
     out += &closing(job, look);
     out
 }
@@ -104,12 +111,12 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
             "resident",
             "at peak",
             "peak: min",
-            "mean",
             "max",
             "rank",
+            "at most",
             "where",
         ],
-        false => ["", "owned", "peak", "resident", "at peak", "", "", "peak", "", "where"],
+        false => ["", "owned", "peak", "resident", "at peak", "", "peak", "", "at most", "where"],
     };
     grid.row(Weight::Head, head.map(String::from));
     for group in Group::ALL {
@@ -179,24 +186,27 @@ fn cells(row: &Across, name: &str, several: bool) -> Vec<String> {
         bytes(row.resident_at_peak.mean()),
     ];
     cells.extend(spread(&row.resident_peak, several));
+    cells.push(match row.group.has_ledger() {
+        true => bytes(row.resident_bound.max),
+        false => String::new(),
+    });
     let place: Vec<String> =
         [&row.phase, &row.mpi_function].into_iter().flatten().map(|name| clean(name)).collect();
     cells.push(place.join(" · "));
     cells
 }
 
-fn spread(spread: &Spread, several: bool) -> [String; 4] {
+fn spread(spread: &Spread, several: bool) -> [String; 3] {
     match several {
         true => [
             bytes(spread.min),
-            bytes(spread.mean()),
             bytes(spread.max),
             match spread.min == spread.max {
                 true => "all".to_owned(),
                 false => spread.max_at.to_string(),
             },
         ],
-        false => [String::new(), String::new(), bytes(spread.max), String::new()],
+        false => [String::new(), bytes(spread.max), String::new()],
     }
 }
 

@@ -12,6 +12,7 @@
 //! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
 //! [`generate`] writes traces of jobs that never ran.
 
+pub mod bounds;
 pub mod generate;
 pub mod layout;
 mod plain;

@@ -61,6 +61,7 @@ fn every_structure_has_its_fields_where_the_page_says() {
         Record,
         SegmentRow,
         SiteRow,
+        TouchRow,
     );
     assert!(described.is_empty(), "{described:?}");
 }
@@ -106,6 +107,7 @@ fn every_constant_has_the_value_the_page_says() {
         flags::NO_BOUNDARY,
         flags::NO_RESIDENCY,
         flags::REPLACED,
+        flags::FAULTS,
         phase::AUTOMATIC,
         phase::CONTROL,
         phase::USER,

@@ -6,12 +6,13 @@
 use memprof_trace::Text;
 use memprof_trace::layout::{
     BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE, NONE_SHORT, ObjectRow, PhaseRow,
-    SegmentRow, SiteRow, SummaryHead, SummaryRow, VERSION, flags, phase, sample,
+    SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow, VERSION, flags, phase, sample,
 };
 use memprof_trace::read::Trace;
 use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
 
 const VERSION_1: &[u8] = include_bytes!("golden/v1.memprof");
+const VERSION_2: &[u8] = include_bytes!("golden/v2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
     components: 24,
@@ -23,6 +24,7 @@ const GEOMETRY: Geometry = Geometry {
     segments: 2,
     bitmap_bytes: 64,
     sites: 2,
+    touches: 2,
 };
 
 fn write(memory: &mut [u8]) {
@@ -98,6 +100,9 @@ fn write(memory: &mut [u8]) {
                 resident: 8192,
                 shared: 4096,
                 swapped: number,
+                allocated: 10_000 * (number + 1),
+                owned_peak: 20_000,
+                image: 4096,
             },
         ];
         let walked = resident + 8192;
@@ -143,10 +148,20 @@ fn write(memory: &mut [u8]) {
         peak: 20,
         total: 30,
         samples: 1,
+        at_peak: 15,
         ..SiteRow::default()
     };
     (site.objects[1], site.offsets[1]) = (1, 0xABC);
     writer.set_site(1, &site);
+    let touch = TouchRow {
+        owner: 16,
+        toucher: 17,
+        function,
+        faults: 3,
+        bytes: 12_288,
+        ..TouchRow::default()
+    };
+    writer.set_touch(0, &touch);
     (main.open, main.total_ns, main.last_time) = (0, 1_400_000_000, 1_400_001_000);
     writer.set_phase(0, &main);
     writer.phase_edge(1_400_001_000, 0, false);
@@ -161,11 +176,11 @@ fn write(memory: &mut [u8]) {
 
 #[test]
 fn todays_writer_makes_the_newest_golden_file() {
-    assert_eq!(VERSION, 1);
-    let mut memory = Buffer::new(14 * 4096);
+    assert_eq!(VERSION, 2);
+    let mut memory = Buffer::new(15 * 4096);
     write(memory.bytes_mut());
-    if memory.bytes() != VERSION_1 {
-        let made = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("v1.memprof");
+    if memory.bytes() != VERSION_2 {
+        let made = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("v2.memprof");
         std::fs::write(&made, memory.bytes()).unwrap();
         panic!("the format has changed: what is written now is in {}", made.display());
     }
@@ -173,9 +188,29 @@ fn todays_writer_makes_the_newest_golden_file() {
 
 #[test]
 fn version_1_is_read() {
-    let trace = Trace::from_bytes(VERSION_1).unwrap();
+    let trace = is_read(VERSION_1, 1);
+    // What it does not have is nothing, or not known.
+    assert_eq!((trace.sites[0].row.at_peak, trace.touches.len()), (0, 0));
+    let cell = trace.timeline[1].cell(17);
+    assert_eq!((cell.floor, cell.ceiling), (0, u32::MAX));
+}
+
+#[test]
+fn version_2_is_read() {
+    let trace = is_read(VERSION_2, 2);
+    assert_eq!(trace.sites[0].row.at_peak, 15);
+    let touch = &trace.touches[0].row;
+    assert_eq!((touch.owner, touch.toucher, touch.faults, touch.bytes), (16, 17, 3, 12_288));
+    assert_eq!(trace.function(touch.function).as_deref(), Some("MPI_Send"));
+    // At rest but for 10,000 bytes that came and went, of 9,000 owned and a page of code and data.
+    let cell = trace.timeline[1].cell(17);
+    assert_eq!((cell.floor, cell.ceiling), (0, 23));
+}
+
+fn is_read(bytes: &[u8], version: u32) -> Trace {
+    let trace = Trace::from_bytes(bytes).expect("a whole trace");
     assert_eq!(trace.faults, []);
-    assert_eq!((trace.version, trace.file_size), (1, VERSION_1.len() as u64));
+    assert_eq!((trace.version, trace.file_size), (version, bytes.len() as u64));
     let identity = &trace.identity;
     assert_eq!((identity.rank, identity.size, identity.local_rank), (1, 2, 1));
     assert_eq!((identity.pid, identity.parent_pid, identity.image), (4242, 4000, 1));
@@ -195,19 +230,19 @@ fn version_1_is_read() {
         names,
         [name(0, "unattributed"), name(16, "app.exe:program"), name(17, "mpi.core:libmpi.so.40")]
     );
-    let object = trace.object(1).unwrap();
+    let object = trace.object(1).expect("the second object");
     assert_eq!((object.base, object.start, object.size), (0x1000, 0x2000, 0x3000));
     assert_eq!(object.path.to_string(), "/usr/lib/libmpi.so.40");
     let note = &trace.notes[0].row;
     assert_eq!((note.time, note.code, note.count), (5000, 3, 2));
     assert_eq!(note.text.to_string(), "a note");
 
-    let summary = trace.summary.as_ref().unwrap();
+    let summary = trace.summary.as_ref().expect("a summary");
     assert_eq!((summary.head.time, summary.head.peak), (1_300_000_000, 49 * 4096 + 8192));
     assert_eq!((summary.rows.len(), summary.rows[16].resident_peak), (18, 49 * 4096));
     let function = summary.rows[16].resident_peak_function;
     assert_eq!(trace.function(function).as_deref(), Some("MPI_Send"));
-    let main = trace.phase(0).unwrap();
+    let main = trace.phase(0).expect("the first phase");
     assert_eq!((main.name.to_string().as_str(), main.parent, main.open), ("main", NONE, 0));
     assert_eq!((main.total_ns, main.last_time), (1_400_000_000, 1_400_001_000));
     assert_eq!((trace.phase_peaks[0].row[2].owned, trace.phase_peaks[0].row[2].resident), (2, 4));
@@ -219,11 +254,11 @@ fn version_1_is_read() {
         (site.index, site.row.live, site.row.objects[1], site.row.offsets[1]),
         (1, 10, 1, 0xABC)
     );
+    course_is_read(&trace);
+    trace
 }
 
-#[test]
-fn the_course_of_version_1_is_read() {
-    let trace = Trace::from_bytes(VERSION_1).unwrap();
+fn course_is_read(trace: &Trace) {
     // 67 bins of the first width in eight: folded four times.
     let bins = &trace.timeline;
     assert_eq!((bins.len(), bins[0].width), (6, 1 << (BIN_SHIFT + 4)));
@@ -242,7 +277,14 @@ fn the_course_of_version_1_is_read() {
             resident: 49 * 4096,
             ..ComponentSample::default()
         },
-        ComponentSample { component: 17, owned: 9000, resident: 8192, shared: 4096, swapped: 199 },
+        ComponentSample {
+            component: 17,
+            owned: 9000,
+            resident: 8192,
+            shared: 4096,
+            swapped: 199,
+            ..ComponentSample::default()
+        },
     ];
     assert_eq!(last[1].1, rows);
     let edges = trace.history.phase_edges();

@@ -40,7 +40,7 @@ fn written_until_killed() {
             owned: number,
             resident: number,
             shared: number,
-            swapped: 0,
+            ..ComponentSample::default()
         });
         let walked = number * rows.len() as u64;
         writer.sample(

@@ -21,6 +21,7 @@ const GEOMETRY: Geometry = Geometry {
     segments: 3,
     bitmap_bytes: 24,
     sites: 4,
+    touches: 3,
 };
 const SIZE: usize = 10 * 4096;
 
@@ -153,7 +154,7 @@ impl Model {
                     owned,
                     resident,
                     shared,
-                    swapped: 0,
+                    ..ComponentSample::default()
                 };
                 let rows: Vec<_> = rows.into_iter().map(sampled).collect();
                 let walked = rows.iter().map(|row| row.resident).sum();

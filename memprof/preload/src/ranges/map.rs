@@ -81,6 +81,8 @@ pub struct Map {
     made: usize,
     owned: [u64; LIMIT],
     peaks: [u64; LIMIT],
+    /// Ever taken in. What is taken in again after a move counts again.
+    mapped: [u64; LIMIT],
     /// Pieces not taken in since there was no memory for them.
     pub lost: u64,
 }
@@ -94,6 +96,7 @@ impl Map {
             made: 0,
             owned: [0; LIMIT],
             peaks: [0; LIMIT],
+            mapped: [0; LIMIT],
             lost: 0,
         }
     }
@@ -111,6 +114,11 @@ impl Map {
     /// The most it ever was.
     pub fn owned_peak(&self, component: Component) -> u64 {
         self.peaks[usize::from(component.0) % LIMIT]
+    }
+
+    /// Bytes ever taken in for a component.
+    pub fn mapped(&self, component: Component) -> u64 {
+        self.mapped[usize::from(component.0) % LIMIT]
     }
 
     /// The first piece that ends above `address`.
@@ -317,6 +325,8 @@ impl Map {
             let length = (piece.end - piece.start) as u64;
             *owned = if more { owned.wrapping_add(length) } else { owned.wrapping_sub(length) };
             self.peaks[index] = self.peaks[index].max(*owned);
+            let mapped = &mut self.mapped[index];
+            *mapped = mapped.wrapping_add(if more { length } else { 0 });
         }
     }
 

@@ -119,12 +119,12 @@ pub fn total() -> u64 {
     with(|map| map.total())
 }
 
-/// Now and at most, of all components up to the length of `into`.
-pub fn owned_all(into: &mut [(u64, u64)]) {
+/// Now, at most, and ever mapped, of all components up to the length of `into`.
+pub fn owned_all(into: &mut [(u64, u64, u64)]) {
     with(|map| {
         for (index, owned) in into.iter_mut().enumerate() {
             let component = Component(index as u16);
-            *owned = (map.owned(component), map.owned_peak(component));
+            *owned = (map.owned(component), map.owned_peak(component), map.mapped(component));
         }
     });
 }

@@ -22,7 +22,7 @@ pub struct Published {
     object_count: usize,
     notes: usize,
     /// What was allocated and is live at each call stack, when it was last written.
-    sites: Option<&'static mut [(u64, u64)]>,
+    sites: Option<&'static mut [(u64, u64, u64)]>,
     /// When the last summary was, and the last call stacks.
     pub time: u64,
     pub sites_time: u64,
@@ -120,7 +120,7 @@ impl Published {
         }
         let Some(written) = self.sites.take() else { return };
         sites::each(&mut |index, site| {
-            let now = (site.total, site.live);
+            let now = (site.total, site.live, site.at_peak);
             if written.get(index).is_none_or(|before| *before == now) {
                 return;
             }
@@ -132,6 +132,7 @@ impl Published {
                 peak: site.peak,
                 total: site.total,
                 samples: site.samples,
+                at_peak: site.at_peak,
                 objects: [NONE; FRAMES],
                 ..SiteRow::default()
             };

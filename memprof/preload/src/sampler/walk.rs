@@ -63,7 +63,7 @@ pub struct Sampler {
     /// Huge pages in use by the process, as of the last sample.
     has_hugetlb: bool,
     pub ledger: [Ledger; LIMIT],
-    ranges: [(u64, u64); LIMIT],
+    ranges: [(u64, u64, u64); LIMIT],
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
@@ -97,7 +97,7 @@ impl Sampler {
             has_hugetlb: false,
             ledger: [const { Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 } };
                 LIMIT],
-            ranges: [(0, 0); LIMIT],
+            ranges: [(0, 0, 0); LIMIT],
             samples: [const { NO_SAMPLE }; LIMIT],
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
@@ -381,6 +381,7 @@ impl Sampler {
         (head.shared, head.huge, head.swapped, head.mixed, head.owned) = (0, 0, 0, 0, 0);
         let at_peak = head.walked > head.peak;
         if at_peak {
+            crate::sites::at_peak();
             head.peak = head.walked;
             head.peak_time = time;
             head.peak_phase = phase;
@@ -388,6 +389,7 @@ impl Sampler {
         }
         #[allow(clippy::needless_range_loop)] // Several arrays have the same index.
         for index in 0..component::count().min(LIMIT) {
+            let component = Component(index as u16);
             let share = &self.totals.components[index];
             let (ledger, ranges) = (&self.ledger[index], self.ranges[index]);
             let row = &mut self.rows[index];
@@ -430,6 +432,9 @@ impl Sampler {
                 resident: row.resident,
                 shared: row.shared,
                 swapped: row.swapped,
+                allocated: row.allocated + ranges.2,
+                owned_peak: row.owned_peak,
+                image: self.owners.image(component),
             };
             SEEN[index].resident.store(row.resident, Relaxed);
             SEEN[index].peak.store(row.resident_peak, Relaxed);
@@ -549,8 +554,16 @@ fn is_huge_in_smaps(start: usize) -> bool {
     huge
 }
 
-const NO_SAMPLE: ComponentSample =
-    ComponentSample { component: 0, owned: 0, resident: 0, shared: 0, swapped: 0 };
+const NO_SAMPLE: ComponentSample = ComponentSample {
+    component: 0,
+    owned: 0,
+    resident: 0,
+    shared: 0,
+    swapped: 0,
+    allocated: 0,
+    owned_peak: 0,
+    image: 0,
+};
 
 // SAFETY: plain numbers.
 #[allow(unsafe_code)]

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::attribute::{Span, World};
-use crate::component::{self, Component};
+use crate::component::{self, Component, LIMIT};
 use crate::{heap, memory, objects, ranges};
 
 /// Loaded objects that are told apart; the contract of the trace has as many.
@@ -18,6 +18,8 @@ pub struct Owners {
     past_count: usize,
     objects: [Span; OBJECTS],
     object_count: usize,
+    /// What is mapped of them, by component.
+    images: [u64; LIMIT],
     /// The walk through the objects that is known.
     serial: u32,
     /// The allocator in use, if it is not the C library's.
@@ -67,6 +69,7 @@ impl Owners {
             past_count: 0,
             objects: [NOTHING; OBJECTS],
             object_count: 0,
+            images: [0; LIMIT],
             serial: u32::MAX,
             allocator: None,
         }
@@ -89,6 +92,10 @@ impl Owners {
                     count += 1;
                 }
             });
+            self.images.fill(0);
+            for span in &list[..count] {
+                self.images[usize::from(span.owner.0) % LIMIT] += (span.end - span.start) as u64;
+            }
             list[..count].sort_unstable_by_key(|span| span.start);
             self.object_count = count;
             self.serial = serial;
@@ -119,6 +126,11 @@ impl Owners {
             end = span.end;
         }
         self.block_count = count;
+    }
+
+    /// What is mapped of a component's objects.
+    pub fn image(&self, component: Component) -> u64 {
+        self.images[usize::from(component.0) % LIMIT]
     }
 
     fn next(spans: &[Span], address: usize) -> Option<Span> {

@@ -29,6 +29,8 @@ pub struct Site {
     pub samples: u64,
     pub live: u64,
     pub peak: u64,
+    /// What lived when the process held most, as far as was seen.
+    pub at_peak: u64,
     pub total: u64,
 }
 
@@ -130,6 +132,12 @@ pub fn freed(block: usize) {
 pub fn each(each: &mut dyn FnMut(usize, &Site)) {
     let _guard = Guard::enter();
     SHARED.with(|table| table.each(each));
+}
+
+/// The process holds more than ever: what lives now is what lived then.
+pub fn at_peak() {
+    let _guard = Guard::enter();
+    SHARED.with(table::Table::at_peak);
 }
 
 /// Samples that were not kept for want of room.

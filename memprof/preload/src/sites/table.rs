@@ -23,6 +23,7 @@ const NEVER: Site = Site {
     samples: 0,
     live: 0,
     peak: 0,
+    at_peak: 0,
     total: 0,
 };
 
@@ -124,6 +125,12 @@ impl Table {
         STACKS - 1
     }
 
+    pub fn at_peak(&mut self) {
+        for site in self.sites.iter_mut().filter(|site| site.samples > 0) {
+            site.at_peak = site.live;
+        }
+    }
+
     pub fn each(&self, each: &mut dyn FnMut(usize, &Site)) {
         for (index, site) in self.sites.iter().enumerate().filter(|(_, site)| site.samples > 0) {
             each(index, site);
@@ -169,7 +176,11 @@ mod tests {
             }
             let mut seen = HashMap::new();
             table.each(&mut |_, site| { seen.insert(site.frames[0] - 0x1000, site.live); });
-            prop_assert_eq!(seen, live);
+            prop_assert_eq!(&seen, &live);
+            table.at_peak();
+            let mut then = HashMap::new();
+            table.each(&mut |_, site| { then.insert(site.frames[0] - 0x1000, site.at_peak); });
+            prop_assert_eq!(then, live);
         }
     }
 

@@ -33,9 +33,14 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.push(&tables::alerts(job));
 
     let mut charts = Charts::default();
+    let title = match job.nodes.as_slice() {
+        [only] => format!("All ranks together, node {}", clean(&only.host)),
+        _ => "All ranks together".to_owned(),
+    };
     page.section(
-        "All ranks together",
-        "Resident memory of the whole job; pages several ranks share are counted once per node.",
+        &title,
+        "Resident memory of the whole job; pages several ranks share are counted once per node. The grey band: where \
+         the sum can have been between samples, by what was allocated and given back.",
     );
     page.push(&charts.figure("job", &pictures::job(job), &job.timeline, false));
     page.end();
@@ -73,6 +78,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
         page.end();
     }
 
+    page.push(&tables::causes(job));
     page.push(&tables::components(job));
     page.push(&tables::phases(job));
     page.push(&tables::nodes(job));

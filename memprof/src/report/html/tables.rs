@@ -2,7 +2,7 @@
 
 use super::page::{Table, escape};
 use crate::model::{Across, Group, Job, Spread};
-use crate::report::{sites as stacks, table};
+use crate::report::{causes, sites as stacks, table};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -10,6 +10,8 @@ use crate::units::{bytes, count, millionths, share, time};
 const KEPT: usize = 12;
 /// Rows after which a table ends; what is left out is said.
 const ROWS: usize = 400;
+/// Call stacks named among the causes of peaks.
+const CAUSES: usize = 10;
 
 fn section(title: &str, about: &str, body: &str) -> String {
     let about = match about.is_empty() {
@@ -40,6 +42,7 @@ pub fn components(job: &Job) -> String {
             "mean",
             "max",
             "rank",
+            "at most",
             "where",
         ],
     );
@@ -60,6 +63,7 @@ pub fn components(job: &Job) -> String {
                     String::new(),
                     sum(|row| row.resident.mean()),
                     sum(|row| row.resident_at_peak.mean()),
+                    String::new(),
                     String::new(),
                     String::new(),
                     String::new(),
@@ -87,6 +91,10 @@ pub fn components(job: &Job) -> String {
                     bytes(row.resident_peak.mean()),
                     bytes(row.resident_peak.max),
                     who(&row.resident_peak),
+                    match row.group.has_ledger() {
+                        true => bytes(row.resident_bound.max),
+                        false => String::new(),
+                    },
                     place.join(" · "),
                 ],
             );
@@ -101,13 +109,14 @@ pub fn components(job: &Job) -> String {
                 sum(|row| row.resident.mean()),
                 sum(|row| row.resident_at_peak.mean()),
             ];
-            out.row("member", cells.into_iter().chain((0..5).map(|_| String::new())));
+            out.row("member", cells.into_iter().chain((0..6).map(|_| String::new())));
         }
     }
     section(
         "Components",
-        "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory, seen at \
-         samples. At the rank's peak: what it had when the rank as a whole held most; this column adds up.",
+        "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory; sampled. At \
+         the rank's peak: what it had when the rank as a whole held most; this column adds up. At most: a bound on \
+         what was resident at any time, between samples too.",
         &out.finish(),
     )
 }
@@ -117,6 +126,32 @@ fn who(spread: &Spread) -> String {
         true => "all".to_owned(),
         false => spread.max_at.to_string(),
     }
+}
+
+/// Peaks and what made them.
+pub fn causes(job: &Job) -> String {
+    let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
+    for peak in causes::peaks(job, causes::SHOWN) {
+        let (resident, at) = (bytes(peak.moment.bytes), time(peak.moment.time_ns));
+        out.row("", [peak.of.clone(), peak.place(), peak.holders(), resident, at]);
+    }
+    let mut body = out.finish();
+    let stacks = causes::causes(job, CAUSES);
+    if !stacks.is_empty() {
+        let heads = ["allocated by", "of", "live at the peaks of ranks", "processes"];
+        let mut out = Table::new(2, &heads);
+        for cause in stacks {
+            let live = bytes(cause.at_peak);
+            out.row("", [cause.place, cause.component, live, cause.processes.to_string()]);
+        }
+        body += &out.finish();
+    }
+    section(
+        "Peaks and what made them",
+        "Phase and MPI function the main thread was in when most was seen, who held it, and which calls had allocated \
+         what lived then: estimates from sampled call stacks.",
+        &body,
+    )
 }
 
 /// Phases over ranks.

@@ -199,6 +199,7 @@ impl<'s> Rank<'s> {
             peak: (course.base + course.wave) * PAGE / 2,
             total: (course.base + 9 * course.wave) * PAGE / 2,
             samples: 1 + course.base / 64,
+            at_peak: course.base * PAGE / 2,
             objects: [NONE; 16],
             ..SiteRow::default()
         };
@@ -335,7 +336,17 @@ impl<'r> Run<'r> {
             let resident = pages * PAGE + shared;
             let untouched = if pages > 0 { 3 * PAGE + self.random.below(PAGE) } else { 0 };
             let (component, owned) = (course.component, resident + untouched);
-            self.rows.push(ComponentSample { component, owned, resident, shared, swapped: 0 });
+            let into = &self.summary[usize::from(component)];
+            let (allocated, owned_peak) = (into.allocated + owned, into.owned_peak.max(owned));
+            self.rows.push(ComponentSample {
+                component,
+                owned,
+                resident,
+                shared,
+                allocated,
+                owned_peak,
+                ..ComponentSample::default()
+            });
         }
         let walked = self.rows.iter().map(|row| row.resident).sum();
         let flags = sample::FULL | if edges { sample::PHASE } else { 0 };
@@ -431,7 +442,7 @@ impl<'r> Run<'r> {
             into.ranges = row.owned - into.blocks;
             into.allocations += row.owned / 65_536;
             into.frees = into.allocations.saturating_sub(into.blocks / 512);
-            into.allocated += row.owned / 4;
+            into.allocated = row.allocated;
         }
         head.unattributed = self.summary[0].resident;
         head.tool = self.summary[1].resident;

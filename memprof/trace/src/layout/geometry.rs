@@ -1,9 +1,9 @@
 //! How large the sections are, and where.
 
-use super::v1::{
+use super::v2::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
     ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow, SlotHead,
-    StateRow, SummaryHead, SummaryRow,
+    StateRow, SummaryHead, SummaryRow, TouchRow,
 };
 
 /// What a section holds.
@@ -23,11 +23,12 @@ pub enum SectionKind {
     Segments = 10,
     Sites = 11,
     Ring = 12,
+    Touches = 13,
 }
 
 impl SectionKind {
     /// All of them, in the order of the file.
-    pub const ALL: [SectionKind; 12] = [
+    pub const ALL: [SectionKind; 13] = [
         SectionKind::State,
         SectionKind::Components,
         SectionKind::Objects,
@@ -39,6 +40,7 @@ impl SectionKind {
         SectionKind::Timeline,
         SectionKind::Segments,
         SectionKind::Sites,
+        SectionKind::Touches,
         SectionKind::Ring,
     ];
 
@@ -58,6 +60,7 @@ impl SectionKind {
             SectionKind::Segments => "segments",
             SectionKind::Sites => "sites",
             SectionKind::Ring => "ring",
+            SectionKind::Touches => "touches",
         }
     }
 
@@ -89,6 +92,8 @@ pub struct Geometry {
     pub bitmap_bytes: u32,
     /// Call stacks.
     pub sites: u32,
+    /// Pairs of who owns and who touched.
+    pub touches: u32,
 }
 
 /// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
@@ -108,7 +113,7 @@ impl Geometry {
     #[must_use]
     pub const fn for_file(bytes: usize) -> Option<Geometry> {
         let components = COMPONENTS_LIMIT as u32;
-        if bytes >= 3 << 20 {
+        if bytes >= Self::DEFAULT_FILE {
             Some(Geometry {
                 components,
                 objects: 512,
@@ -119,6 +124,7 @@ impl Geometry {
                 segments: 256,
                 bitmap_bytes: 1024,
                 sites: 512,
+                touches: 512,
             })
         } else if bytes >= 1 << 20 {
             Some(Geometry {
@@ -127,10 +133,11 @@ impl Geometry {
                 notes: 64,
                 names: 64,
                 phases: 32,
-                bins: 64,
+                bins: 48,
                 segments: 64,
                 bitmap_bytes: 1024,
                 sites: 128,
+                touches: 128,
             })
         } else if bytes >= Self::SMALLEST_FILE {
             Some(Geometry {
@@ -139,10 +146,11 @@ impl Geometry {
                 notes: 32,
                 names: 32,
                 phases: 16,
-                bins: 16,
+                bins: 12,
                 segments: 32,
                 bitmap_bytes: 512,
                 sites: 32,
+                touches: 64,
             })
         } else {
             None
@@ -154,7 +162,15 @@ impl Geometry {
     #[must_use]
     pub fn place(&self, file_size: usize) -> Option<Placement> {
         let small = |rows: u32| rows >= 1 && rows as usize <= ROWS_LIMIT;
-        let tables = [self.objects, self.notes, self.names, self.phases, self.segments, self.sites];
+        let tables = [
+            self.objects,
+            self.notes,
+            self.names,
+            self.phases,
+            self.segments,
+            self.sites,
+            self.touches,
+        ];
         if !tables.into_iter().all(small)
             || self.components < 1
             || self.components as usize > COMPONENTS_LIMIT
@@ -186,6 +202,7 @@ impl Geometry {
                     (SegmentRow::SIZE + self.bitmap_bytes as usize, self.segments, 1)
                 }
                 SectionKind::Sites => (SiteRow::SIZE, self.sites, 1),
+                SectionKind::Touches => (TouchRow::SIZE, self.touches, 1),
                 SectionKind::Ring => (0, 0, 0),
             };
             let section = if kind == SectionKind::Ring {

@@ -1,12 +1,14 @@
-//! Where everything is in a trace, version 1.
+//! Where everything is in a trace, version 2; [`v1`] has what was otherwise in version 1.
 //!
-//! A later version gets a module of its own beside `v1`, and this one stays: [`crate::read`] needs it.
+//! A later version gets a module of its own beside these, and they keep what it changes:
+//! [`crate::read`] needs it.
 
 mod class;
 mod geometry;
-mod v1;
+pub mod v1;
+mod v2;
 
 pub use class::Class;
 pub(crate) use geometry::ROWS_LIMIT;
 pub use geometry::{Geometry, Placement, Section, SectionKind};
-pub use v1::*;
+pub use v2::*;

@@ -5,12 +5,12 @@
 //! make a reader panic, run long, or take more memory than a few times the size of the file; numbers
 //! of components are always below [`crate::layout::COMPONENTS_LIMIT`].
 //!
-//! Each version of the format has its reader, which stays when the next one comes.
+//! Older versions stay readable: their rows become those of today as they are read.
 
 mod error;
+mod file;
 mod model;
 mod source;
-mod v1;
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub use error::{Fault, TraceError};
 pub use model::{Bin, History, PhaseEdge, PhasePeaks, Row, Sample, Segment, Summary, Trace};
 use source::Source;
 
-use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC};
+use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, VERSION};
 
 /// A file larger than this is not taken for a trace.
 pub const LARGEST_FILE: u64 = 1 << 30;
@@ -73,8 +73,12 @@ fn decode(source: &Source<'_>, options: Options) -> Result<Trace, TraceError> {
         return Err(TraceError::OtherEndian);
     }
     match start.version {
-        1 if start.endian == ENDIAN_MARK => v1::decode(source, &header, &start, options),
-        version @ 2.. if start.endian == ENDIAN_MARK => Err(TraceError::NewerVersion { version }),
+        1..=VERSION if start.endian == ENDIAN_MARK => {
+            file::decode(source, &header, &start, options)
+        }
+        version if version > VERSION && start.endian == ENDIAN_MARK => {
+            Err(TraceError::NewerVersion { version })
+        }
         _ => Err(TraceError::HeaderDamaged),
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Fault;
 use crate::layout::{
     BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow,
+    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TouchRow,
 };
 use crate::write::ComponentSample;
 
@@ -53,6 +53,8 @@ pub struct Trace {
     pub segments: Vec<Row<Segment>>,
     /// By number.
     pub sites: Vec<Row<SiteRow>>,
+    /// Who touched whose memory first, where the kernel was asked; by number.
+    pub touches: Vec<Row<TouchRow>>,
     /// The last part of the run, sample by sample; empty if it was not asked for.
     pub history: History,
     /// What could not be read.

@@ -32,10 +32,11 @@ fn geometry() -> Geometry {
         segments: 2,
         bitmap_bytes: 16,
         sites: 2,
+        touches: 2,
     }
 }
 
-const SIZE: usize = 12 * 4096;
+const SIZE: usize = 13 * 4096;
 const OPERATIONS: u64 = 220;
 
 /// Operation `number` of a history that comes by every kind of row, fills the ring twice, and folds the
@@ -70,7 +71,7 @@ fn operate(writer: &mut Writer<'_>, number: u64) {
         owned: number + 1,
         resident: (number % 7) << 12,
         shared: number % 2,
-        swapped: 0,
+        ..ComponentSample::default()
     });
     writer.sample(
         &SampleHead { time, flags: sample::FULL, kernel_resident: time, walked: number },

@@ -22,7 +22,7 @@ use crate::layout::{
     BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
     HeaderStart, IDENTITY, Identity, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow,
     Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow, SiteRow,
-    StateRow, SummaryHead, SummaryRow, VERSION, edge, record, sample,
+    StateRow, SummaryHead, SummaryRow, TouchRow, VERSION, edge, record, sample,
 };
 use crate::plain::Text;
 
@@ -66,6 +66,12 @@ pub struct ComponentSample {
     pub shared: u64,
     /// Swapped out.
     pub swapped: u64,
+    /// Ever allocated or mapped. This and what follows is for the bounds of the timeline only.
+    pub allocated: u64,
+    /// Most ever owned.
+    pub owned_peak: u64,
+    /// Mapped of it without being owned: code and data of its objects.
+    pub image: u64,
 }
 
 impl ComponentSample {
@@ -78,7 +84,7 @@ impl ComponentSample {
     }
 }
 
-/// Writes one trace. About 16 KiB; keep it in one place.
+/// Writes one trace. About 28 KiB; keep it in one place.
 pub struct Writer<'a> {
     region: Region<'a>,
     sequence: Sequence,
@@ -95,6 +101,7 @@ pub struct Writer<'a> {
     peaks: Table<ROWS_LIMIT>,
     segments: Table<ROWS_LIMIT>,
     sites: Table<ROWS_LIMIT>,
+    touches: Table<ROWS_LIMIT>,
     timeline: Timeline,
     ring: Ring,
 }
@@ -132,6 +139,7 @@ impl<'a> Writer<'a> {
             peaks: Table::new(of(SectionKind::PhasePeaks)),
             segments: Table::new(of(SectionKind::Segments)),
             sites: Table::new(of(SectionKind::Sites)),
+            touches: Table::new(of(SectionKind::Touches)),
             timeline: Timeline::new(of(SectionKind::Timeline), geometry.components),
             ring: Ring::new(of(SectionKind::Ring)),
         };
@@ -373,6 +381,13 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.sites);
     }
 
+    /// A cell of the matrix of owners and touchers, new or changed. Without room it is not written,
+    /// and does not count as lost: the profiler sums up what does not fit.
+    pub fn set_touch(&mut self, index: u32, row: &TouchRow) {
+        let bytes = row.to_bytes();
+        write_row(&mut self.touches, &mut self.region, &mut self.sequence, index, &bytes);
+    }
+
     fn push(&mut self, kind: u8, flags: u8, argument: u32, time: u64) {
         let line = Record { kind, flags, argument, time, ..Record::default() };
         self.ring.push(&mut self.region, &line);
@@ -446,6 +461,9 @@ mod tests {
                 resident: u64::MAX,
                 shared: 1,
                 swapped: time,
+                allocated: u64::MAX - time,
+                owned_peak: u64::MAX,
+                image: time,
             };
             writer.sample(&head, &[row(0), row(255), row(256), row(u16::MAX)]);
             writer.quick(&head);

@@ -10,6 +10,7 @@
 use super::memory::Region;
 use super::table::{Filling, Sequence};
 use super::{ComponentSample, SampleHead};
+use crate::bounds::{Bounds, Known, between};
 use crate::layout::{BIN_SHIFT, BinHead, COMPONENTS_LIMIT, Cell, Section, SlotHead, sample};
 
 /// What a component had in the samples of the bin being filled.
@@ -21,9 +22,13 @@ struct Column {
     /// In the sample being folded.
     now: u32,
     sum: u64,
+    floor: u32,
+    ceiling: u32,
 }
 
-const NOTHING: Column = Column { min: u32::MAX, max: 0, owned_max: 0, now: 0, sum: 0 };
+const NOTHING: Column =
+    Column { min: u32::MAX, max: 0, owned_max: 0, now: 0, sum: 0, floor: u32::MAX, ceiling: 0 };
+const UNKNOWN: Known = Known { owned: 0, resident: 0, allocated: 0, owned_peak: 0, image: 0 };
 
 pub(super) struct Timeline {
     section: Section,
@@ -34,6 +39,8 @@ pub(super) struct Timeline {
     head: BinHead,
     total_sum: u128,
     cells: [Column; COMPONENTS_LIMIT],
+    /// At the last full sample, and at the one being folded in.
+    known: [[Known; COMPONENTS_LIMIT]; 2],
     /// Which of the two places for the open bin is next.
     place: u32,
 }
@@ -47,6 +54,7 @@ impl Timeline {
             head: BinHead::default(),
             total_sum: 0,
             cells: [NOTHING; COMPONENTS_LIMIT],
+            known: [[UNKNOWN; COMPONENTS_LIMIT]; 2],
             place: 0,
         }
     }
@@ -76,6 +84,13 @@ impl Timeline {
             cell.now = kib(row.resident);
             cell.max = cell.max.max(cell.now);
             cell.owned_max = cell.owned_max.max(kib(row.owned));
+            self.known[1][index] = Known {
+                owned: row.owned,
+                resident: row.resident,
+                allocated: row.allocated,
+                owned_peak: row.owned_peak,
+                image: row.image,
+            };
         }
         if full {
             self.add_full(head);
@@ -84,6 +99,7 @@ impl Timeline {
             for cell in &mut self.cells[..self.columns] {
                 cell.now = 0;
             }
+            self.known[1][..self.columns].fill(UNKNOWN);
         }
         let slot = self.section.slot(self.section.capacity + self.place);
         self.place ^= 1;
@@ -97,6 +113,16 @@ impl Timeline {
             cell.min = if first { cell.now } else { cell.min.min(cell.now) };
             cell.sum += u64::from(cell.now);
             cell.now = 0;
+        }
+        let [before, after] = &mut self.known;
+        for index in 0..self.columns {
+            let Bounds { low, high } = between(&before[index], &after[index]);
+            let cell = &mut self.cells[index];
+            cell.floor = cell.floor.min(u32::try_from(low / 1024).unwrap_or(u32::MAX));
+            cell.ceiling = cell.ceiling.max(kib(high));
+            // One that is not named has nothing, but what it ever allocated stays.
+            before[index] = after[index];
+            after[index] = Known { allocated: after[index].allocated, ..UNKNOWN };
         }
         for cell in &mut self.cells[self.columns..self.components] {
             cell.min = 0;
@@ -147,6 +173,8 @@ impl Timeline {
                     resident_max: column.max,
                     resident_mean: u32::try_from(mean).unwrap_or(u32::MAX),
                     owned_max: column.owned_max,
+                    floor: column.floor,
+                    ceiling: column.ceiling,
                 }
             };
             filling.put(&cell.to_bytes());
@@ -288,6 +316,12 @@ fn merge_cells(left: &Cell, left_samples: u32, right: &Cell, right_samples: u32)
         resident_max: left.resident_max.max(right.resident_max),
         resident_mean: u32::try_from(mean).unwrap_or(u32::MAX),
         owned_max: left.owned_max.max(right.owned_max),
+        floor: match (left_samples, right_samples) {
+            (0, _) => right.floor,
+            (_, 0) => left.floor,
+            _ => left.floor.min(right.floor),
+        },
+        ceiling: left.ceiling.max(right.ceiling),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Decoder;
 use super::rows::{cut_bytes, cut_counted};
 use super::slots::whole;
-use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind};
+use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind, v1};
 use crate::read::{Bin, Fault, TraceError};
 
 /// While the process folds, bins move; then the section is read again.
@@ -21,6 +21,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     let section = SectionKind::Timeline;
     let Some(entry) = decoder.sections.get(section) else { return Ok(Vec::new()) };
     let (offset, length) = (entry.offset, entry.length);
+    let version = decoder.version;
     let mut result = Bins::default();
     let mut last = Vec::new();
     for attempt in 0..ATTEMPTS {
@@ -28,7 +29,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
         if attempt > 0 && last == *bytes {
             break;
         }
-        result = collect(&bytes, entry, bin_shift);
+        result = collect(&bytes, entry, bin_shift, version);
         let level = |bin: Option<&Bin>| bin.map(|bin| bin.head.level);
         let folding = level(result.bins.first()) != level(result.bins.last());
         if !decoder.source.may_change() || (result.damaged == 0 && !folding) {
@@ -41,12 +42,12 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     Ok(result.bins)
 }
 
-fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32) -> Bins {
+fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32, version: u32) -> Bins {
     let (slots, damaged) = whole(bytes, entry);
     let mut candidates = Vec::with_capacity(slots.len());
     let mut nonsense = 0;
     for slot in slots {
-        match bin(slot.head.index, slot.payload, bin_shift) {
+        match bin(slot.head.index, slot.payload, bin_shift, version) {
             Some((bin, mended)) => {
                 nonsense += u64::from(mended);
                 candidates.push((bin, slot.head.sequence));
@@ -68,9 +69,16 @@ fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32) -> Bins {
 
 /// With whether something had to be put right. Nothing if it is not what its index says, or has too
 /// many components.
-fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<(Bin, bool)> {
+fn bin(index: u32, payload: &[u8], bin_shift: u32, version: u32) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;
-    let cells = payload[BinHead::SIZE..].chunks_exact(Cell::SIZE);
+    let payload = &payload[BinHead::SIZE..];
+    let cells: Vec<Cell> = match version {
+        v1::VERSION => {
+            let old = payload.chunks_exact(v1::Cell::SIZE).filter_map(v1::Cell::from_bytes);
+            old.map(Cell::from).collect()
+        }
+        _ => payload.chunks_exact(Cell::SIZE).filter_map(Cell::from_bytes).collect(),
+    };
     let shift = bin_shift.checked_add(head.level)?;
     let fits = shift < 64 && head.number < 1 << 24 && head.level < 256;
     if !fits || index != head.level << 24 | head.number || cells.len() > COMPONENTS_LIMIT {
@@ -78,7 +86,6 @@ fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<(Bin, bool)> {
     }
     let width = 1_u64 << shift;
     let start = u64::from(head.number).checked_mul(width)?;
-    let cells = cells.filter_map(Cell::from_bytes).collect();
     let BinHead { total_min, total_max, total_mean, kernel_max, first_time, last_time, .. } =
         &mut head;
     let mended = cut_bytes([total_min, total_max, total_mean, kernel_max])

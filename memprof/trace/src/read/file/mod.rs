@@ -1,4 +1,4 @@
-//! The reader of version 1.
+//! The reader of all versions: they differ in the size of some rows.
 
 mod history;
 mod rows;
@@ -31,6 +31,7 @@ impl Sections {
 
 /// What is read from, and what turned out to be wrong with it.
 struct Decoder<'s> {
+    version: u32,
     source: &'s Source<'s>,
     sections: Sections,
     faults: Vec<Fault>,
@@ -67,7 +68,7 @@ pub(super) fn decode(
         return Err(TraceError::Nonsense { what: "the bins of the timeline are too wide" });
     }
     let sections = sections(header, start)?;
-    let mut decoder = Decoder { source, sections, faults: Vec::new() };
+    let mut decoder = Decoder { version: start.version, source, sections, faults: Vec::new() };
     if length < start.file_size {
         decoder.faults.push(Fault::Truncated { length, expected: start.file_size });
     }
@@ -86,7 +87,8 @@ pub(super) fn decode(
         phases: table(&mut decoder, SectionKind::Phases, count(state.phases))?,
         phase_peaks: table(&mut decoder, SectionKind::PhasePeaks, count(state.phase_peaks))?,
         segments: table(&mut decoder, SectionKind::Segments, count(state.segments))?,
-        sites: table(&mut decoder, SectionKind::Sites, count(state.sites))?,
+        sites: rows::sites(&mut decoder, count(state.sites))?,
+        touches: table(&mut decoder, SectionKind::Touches, None)?,
         timeline: timeline::read(&mut decoder, start.bin_shift)?,
         history: if options.history {
             history::read(&mut decoder, count_blocks(&state, trusted))?

@@ -1,0 +1,106 @@
+//! The legend at the right of a timeline: the areas by size at the peak, and what lines and bands are.
+
+use super::areas::Area;
+use super::palette::{Inks, Shades};
+use super::scale::bytes;
+use super::svg::{Anchor, Svg, fit, number, text_width};
+use super::timeline::{BAND, BAND_OPACITY, LEGEND, ROW, nearest};
+use super::{Style, Timeline};
+
+pub(super) fn legend(
+    svg: &mut Svg,
+    picture: &Timeline,
+    style: &Style,
+    areas: &[Area],
+    shades: &Shades,
+    inks: &Inks,
+) {
+    let at_peak = picture.peak.as_ref().map(|peak| nearest(&picture.times, peak.time));
+    let size = |area: &Area| at_peak.map_or(area.most, |index| area.values[index]);
+    let mut entries: Vec<&Area> = areas.iter().collect();
+    entries.sort_by(|one, other| size(other).cmp(&size(one)).then(other.most.cmp(&one.most)));
+    let (left, right) = (style.width - LEGEND + 18.0, style.width - 12.0);
+    let mut y = 44.0;
+    svg.words(
+        (right, y),
+        11.0,
+        Anchor::End,
+        inks.muted,
+        if at_peak.is_some() { "at the peak" } else { "at most" },
+    );
+    let room = ((style.height - y - 26.0) / ROW) as usize;
+    let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
+    for area in &entries[..kept] {
+        y += ROW;
+        svg.open(
+            "g",
+            &[("class", &"entry"), ("data-series", &area.name), ("data-group", &area.group)],
+        );
+        svg.element(
+            "rect",
+            &[
+                ("x", &number(left)),
+                ("y", &number(y - 9.5)),
+                ("width", &11),
+                ("height", &11),
+                ("rx", &2),
+                ("fill", &area.colour(shades)),
+            ],
+        );
+        let amount = bytes(size(area));
+        let room = right - left - 18.0 - text_width(&amount, 11.5) - 8.0;
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, &fit(&area.name, 11.5, room));
+        svg.words((right, y), 11.5, Anchor::End, inks.ink, &amount);
+        svg.around("title", &[], &area.name);
+        svg.close("g");
+    }
+    if kept < entries.len() {
+        y += ROW;
+        let rest = entries[kept..].iter().fold(0u64, |sum, area| sum.saturating_add(size(area)));
+        svg.words(
+            (left + 17.0, y),
+            11.5,
+            Anchor::Start,
+            inks.muted,
+            &format!("{} more", entries.len() - kept),
+        );
+        svg.words((right, y), 11.5, Anchor::End, inks.muted, &bytes(rest));
+    }
+    if let Some(outline) = &picture.outline {
+        y += ROW + 4.0;
+        svg.element(
+            "line",
+            &[
+                ("x1", &number(left - 2.0)),
+                ("y1", &number(y - 4.0)),
+                ("x2", &number(left + 13.0)),
+                ("y2", &number(y - 4.0)),
+                ("stroke", &inks.ink),
+                ("stroke-width", &1.2),
+                ("stroke-dasharray", &"4 3"),
+            ],
+        );
+        svg.words(
+            (left + 17.0, y),
+            11.5,
+            Anchor::Start,
+            inks.ink,
+            &fit(&outline.name, 11.5, right - left - 17.0),
+        );
+    }
+    if picture.band.is_some() {
+        y += ROW;
+        svg.element(
+            "rect",
+            &[
+                ("x", &number(left)),
+                ("y", &number(y - 9.5)),
+                ("width", &11),
+                ("height", &11),
+                ("fill", &inks.ink),
+                ("fill-opacity", &BAND_OPACITY),
+            ],
+        );
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, BAND);
+    }
+}

@@ -1,0 +1,572 @@
+//! Version 2: constants and rows. `docs/trace-format.md` has the same tables; a test compares them.
+
+use crate::plain::{Text, plain};
+
+/// The first eight bytes of a trace.
+pub const MAGIC: [u8; 8] = *b"MEMPROF\0";
+/// Of this layout.
+pub const VERSION: u32 = 2;
+/// Follows the version; another order of bytes would show here.
+pub const ENDIAN_MARK: u32 = 0x0102_0304;
+/// The header fills the first page; its last four bytes are the checksum of the others.
+pub const HEADER_SIZE: usize = 4096;
+/// Where that checksum is.
+pub const HEADER_CHECKSUM: usize = HEADER_SIZE - 4;
+/// Where the first section entry is in the header.
+pub const SECTION_TABLE: usize = 64;
+/// Entries there is room for.
+pub const SECTIONS_LIMIT: usize = 16;
+/// Where the identity is in the header.
+pub const IDENTITY: usize = SECTION_TABLE + SECTIONS_LIMIT * SectionEntry::SIZE;
+/// Components, in any table, have smaller numbers.
+pub const COMPONENTS_LIMIT: usize = 256;
+/// Stands for no object, no component, no phase.
+pub const NONE: u32 = u32::MAX;
+/// The same where there are two bytes.
+pub const NONE_SHORT: u16 = u16::MAX;
+/// Bins of the timeline begin with a width of this power of two, in nanoseconds: 16.8 ms.
+pub const BIN_SHIFT: u32 = 24;
+/// A ring block: its head and its records.
+pub const BLOCK_SIZE: usize = 4096;
+/// Records in one.
+pub const BLOCK_RECORDS: usize = (BLOCK_SIZE - BlockHead::SIZE) / Record::SIZE;
+/// Upper bits of the sequence number of every slot and block in use; no single flipped bit makes
+/// such a number zero, which is what an unused slot has.
+pub const SEQUENCE_MARK: u64 = 0xC0DE << 48;
+/// Upper bit of `used` in a block head that has been committed.
+pub const COMMITTED: u32 = 1 << 31;
+/// Frames kept of a call stack.
+pub const FRAMES: usize = 16;
+
+plain! {
+    /// The first bytes of a trace.
+    pub struct HeaderStart [64] {
+        0 magic: [u8; 8],
+        8 version: u32,
+        /// [`ENDIAN_MARK`].
+        12 endian: u32,
+        /// Of the whole file, as made.
+        16 file_size: u64,
+        /// [`HEADER_SIZE`].
+        24 header_size: u32,
+        /// Entries of the section table in use.
+        28 sections: u32,
+        /// [`BIN_SHIFT`].
+        32 bin_shift: u32,
+        /// Bytes of a bitmap in a segment row.
+        36 bitmap_bytes: u32,
+        /// Zero.
+        40 reserved: [u64; 3],
+    }
+}
+
+plain! {
+    /// One section: slots of equal size, or the blocks of the ring.
+    pub struct SectionEntry [32] {
+        /// [`super::SectionKind`].
+        0 kind: u32,
+        /// Bytes of a slot or block.
+        4 slot_size: u32,
+        /// How many there are.
+        8 slots: u32,
+        /// How many different rows there can be; fewer than slots.
+        12 capacity: u32,
+        /// From the beginning of the file.
+        16 offset: u64,
+        /// `slot_size * slots`.
+        24 length: u64,
+    }
+}
+
+plain! {
+    /// Which process this is. Written once.
+    pub struct Identity [544] {
+        /// In the job; -1 if this is not a rank.
+        0 rank: i32,
+        /// Ranks in the job; -1 if not known.
+        4 size: i32,
+        /// On its node; -1 if not known.
+        8 local_rank: i32,
+        12 pid: u32,
+        16 parent_pid: u32,
+        /// 0 for the first program this process ran with a trace, 1 after an exec, and so on.
+        20 image: u32,
+        /// When the process began: field 22 of `/proc/PID/stat`.
+        24 start_ticks: u64,
+        /// Realtime clock when the trace began, in nanoseconds since 1970.
+        32 realtime_ns: u64,
+        /// Monotonic clock of the node when the trace began; all times in the trace count from here.
+        40 monotonic_ns: u64,
+        48 page_size: u32,
+        /// Zero.
+        52 reserved: u32,
+        /// Tells nodes apart, and boots of one.
+        56 boot_id: [u8; 16],
+        72 host: Text<64>,
+        136 job: Text<64>,
+        200 program: Text<256>,
+        /// Zero.
+        456 reserved2: [u64; 11],
+    }
+}
+
+plain! {
+    /// Before the payload of every slot. The checksum covers bytes 0..16 and 20..24 of the head with
+    /// `length` bytes of payload after them.
+    pub struct SlotHead [24] {
+        /// 0: unused or being written. Of two slots with the same index, the greater is newer.
+        0 sequence: u64,
+        /// Of the row.
+        8 index: u32,
+        /// Bytes of payload in use.
+        12 length: u32,
+        /// CRC-32 (IEEE).
+        16 checksum: u32,
+        /// Zero.
+        20 reserved: u32,
+    }
+}
+
+plain! {
+    /// What changes about the whole trace: one row, two slots.
+    pub struct StateRow [144] {
+        /// [`flags`].
+        0 flags: u64,
+        /// Different rows written so far, by table.
+        8 components: u32,
+        12 objects: u32,
+        16 notes: u32,
+        20 names: u32,
+        24 phases: u32,
+        28 phase_peaks: u32,
+        32 segments: u32,
+        36 sites: u32,
+        /// Rows that found no room, in all tables together.
+        40 rows_lost: u64,
+        /// When this was written.
+        48 time: u64,
+        /// When the process said goodbye; 0 before.
+        56 closed_time: u64,
+        /// Blocks begun in the ring so far.
+        64 blocks: u64,
+        /// File name of the MPI library; empty until one is seen.
+        72 mpi_library: Text<64>,
+        /// Zero.
+        136 reserved: u64,
+    }
+}
+
+/// Bits of [`StateRow::flags`].
+pub mod flags {
+    /// An MPI library is loaded.
+    pub const MPI_SEEN: u64 = 1 << 0;
+    /// `MPI_Init*` has returned.
+    pub const INITIALIZED: u64 = 1 << 1;
+    /// `MPI_Finalize` has been called.
+    pub const FINALIZED: u64 = 1 << 2;
+    /// The process ended by exit, or returned from main.
+    pub const CLOSED: u64 = 1 << 3;
+    /// The program is linked statically.
+    pub const STATIC: u64 = 1 << 4;
+    /// The program brings its own allocator: blocks are not seen.
+    pub const OWN_ALLOCATOR: u64 = 1 << 5;
+    /// Forked or given up: what follows is not recorded.
+    pub const DETACHED: u64 = 1 << 6;
+    /// Call stacks are sampled.
+    pub const STACKS: u64 = 1 << 7;
+    /// Peaks of owned bytes are exact, by atomic counters.
+    pub const EXACT_PEAKS: u64 = 1 << 8;
+    /// Recording is off for now (`MPI_Pcontrol(0)`).
+    pub const PAUSED: u64 = 1 << 9;
+    /// MPI calls are not seen.
+    pub const NO_BOUNDARY: u64 = 1 << 10;
+    /// What is resident is not seen page by page.
+    pub const NO_RESIDENCY: u64 = 1 << 11;
+    /// The process has replaced its program by exec.
+    pub const REPLACED: u64 = 1 << 12;
+    /// The kernel tells of every page fault.
+    pub const FAULTS: u64 = 1 << 13;
+}
+
+plain! {
+    /// Who can own memory.
+    pub struct ComponentRow [104] {
+        /// [`super::Class`].
+        0 class: u8,
+        /// Zero.
+        1 flags: u8,
+        /// Row of the object it belongs to, or [`NONE_SHORT`].
+        2 object: u16,
+        /// Of a stack: the component whose code it runs; else [`NONE_SHORT`].
+        4 parent: u16,
+        /// Zero.
+        6 reserved: u16,
+        /// Tells it from others of its class: a file name; empty if it is the only one.
+        8 name: Text<96>,
+    }
+}
+
+plain! {
+    /// A loaded object.
+    pub struct ObjectRow [232] {
+        /// What is added to addresses in the file.
+        0 base: u64,
+        /// First address mapped.
+        8 start: u64,
+        /// From there to the end of what is mapped.
+        16 size: u64,
+        24 component: u32,
+        /// Bytes of `build_id` in use.
+        28 build_id_length: u32,
+        32 build_id: [u8; 20],
+        /// 1: unloaded again.
+        52 flags: u32,
+        56 path: Text<176>,
+    }
+}
+
+plain! {
+    /// What could not be done, or should be known.
+    pub struct NoteRow [152] {
+        0 time: u64,
+        8 code: u32,
+        /// Times it was said.
+        12 count: u32,
+        16 text: Text<136>,
+    }
+}
+
+plain! {
+    /// A name that others refer to by its index: functions of MPI.
+    pub struct NameRow [48] {
+        0 name: Text<48>,
+    }
+}
+
+plain! {
+    /// A part of the run.
+    pub struct PhaseRow [96] {
+        0 name: Text<48>,
+        /// [`phase`].
+        48 kind: u32,
+        /// The phase around it when it first began, or [`NONE`].
+        52 parent: u32,
+        /// Times it began.
+        56 entries: u64,
+        /// Time spent, over all entries that have ended.
+        64 total_ns: u64,
+        /// When it first began.
+        72 first_time: u64,
+        /// When it last ended.
+        80 last_time: u64,
+        /// How many times it is open now.
+        88 open: u32,
+        /// Zero.
+        92 reserved: u32,
+    }
+}
+
+/// Values of [`PhaseRow::kind`].
+pub mod phase {
+    /// Begun by the profiler: init, main, finalize.
+    pub const AUTOMATIC: u32 = 0;
+    /// Begun by `MPI_Pcontrol`.
+    pub const CONTROL: u32 = 1;
+    /// Begun by the program through the interface of the profiler.
+    pub const USER: u32 = 2;
+    /// Begun by quo.
+    pub const QUO: u32 = 3;
+}
+
+plain! {
+    /// The greatest a component had during a phase. One for each component, in one row.
+    pub struct PhasePeak [16] {
+        0 owned: u64,
+        8 resident: u64,
+    }
+}
+
+plain! {
+    /// Before the component rows of the summary. Bytes, nanoseconds since the trace began.
+    pub struct SummaryHead [288] {
+        0 time: u64,
+        /// What the kernel says is resident (statm), at that time.
+        8 kernel_resident: u64,
+        /// What the walk over all mappings found, with hugetlb and page tables.
+        16 walked: u64,
+        24 unattributed: u64,
+        32 page_tables: u64,
+        40 hugetlb: u64,
+        48 swapped: u64,
+        /// Shared with other processes, of what is resident.
+        56 shared: u64,
+        /// In transparent huge pages.
+        64 huge: u64,
+        /// Greatest `walked` ever.
+        72 peak: u64,
+        80 peak_time: u64,
+        /// Phase then, or [`NONE`].
+        88 peak_phase: u32,
+        /// Function of MPI then: a name index plus 1; 0 outside.
+        92 peak_function: u32,
+        /// What the kernel remembers as the greatest (VmHWM).
+        96 kernel_peak: u64,
+        /// Owned by all components.
+        104 owned: u64,
+        112 owned_peak: u64,
+        120 owned_peak_time: u64,
+        128 samples_full: u64,
+        136 samples_quick: u64,
+        144 samples_release: u64,
+        /// Releases that were not looked at first.
+        152 releases_skipped: u64,
+        /// Spent by the sampler.
+        160 cpu_ns: u64,
+        /// Between samples now.
+        168 interval_ns: u64,
+        /// The longest one call held the kernel's lock on the mappings.
+        176 longest_hold_ns: u64,
+        /// Resident bytes of pages that several components share, split by estimate: no component is
+        /// further off than this.
+        184 mixed: u64,
+        /// Held by the profiler.
+        192 tool: u64,
+        /// The longest a sample took.
+        200 longest_sample_ns: u64,
+        /// Calls of MPI functions seen; 0 if not counted.
+        208 mpi_calls: u64,
+        /// Mappings seen at the last walk.
+        216 mappings: u64,
+        /// Threads seen.
+        224 threads: u64,
+        /// Page faults that the kernel told of; 0 if it was not asked.
+        232 faults: u64,
+        /// Page faults of which the kernel could not tell, for want of room or of rights.
+        240 faults_lost: u64,
+        /// Zero.
+        248 reserved: [u64; 5],
+    }
+}
+
+plain! {
+    /// A component in the summary; the row's number is that of the component.
+    pub struct SummaryRow [160] {
+        /// Owned now: blocks and ranges.
+        0 owned: u64,
+        8 owned_peak: u64,
+        16 owned_peak_time: u64,
+        24 resident: u64,
+        32 resident_peak: u64,
+        40 resident_peak_time: u64,
+        /// Of `resident`: mapped shared.
+        48 shared: u64,
+        /// Of `resident`: in huge pages, transparent or hugetlb.
+        56 huge: u64,
+        64 swapped: u64,
+        72 allocations: u64,
+        80 frees: u64,
+        /// Ever allocated, in bytes.
+        88 allocated: u64,
+        /// When `walked` was greatest.
+        96 resident_at_peak: u64,
+        104 owned_at_peak: u64,
+        /// Phase and function of MPI at the peaks, as in the head.
+        112 resident_peak_phase: u32,
+        116 resident_peak_function: u32,
+        120 owned_peak_phase: u32,
+        124 owned_peak_function: u32,
+        /// Of `owned`: in blocks of the allocator.
+        128 blocks: u64,
+        /// Of `owned`: in mappings.
+        136 ranges: u64,
+        /// `resident` is not further off than this.
+        144 error: u64,
+        /// Zero.
+        152 reserved: u64,
+    }
+}
+
+plain! {
+    /// Before the cells of a bin of the timeline.
+    pub struct BinHead [72] {
+        /// The bin is `1 << (bin_shift + level)` nanoseconds wide and begins at `number` times that.
+        0 level: u32,
+        4 number: u32,
+        /// Full samples in it.
+        8 samples: u32,
+        /// Other samples in it.
+        12 others: u32,
+        16 first_time: u64,
+        24 last_time: u64,
+        /// Of `walked`, over full samples.
+        32 total_min: u64,
+        40 total_max: u64,
+        48 total_mean: u64,
+        /// Greatest `kernel_resident`, over all samples.
+        56 kernel_max: u64,
+        /// Zero.
+        64 reserved: u64,
+    }
+}
+
+plain! {
+    /// A component in a bin, in KiB rounded up. A component that no sample of the bin names has zeros.
+    pub struct Cell [24] {
+        0 resident_min: u32,
+        4 resident_max: u32,
+        8 resident_mean: u32,
+        12 owned_max: u32,
+        /// Resident was never less between these full samples, from the one before the bin on: see
+        /// [`crate::bounds`].
+        16 floor: u32,
+        /// Nor ever more; `u32::MAX` where that is not known.
+        20 ceiling: u32,
+    }
+}
+
+plain! {
+    /// Before the records of a ring block. The checksum covers bytes 0..16, then the records in use;
+    /// `used` and `checksum` change together in one store.
+    pub struct BlockHead [32] {
+        /// 1 for the first block ever, with [`SEQUENCE_MARK`]; 0 if unused.
+        0 sequence: u64,
+        /// Of its first record.
+        8 first_time: u64,
+        /// Records in use, with [`COMMITTED`]; 0 before the first.
+        16 used: u32,
+        20 checksum: u32,
+        /// Zero.
+        24 reserved: u64,
+    }
+}
+
+plain! {
+    /// One line of history.
+    pub struct Record [32] {
+        /// [`record`].
+        0 kind: u8,
+        /// [`sample`] for samples, [`edge`] for phases.
+        1 flags: u8,
+        2 component: u16,
+        4 argument: u32,
+        /// Nanoseconds since the trace began.
+        8 time: u64,
+        16 a: u64,
+        24 b: u64,
+    }
+}
+
+/// Values of [`Record::kind`].
+pub mod record {
+    /// Argument: records that belong to it and follow. `a`: kernel's resident, `b`: walked.
+    pub const SAMPLE: u8 = 1;
+    /// `a`: owned, `b`: resident. Components of a full sample that have none are all zero.
+    pub const COMPONENT: u8 = 2;
+    /// More of the component before it. `a`: resident and shared, `b`: swapped.
+    pub const EXTRA: u8 = 3;
+    /// Argument: row of the phase.
+    pub const PHASE: u8 = 4;
+    /// Argument: row of the note.
+    pub const NOTE: u8 = 5;
+}
+
+/// Bits of [`Record::flags`] of a sample.
+pub mod sample {
+    /// Names every component that is not all zero.
+    pub const FULL: u8 = 1;
+    /// Totals only; `walked` is that of the last full sample.
+    pub const QUICK: u8 = 2;
+    /// Taken because much was about to be released.
+    pub const RELEASE: u8 = 4;
+    /// Taken because a phase began or ended.
+    pub const PHASE: u8 = 8;
+    /// Taken because the program asked.
+    pub const ASKED: u8 = 16;
+    /// The last one: the process is ending.
+    pub const LAST: u8 = 32;
+}
+
+/// Values of [`Record::flags`] of a phase.
+pub mod edge {
+    /// The phase begins.
+    pub const BEGIN: u8 = 1;
+    /// The phase ends.
+    pub const END: u8 = 2;
+}
+
+plain! {
+    /// A mapping shared with other processes: which pages of the file or object are present. A bitmap
+    /// follows, a bit for each granule from the beginning of the file, lowest bit first.
+    pub struct SegmentRow [160] {
+        0 device: u64,
+        8 inode: u64,
+        /// Of the file or object.
+        16 size: u64,
+        24 component: u32,
+        /// [`segment`].
+        28 flags: u32,
+        /// A granule is `1 << granule_shift` bytes. One page where the bitmap is long enough.
+        32 granule_shift: u32,
+        /// Bytes of bitmap in use.
+        36 bitmap_length: u32,
+        /// Exact, also where a granule is more than a page.
+        40 present: u64,
+        48 time: u64,
+        /// Zero.
+        56 reserved: u64,
+        64 path: Text<96>,
+    }
+}
+
+/// Bits of [`SegmentRow::flags`].
+pub mod segment {
+    /// In huge pages that `VmRSS` does not count.
+    pub const HUGETLB: u32 = 1;
+    /// No longer mapped.
+    pub const GONE: u32 = 2;
+}
+
+plain! {
+    /// Where memory is allocated: a call stack, innermost frame first, with weighted bytes.
+    pub struct SiteRow [240] {
+        0 component: u32,
+        /// Frames in use.
+        4 frames: u32,
+        /// Estimated from the sampled blocks.
+        8 live: u64,
+        16 peak: u64,
+        24 total: u64,
+        /// Blocks sampled.
+        32 samples: u64,
+        /// Row of the object of each frame, or [`NONE`].
+        40 objects: [u32; 16],
+        /// Address in the file of that object, or as it was.
+        104 offsets: [u64; 16],
+        /// As `live`, when `walked` was greatest; 0 also where a sample had no time to ask.
+        232 at_peak: u64,
+    }
+}
+
+plain! {
+    /// Pages of one component that were first touched from the same place: a cell of the matrix of
+    /// owners and touchers.
+    pub struct TouchRow [32] {
+        /// Whose memory it was.
+        0 owner: u16,
+        /// Whose code touched it, or [`NONE_SHORT`].
+        2 toucher: u16,
+        /// In which function of MPI: a name index plus 1; 0 outside.
+        4 function: u32,
+        /// How often.
+        8 faults: u64,
+        /// Bytes that became resident by that.
+        16 bytes: u64,
+        /// Zero.
+        24 reserved: u64,
+    }
+}
+
+const _: () = {
+    assert!(BLOCK_RECORDS == 127);
+    assert!(IDENTITY + Identity::SIZE <= HEADER_CHECKSUM);
+};

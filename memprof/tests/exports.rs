@@ -201,6 +201,58 @@ fn perfetto_events_are_on_tracks_that_exist_in_order_and_slices_are_balanced() {
     }
 }
 
+/// What refers to what by numbers, in a profile as `go tool pprof` reads it.
+#[test]
+fn a_pprof_profile_has_every_stack_with_what_it_allocated_and_what_lived() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = job(place.path(), "job", 2);
+    let file = place.path().join("stacks.pb.gz");
+    said(&["export", path(&folder), "--format", "pprof", "-o", path(&file)]);
+    let mut bytes = Vec::new();
+    let packed = fs::File::open(&file).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut bytes).unwrap();
+    let all = fields(&bytes);
+    let of = |field: u64| all.iter().filter(move |found| found.0 == field).map(|found| found.2);
+    let strings: Vec<String> = of(6).map(text).collect();
+    assert_eq!(strings[0], "");
+    let string = |number: u64| strings[number as usize].as_str();
+    let kinds: Vec<(&str, &str)> = of(1)
+        .map(|kind| (string(number(kind, 1).unwrap()), string(number(kind, 2).unwrap())))
+        .collect();
+    let bytes_of = |name| (name, "bytes");
+    assert_eq!(kinds, ["alloc_space", "inuse_space", "peak_space"].map(bytes_of));
+    assert_eq!(string(number(&bytes, 14).unwrap()), "peak_space");
+    let mappings: Vec<u64> = of(3).map(|mapping| number(mapping, 1).unwrap()).collect();
+    let locations: BTreeMap<u64, u64> = of(4)
+        .map(|location| (number(location, 1).unwrap(), number(location, 2).unwrap()))
+        .collect();
+    assert!(locations.values().all(|mapping| mappings.contains(mapping)));
+    let mut sums = [0; 3];
+    let mut labels = std::collections::BTreeSet::new();
+    for sample in of(2) {
+        let parts = fields(sample);
+        let stack: Vec<u64> = parts.iter().filter(|part| part.0 == 1).map(|part| part.1).collect();
+        assert_eq!(stack.len(), 3);
+        assert!(stack.iter().all(|location| locations.contains_key(location)));
+        let values = parts.iter().filter(|part| part.0 == 2).map(|part| part.1);
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        for label in parts.iter().filter(|part| part.0 == 3).map(|part| part.2) {
+            let key = string(number(label, 1).unwrap());
+            let value = number(label, 2).map_or(number(label, 3).unwrap_or(0), u64::from);
+            labels.insert((key, value));
+        }
+    }
+    let report = said(&["report", path(&folder), "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let sites = report["sites"]["sites"].as_array().unwrap();
+    let sum = |field: &str| sites.iter().map(|site| site[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sums, [sum("total"), sum("live"), sum("at_peak")]);
+    assert!(sums[2] > 0 && labels.contains(&("rank", 0)) && labels.contains(&("rank", 1)));
+    assert!(
+        labels.iter().any(|(key, value)| *key == "component" && string(*value).starts_with("mpi."))
+    );
+}
+
 #[test]
 fn ms_print_draws_the_massif_file() {
     let place = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ mod massif;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perfetto;
+mod pprof;
 mod protobuf;
 
 use crate::model::{Job, Rank};
@@ -24,7 +25,8 @@ use std::process::ExitCode;
 /// Writes what was recorded in a form other programs read.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE."
+    after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE. \
+                  Pprof: go tool pprof -http=: FILE."
 )]
 pub struct Options {
     /// The folder `memprof run` made
@@ -52,13 +54,15 @@ pub enum Format {
     Perfetto,
     /// One rank for ms_print and massif-visualizer
     Massif,
+    /// Sampled call stacks for pprof and flame graphs
+    Pprof,
     /// The columns of csv for data frames
     Parquet,
 }
 
 impl Format {
     fn is_binary(self) -> bool {
-        matches!(self, Format::Perfetto | Format::Parquet)
+        matches!(self, Format::Perfetto | Format::Pprof | Format::Parquet)
     }
 }
 
@@ -154,6 +158,14 @@ fn write(
         Format::Perfetto => {
             let mut tracks = perfetto::Tracks::default();
             each(&mut |rank, history| Ok(tracks.rank(&mut out, rank, history)?))?;
+        }
+        Format::Pprof => {
+            let mut profile = pprof::Profile::new(ranks.len(), job.started_ns);
+            for (done, rank) in ranks.iter().enumerate() {
+                progress.at(done, ranks.len());
+                profile.rank(rank)?;
+            }
+            profile.write(&mut out)?;
         }
         Format::Massif => each(&mut |rank, history| Ok(massif::rank(&mut out, rank, history)?))?,
         #[cfg(feature = "parquet")]

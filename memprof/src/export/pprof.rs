@@ -1,0 +1,216 @@
+//! Sampled call stacks as `go tool pprof` and its relatives read them: profile.proto, compressed by gzip.
+//!
+//! Stacks of the same calls and component are one sample, all ranks together; of few ranks each has its
+//! own, with a label. Functions have names where the objects of the run are on this machine; elsewhere
+//! pprof finds them by the mappings.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use super::protobuf::Message;
+use crate::model::{Frame, Object, Rank};
+use crate::report::symbols::Symbols;
+use anyhow::Context;
+use flate2::{Compression, GzBuilder};
+use memprof_trace::layout::FRAMES;
+use memprof_trace::read::{Options, Trace};
+
+/// What a sample has values for: name and unit. What is still in use when a program has ended says
+/// little, so what lived at the peak is shown first.
+const VALUES: [(&str, &str); 3] =
+    [("alloc_space", "bytes"), ("inuse_space", "bytes"), (FIRST, "bytes")];
+const FIRST: &str = "peak_space";
+/// With more ranks than these, stacks are added up over ranks.
+const RANKS_APART: usize = 64;
+
+/// Numbers of fields of profile.proto.
+mod field {
+    pub const SAMPLE_TYPE: u32 = 1;
+    pub const SAMPLE: u32 = 2;
+    pub const MAPPING: u32 = 3;
+    pub const LOCATION: u32 = 4;
+    pub const FUNCTION: u32 = 5;
+    pub const STRING: u32 = 6;
+    pub const TIME_NANOS: u32 = 9;
+    pub const DURATION_NANOS: u32 = 10;
+    pub const PERIOD_TYPE: u32 = 11;
+    pub const DEFAULT_SAMPLE_TYPE: u32 = 14;
+}
+
+/// Text, each once; the first is empty.
+struct Strings {
+    known: HashMap<String, u64>,
+    list: Vec<String>,
+}
+
+impl Strings {
+    fn new() -> Self {
+        Self { known: HashMap::from([(String::new(), 0)]), list: vec![String::new()] }
+    }
+
+    fn number(&mut self, text: &str) -> u64 {
+        if let Some(number) = self.known.get(text) {
+            return *number;
+        }
+        let number = self.list.len() as u64;
+        self.known.insert(text.to_owned(), number);
+        self.list.push(text.to_owned());
+        number
+    }
+}
+
+/// Stacks of the same frames, component and, with few ranks, rank.
+type Key = (Vec<Frame>, String, Option<u32>);
+
+/// Adds up the stacks of processes.
+pub struct Profile {
+    apart: bool,
+    objects: Vec<Object>,
+    numbers: HashMap<Object, u32>,
+    samples: BTreeMap<usize, (Key, [u64; 3])>,
+    places: HashMap<Key, usize>,
+    began: u64,
+    duration: u64,
+}
+
+impl Profile {
+    /// Of so many processes, in a job that began then.
+    pub fn new(processes: usize, began: u64) -> Self {
+        Self {
+            apart: processes <= RANKS_APART,
+            objects: Vec::new(),
+            numbers: HashMap::new(),
+            samples: BTreeMap::new(),
+            places: HashMap::new(),
+            began,
+            duration: 0,
+        }
+    }
+
+    /// One more process.
+    pub fn rank(&mut self, rank: &Rank) -> anyhow::Result<()> {
+        let trace = Trace::open_with(&rank.file, Options { history: false })
+            .with_context(|| format!("cannot read {}", rank.file.display()))?;
+        self.duration = self.duration.max(rank.offset_ns.saturating_add(rank.duration_ns));
+        let mut numbers = HashMap::new();
+        for object in &trace.objects {
+            let length = (object.row.build_id_length as usize).min(object.row.build_id.len());
+            let id = object.row.build_id[..length].iter().map(|byte| format!("{byte:02x}"));
+            let path = object.row.path.to_string().into();
+            let known = Object { path, build_id: id.collect::<String>().into() };
+            let next = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
+            let number = *self.numbers.entry(known.clone()).or_insert(next);
+            if number == next {
+                self.objects.push(known);
+            }
+            numbers.insert(object.index, number);
+        }
+        for site in &trace.sites {
+            let row = &site.row;
+            let frames =
+                (row.objects.iter().zip(&row.offsets)).take(row.frames as usize).take(FRAMES);
+            let frames = frames.map(|(object, offset)| Frame {
+                object: numbers.get(object).copied().unwrap_or(u32::MAX),
+                offset: *offset,
+            });
+            let rank = rank.identity.rank.filter(|_| self.apart);
+            let component = trace.component_name(row.component as usize);
+            let key = (frames.collect::<Vec<_>>(), component, rank);
+            let next = self.places.len();
+            let place = *self.places.entry(key.clone()).or_insert(next);
+            let (_, values) = self.samples.entry(place).or_insert((key, [0; 3]));
+            for (sum, more) in values.iter_mut().zip([row.total, row.live, row.at_peak]) {
+                *sum = sum.saturating_add(more);
+            }
+        }
+        Ok(())
+    }
+
+    /// The file.
+    pub fn write(self, out: impl Write) -> std::io::Result<()> {
+        // No time in the head: the same job gives the same bytes.
+        let mut out = GzBuilder::new().mtime(0).write(out, Compression::default());
+        let mut strings = Strings::new();
+        let mut put = |number: u32, message: Message| {
+            out.write_all(Message::default().message(number, message).bytes())
+        };
+        let mut kind = |strings: &mut Strings, (name, unit): (&str, &str)| {
+            Message::default().number(1, strings.number(name)).number(2, strings.number(unit))
+        };
+        for value in VALUES {
+            put(field::SAMPLE_TYPE, kind(&mut strings, value))?;
+        }
+        let period = kind(&mut strings, ("space", "bytes"));
+        put(field::PERIOD_TYPE, period)?;
+        let mut locations: HashMap<Frame, u64> = HashMap::new();
+        let mut frames: Vec<Frame> = Vec::new();
+        let (component_key, rank_key) = (strings.number("component"), strings.number("rank"));
+        for ((stack, component, rank), values) in self.samples.values() {
+            let mut sample = Message::default();
+            for frame in stack {
+                let next = locations.len() as u64 + 1;
+                let number = *locations.entry(*frame).or_insert(next);
+                if number == next {
+                    frames.push(*frame);
+                }
+                sample = sample.number(1, number);
+            }
+            sample = values.iter().fold(sample, |sample, value| sample.number(2, *value));
+            let label = Message::default().number(1, component_key);
+            sample = sample.message(3, label.number(2, strings.number(component)));
+            if let Some(rank) = rank {
+                let label = Message::default().number(1, rank_key);
+                sample = sample.message(3, label.number(3, u64::from(*rank)));
+            }
+            put(field::SAMPLE, sample)?;
+        }
+        for (index, object) in self.objects.iter().enumerate() {
+            let used = frames.iter().filter(|frame| frame.object as usize == index);
+            let Some(last) = used.map(|frame| frame.offset).max() else { continue };
+            let mapping = Message::default()
+                .number(1, index as u64 + 1)
+                .number(3, last.saturating_add(1))
+                .number(5, strings.number(&object.path.to_string_lossy()))
+                .number(6, strings.number(&object.build_id));
+            put(field::MAPPING, mapping)?;
+        }
+        let mut functions: HashMap<(String, String), u64> = HashMap::new();
+        let mut symbols = Symbols::new(&self.objects);
+        for (index, frame) in frames.iter().enumerate() {
+            let mut location = Message::default().number(1, index as u64 + 1);
+            if (frame.object as usize) < self.objects.len() {
+                location = location.number(2, u64::from(frame.object) + 1);
+            }
+            // The call is before the address it returns to.
+            location = location.number(3, frame.offset.saturating_sub(1));
+            for line in symbols.names(*frame) {
+                let Some((name, place)) = line.split_once("  ") else { continue };
+                let (file, line) = match place.rsplit_once(':') {
+                    Some((file, line)) => (file, line.parse().unwrap_or(0)),
+                    None => ("", 0),
+                };
+                let next = functions.len() as u64 + 1;
+                let key = (name.to_owned(), file.to_owned());
+                let function = *functions.entry(key).or_insert(next);
+                if function == next {
+                    let made = Message::default()
+                        .number(1, function)
+                        .number(2, strings.number(name))
+                        .number(3, strings.number(name))
+                        .number(4, strings.number(file));
+                    put(field::FUNCTION, made)?;
+                }
+                location =
+                    location.message(4, Message::default().number(1, function).number(2, line));
+            }
+            put(field::LOCATION, location)?;
+        }
+        let rest = Message::default()
+            .number(field::TIME_NANOS, self.began)
+            .number(field::DURATION_NANOS, self.duration)
+            .number(field::DEFAULT_SAMPLE_TYPE, strings.number(FIRST));
+        let rest = strings.list.iter().fold(rest, |rest, text| rest.text(field::STRING, text));
+        out.write_all(rest.bytes())?;
+        out.finish()?.flush()
+    }
+}

@@ -71,7 +71,7 @@ extern "C" fn child() {
     writer::detach();
     sampler::forget();
     release(true);
-    ranges::forget_moves();
+    ranges::forget_calls();
     boundary::after_fork();
     start::forked();
 }

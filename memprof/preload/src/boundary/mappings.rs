@@ -102,14 +102,19 @@ unsafe extern "C-unwind" fn munmap_work(
     _caller: usize,
     _stack: usize,
 ) -> usize {
-    if !is_tools() {
-        if length >= LOOKED_AT {
-            sampler::before_release(address, length);
-        }
-        ranges::unmapped(address, length);
+    let words = [address, length, c, d, e, f];
+    if is_tools() {
+        // SAFETY: the caller's words.
+        return unsafe { pass(Function::Munmap, words) };
     }
+    if length >= LOOKED_AT {
+        sampler::before_release(address, length);
+    }
+    let leaving = ranges::leaves(address, length);
     // SAFETY: the caller's words.
-    unsafe { pass(Function::Munmap, [address, length, c, d, e, f]) }
+    let result = unsafe { pass(Function::Munmap, words) };
+    ranges::left(&leaving, result as c_int == 0);
+    result
 }
 
 unsafe extern "C-unwind" fn mremap_work(
@@ -171,6 +176,11 @@ unsafe extern "C-unwind" fn shmat_work(
     if length > 0 {
         let owner = shared_owner(objects::owner(caller, stack), true, -1);
         ranges::mapped(result, length, owner, true);
+        // Where something else was mapped over it, nobody has detached what was there.
+        for [start, size] in ATTACHED.iter().filter(|[start, _]| starts_at(start, result)) {
+            size.store(0, Ordering::Release);
+            start.store(0, Ordering::Release);
+        }
         for [start, size] in &ATTACHED {
             if start.compare_exchange(0, result, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 size.store(length, Ordering::Release);
@@ -191,21 +201,27 @@ unsafe extern "C-unwind" fn shmdt_work(
     _caller: usize,
     _stack: usize,
 ) -> usize {
-    if !is_tools()
-        && let Some([start, size]) =
-            ATTACHED.iter().find(|[start, _]| start.load(Ordering::Acquire) == address)
-    {
-        let length = size.swap(0, Ordering::AcqRel);
-        start.store(0, Ordering::Release);
-        if length >= LOOKED_AT {
-            sampler::before_release(address, length);
-        }
-        if length > 0 {
-            ranges::unmapped(address, length);
+    let place = ATTACHED.iter().find(|[start, _]| !is_tools() && starts_at(start, address));
+    let length = place.map_or(0, |[_, size]| size.load(Ordering::Acquire));
+    if length >= LOOKED_AT {
+        sampler::before_release(address, length);
+    }
+    let leaving = (length > 0).then(|| ranges::leaves(address, length));
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Shmdt, [address, b, c, d, e, f]) };
+    if let (Some(leaving), Some([start, size])) = (leaving, place) {
+        let detached = result as c_int == 0;
+        ranges::left(&leaving, detached);
+        if detached {
+            size.store(0, Ordering::Release);
+            start.store(0, Ordering::Release);
         }
     }
-    // SAFETY: the caller's words.
-    unsafe { pass(Function::Shmdt, [address, b, c, d, e, f]) }
+    result
+}
+
+fn starts_at(start: &AtomicUsize, address: usize) -> bool {
+    address != 0 && start.load(Ordering::Acquire) == address
 }
 
 /// The end of the data segment now.

@@ -21,8 +21,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Whether a call is about to move it.
-    fn moves(&self) -> bool {
+    /// Whether a call is about to move it or to give it back.
+    pub fn moves(&self) -> bool {
         self.known >= MARK
     }
 
@@ -33,22 +33,9 @@ impl Piece {
     }
 }
 
-/// From here on [`Piece::known`] names a call that moves the piece and has not come back. No walk has
-/// such a number.
+/// From here on [`Piece::known`] names a call that moves the piece or gives it back, and has not come
+/// back. No walk has such a number.
 pub const MARK: u32 = 1 << 31;
-
-const KEPT: usize = 16;
-const NOTHING: Piece =
-    Piece { start: 0, end: 0, owner: Component::UNATTRIBUTED, kind: Kind::Private, known: 0 };
-
-/// What a call of the kernel is about to move.
-pub struct Moving {
-    old: usize,
-    old_end: usize,
-    mark: u32,
-    kept: [Piece; KEPT],
-    count: usize,
-}
 
 /// What is mapped there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -60,6 +47,16 @@ pub enum Kind {
     Stack = 2,
     /// Known to be mapped when the tool was loaded; by whom is a guess, and no ledger counts it.
     Found = 3,
+    /// A walk found it mapped, and could tell whose it is. Owned, though since when is not known.
+    Seen = 4,
+    /// Nothing that is known; a walk that began before this was so must not enter what it has found.
+    Hole = 5,
+}
+
+impl Kind {
+    fn is_owned(self) -> bool {
+        matches!(self, Kind::Private | Kind::Shared | Kind::Seen)
+    }
 }
 
 const PIECES: usize = 60;
@@ -83,6 +80,12 @@ pub struct Map {
     peaks: [u64; LIMIT],
     /// Ever taken in. What is taken in again after a move counts again.
     mapped: [u64; LIMIT],
+    /// Bytes of [`Kind::Seen`].
+    pub seen: u64,
+    /// The walk under way.
+    pub walking: Option<u32>,
+    /// Calls marked so far.
+    pub marks: u32,
     /// Pieces not taken in since there was no memory for them.
     pub lost: u64,
 }
@@ -97,6 +100,9 @@ impl Map {
             owned: [0; LIMIT],
             peaks: [0; LIMIT],
             mapped: [0; LIMIT],
+            seen: 0,
+            walking: None,
+            marks: 0,
             lost: 0,
         }
     }
@@ -136,6 +142,13 @@ impl Map {
         self.place(piece);
     }
 
+    /// Takes a piece in that is there already and was known otherwise: it is not mapped anew.
+    pub fn renew(&mut self, piece: Piece) {
+        let mapped = self.mapped(piece.owner);
+        self.insert(piece);
+        self.mapped[usize::from(piece.owner.0) % LIMIT] = mapped;
+    }
+
     /// Forgets all between two addresses.
     pub fn remove(&mut self, start: usize, end: usize) {
         self.carve(start, end, u32::MAX);
@@ -146,81 +159,13 @@ impl Map {
         self.carve(start, end, known);
     }
 
-    /// Before the kernel is asked to move what is between two addresses: keeps the owners, and marks
-    /// their pieces, so that until [`Self::moved`] or [`Self::stayed`] no walk takes them for gone,
-    /// and what another thread maps there meanwhile is told apart.
-    pub fn moves(&mut self, old: usize, length: usize, mark: u32) -> Moving {
-        let mut moving = Moving {
-            old,
-            old_end: old.saturating_add(length),
-            mark,
-            kept: [NOTHING; KEPT],
-            count: 0,
-        };
-        let mut at = old;
-        while let Some(piece) = self.next(at).filter(|piece| piece.start < moving.old_end) {
-            let (start, end) = (piece.start.max(old), piece.end.min(moving.old_end));
-            self.insert(Piece { start, end, known: mark, ..piece });
-            match moving.count {
-                // Far more than one call of the kernel can move.
-                KEPT => moving.kept[KEPT - 1].end = end,
-                count => {
-                    moving.kept[count] = Piece { start, end, ..piece };
-                    moving.count += 1;
-                }
-            }
-            at = end;
-        }
-        moving
-    }
-
-    /// Nothing was moved: the pieces are like others again.
-    pub fn stayed(&mut self, moving: &Moving, known: u32) {
-        let mut at = moving.old;
-        while let Some(piece) = self.next(at).filter(|piece| piece.start < moving.old_end) {
-            if piece.known == moving.mark {
-                self.insert(Piece { known, ..piece });
-            }
-            at = piece.end;
-        }
-    }
-
-    /// What was kept is at other addresses now. What is added at the end belongs to the owner of
-    /// what is before it.
-    pub fn moved(&mut self, moving: &Moving, new: usize, new_length: usize, known: u32) {
-        let new_end = new.saturating_add(new_length);
-        self.remove_marked(moving.old, moving.old_end, moving.mark);
-        if new != moving.old {
-            self.remove(new, new_end);
-        }
-        for piece in &moving.kept[..moving.count] {
-            let start = new + (piece.start - moving.old);
-            let end = (start + (piece.end - piece.start)).min(new_end);
-            self.insert(Piece { start, end, known, ..*piece });
-        }
-        let added = new.saturating_add(moving.old_end - moving.old);
-        if let Some(last) = moving.kept[..moving.count].last() {
-            self.insert(Piece { start: added, end: new_end, known, ..*last });
-        }
-    }
-
-    /// In the child of a fork, where nobody comes back from moving something.
-    pub fn forget_moves(&mut self) {
+    /// In the child of a fork, where nobody comes back from a call.
+    pub fn forget_marks(&mut self) {
         for chunk in 0..self.used {
             let chunk = self.chunk_mut(chunk);
             for piece in chunk.pieces[..chunk.count].iter_mut().filter(|piece| piece.moves()) {
                 piece.known = 0;
             }
-        }
-    }
-
-    fn remove_marked(&mut self, start: usize, end: usize, mark: u32) {
-        let mut at = start;
-        while let Some(piece) = self.next(at).filter(|piece| piece.start < end) {
-            if piece.known == mark {
-                self.remove(piece.start, piece.end);
-            }
-            at = piece.end;
         }
     }
 
@@ -252,14 +197,16 @@ impl Map {
                     let right = Piece { start: high, ..piece };
                     // Counted already as part of the whole.
                     self.count(&right, false);
+                    let mapped = self.mapped(right.owner);
                     self.place(right);
+                    self.mapped[usize::from(right.owner.0) % LIMIT] = mapped;
                 }
             }
         }
     }
 
     /// Takes in a piece that overlaps none.
-    fn place(&mut self, piece: Piece) {
+    pub fn place(&mut self, piece: Piece) {
         let (chunk, index) = match self.find(piece.start) {
             Some(place) => place,
             None if self.used == 0 => {
@@ -319,14 +266,23 @@ impl Map {
     }
 
     fn count(&mut self, piece: &Piece, more: bool) {
-        if matches!(piece.kind, Kind::Private | Kind::Shared) {
-            let index = usize::from(piece.owner.0) % LIMIT;
-            let owned = &mut self.owned[index];
-            let length = (piece.end - piece.start) as u64;
-            *owned = if more { owned.wrapping_add(length) } else { owned.wrapping_sub(length) };
-            self.peaks[index] = self.peaks[index].max(*owned);
-            let mapped = &mut self.mapped[index];
-            *mapped = mapped.wrapping_add(if more { length } else { 0 });
+        if !piece.kind.is_owned() {
+            return;
+        }
+        let length = (piece.end - piece.start) as u64;
+        let change = |sum: &mut u64| {
+            *sum = if more { sum.wrapping_add(length) } else { sum.wrapping_sub(length) };
+            *sum
+        };
+        let index = usize::from(piece.owner.0) % LIMIT;
+        let owned = change(&mut self.owned[index]);
+        let mapped = &mut self.mapped[index];
+        *mapped = mapped.wrapping_add(if more { length } else { 0 });
+        if piece.kind == Kind::Seen {
+            // No peak yet: it may be what a call has just made that enters it under another name.
+            change(&mut self.seen);
+        } else {
+            self.peaks[index] = self.peaks[index].max(owned);
         }
     }
 

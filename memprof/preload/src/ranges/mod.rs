@@ -1,7 +1,9 @@
 //! The ledger of ranges: who mapped which addresses. Keyed by address, since who unmaps may be another.
+//! What was mapped by ways that are not seen is entered by the walks that find it.
 
 #![allow(unsafe_code)]
 
+mod calls;
 mod map;
 
 use core::cell::UnsafeCell;
@@ -12,7 +14,8 @@ use crate::kernel;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
 
-pub use map::{Kind, Moving, Piece};
+pub use calls::{Leaving, Moving};
+pub use map::{Kind, Piece};
 
 struct Shared(UnsafeCell<map::Map>);
 
@@ -55,39 +58,46 @@ pub fn found(start: usize, length: usize, owner: Component) {
     insert(start, length, owner, Kind::Found);
 }
 
-/// The addresses are about to be unmapped.
-pub fn unmapped(start: usize, length: usize) {
+/// The addresses are about to be unmapped; [`left`] must follow. Until then they count.
+pub fn leaves(start: usize, length: usize) -> Leaving {
     let (start, end) = pages(start, length);
-    with(|map| map.remove(start, end));
+    with(|map| map.leaves(start, end))
 }
 
-/// Tells the calls that move mappings apart.
-static MOVES: AtomicU32 = AtomicU32::new(0);
+/// Whether they were unmapped.
+pub fn left(leaving: &Leaving, unmapped: bool) {
+    let known = WALK.load(Ordering::Acquire);
+    with(|map| if unmapped { map.left(leaving) } else { map.stayed(leaving, known) });
+}
+
+/// The addresses have been unmapped, and nobody else maps anything there.
+pub fn unmapped(start: usize, length: usize) {
+    left(&leaves(start, length), true);
+}
 
 /// A mapping is about to be moved or to change its length; [`moved`] or [`stayed`] must follow. Until
 /// then it counts as what it was, though a walk may find it gone.
 pub fn moves(old: usize, length: usize) -> Moving {
     let (old, end) = pages(old, length);
-    let mark = map::MARK | MOVES.fetch_add(1, Ordering::Relaxed);
-    with(|map| map.moves(old, end - old, mark))
+    with(|map| map.moves(old, end))
 }
 
 /// Nothing was moved after all.
 pub fn stayed(moving: &Moving) {
     let known = WALK.load(Ordering::Acquire);
-    with(|map| map.stayed(moving, known));
+    with(|map| map.not_moved(moving, known));
 }
 
 /// A mapping moved or changed its length.
 pub fn moved(moving: &Moving, new: usize, new_length: usize) {
     let (new, end) = pages(new, new_length);
     let known = WALK.load(Ordering::Acquire);
-    with(|map| map.moved(moving, new, end - new, known));
+    with(|map| map.moved(moving, new, end, known));
 }
 
 /// In the child of a fork: other threads' calls do not come back.
-pub fn forget_moves() {
-    with(map::Map::forget_moves);
+pub fn forget_calls() {
+    with(map::Map::forget_marks);
 }
 
 /// A thread's stack, by an address in it. To be called by the thread itself.
@@ -130,19 +140,49 @@ pub fn owned_all(into: &mut [(u64, u64, u64)]) {
 }
 
 /// The first piece that ends above an address.
-pub fn next(address: usize) -> Option<Piece> {
-    with(|map| map.next(address))
+pub fn next(mut address: usize) -> Option<Piece> {
+    with(|map| {
+        loop {
+            let piece = map.next(address)?;
+            if piece.kind != Kind::Hole {
+                return Some(piece);
+            }
+            address = piece.end;
+        }
+    })
 }
 
-/// Begins a walk: what is entered from now on is younger than it.
-pub fn walk() -> u32 {
-    WALK.fetch_add(1, Ordering::AcqRel)
+/// A walk through the mappings.
+#[derive(Copy, Clone)]
+pub struct Walk {
+    number: u32,
+    /// Earlier walks have entered something.
+    pub corrects: bool,
+}
+
+/// Begins a walk: what is entered from now on is younger than it. One at a time.
+pub fn walk() -> Walk {
+    with(|map| {
+        let number = WALK.fetch_add(1, Ordering::AcqRel);
+        map.walking = Some(number);
+        Walk { number, corrects: map.seen > 0 }
+    })
+}
+
+/// The walk has ended.
+pub fn walked() {
+    with(|map| map.walking = None);
+}
+
+/// A walk found this mapped, and `owner`'s if nobody was seen to map it.
+pub fn seen(start: usize, end: usize, owner: Option<Component>, walk: Walk) {
+    with(|map| map.seen(start, end, owner, walk.number));
 }
 
 /// A walk found nothing mapped between two addresses: what was entered before it is gone, by a way
 /// that was not seen.
-pub fn gone(start: usize, end: usize, walk: u32) {
-    with(|map| map.remove_known(start, end, walk));
+pub fn gone(start: usize, end: usize, walk: Walk) {
+    with(|map| map.remove_known(start, end, walk.number));
 }
 
 /// Pieces for which there was no room.

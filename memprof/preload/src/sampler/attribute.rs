@@ -422,6 +422,15 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     }
 }
 
+/// Whose a mapping is that nobody was seen to make, where it is memory that is shared.
+pub fn maker(backing: Backing) -> Option<Component> {
+    match backing {
+        Backing::MpiMemory => Some(Component::MPI_SHARED),
+        Backing::SharedMemory => Some(Component::APPLICATION_SHARED),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 #[path = "attribute_tests.rs"]
 mod tests;

@@ -205,37 +205,55 @@ impl Sampler {
 
     /// Goes through the mappings, batch by batch.
     fn walk(&mut self) {
-        let Some(file) = self.maps else { return };
+        let (Some(file), Some(text)) = (self.maps, self.text.take()) else { return };
         let walk = ranges::walk();
         self.segments.begin();
         let system = system();
-        let Some(text) = self.text.take() else { return };
         let mut lines = Lines::new(text);
-        let mut offset = 0;
-        let mut read = |into: &mut [u8]| {
-            let count = kernel::read_at(file, into, offset).unwrap_or(0);
-            offset += count as u64;
-            count
+        let (mut offset, mut whole) = (0, true);
+        let mut read = |into: &mut [u8]| match kernel::read_at(file, into, offset) {
+            Ok(count) => {
+                offset += count as u64;
+                count
+            }
+            Err(_) => {
+                whole = false;
+                0
+            }
         };
         let (mut count, mut before, mut mappings) = (0, 0, 0);
         while let Some(line) = lines.next(&mut read) {
-            let Some(line) = maps::parse(line) else { continue };
-            if line.start as u64 >= 1 << 63 || line.start < before {
+            let Some(mut line) = maps::parse(line) else { continue };
+            if line.start as u64 >= 1 << 63 || line.end <= before {
                 continue;
+            }
+            if line.start < before {
+                // It has grown together with the one before since that was read.
+                line.offset += (before - line.start) as u64;
+                line.start = before;
             }
             if line.start > before {
                 ranges::gone(before, line.start, walk);
             }
             before = line.end;
             mappings += 1;
-            self.entries[count] = self.entry(&line);
+            let entry = self.entry(&line);
+            let maker = maker(&entry.mapping);
+            if walk.corrects || maker.is_some() {
+                ranges::seen(line.start, line.end, maker, walk);
+            }
+            self.entries[count] = entry;
             count += 1;
             if count == BATCH {
                 self.scan(count, system);
                 count = 0;
             }
         }
-        ranges::gone(before, usize::MAX >> 1, walk);
+        // No line at all: the file is no longer what it was.
+        if whole && mappings > 0 {
+            ranges::gone(before, usize::MAX >> 1, walk);
+        }
+        ranges::walked();
         self.scan(count, system);
         if ranges::lost() > 0 {
             note::say(
@@ -513,6 +531,12 @@ impl Sampler {
         let phase = self.phases.get(usize::from(phases::current()));
         bytes > phase.map_or(ever, |phase| ever.min(phase[index])) + margin
     }
+}
+
+/// Whose a mapping is by what it is, if nobody is known to have made it.
+fn maker(mapping: &Mapping) -> Option<Component> {
+    let tools = memory::next(mapping.start).is_some_and(|(start, _)| start <= mapping.start);
+    attribute::maker(mapping.backing).filter(|_| !tools)
 }
 
 /// The component of the C library, whose functions map files for themselves.

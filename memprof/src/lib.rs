@@ -7,6 +7,7 @@ pub mod generate;
 pub mod live;
 pub mod made_up;
 pub mod model;
+pub mod output;
 pub mod picture;
 pub mod report;
 pub mod run;

@@ -1,6 +1,7 @@
 //! `memprof generate`: traces of jobs that never ran, for tests and for trying things out.
 
 use crate::terminal::{Progress, say};
+use crate::units::count;
 use anyhow::Context;
 use memprof_trace::generate::{JobShape, job};
 use std::path::PathBuf;
@@ -53,6 +54,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         job(&options.output, &shape, &mut |done, total| progress.at(done as usize, total as usize))
             .with_context(|| format!("cannot make the job in {}", options.output.display()))?;
     drop(progress);
-    say(&format!("made {} traces in {}", files.len(), options.output.display()));
+    let traces = count(files.len(), "trace");
+    say(&format!("made {traces} in {}", options.output.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! Writing for people: colour only where it helps, and a reader that goes away is no error.
 
+use anyhow::Context;
 use std::io::{IsTerminal, Write};
 
 /// How text is set.
@@ -69,11 +70,11 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Writes to standard output; nobody listening any more ends the program quietly.
-pub fn print(text: &str) -> std::io::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        result => result.context("cannot write to standard output"),
     }
 }
 

@@ -396,6 +396,30 @@ fn growth_above_the_limit_fails_and_names_what_grew() {
 }
 
 #[test]
+fn a_job_of_which_traces_are_missing_is_not_taken_for_one_that_did_not_grow() {
+    let place = tempfile::tempdir().unwrap();
+    let (before, after) = (job(place.path(), "before", 4), job(place.path(), "after", 4));
+    let files: Vec<PathBuf> =
+        fs::read_dir(&after).unwrap().map(|entry| entry.unwrap().path()).collect();
+    fs::remove_file(&files[0]).unwrap();
+    let error = refused(&["diff", path(&before), path(&after), "--fail-above", "5"], 1);
+    assert!(error.contains("1 rank left no trace") && error.contains("the job after"), "{error}");
+    said(&["diff", path(&before), path(&after)]);
+
+    let other = job(place.path(), "other", 4);
+    for file in fs::read_dir(&other).unwrap() {
+        let file = file.unwrap().path();
+        let content = fs::read(&file).unwrap();
+        fs::write(&file, &content[..content.len() / 4]).unwrap();
+    }
+    let arguments = ["diff", path(&other), path(&before), "--fail-above", "500", "--json"];
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(document["verdict"]["incomplete"], serde_json::json!(["before"]));
+}
+
+#[test]
 fn a_sweep_over_jobs_finds_what_is_shared_out_and_what_stays() {
     let place = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> =

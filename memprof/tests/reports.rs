@@ -230,8 +230,25 @@ fn pages_and_pictures_are_whole_and_need_no_network() {
 }
 
 #[test]
+fn a_pipe_is_written_to_and_stays_a_pipe() {
+    use std::os::unix::fs::FileTypeExt;
+    let made = Made::new(1, 1);
+    let pipe = made.folder.with_file_name("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let reader = Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn();
+    made.report(&["--svg", pipe.to_str().expect("UTF-8")]);
+    assert!(pipe.symlink_metadata().expect("the pipe").file_type().is_fifo());
+    let read = reader.and_then(std::process::Child::wait_with_output).expect("cat");
+    assert!(text(&read.stdout).trim_end().ends_with("</svg>"));
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_an_error() {
     let made = Made::new(1, 1);
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let output = memprof().args(["report", made.path()]).stdout(full).output().expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("standard output"), "{}", text(&output.stderr));
     fails(&["report", made.path(), "--html", "/nowhere/a.html"], 1, "cannot write /nowhere/a.html");
     fails(&["report", made.path(), "--png", "/"], 1, "names no file");
 }

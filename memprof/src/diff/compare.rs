@@ -3,6 +3,7 @@
 use crate::model::{Group, Job, Spread, Who};
 use crate::units;
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A number before and after.
@@ -106,6 +107,8 @@ pub struct Comparison {
     pub rank_max: Change,
     /// The node with the largest peak.
     pub node_max: Change,
+    /// Whether the traces of all ranks are there, before and after.
+    pub whole: [bool; 2],
     /// Everything together at the moment of its peak.
     pub job: Change,
     /// Largest change first.
@@ -123,8 +126,17 @@ pub struct Verdict {
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,
-    /// What grew by more, in words; empty if all is well.
+    /// What grew by more, in words; empty if nothing did.
     pub grown: Vec<String>,
+    /// Of which jobs traces are missing or damaged, so that less may be seen than there was: no verdict.
+    pub incomplete: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether nothing grew, as far as all ranks of both jobs can tell.
+    pub fn is_good(&self) -> bool {
+        self.grown.is_empty() && self.incomplete.is_empty()
+    }
 }
 
 /// Compares two jobs.
@@ -145,6 +157,7 @@ pub fn compare(before: &Job, after: &Job) -> Comparison {
         programs: [before.program().to_owned(), after.program().to_owned()],
         ranks: [before.ranks().count(), after.ranks().count()],
         nodes: [before.nodes.len(), after.nodes.len()],
+        whole: [before.is_whole(), after.is_whole()],
         rank_mean: Change::mean(first.as_ref(), second.as_ref()),
         rank_max: Change::largest(first.as_ref(), second.as_ref()),
         node_max: Change::of(node_peak(before), node_peak(after)),
@@ -161,10 +174,13 @@ fn paired<'a, T>(
     after: &'a [T],
     name: impl Fn(&T) -> &Arc<str>,
 ) -> Vec<(Arc<str>, Option<&'a T>, Option<&'a T>)> {
-    let find = |list: &'a [T], wanted: &Arc<str>| list.iter().find(|one| name(one) == wanted);
-    let mut pairs: Vec<_> =
-        (after.iter()).map(|one| (name(one).clone(), find(before, name(one)), Some(one))).collect();
-    let gone = before.iter().filter(|one| find(after, name(one)).is_none());
+    let earlier: HashMap<&Arc<str>, &'a T> =
+        before.iter().rev().map(|one| (name(one), one)).collect();
+    let later: HashSet<&Arc<str>> = after.iter().map(&name).collect();
+    let mut pairs: Vec<_> = (after.iter())
+        .map(|one| (name(one).clone(), earlier.get(name(one)).copied(), Some(one)))
+        .collect();
+    let gone = before.iter().filter(|one| !later.contains(name(one)));
     pairs.extend(gone.map(|one| (name(one).clone(), Some(one), None)));
     pairs
 }
@@ -244,6 +260,9 @@ impl Comparison {
             check(&format!("{name} (resident, largest rank)"), &component.resident_max);
             check(&format!("{name} (owned, largest rank)"), &component.owned_max);
         }
-        Verdict { fail_above_percent: percent, least_bytes: least, grown }
+        let sides = ["before", "after"].into_iter().zip(self.whole);
+        let incomplete =
+            sides.filter(|(_, whole)| !whole).map(|(side, _)| side.to_owned()).collect();
+        Verdict { fail_above_percent: percent, least_bytes: least, grown, incomplete }
     }
 }

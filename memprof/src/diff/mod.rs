@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// Compares the peaks of two jobs.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --fail-above the exit status is 1 where memory grew by more than that."
+    after_help = "With --fail-above the exit status is 1 where memory grew by more than that, and where traces are missing."
 )]
 pub struct Options {
     /// The folder of the job before
@@ -47,11 +47,20 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let least = if options.all { 0 } else { options.least };
         terminal::print(&text::table(&comparison, least, options.all, Look::stdout()))?;
     }
+    for job in [&before, &after].into_iter().filter(|job| !job.is_whole()) {
+        let folder = report::table::shown(&job.folder);
+        for line in report::table::missing(job, Look::plain()).lines() {
+            say(&format!("{}: {}", terminal::clean(&folder), line.trim_start_matches("note: ")));
+        }
+    }
     let Some(verdict) = verdict else { return Ok(ExitCode::SUCCESS) };
     for grown in &verdict.grown {
         say(grown);
     }
-    Ok(if verdict.grown.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for side in &verdict.incomplete {
+        say(&format!("traces of the job {side} are missing or damaged: it cannot be judged"));
+    }
+    Ok(if verdict.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -62,7 +62,7 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
 /// A field as RFC 4180 wants it.
 pub(super) fn field(text: &str) -> Cow<'_, str> {
     // A table calculator would run these.
-    let text: Cow<'_, str> = match text.starts_with(['=', '+', '@', '\t']) {
+    let text: Cow<'_, str> = match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         true => format!("'{text}").into(),
         false => text.into(),
     };
@@ -84,6 +84,8 @@ mod tests {
             ("say \"x\"\n", "\"say \"\"x\"\"\n\""),
             ("=1+2", "'=1+2"),
             ("=1,2", "\"'=1,2\""),
+            ("-2+3+cmd|x", "'-2+3+cmd|x"),
+            ("\r=1", "\"'\r=1\""),
         ] {
             assert_eq!(field(text), wanted);
         }

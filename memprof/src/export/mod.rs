@@ -13,13 +13,13 @@ mod pprof;
 mod protobuf;
 
 use crate::model::{Job, Rank};
+use crate::output;
 use crate::terminal::{Progress, say};
 use crate::units;
 use anyhow::{Context, bail};
 pub use history::{History, Kind, Point, Row};
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Writes what was recorded in a form other programs read.
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             }
         }
         Some(file) => {
-            let bytes = into_file(file, |out| write(options.format, &job, &ranks, out))?;
+            let bytes = output::fill(file, |out| write(options.format, &job, &ranks, out))?;
             say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
         }
     }
@@ -179,37 +179,6 @@ fn write(
     }
     out.flush()?;
     Ok(())
-}
-
-/// Fills a file as a whole or not at all; how many bytes it has.
-fn into_file(
-    file: &Path,
-    fill: impl FnOnce(BufWriter<File>) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
-    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
-    // What is no plain file, as /dev/null or a pipe, cannot be replaced by one.
-    if file.exists() && !file.is_file() {
-        if file.is_dir() {
-            bail!("{} is a folder", file.display());
-        }
-        let out = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
-        fill(BufWriter::with_capacity(1 << 16, out))?;
-        return Ok(0);
-    }
-    let mut part = std::ffi::OsString::from(".");
-    part.push(name);
-    part.push(format!(".{}", std::process::id()));
-    let part = file.with_file_name(part);
-    let out = File::create(&part).with_context(|| format!("cannot write {}", file.display()))?;
-    let written = fill(BufWriter::with_capacity(1 << 16, out)).and_then(|()| {
-        let bytes = std::fs::metadata(&part)?.len();
-        std::fs::rename(&part, file)?;
-        Ok(bytes)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -58,6 +58,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             heat: Vec::new(),
             sampler: Sampler::default(),
             faults: Vec::new(),
+            damaged: false,
         },
         timeline: Timeline {
             start_ns: 0,
@@ -141,6 +142,18 @@ fn segments_unmapped_before_the_end_correct_the_past_and_not_the_present() {
     let job = assembler.finish("job".into(), Vec::new());
     assert_eq!(job.nodes[0].timeline.totals()[0], 2 * PAGE);
     assert_eq!((job.balance.ranks, job.balance.nodes), (0, 0));
+    let node = &job.nodes[0];
+    assert_eq!((node.mapped.shared(), node.joined.shared()), (0, 2 * PAGE));
+    assert_eq!((node.joined.files[0].processes, node.joined.files[0].mapped), (2, 0));
+}
+
+#[test]
+fn what_one_process_alone_maps_is_not_shared() {
+    let clocks = [clock(1, 0, 0, 40)];
+    let mut assembler = Assembler::new(Axis::new(&clocks));
+    assembler.add(&clocks[0], sharing(0, BTreeSet::from([0, 1, 2]), 4));
+    let job = assembler.finish("job".into(), Vec::new());
+    assert_eq!(job.nodes[0].mapped.shared(), 0);
 }
 
 #[test]

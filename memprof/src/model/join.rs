@@ -50,6 +50,8 @@ struct File {
     least: u64,
     processes: u32,
     counted: u32,
+    mapped: u32,
+    mapped_counted: u32,
     per_component: HashMap<Arc<str>, u64>,
 }
 
@@ -66,6 +68,8 @@ pub struct JoinedFile {
     pub hugetlb: bool,
     /// How many processes map it.
     pub processes: u32,
+    /// How many of them still map it.
+    pub mapped: u32,
     /// Resident bytes of all processes added up.
     pub sum: u64,
     /// What the node holds at least.
@@ -87,6 +91,14 @@ pub struct Joined {
     pub components: Vec<(Arc<str>, u64, u64)>,
 }
 
+impl Joined {
+    /// What the node holds of files and segments that several processes map, each page once.
+    pub fn shared(&self) -> u64 {
+        let several = self.files.iter().filter(|file| file.processes > 1);
+        several.fold(0u64, |sum, file| sum.saturating_add(file.once))
+    }
+}
+
 impl Join {
     /// Adds what one process maps; each process once.
     pub fn add(&mut self, process: u32, segments: impl IntoIterator<Item = Shared>) {
@@ -98,11 +110,17 @@ impl Join {
                 least: 0,
                 processes: 0,
                 counted: u32::MAX,
+                mapped: 0,
+                mapped_counted: u32::MAX,
                 per_component: HashMap::new(),
             });
             if file.counted != process || file.processes == 0 {
                 file.processes += 1;
                 file.counted = process;
+            }
+            if !segment.gone && (file.mapped_counted != process || file.mapped == 0) {
+                file.mapped += 1;
+                file.mapped_counted = process;
             }
             file.sum = file.sum.saturating_add(segment.present);
             file.least = file.least.max(segment.present);
@@ -138,6 +156,7 @@ impl Join {
                 size: file.first.size,
                 hugetlb: file.first.hugetlb,
                 processes: file.processes,
+                mapped: file.mapped,
                 sum: file.sum,
                 least,
                 once,

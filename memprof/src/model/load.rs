@@ -22,7 +22,7 @@ pub enum LoadError {
     #[error("no traces (*.memprof) in {0}")]
     Empty(PathBuf),
     /// None of its traces could be read.
-    #[error("none of the {count} traces in {folder} can be read; the first, {first}: {why}")]
+    #[error("no trace in {folder} can be read, of {count}; the first, {first}: {why}")]
     Unreadable {
         /// The folder.
         folder: PathBuf,

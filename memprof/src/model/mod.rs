@@ -103,6 +103,11 @@ impl Job {
         self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
     }
 
+    /// Whether the traces of all its ranks are there, as they were written: else its figures are those of a part.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
+    }
+
     /// The rank with the largest resident peak.
     pub fn largest(&self) -> Option<&Rank> {
         self.ranks().max_by_key(|rank| rank.peak.bytes)

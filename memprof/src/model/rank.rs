@@ -34,6 +34,8 @@ pub struct Rank {
     pub sampler: Sampler,
     /// What was lost of the trace, in words.
     pub faults: Vec<String>,
+    /// Whether something that was written is not there any more: figures may be too small.
+    pub damaged: bool,
 }
 
 /// Who a process is.

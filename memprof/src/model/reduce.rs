@@ -7,7 +7,7 @@ use super::{
 };
 use crate::units::share;
 use memprof_trace::layout::{self, NONE, SummaryRow, flags, segment};
-use memprof_trace::read::{Bin, Options, Trace};
+use memprof_trace::read::{Bin, Fault, Options, Trace};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -147,6 +147,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names) -> Rank {
             mixed_bytes: head.mixed,
         },
         faults: trace.faults.iter().map(ToString::to_string).collect(),
+        damaged: trace.faults.iter().any(|fault| !matches!(fault, Fault::NoRoom { .. })),
     }
 }
 

@@ -13,7 +13,7 @@ pub mod table;
 use crate::model::{Job, Node, PhaseAcross, Rank};
 use crate::terminal::{self, Look, Progress, say};
 use crate::units;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -162,23 +162,4 @@ fn text(job: &Job, view: &View, options: &Options) -> String {
         View::Node(node) => table::node(job, node, options.all, look),
         View::Phase(phase) => rank::phase(job, phase, look),
     }
-}
-
-/// Writes a file as a whole or not at all.
-pub(crate) fn write_file(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
-    let mut part = std::ffi::OsString::from(".");
-    part.push(name);
-    part.push(format!(".{}", std::process::id()));
-    let part = folder.join(part);
-    let written = std::fs::write(&part, content).and_then(|()| std::fs::rename(&part, file));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written.with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(content.len() as u64)
 }

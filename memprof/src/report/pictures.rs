@@ -1,7 +1,7 @@
 //! The model's timelines as pictures.
 
-use super::write_file;
 use crate::model::{Job, Moment, Node, Rank, Timeline};
+use crate::output;
 use crate::picture::{self, Band, Outline, Peak, Phase, Series, Style, Theme};
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
@@ -90,11 +90,11 @@ fn peak(moment: &Moment) -> Peak {
 
 /// Writes vectors; how many bytes.
 pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
-    write_file(file, picture::timeline(drawn, &Style::default()).as_bytes())
+    output::write(file, picture::timeline(drawn, &Style::default()).as_bytes())
 }
 
 /// Writes pixels, two for each unit; how many bytes.
 pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     let style = Style { theme: Theme::Light, ..Style::default() };
-    write_file(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)
+    output::write(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)
 }

@@ -85,7 +85,8 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     out += &phases(rank, look);
     out += &sampler(rank, look);
     for fault in &rank.faults {
-        out += &format!("{} {}\n", look.warn("damaged:"), clean(fault));
+        let what = if rank.damaged { "damaged:" } else { "note:" };
+        out += &format!("{} {}\n", look.warn(what), clean(fault));
     }
     out
 }
@@ -141,7 +142,7 @@ fn sampler(rank: &Rank, look: Look) -> String {
 pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
     use Align::{Left, Right};
     let mut out = format!(
-        "{}  in {}, entered {} times, open {} to {} (rank {})\n\n",
+        "{}  in {}, entered {} times, open for {} (shortest) to {} (rank {})\n\n",
         look.bold(&format!("phase {}", clean(&phase.name))),
         count(phase.processes as usize, "rank"),
         phase.entries,

@@ -216,7 +216,7 @@ const NODES: usize = 4;
 fn nodes(nodes: &[Node], look: Look) -> String {
     use Align::{Left, Right};
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]);
-    let head = ["node", "ranks", "now", "shared", "peak", "when"];
+    let head = ["node", "ranks", "now", "of it shared", "peak", "when"];
     grid.row(Weight::Head, head.map(String::from));
     let mut order: Vec<&Node> = nodes.iter().collect();
     let peak = |node: &Node| node.timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
@@ -234,7 +234,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
                 clean(&node.host),
                 node.ranks.len().to_string(),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
-                bytes(node.joined.files.iter().map(|file| file.once).sum()),
+                bytes(node.mapped.shared()),
                 bytes(peak(node)),
                 when.unwrap_or_default(),
             ],
@@ -271,7 +271,11 @@ fn shared(node: &Node, everything: bool, look: Look) -> String {
             Weight::Plain,
             [
                 clean(&file.path),
-                file.processes.to_string(),
+                // No process maps it any more.
+                match file.mapped {
+                    0 => format!("{}, unmapped", file.processes),
+                    _ => file.processes.to_string(),
+                },
                 bytes(file.sum),
                 once,
                 clean(&file.component),
@@ -373,7 +377,8 @@ pub fn remarks(job: &Job, look: Look) -> String {
     out
 }
 
-fn missing(job: &Job, look: Look) -> String {
+/// What is missing or not as it was written, a line each.
+pub fn missing(job: &Job, look: Look) -> String {
     use crate::model::State;
     let mut out = String::new();
     let mut line = |text: String| out.push_str(&format!("{} {text}\n", look.warn("note:")));
@@ -397,11 +402,15 @@ fn missing(job: &Job, look: Look) -> String {
             line(format!("{}{more}: {what}", first.label()));
         }
     }
-    let faulty: Vec<&Rank> = job.ranks().filter(|r| !r.faults.is_empty()).collect();
+    let mut faulty: Vec<&Rank> = job.ranks().filter(|r| !r.faults.is_empty()).collect();
+    if faulty.iter().any(|rank| rank.damaged) {
+        faulty.retain(|rank| rank.damaged);
+    }
     if let Some(first) = faulty.first() {
         let fault = clean(&first.faults[0]);
         let traces = count(faulty.len(), "trace");
-        line(format!("{traces} damaged; {}: {fault}", first.label()));
+        let what = if first.damaged { "damaged" } else { "too small" };
+        line(format!("{traces} {what}; {}: {fault}", first.label()));
     }
     for unread in job.unread.iter().take(4) {
         line(format!("{}: {}", clean(&shown(&unread.file)), clean(&unread.why)));

@@ -5,6 +5,7 @@ mod gather;
 mod runs;
 mod text;
 
+use crate::output;
 use crate::signals;
 use crate::terminal::{self, Look, say};
 use anyhow::{Context, bail};
@@ -76,7 +77,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             ("sweep.svg", picture.as_bytes()),
             ("sweep.txt", text::table(&study, &options.at, true, Look::plain()).as_bytes()),
         ] {
-            runs::write(&folder.join(name), content)?;
+            output::write(&folder.join(name), content)?;
         }
         say(&format!("wrote sweep.json, sweep.svg and sweep.txt in {}", folder.display()));
     }

@@ -3,7 +3,7 @@
 use super::Options;
 use crate::run;
 use crate::terminal::say;
-use crate::{report, signals};
+use crate::{output, signals};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -69,7 +69,10 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
                 format!("nothing was recorded with {count} ranks; `memprof run` says why")
             })?;
             journal.done.push(name);
-            write(&folder.join(JOURNAL), serde_json::to_string_pretty(&journal)?.as_bytes())?;
+            output::write(
+                &folder.join(JOURNAL),
+                serde_json::to_string_pretty(&journal)?.as_bytes(),
+            )?;
         }
     }
     Ok(Outcome::Done(folders))
@@ -176,11 +179,6 @@ fn words(text: &str) -> anyhow::Result<Vec<String>> {
     }
     words.extend(word);
     Ok(words)
-}
-
-/// Writes a file as a whole or not at all.
-pub(super) fn write(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    report::write_file(file, content).map(|_| ())
 }
 
 #[cfg(test)]

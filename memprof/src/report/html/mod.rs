@@ -5,8 +5,9 @@
 mod page;
 mod tables;
 
-use super::{pictures, write_file};
+use super::pictures;
 use crate::model::{Job, Node, Rank, Timeline};
+use crate::output;
 use crate::picture::{self, Heat, Style, Theme};
 use crate::terminal::clean;
 use crate::units::{bytes, count, millionths, share, time};
@@ -22,7 +23,7 @@ const SITES: usize = 25;
 
 /// Writes the page; how many bytes it has.
 pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
-    write_file(file, page(job)?.as_bytes())
+    output::write(file, page(job)?.as_bytes())
 }
 
 /// The page.

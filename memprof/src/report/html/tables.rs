@@ -203,7 +203,7 @@ pub fn phases(job: &Job) -> String {
 
 /// Nodes.
 pub fn nodes(job: &Job) -> String {
-    let heads = ["node", "ranks", "added up now", "shared once", "now", "peak", "at"];
+    let heads = ["node", "ranks", "added up now", "now, shared once", "of it shared", "peak", "at"];
     let mut out = Table::new(1, &heads);
     for node in job.nodes.iter().take(ROWS) {
         let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
@@ -214,8 +214,8 @@ pub fn nodes(job: &Job) -> String {
                 clean(&node.host),
                 node.ranks.len().to_string(),
                 bytes(sum),
-                bytes(node.joined.files.iter().map(|file| file.once).sum()),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
+                bytes(node.mapped.shared()),
                 bytes(peak.bytes),
                 time(peak.time_ns),
             ],

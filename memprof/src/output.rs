@@ -1,0 +1,96 @@
+//! Files that are written: as a whole or not at all.
+
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Fills a file, which is there when it is whole; how many bytes it has. What is no plain file, as `/dev/null` or a
+/// pipe, is written to and stays what it is.
+pub fn fill(
+    file: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
+    let cannot = || format!("cannot write {}", file.display());
+    if file.is_dir() {
+        bail!("{} is a folder", file.display());
+    }
+    if file.exists() && !file.is_file() {
+        let out = std::fs::OpenOptions::new().write(true).open(file).with_context(cannot)?;
+        let mut out = BufWriter::with_capacity(1 << 16, out);
+        fill(&mut out)?;
+        out.flush().with_context(cannot)?;
+        return Ok(0);
+    }
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}", std::process::id()));
+    let part = file.with_file_name(part);
+    let mut out = BufWriter::with_capacity(1 << 16, File::create(&part).with_context(cannot)?);
+    let written = fill(&mut out).and_then(|()| {
+        out.flush()?;
+        let bytes = std::fs::metadata(&part)?.len();
+        std::fs::rename(&part, file)?;
+        Ok(bytes)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written.with_context(cannot)
+}
+
+/// Writes a file of this content; how many bytes.
+pub fn write(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
+    fill(file, |out| Ok(out.write_all(content)?))?;
+    Ok(content.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::FileTypeExt;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_kept_where_writing_fails() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        assert_eq!(write(&file, b"first").unwrap(), 5);
+        let failed = fill(&file, |out| {
+            out.write_all(b"half")?;
+            bail!("no more")
+        });
+        assert!(format!("{:#}", failed.unwrap_err()).contains("no more"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"first");
+        write(&file, b"second").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"second");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays_a_pipe() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || {
+                let mut content = Vec::new();
+                File::open(pipe).and_then(|mut file| file.read_to_end(&mut content)).unwrap();
+                content
+            })
+        };
+        write(&pipe, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo());
+    }
+
+    #[test]
+    fn folders_and_what_names_no_file_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(write(place.path(), b"").unwrap_err().to_string().contains("is a folder"));
+        assert!(write(Path::new("/"), b"").unwrap_err().to_string().contains("names no file"));
+    }
+}

@@ -1,6 +1,6 @@
 //! `memprof flags`: how to link a static program so that it can be watched.
 
-use crate::terminal;
+use crate::{run, terminal};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +23,14 @@ const WORDS: &str = include_str!("../preload/link-flags.txt");
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let archive = archive()?;
     let folder = archive.parent().context("the archive is in no folder")?;
-    let words = words(&folder.to_string_lossy());
+    let name = folder.to_string_lossy();
+    if !options.lines && name.contains(char::is_whitespace) {
+        bail!(
+            "{name}: a path with a space falls apart in $(memprof flags); install elsewhere, or copy \
+             the archive and set MEMPROF_ARCHIVE"
+        );
+    }
+    let words = words(&name);
     let between = if options.lines { "\n" } else { " " };
     terminal::print(&format!("{}\n", words.join(between)))?;
     Ok(ExitCode::SUCCESS)
@@ -49,11 +56,7 @@ fn archive() -> anyhow::Result<PathBuf> {
             let program = std::env::current_exe()
                 .and_then(|program| program.canonicalize())
                 .context("cannot tell where memprof itself is")?;
-            let folder = program.parent().unwrap_or(&program);
-            let prefix = folder.parent().unwrap_or(folder);
-            let mut places = vec![folder.join(ARCHIVE)];
-            places.extend(["lib", "lib64"].map(|lib| prefix.join(lib).join(ARCHIVE)));
-            places
+            run::beside(&program, ARCHIVE)
         }
     };
     match places.iter().find(|place| place.is_file()) {

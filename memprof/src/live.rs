@@ -43,6 +43,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdout().is_terminal();
     let look = Look::stdout();
     let mut waited = false;
+    let mut unread = Unread::default();
     loop {
         let job = match Job::load_summaries(&options.folder) {
             Ok(job) => Some(job),
@@ -50,7 +51,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             Err(LoadError::Empty(_) | LoadError::Unreadable { .. }) if !options.once => None,
             Err(error) => return Err(error.into()),
         };
-        let ended = job.as_ref().is_some_and(over);
+        let ended = job.as_ref().is_some_and(|job| over(job) && unread.stay(job));
         match &job {
             Some(job) => {
                 let text = display(job, options.ranks, look);
@@ -60,7 +61,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                     false => text,
                 };
                 let first = terminal && !options.once && !waited;
-                terminal::print(&format!("{}{text}", if first { "\x1b[2J" } else { "" }))?;
+                if !terminal::print(&format!("{}{text}", if first { "\x1b[2J" } else { "" }))? {
+                    return Ok(ExitCode::SUCCESS);
+                }
             }
             None if !waited => terminal::say("waiting for ranks"),
             None => {}
@@ -90,11 +93,33 @@ fn pause(length: Duration) -> bool {
     !signals::asked_to_end()
 }
 
-/// Whether nothing will change any more. Ranks on other machines cannot be looked at; they are over
-/// when they have closed their files.
+/// Whether all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are
+/// over when they have closed their files.
 fn over(job: &Job) -> bool {
-    let ended = |rank: &Rank| matches!(rank.state, State::Closed | State::Killed);
-    job.ranks().all(ended) && job.unread.is_empty()
+    let ended = |rank: &Rank| matches!(rank.state, State::Closed | State::Killed | State::Replaced);
+    job.ranks().all(ended)
+}
+
+/// Files that cannot be read, which may be because they are being made.
+#[derive(Default)]
+struct Unread {
+    sizes: Vec<(PathBuf, u64)>,
+    looks: u32,
+}
+
+impl Unread {
+    /// Looks at the same sizes after which nobody is at work on such files any more.
+    const LOOKS: u32 = 3;
+
+    /// Whether none of them will become a trace any more.
+    fn stay(&mut self, job: &Job) -> bool {
+        let size = |file: &PathBuf| file.metadata().map_or(0, |data| data.len());
+        let sizes: Vec<_> =
+            job.unread.iter().map(|unread| (unread.file.clone(), size(&unread.file))).collect();
+        self.looks = if sizes == self.sizes { self.looks + 1 } else { 0 };
+        self.sizes = sizes;
+        self.sizes.is_empty() || self.looks >= Unread::LOOKS
+    }
 }
 
 /// One screen.

@@ -3,14 +3,14 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The command that signals are passed to; 0: none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// A signal that came before there was a command to pass it to.
 static EARLY: AtomicI32 = AtomicI32::new(0);
-/// The last signal that came.
-static CAME: AtomicI32 = AtomicI32::new(0);
+/// One came that asks us to end.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Those that ask a program to end or to do something.
 const PASSED: [i32; 9] = [
@@ -26,7 +26,9 @@ const PASSED: [i32; 9] = [
 ];
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    CAME.store(signal, Ordering::Relaxed);
+    if [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal) {
+        ASKED.store(true, Ordering::Relaxed);
+    }
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_process = unsafe { (*info).si_code } <= 0;
     let child = CHILD.load(Ordering::SeqCst);
@@ -95,8 +97,7 @@ pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
 
 /// Whether somebody asked us to end.
 pub fn asked_to_end() -> bool {
-    let came = CAME.load(Ordering::Relaxed);
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&came)
+    ASKED.load(Ordering::Relaxed)
 }
 
 /// Ends as the command ended: with its exit status, or by its signal.

@@ -69,12 +69,12 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Writes to standard output; nobody listening any more ends the program quietly.
-pub fn print(text: &str) -> anyhow::Result<()> {
+/// Writes to standard output. False, and no error, when nobody listens any more.
+pub fn print(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).context("cannot write to standard output"),
     }
 }
 

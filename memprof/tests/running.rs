@@ -1,6 +1,8 @@
 //! `memprof run`: what it does around a command. What is recorded inside is tested with the profiler
 //! itself; here any object can be loaded in its place.
 
+use memprof_trace::layout::{Geometry, Identity};
+use memprof_trace::write::{Buffer, Writer};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -83,6 +85,8 @@ fn ranks_are_told_where_to_write_and_how() {
             "--exact",
             "--stacks",
             "0",
+            "--msync",
+            "2.5",
             "--",
             "sh",
             "-c",
@@ -99,6 +103,7 @@ fn ranks_are_told_where_to_write_and_how() {
         "MEMPROF_DUTY=1.5".to_owned(),
         "MEMPROF_EXACT=1".to_owned(),
         "MEMPROF_STACKS=0".to_owned(),
+        "MEMPROF_MSYNC=2.5".to_owned(),
         "700".to_owned(),
     ] {
         assert!(said.lines().any(|said| said == line), "{line} in {said}");
@@ -144,7 +149,7 @@ fn folders_are_numbered_and_never_used_twice() {
 fn what_cannot_be_run_is_named_and_leaves_nothing() {
     let place = tempfile::tempdir().expect("a folder");
     let output = run(place.path(), &["--", "./absent", "x"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("cannot run ./absent"), "{}", text(&output.stderr));
     let output = run(place.path(), &["--components", "absent.txt", "--", "true"]);
     assert!(text(&output.stderr).contains("cannot read absent.txt"));
@@ -158,6 +163,121 @@ fn what_cannot_be_run_is_named_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("looked for /nowhere/libmemprof_preload.so"));
     assert!(left(place.path()).is_empty(), "{:?}", left(place.path()));
+}
+
+#[test]
+fn what_cannot_be_run_ends_as_in_a_shell() {
+    let place = tempfile::tempdir().expect("a folder");
+    fs::write(place.path().join("text"), "no program").expect("written");
+    fs::write(place.path().join("empty"), "").expect("written");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.path().join("empty"), mode).expect("permitted");
+    for (command, code) in
+        [("absent-command", 127), ("", 127), ("./text", 126), ("./empty", 126), (".", 126)]
+    {
+        let output = run(place.path(), &["-o", "out", "--", command]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{command}: {said}");
+        assert!(said.starts_with(&format!("memprof: cannot run {command}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(!place.path().join("out").exists(), "{command}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_done() {
+    let place = tempfile::tempdir().expect("a folder");
+    for (nonsense, named) in [
+        (&["--"][..], "COMMAND"),
+        (&["true"], "true"),
+        (&["--interval", "0", "--", "true"], "--interval"),
+        (&["--interval", "60001", "--", "true"], "--interval"),
+        (&["--interval", "soon", "--", "true"], "--interval"),
+        (&["--duty", "0", "--", "true"], "--duty"),
+        (&["--duty", "NaN", "--", "true"], "--duty"),
+        (&["--duty", "101", "--", "true"], "--duty"),
+        (&["--stacks", "-5", "--", "true"], "-5"),
+        (&["--msync", "0", "--", "true"], "--msync"),
+        (&["--msync", "inf", "--", "true"], "--msync"),
+        (&["--no-such", "--", "true"], "--no-such"),
+        (&["-o", "--", "true"], "--output"),
+    ] {
+        let output = run(place.path(), nonsense);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{nonsense:?}: {said}");
+        assert!(said.contains(named), "{nonsense:?}: {said}");
+        assert!(left(place.path()).is_empty(), "{nonsense:?}");
+    }
+}
+
+#[test]
+fn a_components_file_that_cannot_be_used_is_said_before_anything_is_done() {
+    let place = tempfile::tempdir().expect("a folder");
+    for (file, why) in [("absent.txt", "cannot read absent.txt"), (".", "is not a file")] {
+        let output = run(place.path(), &["--components", file, "--", "sh", "-c", "echo ran"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "");
+        assert!(left(place.path()).is_empty());
+    }
+}
+
+#[test]
+fn an_empty_folder_that_was_there_stays_when_nothing_was_recorded() {
+    let place = tempfile::tempdir().expect("a folder");
+    fs::create_dir(place.path().join("mine")).expect("made");
+    for command in ["true", "./absent"] {
+        run(place.path(), &["-o", "mine", "--", command]);
+        assert_eq!(left(place.path()), ["mine"]);
+    }
+}
+
+#[test]
+fn ranks_without_a_trace_are_named_with_the_reason() {
+    let place = tempfile::tempdir().expect("a folder");
+    // What a rank leaves that finds no room.
+    let script = "for rank in 0 2; do : >\"$MEMPROF_DIR/node.1$rank.99.$rank.28.missing\"; done";
+    let said = text(&run(place.path(), &["-o", "out", "--", "sh", "-c", script]).stderr);
+    assert!(said.contains("in rank 0, 2: No space left on device"), "{said}");
+    let said = text(&run(place.path(), &["--", "sh", "-c", "rmdir \"$MEMPROF_DIR\""]).stderr);
+    assert!(said.contains("is gone"), "{said}");
+}
+
+#[test]
+fn a_folder_with_a_path_too_long_for_ranks_is_refused() {
+    let place = tempfile::tempdir().expect("a folder");
+    let deep = ["x"; 6].map(|name| name.repeat(200)).join("/");
+    fs::create_dir_all(place.path().join(&deep)).expect("made");
+    let output = run(place.path(), &["-o", &format!("{deep}/out"), "--", "true"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("longer than 1023"), "{}", text(&output.stderr));
+    assert!(!place.path().join(deep).join("out").exists());
+}
+
+#[test]
+fn a_display_that_nobody_looks_at_any_more_ends() {
+    let place = tempfile::tempdir().expect("a folder");
+    let made = memprof(place.path()).args(["generate", "-o", "job", "--ranks", "2"]).output();
+    assert!(made.expect("memprof runs").status.success());
+    // Something that never becomes a trace does not keep the display up either.
+    fs::write(place.path().join("job/empty.memprof"), "").expect("written");
+    let live = ["live", "job", "--every", "0.05"];
+    let output = memprof(place.path()).args(live).output().expect("memprof runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("cannot be read yet"), "{}", text(&output.stdout));
+    // One rank that is still at work on another machine, as far as anybody can tell from here.
+    let mut open = Buffer::new(1 << 20);
+    let geometry = Geometry::for_file(1 << 20).expect("it fits");
+    Writer::create(open.bytes_mut(), &Identity::default(), &geometry).expect("a trace");
+    fs::write(place.path().join("job/open.memprof"), open.bytes()).expect("written");
+    let mut child = memprof(place.path())
+        .args(live)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("memprof runs");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("ended").success());
 }
 
 #[test]

@@ -182,6 +182,7 @@ fn record(keep: bool) {
         writer::flags(
             bit(options.exact, flags::EXACT_PEAKS)
                 | bit(options.stacks > 0, flags::STACKS)
+                | bit(options.record == Record::All, flags::ALL_PROCESSES)
                 | conflicts::flags(),
             0,
         );

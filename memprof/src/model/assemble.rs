@@ -2,8 +2,8 @@
 
 use super::site::Collect;
 use super::{
-    BINS, Frame, Job, Joined, Node, Note, Object, Rank, Shared, Site, Timeline, Unread, balance,
-    join::Join, phase, statistics,
+    Absent, BINS, Frame, Job, Joined, Node, Note, Object, Rank, Shared, Site, Timeline, Unread,
+    balance, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -191,6 +191,7 @@ impl Assembler {
             notes: self.notes,
             unread,
             missing: Vec::new(),
+            absent: Absent::default(),
             started_ns: self.axis.start_realtime_ns,
             nodes,
         };

@@ -1,7 +1,8 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
+use super::absent::{self, Who};
 use super::reduce::{self, Part};
-use super::{Assembler, Axis, Clock, Job, Rank, Reduced, Span, Timeline};
+use super::{Absent, Assembler, Axis, Clock, Job, Rank, Reduced, Span, State, Timeline};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -95,13 +96,14 @@ impl Job {
         let files = files(folder)?;
         let count = files.len();
         let mut unread = Vec::new();
-        let mut readable: Vec<(PathBuf, Clock)> = Vec::new();
+        let mut readable: Vec<(PathBuf, Clock, Who)> = Vec::new();
         for (file, clock) in files.iter().zip(in_parallel(&files, |file| reduce::clock(file))) {
             match clock {
-                Ok(clock) => readable.push((file.clone(), clock)),
+                Ok((clock, who)) => readable.push((file.clone(), clock, who)),
                 Err(why) => unread.push(Unread { file: file.clone(), why }),
             }
         }
+        let (readable, helpers) = without_helpers(readable);
         if let (true, Some(first)) = (readable.is_empty(), unread.first()) {
             return Err(LoadError::Unreadable {
                 folder: folder.to_owned(),
@@ -110,15 +112,20 @@ impl Job {
                 why: first.why.clone(),
             });
         }
-        let clocks: Vec<Clock> = readable.iter().map(|(_, clock)| clock.clone()).collect();
+        let clocks: Vec<Clock> = readable.iter().map(|(_, clock, _)| clock.clone()).collect();
         let mut assembler = Assembler::new(Axis::new(&clocks));
         let mut done = unread.len();
         // A few at a time: what a trace is reduced to is small, its timeline is not.
         for some in readable.chunks(2 * workers()) {
-            let reduced = in_parallel(some, |(file, _)| reduce::reduce(file, part));
-            for ((file, clock), reduced) in some.iter().zip(reduced) {
+            let reduced = in_parallel(some, |(file, _, _)| reduce::reduce(file, part));
+            for ((file, clock, replaced), reduced) in some.iter().zip(reduced) {
                 match reduced {
-                    Ok(reduced) => assembler.add(clock, reduced),
+                    Ok(mut reduced) => {
+                        if *replaced && reduced.rank.state != State::Closed {
+                            reduced.rank.state = State::Replaced;
+                        }
+                        assembler.add(clock, reduced);
+                    }
                     Err(why) => unread.push(Unread { file: file.clone(), why }),
                 }
                 done += 1;
@@ -126,11 +133,26 @@ impl Job {
             }
         }
         let mut job = assembler.finish(folder.to_owned(), unread);
+        job.absent = Absent { refused: absent::refused(folder), helpers };
         if part == Part::Everything {
             shade(&mut job);
         }
         Ok(job)
     }
+}
+
+/// The traces that count, with whether the process became another program, and how many others there are.
+fn without_helpers(traces: Vec<(PathBuf, Clock, Who)>) -> (Vec<(PathBuf, Clock, bool)>, usize) {
+    let all: Vec<Who> = traces.iter().map(|(_, _, who)| who.clone()).collect();
+    let count = traces.len();
+    let kept: Vec<_> = traces
+        .into_iter()
+        .zip(absent::parts(&all))
+        .filter(|(_, part)| *part != absent::Part::Helper)
+        .map(|((file, clock, _), part)| (file, clock, part == absent::Part::Replaced))
+        .collect();
+    let helpers = count - kept.len();
+    (kept, helpers)
 }
 
 /// Nodes whose phases are looked for in the history of one of their ranks.

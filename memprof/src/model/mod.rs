@@ -3,6 +3,7 @@
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
 //! their summaries. Everything in here is plain data with pure functions over it.
 
+mod absent;
 mod assemble;
 mod balance;
 mod component;
@@ -15,6 +16,7 @@ mod site;
 pub mod statistics;
 mod timeline;
 
+pub use absent::{Absent, Refused, refused};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
 pub use component::Group;
@@ -53,6 +55,8 @@ pub struct Job {
     pub unread: Vec<Unread>,
     /// Ranks that should be there, by the size the others were told, and are not.
     pub missing: Vec<u32>,
+    /// Of what is not here, what is known.
+    pub absent: Absent,
     /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
     pub started_ns: u64,
 }

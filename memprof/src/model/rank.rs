@@ -65,6 +65,8 @@ pub struct Identity {
 pub enum State {
     /// Its file was closed at its end.
     Closed,
+    /// It became another program, by exec.
+    Replaced,
     /// It runs on this machine.
     Running,
     /// It is gone and did not close its file: killed, or ended by `_exit`.
@@ -78,6 +80,7 @@ impl State {
     pub fn label(self) -> &'static str {
         match self {
             State::Closed => "closed",
+            State::Replaced => "replaced",
             State::Running => "running",
             State::Killed => "killed",
             State::Open => "open",

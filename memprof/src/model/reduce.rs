@@ -1,5 +1,6 @@
 //! What a report needs of one trace. The only place that knows what traces look like.
 
+use super::absent::Who;
 use super::assemble::{Clock, Reduced};
 use super::{
     BINS, Frame, Group, Held, Identity, Moment, Object, Rank, RankPhase, Sampler, Series, Shared,
@@ -30,9 +31,21 @@ fn open(file: &Path, history: bool) -> Result<Trace, String> {
     Trace::open_with(file, Options { history }).map_err(|error| error.to_string())
 }
 
-/// When a process began, on the clocks it knew, and for how long it is known.
-pub fn clock(file: &Path) -> Result<Clock, String> {
-    Ok(clock_of(&open(file, false)?))
+/// When a process began, on the clocks it knew, for how long it is known, and which it is.
+pub fn clock(file: &Path) -> Result<(Clock, Who), String> {
+    let trace = open(file, false)?;
+    Ok((clock_of(&trace), who(&trace)))
+}
+
+fn who(trace: &Trace) -> Who {
+    let from = &trace.identity;
+    Who {
+        process: (from.boot_id, from.pid, from.start_ticks),
+        image: from.image,
+        rank: u32::try_from(from.rank).ok().map(|rank| (from.job.to_string(), rank)),
+        mpi: trace.has(flags::MPI_SEEN),
+        all: trace.has(flags::ALL_PROCESSES),
+    }
 }
 
 fn clock_of(trace: &Trace) -> Clock {
@@ -167,8 +180,11 @@ fn identity(trace: &Trace) -> Identity {
 
 /// Whether the process ended, by its own word or, on this machine, by looking.
 fn state(trace: &Trace) -> State {
-    if trace.state.flags & (flags::CLOSED | flags::REPLACED) != 0 {
+    if trace.state.flags & flags::CLOSED != 0 {
         return State::Closed;
+    }
+    if trace.state.flags & flags::REPLACED != 0 {
+        return State::Replaced;
     }
     let this = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let this: String = this.chars().filter(char::is_ascii_hexdigit).collect();
@@ -573,23 +589,32 @@ fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
     (objects, sites.collect())
 }
 
-/// What the profiler said; where it said nothing, what the flags say.
+/// What the profiler said; where it said nothing, what the flags say; and how the process ended.
 fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
-    if !trace.notes.is_empty() {
-        let notes = trace.notes.iter();
-        return notes.map(|note| (note.row.code, note.row.text.to_string().into())).collect();
-    }
-    [
+    let said = trace.notes.iter().map(|note| (note.row.code, note.row.text.to_string().into()));
+    let from_flags = [
         (flags::STATIC, "linked statically: owners are told by the call, not by the library"),
         (flags::OWN_ALLOCATOR, "the program brings its own allocator: its blocks are not seen"),
         (flags::NO_BOUNDARY, "MPI calls are not seen"),
         (flags::NO_RESIDENCY, "what is resident is not seen page by page"),
-        (flags::PAUSED, "recording was off at the end (MPI_Pcontrol)"),
-    ]
-    .into_iter()
-    .filter(|(flag, _)| trace.state.flags & flag != 0)
-    .map(|(flag, text)| (FROM_FLAGS + flag.trailing_zeros(), Arc::from(text)))
-    .collect()
+    ];
+    let at_the_end = [
+        (flags::PAUSED, flags::PAUSED, "recording was off at the end (MPI_Pcontrol)"),
+        (
+            flags::CLOSED | flags::INITIALIZED | flags::FINALIZED,
+            flags::CLOSED | flags::INITIALIZED,
+            "ended without MPI_Finalize",
+        ),
+    ];
+    let from_flags = from_flags
+        .into_iter()
+        .filter(|_| trace.notes.is_empty())
+        .map(|(flag, text)| (flag, flag, text));
+    let of_flags = from_flags
+        .chain(at_the_end)
+        .filter(|(which, value, _)| trace.state.flags & which == *value)
+        .map(|(_, flag, text)| (FROM_FLAGS + flag.trailing_zeros(), Arc::from(text)));
+    said.chain(of_flags).collect()
 }
 
 /// Codes of notes made of flags begin here.

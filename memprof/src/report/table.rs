@@ -388,7 +388,23 @@ pub fn missing(job: &Job, look: Look) -> String {
         let ranks = count(job.missing.len(), "rank");
         line(format!("{ranks} left no trace: {}{more}", some.join(", ")));
     }
+    for refused in job.absent.refused.chunk_by(|a, b| a.why == b.why) {
+        let who = match refused[0].rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {}", refused[0].pid),
+        };
+        let more = match refused.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        line(format!("{who}{more}: no trace could be made: {}", clean(&refused[0].why)));
+    }
+    if job.absent.helpers > 0 {
+        let traces = count(job.absent.helpers, "trace");
+        line(format!("{traces} of programs that ranks started, not counted"));
+    }
     for (state, what) in [
+        (State::Replaced, "became another program, which has a trace of its own"),
         (State::Killed, "ended without closing its trace (killed, or _exit)"),
         (State::Running, "still running"),
         (State::Open, "not closed: killed, or running on another machine"),

@@ -5,10 +5,41 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here. Absolute.
+/// The longest path that the object in the ranks takes.
+const LONGEST: usize = 1023;
+
+/// A folder for traces.
+#[derive(Debug)]
+pub struct Folder {
+    /// Absolute.
+    pub path: PathBuf,
+    /// It was not there before.
+    pub made: bool,
+}
+
+impl Folder {
+    /// Nothing was recorded: what we made and is empty does not stay.
+    pub fn drop_if_made(&self) {
+        if self.made {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here.
 ///
 /// A folder that is there may be named if it is empty.
-pub fn make(named: Option<&Path>, program: &Path) -> io::Result<PathBuf> {
+pub fn make(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
+    let folder = find(named, program)?;
+    if folder.path.as_os_str().len() > LONGEST {
+        folder.drop_if_made();
+        let why = format!("its path is longer than {LONGEST} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, why));
+    }
+    Ok(folder)
+}
+
+fn find(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
     match named {
         Some(folder) => {
             let folder = std::path::absolute(folder)?;
@@ -18,9 +49,9 @@ pub fn make(named: Option<&Path>, program: &Path) -> io::Result<PathBuf> {
                         let why = "is there already and is not empty; name another folder";
                         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
                     }
-                    Ok(folder)
+                    Ok(Folder { path: folder, made: false })
                 }
-                result => result.map(|()| folder),
+                result => result.map(|()| Folder { path: folder, made: true }),
             }
         }
         None => {
@@ -29,7 +60,7 @@ pub fn make(named: Option<&Path>, program: &Path) -> io::Result<PathBuf> {
             for number in 1.. {
                 let folder = here.join(format!("memprof-{name}-{number}"));
                 match private(&folder) {
-                    Ok(()) => return Ok(folder),
+                    Ok(()) => return Ok(Folder { path: folder, made: true }),
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(error),
                 }
@@ -67,9 +98,12 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let wanted = place.path().join("out");
         let folder = make(Some(&wanted), Path::new("x")).expect("made");
-        let mode = folder.metadata().expect("there").permissions().mode();
+        assert!(folder.made);
+        let mode = folder.path.metadata().expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        make(Some(&wanted), Path::new("x")).expect("still empty");
+        let again = make(Some(&wanted), Path::new("x")).expect("still empty");
+        assert!(!again.made);
+        again.drop_if_made();
         std::fs::write(wanted.join("kept"), "").expect("written");
         let error = make(Some(&wanted), Path::new("x")).expect_err("used");
         assert!(error.to_string().contains("not empty"), "{error}");

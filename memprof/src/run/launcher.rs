@@ -17,32 +17,34 @@ pub enum Launcher {
     None,
 }
 
-/// Names under which Open MPI's launcher and Hydra both go.
-const NAMES: [&str; 8] = [
-    "mpirun",
-    "mpiexec",
-    "orterun",
-    "prterun",
-    "mpirun.openmpi",
-    "mpiexec.openmpi",
-    "mpiexec.hydra",
-    "mpirun.mpich",
-];
+/// What the name of a launcher says about it.
+enum Named {
+    As(Launcher),
+    /// Open MPI's and Hydra both go under this name.
+    Several,
+}
 
 impl Launcher {
     /// What the first word of a command is; asks `--version` where the name does not tell.
     pub fn of(program: &OsStr) -> Launcher {
-        let name = Path::new(program)
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        match name.as_str() {
-            "srun" => Launcher::Srun,
-            "orterun" | "prterun" | "mpirun.openmpi" | "mpiexec.openmpi" => Launcher::OpenMpi,
-            "mpiexec.hydra" | "mpiexec.mpich" | "mpirun.mpich" => Launcher::Hydra,
-            _ if NAMES.contains(&name.as_str()) => Launcher::ask(program),
-            _ => Launcher::None,
+        match Launcher::named(Path::new(program)) {
+            Some(Named::As(launcher)) => launcher,
+            Some(Named::Several) => Launcher::ask(program),
+            None => Launcher::None,
         }
+    }
+
+    fn named(program: &Path) -> Option<Named> {
+        let name = program.file_name()?.to_str()?;
+        Some(match name {
+            "srun" => Named::As(Launcher::Srun),
+            "orterun" | "prterun" | "mpirun.openmpi" | "mpiexec.openmpi" => {
+                Named::As(Launcher::OpenMpi)
+            }
+            "mpiexec.hydra" | "mpiexec.mpich" | "mpirun.mpich" => Named::As(Launcher::Hydra),
+            "mpirun" | "mpiexec" => Named::Several,
+            _ => return None,
+        })
     }
 
     fn ask(program: &OsStr) -> Launcher {
@@ -116,7 +118,7 @@ fn limits_export(command: &[OsString]) -> bool {
 /// The program a command is about, to name things after it: of a launcher the program it starts.
 pub fn program(command: &[OsString]) -> PathBuf {
     let first = Path::new(&command[0]);
-    if Launcher::named(first) {
+    if Launcher::named(first).is_some() {
         let rest = &command[1..];
         let file = |word: &OsString| {
             let path = Path::new(word);
@@ -136,15 +138,6 @@ pub fn program(command: &[OsString]) -> PathBuf {
     match first.components().count() > 1 {
         true => first.to_owned(),
         false => in_path(&command[0]).unwrap_or_else(|| first.to_owned()),
-    }
-}
-
-impl Launcher {
-    fn named(program: &Path) -> bool {
-        let name = program.file_name().map(|name| name.to_string_lossy());
-        name.is_some_and(|name| {
-            NAMES.contains(&&*name) || name == "srun" || name == "mpiexec.mpich"
-        })
     }
 }
 

@@ -7,17 +7,22 @@ mod preload;
 
 use crate::model::{Job, LoadError};
 use crate::report::{html, table};
-use crate::terminal::{Look, Progress, say};
+use crate::terminal::{Look, Progress, clean, say};
 use crate::{signals, units};
 use anyhow::{Context, bail};
+use folder::Folder;
 use launcher::Launcher;
+pub(crate) use preload::beside;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 /// Runs a command and records its ranks.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The exit status is that of the command. Tables: `memprof report DIR`.")]
+#[command(
+    after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be \
+                  run. Tables: `memprof report DIR`."
+)]
 pub struct Options {
     /// Folder for the traces, new or empty [default: memprof-PROGRAM-N]
     #[arg(short, long, value_name = "DIR")]
@@ -26,7 +31,7 @@ pub struct Options {
     #[arg(long)]
     pub all: bool,
     /// Take samples at least this many milliseconds apart [default: 20]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub interval: Option<u32>,
     /// Let sampling take at most this much of one processor [default: 0.5]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -37,6 +42,10 @@ pub struct Options {
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
+    /// Write traces to their disk that often, for machines that may lose power [default: never,
+    /// which suffices for whatever else may happen]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub msync: Option<f64>,
     /// File that puts objects into components: lines `PATTERN CLASS[:NAME]`
     #[arg(long, value_name = "FILE")]
     pub components: Option<PathBuf>,
@@ -53,28 +62,59 @@ pub struct Options {
 
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
-        _ => Err("a percentage above 0 and at most 100".to_owned()),
+        Ok(value) if (0.001..=100.0).contains(&value) => Ok(value),
+        _ => Err("a percentage from 0.001 to 100".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.1..=86_400.0).contains(&value) => Ok(value),
+        _ => Err("seconds from 0.1 to 86400".to_owned()),
     }
 }
 
 /// Runs the command; its exit status is ours.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let recorded = record(options)?;
+    let recorded = match record(options) {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let Some(refused) = error.downcast_ref::<NotRun>() else { return Err(error) };
+            say(&refused.to_string());
+            return Ok(ExitCode::from(refused.status()));
+        }
+    };
     if !options.quiet {
         summarize(&recorded);
     }
     if options.report {
-        write_report(&recorded.folder);
+        write_report(&recorded.folder.path);
     }
     Ok(signals::end_like(recorded.status))
+}
+
+/// A command that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run {command}: {cause}")]
+struct NotRun {
+    command: String,
+    cause: std::io::Error,
+}
+
+impl NotRun {
+    /// What a shell would end with: 127 for what is not there, 126 for what cannot be run.
+    fn status(&self) -> u8 {
+        match self.cause.kind() {
+            std::io::ErrorKind::NotFound => 127,
+            _ => 126,
+        }
+    }
 }
 
 /// A command that has ended, and where its traces are.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The folder of the traces.
-    pub folder: PathBuf,
+    folder: Folder,
     /// How the command ended.
     pub status: ExitStatus,
     /// The program of the ranks, as far as the command tells.
@@ -94,7 +134,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
                 None => "cannot make a folder for the traces here".to_owned(),
             }
         })?;
-    variables.push(("MEMPROF_DIR", folder.clone().into()));
+    variables.push(("MEMPROF_DIR", folder.path.clone().into()));
     let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
     variables.push(("LD_PRELOAD", list));
 
@@ -108,8 +148,8 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let mut child =
         Command::new(&command[0]).args(&command[1..]).envs(variables).spawn().map_err(|error| {
             // Nothing was recorded: nothing stays behind.
-            let _ = std::fs::remove_dir(&folder);
-            anyhow::anyhow!("cannot run {}: {error}", command[0].to_string_lossy())
+            folder.drop_if_made();
+            NotRun { command: clean(&command[0].to_string_lossy()), cause: error }
         })?;
     signals::pass_to(child.id());
     let status = signals::wait(&mut child).context("cannot wait for the command")?;
@@ -127,13 +167,16 @@ fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>>
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
+    set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));
     if let Some(file) = &options.components {
-        let absolute =
-            file.canonicalize().with_context(|| format!("cannot read {}", file.display()))?;
+        let name = || format!("cannot read {}", file.display());
+        let absolute = file.canonicalize().with_context(name)?;
         if !absolute.is_file() {
             bail!("{} is not a file", file.display());
         }
+        // The ranks read it as well, where nobody can correct it any more.
+        std::fs::File::open(&absolute).with_context(name)?;
         variables.push(("MEMPROF_COMPONENTS", absolute.into()));
     }
     Ok(variables)
@@ -142,22 +185,23 @@ fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>>
 /// The short table, on standard error: standard output is the command's.
 fn summarize(recorded: &Recorded) {
     let mut progress = Progress::new("reading");
-    let job = Job::load(&recorded.folder, &mut |done, total| progress.at(done, total));
+    let job = Job::load(&recorded.folder.path, &mut |done, total| progress.at(done, total));
     drop(progress);
     match job {
         Ok(job) => {
             let text = table::short(&job, Look::stderr());
             eprint(&text);
         }
-        Err(LoadError::Empty(folder)) => {
+        Err(LoadError::Empty(_) | LoadError::Folder { .. }) => {
             if !recorded.status.success() {
                 say(&format!("the command failed: {}", recorded.status));
             }
             say("no rank recorded anything");
-            for why in nothing::reasons(&recorded.program, recorded.all) {
+            let folder = &recorded.folder.path;
+            for why in nothing::reasons(folder, &recorded.program, recorded.all) {
                 say(&why);
             }
-            let _ = std::fs::remove_dir(folder);
+            recorded.folder.drop_if_made();
         }
         Err(error) => say(&error.to_string()),
     }

@@ -1,14 +1,18 @@
 //! Why nothing was recorded, as far as it can be told afterwards.
 
-use std::fs::File;
+use crate::model;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Possible reasons, the likeliest first; never empty.
-pub fn reasons(program: &Path, all: bool) -> Vec<String> {
+pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
     let name = program.display();
-    let mut reasons = Vec::new();
+    let mut reasons = of_the_folder(folder);
+    if !reasons.is_empty() {
+        return reasons;
+    }
     if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
         reasons.push(format!("{name} is set-user-ID: the system preloads nothing into it"));
     }
@@ -30,6 +34,42 @@ pub fn reasons(program: &Path, all: bool) -> Vec<String> {
              beginning with `memprof:` or `ERROR: ld.so` above would say so"
                 .to_owned(),
         );
+    }
+    reasons
+}
+
+/// Why nothing can be written there: what ranks said, and what can be seen from here.
+fn of_the_folder(folder: &Path) -> Vec<String> {
+    let refused = model::refused(folder);
+    let groups = refused.chunk_by(|a, b| a.why == b.why);
+    let mut reasons: Vec<String> = groups
+        .map(|group| {
+            let ranks: Vec<String> = group
+                .iter()
+                .filter_map(|word| word.rank)
+                .take(8)
+                .map(|rank| rank.to_string())
+                .collect();
+            match ranks.is_empty() {
+                true => format!("no trace could be made: {}", group[0].why),
+                false => {
+                    format!("no trace could be made in rank {}: {}", ranks.join(", "), group[0].why)
+                }
+            }
+        })
+        .collect();
+    let shown = folder.display();
+    match folder.metadata() {
+        Err(error) => reasons.push(format!("{shown}, the folder for the traces, is gone: {error}")),
+        Ok(data) if !data.is_dir() => reasons.push(format!("{shown} is no folder any more")),
+        Ok(_) => {
+            let trial = folder.join(".memprof-trial");
+            let tried = OpenOptions::new().write(true).create_new(true).open(&trial);
+            let _ = std::fs::remove_file(&trial);
+            if let Err(error) = tried {
+                reasons.push(format!("{shown} cannot be written: {error}"));
+            }
+        }
     }
     reasons
 }
@@ -93,6 +133,7 @@ fn kind_of(start: &[u8]) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
 
     #[test]
     fn a_program_of_the_system_is_dynamic_and_a_script_is_no_program() {
@@ -120,7 +161,25 @@ mod tests {
 
     #[test]
     fn there_is_always_a_reason() {
-        assert!(reasons(Path::new("/nowhere"), false)[0].contains("MPI_Init"));
-        assert!(!reasons(Path::new("/nowhere"), true).is_empty());
+        let place = tempfile::tempdir().expect("a folder");
+        let of = |folder: &Path, all| reasons(folder, Path::new("/nowhere"), all);
+        assert!(of(place.path(), false)[0].contains("MPI_Init"));
+        assert!(!of(place.path(), true).is_empty());
+        assert!(of(&place.path().join("gone"), false)[0].contains("is gone"));
+        std::fs::write(place.path().join("node.1.2.0.28.missing"), "").expect("written");
+        std::fs::write(place.path().join("node.3.4.1.28.missing"), "").expect("written");
+        let said = of(place.path(), false);
+        assert!(said[0].contains("in rank 0, 1: No space left"), "{said:?}");
+        assert!(!place.path().join(".memprof-trial").exists());
+    }
+
+    #[test]
+    fn a_program_that_nothing_is_preloaded_into_is_named() {
+        let place = tempfile::tempdir().expect("a folder");
+        let program = place.path().join("program");
+        std::fs::copy(std::env::current_exe().expect("this test"), &program).expect("copied");
+        std::fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("permitted");
+        let said = reasons(place.path(), &program, false);
+        assert!(said[0].contains("set-user-ID"), "{said:?}");
     }
 }

@@ -14,7 +14,7 @@ pub fn find() -> Result<PathBuf, String> {
             let program = std::env::current_exe()
                 .and_then(|program| program.canonicalize())
                 .map_err(|error| format!("cannot tell where memprof itself is: {error}"))?;
-            beside(&program)
+            beside(&program, NAME)
         }
     };
     let Some(found) = places.iter().find(|place| place.is_file()) else {
@@ -36,12 +36,13 @@ pub fn find() -> Result<PathBuf, String> {
     }
 }
 
-fn beside(program: &Path) -> Vec<PathBuf> {
+/// Where a file of this name may be that was installed with the program.
+pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(Path::new("/"));
     let machine = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-    let mut places = vec![folder.join(NAME)];
-    places.extend(["lib", "lib64", machine.as_str()].map(|lib| prefix.join(lib).join(NAME)));
+    let mut places = vec![folder.join(name)];
+    places.extend(["lib", "lib64", machine.as_str()].map(|lib| prefix.join(lib).join(name)));
     places
 }
 

@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     match options.json {
         true => terminal::print(&json)?,
         false => terminal::print(&text::table(&study, &options.at, options.all, Look::stdout()))?,
-    }
+    };
     if study.growths.is_empty() {
         bail!("none of the jobs recorded anything");
     }

@@ -125,6 +125,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
         interval: None,
         duty: None,
         exact: false,
+        msync: None,
         stacks: None,
         components: None,
         report: false,

@@ -108,6 +108,7 @@ fn every_constant_has_the_value_the_page_says() {
         flags::NO_RESIDENCY,
         flags::REPLACED,
         flags::FAULTS,
+        flags::ALL_PROCESSES,
         phase::AUTOMATIC,
         phase::CONTROL,
         phase::USER,

@@ -186,6 +186,8 @@ pub mod flags {
     pub const REPLACED: u64 = 1 << 12;
     /// The kernel tells of every page fault.
     pub const FAULTS: u64 = 1 << 13;
+    /// Every process was to be recorded, not only ranks.
+    pub const ALL_PROCESSES: u64 = 1 << 14;
 }
 
 plain! {

@@ -1,0 +1,145 @@
+//! What is not in a report though a process was there: ranks that could make no trace, helper programs
+//! that ranks started, programs that became others.
+
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// What is left out of a job, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// Ranks that could make no trace, in their order.
+    pub refused: Vec<Refused>,
+    /// Traces of programs that ranks started, and that never called MPI: not counted.
+    pub helpers: usize,
+}
+
+/// A process that could make no trace, by the word it left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Its rank, if it had one.
+    pub rank: Option<u32>,
+    /// Name of the machine.
+    pub host: String,
+    /// Number of the process.
+    pub pid: u32,
+    /// What the system said.
+    pub why: String,
+}
+
+/// The words in a folder: empty files named `HOST.PID.START.RANK.ERROR.missing`.
+pub fn refused(folder: &Path) -> Vec<Refused> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut refused: Vec<Refused> = names.filter_map(|name| word(&name)).collect();
+    refused.sort_by_key(|word| (word.rank.is_none(), word.rank, word.pid));
+    refused
+}
+
+fn word(name: &str) -> Option<Refused> {
+    let mut parts = name.strip_suffix(".missing")?.rsplitn(5, '.');
+    let error: i32 = parts.next()?.parse().ok()?;
+    let rank: i32 = parts.next()?.parse().ok()?;
+    let _start: u64 = parts.next()?.parse().ok()?;
+    let pid = parts.next()?.parse().ok()?;
+    let host = parts.next()?.to_owned();
+    let why = std::io::Error::from_raw_os_error(error).to_string();
+    Some(Refused { rank: u32::try_from(rank).ok(), host, pid, why })
+}
+
+/// What tells the processes of a job apart, and the programs of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Boot of the machine, number and start of the process.
+    pub process: ([u8; 16], u32, u64),
+    /// Number of the program among those of the process.
+    pub image: u32,
+    /// Name of the job and number in it.
+    pub rank: Option<(String, u32)>,
+    /// MPI was called.
+    pub mpi: bool,
+    /// Every process was to be recorded.
+    pub all: bool,
+}
+
+/// What is to be thought of a trace beside others.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is a rank, or a process that was asked for.
+    Member,
+    /// Of a program that a rank has started: it has the rank's variables and never called MPI, and
+    /// another trace of this rank did.
+    Helper,
+    /// The process became another program, which has a trace too.
+    Replaced,
+}
+
+/// Judges all traces of a job.
+pub fn parts(all: &[Who]) -> Vec<Part> {
+    let ranks: HashSet<_> =
+        all.iter().filter(|who| who.mpi).filter_map(|who| who.rank.as_ref()).collect();
+    let mut last: HashMap<_, u32> = HashMap::new();
+    for who in all {
+        let image = last.entry(who.process).or_default();
+        *image = who.image.max(*image);
+    }
+    let part = |who: &Who| {
+        if !who.mpi && !who.all && who.rank.as_ref().is_some_and(|rank| ranks.contains(rank)) {
+            Part::Helper
+        } else if who.image < last.get(&who.process).copied().unwrap_or_default() {
+            Part::Replaced
+        } else {
+            Part::Member
+        }
+    };
+    all.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(pid: u32, rank: Option<u32>, mpi: bool) -> Who {
+        let rank = rank.map(|rank| ("job".to_owned(), rank));
+        Who { process: ([1; 16], pid, 7), image: 0, rank, mpi, all: false }
+    }
+
+    #[test]
+    fn what_a_rank_started_is_told_from_a_rank_that_never_came_to_mpi() {
+        let all = [who(1, Some(0), true), who(2, Some(0), false), who(3, Some(1), false)];
+        assert_eq!(parts(&all), [Part::Member, Part::Helper, Part::Member]);
+        let asked: Vec<Who> = all.iter().map(|who| Who { all: true, ..who.clone() }).collect();
+        assert!(parts(&asked).iter().all(|part| *part == Part::Member));
+        let other = Who { rank: Some(("another".to_owned(), 0)), ..who(2, None, false) };
+        assert_eq!(parts(&[who(1, Some(0), true), other])[1], Part::Member);
+    }
+
+    #[test]
+    fn of_the_programs_of_a_process_the_last_is_the_process() {
+        let second = Who { image: 1, ..who(1, Some(0), true) };
+        let other = Who { process: ([2; 16], 1, 7), ..who(1, Some(1), true) };
+        let all = [who(1, Some(0), true), second, other];
+        assert_eq!(parts(&all), [Part::Replaced, Part::Member, Part::Member]);
+    }
+
+    #[test]
+    fn words_are_read_and_other_files_are_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in [
+            "node.7.example.org.4711.99.3.28.missing",
+            "node.12.99.-1.13.missing",
+            "x.missing",
+            "a.b.c.d.e.missing",
+            "1.2.3.4.memprof",
+        ] {
+            std::fs::write(folder.path().join(name), "").expect("written");
+        }
+        let refused = refused(folder.path());
+        assert_eq!(refused.len(), 2, "{refused:?}");
+        assert_eq!((refused[0].rank, &*refused[0].host), (Some(3), "node.7.example.org"));
+        assert!(refused[0].why.contains("No space left"), "{}", refused[0].why);
+        assert_eq!(refused[1].rank, None);
+    }
+}

@@ -1,4 +1,6 @@
-//! The memory profiler around real programs of the MPI in use, started as people start it.
+//! The memory profiler around real programs of the MPI in use, started as people start it; then the same
+//! with the MPIs that no other suite runs on.
+#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,9 +12,10 @@ use memprof_trace::layout::{Class, flags};
 use quo_tests::memprof::{PROGRAMS, traces_in};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Outcome, Running, fortran_support, mpicc,
-    mpifort, run_compiler,
+    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Outcome, Running, Selection,
+    fortran_support, mpicc, mpifort, run_compiler,
 };
+use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("usual_programs_close_their_books_on_every_rank", usual),
@@ -31,7 +34,79 @@ const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
 
 fn main() -> ExitCode {
-    suite::run(TESTS, None)
+    let here = suite::run(TESTS, None);
+    let is_elsewhere = std::env::var_os("MPICC").is_some();
+    if is_elsewhere || Selection::of_this_program().is_listing() {
+        return here;
+    }
+    let elsewhere = others().and_then(|others| {
+        others.into_iter().try_fold(true, |fine, other| Ok(other.run()? && fine))
+    });
+    match elsewhere {
+        Ok(true) => here,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("test other_mpis ... FAILED\n{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is not among the MPIs that all suites run on: this suite is short enough for every one. The last
+/// comes with an MPI as a second library, which has the interface that MPI 5 has made the same for all.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("mpich4", "mpich4", "mpicc"),
+    ("intel", "intel", "mpicc"),
+    ("the interface of MPI 5", "mpich5", "mpicc_abi"),
+];
+
+/// Another MPI, with what makes it the one in use, or why that cannot be.
+struct Other {
+    name: &'static str,
+    variables: Result<Vec<(&'static str, PathBuf)>, String>,
+}
+
+fn others() -> Result<Vec<Other>> {
+    let mut list = Command::new(Checkout::find()?.program("xtask")?);
+    list.args(["mpi", "list", "--json"]).args(OTHERS.map(|(_, mpi, _)| mpi));
+    let output = list.output().context("starting xtask")?;
+    ensure!(output.status.success(), "{list:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout)?;
+    let entries = told["mpis"].as_array().context("no list of MPIs")?;
+    let others = OTHERS.iter().zip(entries).map(|(&(name, mpi, compiler), entry)| {
+        let file = entry["folder"].as_str().map(|folder| Path::new(folder).join("bin"));
+        let variables = match file.filter(|folder| folder.join(compiler).exists()) {
+            None => Err(format!("it is not here; get it with: cargo xtask mpi install {mpi}")),
+            // Of files that are not there is no compiler made, nor is that of another MPI taken.
+            Some(folder) => Ok(vec![
+                ("MPICC", folder.join(compiler)),
+                ("MPIFC", folder.join(compiler.replace("mpicc", "mpifort"))),
+                ("QUO_TESTS_MPIRUN", folder.join("mpirun")),
+                ("QUO_TESTS_PYTHON", folder.join("python3")),
+            ]),
+        };
+        Other { name, variables }
+    });
+    Ok(others.collect())
+}
+
+impl Other {
+    /// This suite on it. Says whether nothing failed.
+    fn run(&self) -> Result<bool> {
+        println!("\non {}:", self.name);
+        match &self.variables {
+            Err(reason) => {
+                println!("test all ... ignored: {reason}");
+                println!("\ntest result: ok. 0 passed; 0 failed; {} ignored\n", TESTS.len());
+                Ok(true)
+            }
+            Ok(variables) => {
+                let mut again = Command::new("/proc/self/exe");
+                again.args(std::env::args_os().skip(1)).envs(variables.iter().cloned());
+                Ok(again.status().context("starting this suite again")?.success())
+            }
+        }
+    }
 }
 
 /// A job that has run under the profiler.
@@ -222,13 +297,21 @@ fn fortran_f08() -> Result<()> {
 }
 
 fn python() -> Result<()> {
-    let found = Command::new("python3").args(["-c", "import mpi4py"]).output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        return Err(Skipped("there is no mpi4py".to_owned()).into());
-    }
+    // Distributions have it for their own Python, which need not be the first.
+    let candidates = match std::env::var("QUO_TESTS_PYTHON") {
+        Ok(python) => vec![python],
+        Err(_) => ["python3", "/usr/bin/python3"].map(str::to_owned).to_vec(),
+    };
+    let has_it = |python: &&String| {
+        let found = Command::new(python).args(["-c", "import mpi4py"]).output();
+        found.is_ok_and(|output| output.status.success())
+    };
+    let Some(python) = candidates.iter().find(has_it) else {
+        return Err(Skipped("there is no mpi4py for this MPI".to_owned()).into());
+    };
     let script = Checkout::find()?.root().join(PROGRAMS).join("messages.py");
     let script = script.to_str().context("a path that is no text")?.to_owned();
-    let job = Job::run(2, Path::new("python3"), &[&script])?;
+    let job = Job::run(2, Path::new(python), &[&script])?;
     job.expect_said("done")?.expect_good_books()?;
     Ok(())
 }

@@ -41,6 +41,7 @@ impl Home {
             // It may not exist, and then there is no Fortran, not that of another MPI.
             ("MPIFC", "mpifort"),
             ("QUO_TESTS_MPIRUN", "mpirun"),
+            ("QUO_TESTS_PYTHON", "python3"),
         ] {
             command.env(variable, self.program(name));
         }
@@ -186,6 +187,10 @@ fn parts(mpi: &Mpi) -> Result<Option<Parts>> {
                 ("mpifort", &["mpifort", "mpif90"]),
                 // Intel's mpirun is a script that leaves its launcher behind when it is told to stop.
                 ("mpirun", &["mpiexec.hydra", "mpirun"]),
+                // For the library with the interface that MPI 5 has made the same for all.
+                ("mpicc_abi", &["mpicc_abi"]),
+                // The one that has mpi4py for this MPI.
+                ("python3", &["python3"]),
             ] {
                 let file = candidates.iter().find_map(|candidate| found(candidate));
                 programs.extend(file.map(|file| (name, file)));

@@ -1,10 +1,15 @@
 //! A child is on its own: it keeps the ledgers, and leaves the file to its parent.
 //!
 //! All locks are taken before a fork, outer ones first, so that what they guard is whole in the child.
+//!
+//! Handlers of others may do whatever a program does: wait for threads that allocate, map and end. So
+//! ours are registered before everybody else's, by the first who registers one at all: then they run
+//! last before a fork, and first after it.
 
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::thread::{Guard, local};
 use crate::{
@@ -13,12 +18,14 @@ use crate::{
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
+/// The C library's function behind `pthread_atfork`, which each object brings along itself.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+type Handler = Option<unsafe extern "C" fn()>;
+type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+
 unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> i32;
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
 }
 
 /// Has the three handlers called from now on.
@@ -30,7 +37,49 @@ pub fn register() {
     }
 }
 
-extern "C" fn prepare() {
+/// Found once, before the program runs: later it could mean to wait for the loader.
+fn real() -> Option<Register> {
+    let mut found = REAL.load(Ordering::Acquire);
+    if found == 0 {
+        let _guard = Guard::enter();
+        found = heap::next(c"__register_atfork");
+        REAL.store(found, Ordering::Release);
+    }
+    // SAFETY: the address that the loader gave for the function of this name.
+    (found != 0).then(|| unsafe { core::mem::transmute::<usize, Register>(found) })
+}
+
+/// What `pthread_atfork` of every object calls, so that ours come first though our object's turn to be
+/// initialized comes after the libraries that the program brings.
+///
+/// # Safety
+///
+/// As the function of this name in the C library asks for.
+#[cfg_attr(not(any(test, feature = "archive")), unsafe(no_mangle))]
+#[cfg_attr(any(test, feature = "archive"), allow(dead_code))]
+pub unsafe extern "C" fn __register_atfork(
+    prepare: Handler,
+    parent: Handler,
+    child: Handler,
+    object: *mut c_void,
+) -> c_int {
+    register();
+    // SAFETY: the caller's words.
+    real().map_or(libc::ENOMEM, |real| unsafe { real(prepare, parent, child, object) })
+}
+
+/// The thread that has taken the locks for its fork, by its own words; 0 if none has.
+static FORKER: AtomicUsize = AtomicUsize::new(0);
+
+fn this_thread() -> usize {
+    core::ptr::from_ref(local()) as usize
+}
+
+unsafe extern "C" fn prepare() {
+    // A handler of a signal may fork while the thread is inside the tool, with locks taken already.
+    if local().guard.get() > 0 {
+        return;
+    }
     let guard = Guard::enter();
     start::lock().lock();
     hooks::lock().lock();
@@ -43,34 +92,45 @@ extern "C" fn prepare() {
     ranges::lock().lock();
     note::lock().lock();
     memory::lock().lock();
+    FORKER.store(this_thread(), Ordering::Relaxed);
     // Until the handler after the fork the thread is the tool's.
     core::mem::forget(guard);
 }
 
-fn release(child: bool) {
+/// False where [`prepare`] has taken nothing.
+fn release(child: bool) -> bool {
+    if FORKER.load(Ordering::Relaxed) != this_thread() {
+        return false;
+    }
+    FORKER.store(0, Ordering::Relaxed);
     memory::lock().unlock();
     note::lock().unlock();
     ranges::lock().unlock();
     component::lock().unlock();
     heap::after_fork(child);
     writer::lock().unlock();
-    objects::after_fork();
+    objects::after_fork(child);
     sampler::lock().unlock();
     phases::lock().unlock();
     hooks::lock().unlock();
     start::lock().unlock();
     let guard = &local().guard;
     guard.set(guard.get() - 1);
+    true
 }
 
-extern "C" fn parent() {
+unsafe extern "C" fn parent() {
     release(false);
 }
 
-extern "C" fn child() {
+unsafe extern "C" fn child() {
     writer::detach();
     sampler::forget();
-    release(true);
+    if !release(true) {
+        // What other threads held is not given back: the tool does nothing more in this child.
+        core::mem::forget(Guard::enter());
+        return;
+    }
     ranges::forget_calls();
     boundary::after_fork();
     start::forked();

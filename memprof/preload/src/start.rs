@@ -12,7 +12,7 @@ use crate::identity::{self, Place};
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
-use crate::thread::Guard;
+use crate::thread::{Guard, local};
 use crate::{
     boundary, conflicts, fork, heap, kernel, memory, objects, phases, ranges, sampler, sites,
     writer,
@@ -242,7 +242,9 @@ pub fn mpi_ended() {
 /// The process ends by itself.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn end() {
-    if ENDED.swap(true, Ordering::AcqRel) {
+    // A handler of a signal that came while this thread was at work for the tool ends the process: what
+    // the tool guards may be taken, and by nobody who goes on. The trace is one of a killed process.
+    if ENDED.swap(true, Ordering::AcqRel) || local().guard.get() > 0 {
         return;
     }
     let _guard = Guard::enter();

@@ -75,7 +75,24 @@ fn run(command: &mut Command) -> Output {
 
 /// Runs a command without and with the ledger, and compares what it prints and how it ends.
 fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
-    if Command::new(program).arg("--version").output().is_err() {
+    same_with(program, arguments, folder, &[]);
+}
+
+/// As a rank whose trace goes to a folder.
+fn same_as_a_rank(program: &str, arguments: &[&str], folder: &Path) {
+    let traces = self::folder();
+    let traces = traces.path().to_string_lossy().into_owned();
+    same_with(program, arguments, folder, &[("MEMPROF_DIR", &traces), ("PMI_RANK", "0")]);
+    let recorded = [("MEMPROF_DIR", &*traces), ("MEMPROF_RECORD", "all")];
+    same_with(program, arguments, folder, &recorded);
+}
+
+fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&str, &str)]) {
+    if Command::new("sh")
+        .args(["-c", "command -v -- \"$0\"", program])
+        .output()
+        .is_ok_and(|output| !output.status.success())
+    {
         eprintln!("skipped: no {program}");
         return;
     }
@@ -85,12 +102,12 @@ fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
         command
     };
     let without = run(&mut command());
-    let with = run(command().env("LD_PRELOAD", preload()));
+    let with = run(command().env("LD_PRELOAD", preload()).envs(variables.iter().copied()));
     let text = |output: &Output| {
         let of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (of(&output.stdout), of(&output.stderr), output.status)
     };
-    assert_eq!(text(&with), text(&without), "{program} {arguments:?}");
+    assert_eq!(text(&with), text(&without), "{program} {arguments:?} {variables:?}");
 }
 
 #[test]
@@ -125,6 +142,32 @@ fn a_program_with_an_allocator_of_its_own_keeps_it() {
         return;
     };
     same_with_and_without(&program.to_string_lossy(), &[], folder.path());
+}
+
+/// Compiles a library of this folder for programs that are compiled with the options given back.
+fn library(into: &Path, source: &str) -> Option<[String; 3]> {
+    let object = compiled(into, "cc", source, &["-O1", "-shared", "-fPIC", "-pthread"])?;
+    let path = object.to_string_lossy().into_owned();
+    Some(["-Wl,--no-as-needed".into(), path, "-pthread".into()])
+}
+
+#[test]
+fn a_library_that_ends_its_threads_before_a_fork_may_have_come_first() {
+    let folder = folder();
+    let Some(options) = library(folder.path(), "handlers.c") else { return };
+    let options = options.each_ref().map(String::as_str);
+    let Some(program) = compiled(folder.path(), "cc", "forks.c", &options) else { return };
+    same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
+}
+
+#[test]
+fn a_handler_of_a_signal_may_end_the_process_or_fork_while_the_tool_works() {
+    let folder = folder();
+    let Some(program) = compiled(folder.path(), "cc", "leaves.c", &["-O1"]) else { return };
+    for _ in 0..5 {
+        same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
+    }
+    same_as_a_rank(&program.to_string_lossy(), &["forks"], folder.path());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::classify::{self, Node};
 use super::elf::{Image, segment};
@@ -307,14 +307,19 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     REGISTRY.turn.give();
 }
 
-/// Keeps the list as it is until [`after_fork`].
+/// Whether the thread that forks got its turn; written by that thread alone.
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the list as it is until [`after_fork`], unless another thread does not end for long.
 pub fn before_fork() {
-    REGISTRY.turn.read();
+    KEPT.store(REGISTRY.turn.read(), Ordering::Relaxed);
 }
 
-/// In the parent and in the child.
-pub fn after_fork() {
-    REGISTRY.turn.give();
+/// In the parent, where somebody else may have the turn, and in the child, where nobody else is.
+pub fn after_fork(child: bool) {
+    if KEPT.swap(false, Ordering::Relaxed) || child {
+        REGISTRY.turn.give();
+    }
 }
 
 /// What a walk hands to its callback.

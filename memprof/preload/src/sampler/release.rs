@@ -12,6 +12,7 @@ use memprof_trace::layout::sample;
 
 use super::walk::Sampler;
 use crate::component::{Component, LIMIT};
+use crate::thread::local;
 use crate::{heap, kernel, phases, ranges, writer};
 
 /// Smaller ones are left to the sampler's own time.
@@ -44,6 +45,10 @@ pub fn skipped() -> u64 {
 /// These addresses are about to be given back to the kernel or the allocator.
 pub fn before_release(start: usize, length: usize) {
     if length < SMALLEST || !writer::is_recording() || phases::paused() {
+        return;
+    }
+    // A handler of a signal that came while the tool held its locks in this thread may release as well.
+    if local().guard.get() > 0 {
         return;
     }
     super::world::released(start, length);

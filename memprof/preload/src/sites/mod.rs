@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::lock::SpinLock;
-use crate::thread::{Guard, Local, State};
+use crate::thread::{Guard, Local, State, local};
 
 /// How many frames of a stack are kept.
 pub const DEPTH: usize = 16;
@@ -123,6 +123,10 @@ fn rearm(state: &State, mean: f64) -> bool {
 #[cold]
 #[inline(never)]
 pub fn freed(block: usize) {
+    // In a handler of a signal that came while this thread held the table it stays as it is.
+    if local().guard.get() > 0 {
+        return;
+    }
     let _guard = Guard::enter();
     SHARED.with(|table| table.remove(block));
 }

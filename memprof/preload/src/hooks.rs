@@ -13,7 +13,7 @@ use crate::heap::Ledger;
 use crate::lock::SpinLock;
 use crate::phases::Kind;
 use crate::thread::{Guard, local};
-use crate::{heap, phases, ranges, sampler};
+use crate::{heap, phases, sampler};
 
 /// The version of the table.
 pub const VERSION: u32 = 1;
@@ -147,7 +147,6 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
     let which = Component(index as u16);
     let (owned, peak) =
         with_ledgers(|ledgers| (ledgers[index as usize].owned, ledgers[index as usize].peak));
-    let mapped = ranges::owned(which);
     let resident = sampler::resident(which);
     let mut name = Name { text: [0; 96], length: 0 };
     let _ = write!(name, "{}", component::entered(which));
@@ -155,8 +154,8 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
     unsafe {
         *into = MemprofComponent {
             name: name.text,
-            owned: owned + mapped,
-            owned_peak: peak.max(owned + mapped),
+            owned,
+            owned_peak: peak.max(owned),
             resident: resident.now,
             resident_peak: resident.peak,
             sample_time_ns: sampler::seen_time(),
@@ -187,10 +186,7 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
     if into.is_null() {
         return -1;
     }
-    let mut owned = with_ledgers(|ledgers| ledgers.iter().map(|ledger| ledger.owned).sum::<u64>());
-    for index in 0..component::count() {
-        owned += ranges::owned(Component(index as u16));
-    }
+    let owned = with_ledgers(|ledgers| ledgers.iter().map(|ledger| ledger.owned).sum::<u64>());
     let resident = sampler::total();
     // SAFETY: the caller gives room for one.
     unsafe {

@@ -387,6 +387,23 @@ fn change<R>(
     result
 }
 
+/// Writes the peaks so far of the phases that are open: who is killed in one has them.
+pub fn write_open() {
+    with(|shared, _| {
+        let Shared { book, peaks, work: owned, .. } = shared;
+        owned.fill(0);
+        for depth in (0..book.depth).rev() {
+            let index = book.stack[depth].index;
+            heap::peaks_open(depth, owned);
+            let peaks = &mut peaks[usize::from(index)];
+            for (peak, now) in peaks.iter_mut().zip(&*owned) {
+                *peak = (*peak).max(*now);
+            }
+            writer::phase_peaks(index, peaks);
+        }
+    });
+}
+
 /// Calls `each` with the index and state of every phase so far.
 pub fn each(mut each: impl FnMut(u16, &Phase)) {
     with(|shared, _| {

@@ -200,7 +200,7 @@ pub fn phase_edge(index: u16, begins: bool) {
     with(|writer, time| writer.phase_edge(time, u32::from(index), begins));
 }
 
-/// Writes the rows of all phases. Not from where phases change.
+/// Writes the rows of all phases, and the peaks of those that are open. Not from where phases change.
 pub fn phases() {
     if !is_recording() {
         return;
@@ -220,6 +220,7 @@ pub fn phases() {
         };
         with(|writer, _| writer.set_phase(u32::from(index), &row));
     });
+    phases::write_open();
 }
 
 /// The most that was owned while a phase was open; what was resident then is added.

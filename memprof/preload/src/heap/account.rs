@@ -1,4 +1,4 @@
-//! The sums: what each component owns, and the most it ever did.
+//! The sums: what each component owns in blocks and in mappings, and the most it ever did.
 //!
 //! A thread writes its own accounts only. What it owns beyond [`FOLD_AT`] is folded into the sums of
 //! the process, where peaks are found. What is owned is exact at every moment. A peak is exact with
@@ -93,6 +93,25 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
     add(state, to, size as i64);
     fold(state, from);
     fold(state, to);
+}
+
+/// What a component owns in mappings has changed. `peaks` is false where it may be what another thread
+/// is about to enter under another name.
+pub fn mapped(component: Component, by: i64, peaks: bool) {
+    let index = usize::from(component.0) % LIMIT;
+    for index in [index, ALL] {
+        if let Some(state) = super::own_state(local()) {
+            // The highest of the blocks was beside what was mapped until now.
+            fold(state, index);
+        }
+        BEGUN.fetch_add(1, AcqRel);
+        let now = OWNED[index].fetch_add(by, AcqRel) + by;
+        if peaks && by > 0 {
+            PEAK[index].fetch_max(now, Relaxed);
+            PHASE[index].fetch_max(now, Relaxed);
+        }
+        DONE.fetch_add(1, AcqRel);
+    }
 }
 
 /// Gives what is owned now.
@@ -244,6 +263,20 @@ pub fn peaks_end(into: &mut [u64; LIMIT]) {
                 PHASE[index].fetch_max(outer.load(Relaxed), Relaxed);
             }
         }
+    }
+    PHASES.lock.unlock();
+}
+
+/// The peaks so far of the phase that is open at a depth, 0 the outermost, given those of the ones
+/// inside it.
+pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
+    let _guard = Guard::enter();
+    PHASES.lock.lock();
+    let inner =
+        PHASES.outer.get(depth + 1).filter(|_| depth + 1 < PHASES.depth.load(Relaxed) as usize);
+    for (index, into) in into.iter_mut().enumerate() {
+        let peak = inner.map_or_else(|| read(index).2, |outer| outer[index].load(Relaxed));
+        *into = (*into).max(peak.max(0) as u64);
     }
     PHASES.lock.unlock();
 }

@@ -17,7 +17,7 @@ mod tag;
 #[cfg(test)]
 mod tests;
 
-pub use account::{all, be_exact, owned, peaks_begin, peaks_end, snapshot};
+pub use account::{all, be_exact, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot};
 pub use blocks::give;
 pub use real::{next, stand_aside};
 
@@ -27,7 +27,8 @@ use crate::thread::{Local, State};
 static GRANULES: granules::Table = granules::Table::new();
 static LARGE: large::Table = large::Table::new();
 
-/// What one component owns, in requested bytes.
+/// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
+/// blocks alone.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub owned: u64,

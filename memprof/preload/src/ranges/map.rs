@@ -77,7 +77,9 @@ pub struct Map {
     used: usize,
     made: usize,
     owned: [u64; LIMIT],
-    peaks: [u64; LIMIT],
+    /// What others were told of it, and of whom that may no longer be so: a bit for each.
+    told: [u64; LIMIT],
+    changed: [u64; LIMIT / 64],
     /// Ever taken in. What is taken in again after a move counts again.
     mapped: [u64; LIMIT],
     /// Bytes of [`Kind::Seen`].
@@ -98,7 +100,8 @@ impl Map {
             used: 0,
             made: 0,
             owned: [0; LIMIT],
-            peaks: [0; LIMIT],
+            told: [0; LIMIT],
+            changed: [0; LIMIT / 64],
             mapped: [0; LIMIT],
             seen: 0,
             walking: None,
@@ -117,9 +120,20 @@ impl Map {
         self.owned.iter().sum()
     }
 
-    /// The most it ever was.
-    pub fn owned_peak(&self, component: Component) -> u64 {
-        self.peaks[usize::from(component.0) % LIMIT]
+    /// Calls `each` with the components that own more or less than when this was last asked.
+    pub fn changes(&mut self, mut each: impl FnMut(Component, i64)) {
+        for word in 0..self.changed.len() {
+            let mut bits = core::mem::take(&mut self.changed[word]);
+            while bits != 0 {
+                let index = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let by = self.owned[index].wrapping_sub(self.told[index]) as i64;
+                self.told[index] = self.owned[index];
+                if by != 0 {
+                    each(Component(index as u16), by);
+                }
+            }
+        }
     }
 
     /// Bytes ever taken in for a component.
@@ -272,17 +286,14 @@ impl Map {
         let length = (piece.end - piece.start) as u64;
         let change = |sum: &mut u64| {
             *sum = if more { sum.wrapping_add(length) } else { sum.wrapping_sub(length) };
-            *sum
         };
         let index = usize::from(piece.owner.0) % LIMIT;
-        let owned = change(&mut self.owned[index]);
+        change(&mut self.owned[index]);
+        self.changed[index / 64] |= 1 << (index % 64);
         let mapped = &mut self.mapped[index];
         *mapped = mapped.wrapping_add(if more { length } else { 0 });
         if piece.kind == Kind::Seen {
-            // No peak yet: it may be what a call has just made that enters it under another name.
             change(&mut self.seen);
-        } else {
-            self.peaks[index] = self.peaks[index].max(owned);
         }
     }
 

@@ -10,9 +10,9 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::component::Component;
-use crate::kernel;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
+use crate::{heap, kernel};
 
 pub use calls::{Leaving, Moving};
 pub use map::{Kind, Piece};
@@ -28,10 +28,17 @@ static LOCK: SpinLock = SpinLock::new();
 static WALK: AtomicU32 = AtomicU32::new(0);
 
 fn with<R>(work: impl FnOnce(&mut map::Map) -> R) -> R {
+    with_peaks(true, work)
+}
+
+/// The sums of what is owned follow, and their peaks if that is asked for.
+fn with_peaks<R>(peaks: bool, work: impl FnOnce(&mut map::Map) -> R) -> R {
     let _guard = Guard::enter();
     LOCK.lock();
-    // SAFETY: the lock is held, and `work` does not come back here.
-    let result = work(unsafe { &mut *MAP.0.get() });
+    // SAFETY: the lock is held, and neither `work` nor the sums come back here.
+    let map = unsafe { &mut *MAP.0.get() };
+    let result = work(map);
+    map.changes(|component, by| heap::mapped(component, by, peaks));
     LOCK.unlock();
     result
 }
@@ -119,22 +126,18 @@ pub fn stack(address: usize, owner: Component) {
     }
 }
 
-/// Bytes of mappings that a component owns; stacks are not counted.
-pub fn owned(component: Component) -> u64 {
-    with(|map| map.owned(component))
-}
-
 /// Bytes of mappings that all components own together.
 pub fn total() -> u64 {
     with(|map| map.total())
 }
 
-/// Now, at most, and ever mapped, of all components up to the length of `into`.
-pub fn owned_all(into: &mut [(u64, u64, u64)]) {
+/// Bytes of mappings that each component owns now, and that were ever mapped for it; stacks are not
+/// counted.
+pub fn owned_all(into: &mut [(u64, u64)]) {
     with(|map| {
         for (index, owned) in into.iter_mut().enumerate() {
             let component = Component(index as u16);
-            *owned = (map.owned(component), map.owned_peak(component), map.mapped(component));
+            *owned = (map.owned(component), map.mapped(component));
         }
     });
 }
@@ -176,7 +179,9 @@ pub fn walked() {
 
 /// A walk found this mapped, and `owner`'s if nobody was seen to map it.
 pub fn seen(start: usize, end: usize, owner: Option<Component>, walk: Walk) {
-    with(|map| map.seen(start, end, owner, walk.number));
+    // No peak: it may be what a call has just made, whose thread enters it next under another name. It
+    // counts for peaks with the sample.
+    with_peaks(false, |map| map.seen(start, end, owner, walk.number));
 }
 
 /// A walk found nothing mapped between two addresses: what was entered before it is gone, by a way

@@ -4,6 +4,7 @@
 
 mod attribute;
 mod duty;
+mod edges;
 mod maps;
 mod publish;
 mod release;

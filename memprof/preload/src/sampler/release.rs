@@ -71,14 +71,15 @@ impl Sampler {
         let index = usize::from(owner.0) % LIMIT;
         let process = self.head.peak.saturating_sub(self.head.page_tables + self.head.hugetlb);
         let is_peak = now > process + margin(process) || {
-            let owned = heap::owned(owner).saturating_add(ranges::owned(owner));
+            let owned = heap::owned(owner);
             let row = &self.rows[index];
             let margin = margin(row.resident_peak);
             self.would_be_peak(index, owned, margin) && {
-                let (all, _) = heap::all();
+                let now_mapped = ranges::total();
+                let in_blocks = heap::all().0.saturating_sub(now_mapped);
                 // What all own less than at the last sample was given back; by whom is not asked.
                 let (blocks, mappings) = self.owned_then;
-                let others = blocks.saturating_sub(all) + mappings.saturating_sub(ranges::total());
+                let others = blocks.saturating_sub(in_blocks) + mappings.saturating_sub(now_mapped);
                 let then = self.resident_then;
                 let most = bound(row.resident, then, now, others, owned);
                 self.would_be_peak(index, most, margin)

@@ -63,12 +63,14 @@ pub struct Sampler {
     /// Huge pages in use by the process, as of the last sample.
     has_hugetlb: bool,
     pub ledger: [Ledger; LIMIT],
-    ranges: [(u64, u64, u64); LIMIT],
+    ranges: [(u64, u64); LIMIT],
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
     /// What was resident at most while each phase was open.
-    phases: [[u64; LIMIT]; PHASES],
+    pub phases: [[u64; LIMIT]; PHASES],
+    /// Much has changed since the last full sample, and a phase has begun that is not to count it.
+    pub outdated: bool,
     pub duty: Option<Duty>,
     pub published: super::publish::Published,
     /// What the kernel said at the last full sample.
@@ -97,11 +99,12 @@ impl Sampler {
             has_hugetlb: false,
             ledger: [const { Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 } };
                 LIMIT],
-            ranges: [(0, 0, 0); LIMIT],
+            ranges: [(0, 0); LIMIT],
             samples: [const { NO_SAMPLE }; LIMIT],
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
             phases: [[0; LIMIT]; PHASES],
+            outdated: false,
             duty: None,
             published: super::publish::Published::new(),
             resident_then: 0,
@@ -187,8 +190,10 @@ impl Sampler {
         self.ask_status();
         self.head.kernel_resident = self.kernel_resident();
         self.resident_then = self.head.kernel_resident;
-        self.owned_then = (heap::all().0, ranges::total());
+        let mapped = ranges::total();
+        self.owned_then = (heap::all().0.saturating_sub(mapped), mapped);
         self.head.time = writer::now();
+        self.outdated = false;
         self.sum();
         self.head.releases_skipped = super::release::skipped();
         self.head.samples_full += 1;
@@ -411,10 +416,10 @@ impl Sampler {
             let share = &self.totals.components[index];
             let (ledger, ranges) = (&self.ledger[index], self.ranges[index]);
             let row = &mut self.rows[index];
-            row.blocks = ledger.owned;
             row.ranges = ranges.0;
-            row.owned = row.blocks + row.ranges;
-            let peak = row.owned.max(ledger.peak).max(ranges.1);
+            row.owned = ledger.owned;
+            row.blocks = row.owned.saturating_sub(row.ranges);
+            let peak = row.owned.max(ledger.peak);
             if peak > row.owned_peak {
                 row.owned_peak = peak;
                 row.owned_peak_time = time;
@@ -450,7 +455,7 @@ impl Sampler {
                 resident: row.resident,
                 shared: row.shared,
                 swapped: row.swapped,
-                allocated: row.allocated + ranges.2,
+                allocated: row.allocated + ranges.1,
                 owned_peak: row.owned_peak,
                 image: self.owners.image(component),
             };
@@ -464,8 +469,9 @@ impl Sampler {
             phase = super::parent(phase);
         }
         let head = &mut self.head;
-        if head.owned > head.owned_peak {
-            head.owned_peak = head.owned;
+        let peak = head.owned.max(heap::all().1);
+        if peak > head.owned_peak {
+            head.owned_peak = peak;
             head.owned_peak_time = time;
         }
         head.tool = self.rows[usize::from(Component::TOOL.0)].resident;
@@ -494,34 +500,6 @@ impl Sampler {
         writer::with(|writer, time| {
             writer.quick(&SampleHead { time, flags: sample::QUICK, kernel_resident, walked });
         });
-    }
-
-    /// A phase begins or ends: a sample shows what it finds or leaves, if there is time for one.
-    pub fn phase_edge(&mut self, index: u16, begins: bool) {
-        let changed = self.kernel_resident().abs_diff(self.head.kernel_resident)
-            > self.head.kernel_resident / 64;
-        let affordable = self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic()));
-        if changed && affordable {
-            self.full(sample::PHASE);
-        }
-        if begins {
-            self.keep_peaks(index);
-        }
-    }
-
-    /// The most that was resident while a phase was open.
-    pub fn phase_resident(&mut self, index: u16) -> &[u64; LIMIT] {
-        self.keep_peaks(index);
-        &self.phases[usize::from(index) % PHASES]
-    }
-
-    /// What is resident now counts for a phase.
-    fn keep_peaks(&mut self, phase: u16) {
-        if let Some(peaks) = self.phases.get_mut(usize::from(phase)) {
-            for (peak, row) in peaks.iter_mut().zip(&self.rows) {
-                *peak = (*peak).max(row.resident);
-            }
-        }
     }
 
     /// Whether a component's resident bytes, if they were these, would be more than ever, or than in

@@ -69,6 +69,31 @@ impl Books {
         self.full().map(|(_, rows)| self.resident(rows, which)).max().unwrap_or(0)
     }
 
+    /// The greatest that some components owned, and had resident, during a phase.
+    ///
+    /// # Errors
+    ///
+    /// There is no such phase, or nothing is known of it.
+    pub fn phase_peaks(&self, name: &str, which: Which) -> Result<(u64, u64)> {
+        let phases = &self.trace.phases;
+        let phase = phases.iter().find(|phase| phase.row.name.to_string() == name);
+        let names = || phases.iter().map(|phase| phase.row.name.to_string()).collect::<Vec<_>>();
+        let phase = phase.with_context(|| format!("no {name} among {:?}", names()))?;
+        let peaks = self.trace.phase_peaks.iter().find(|peaks| peaks.index == phase.index);
+        let peaks = peaks.with_context(|| format!("{}: no peaks of {name}", self.name))?;
+        let those = peaks.row.iter().enumerate();
+        let those = those.filter(|(index, _)| which(self.class(*index as u16)));
+        Ok(those.fold((0, 0), |sum, (_, peak)| (sum.0 + peak.owned, sum.1 + peak.resident)))
+    }
+
+    /// Bytes of the objects of some components.
+    #[must_use]
+    pub fn image(&self, which: Which) -> u64 {
+        let objects = self.trace.objects.iter().map(|object| &object.row);
+        let those = objects.filter(|object| which(self.class(object.component as u16)));
+        those.map(|object| object.size).sum()
+    }
+
     /// Texts of the notes.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -92,6 +117,10 @@ impl Books {
                 );
             }
         }
+        let head = &summary.head;
+        let (full, before) = (head.samples_full, head.samples_release);
+        text += &format!("  {full} samples, {before} before releases, ");
+        text += &format!("{} left out\n", head.releases_skipped);
         text + &format!("  notes {:?}\n", self.notes())
     }
 

@@ -21,7 +21,7 @@ const TESTS: &[Test] = &[
     ("usual_programs_close_their_books_on_every_rank", usual),
     ("fresh_receive_buffers_are_the_applications_and_mpi_stays_flat", fresh_buffers),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
-    ("phases_of_the_program_have_their_names", phases),
+    ("phases_have_their_names_and_what_was_held_in_them", phases),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
     ("an_mpi_loaded_at_run_time_is_seen", dlopened),
     ("fortran_through_mpif_h_is_seen", fortran_mpif),
@@ -226,17 +226,42 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
+/// What `phases.c` has in each phase, beside what is there in all of them.
+const IN_PHASES: &[(&str, u64)] = &[
+    ("init", 3 * MEBI),
+    ("main", 7 * MEBI),
+    ("pcontrol 3", 35 * MEBI),
+    ("solve", 35 * MEBI),
+    ("pcontrol 5", 64),
+    ("finalize", 4 * MEBI),
+];
+
 fn phases() -> Result<()> {
     let job = Job::run(2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
-        let trace = &one.trace;
-        let names: Vec<String> = trace.phases.iter().map(|row| row.row.name.to_string()).collect();
-        for wanted in ["init", "main", "finalize", "solve"] {
-            ensure!(names.iter().any(|name| name == wanted), "no {wanted} among {names:?}");
+        ensure!(!one.trace.has(flags::PAUSED), "still paused");
+        let has = |class| class == Class::AppExecutable;
+        let (always, _) = one.phase_peaks("pcontrol 5", has)?;
+        let always = always - 64;
+        for &(name, bytes) in IN_PHASES {
+            let (owned, resident) = one.phase_peaks(name, has)?;
+            // `main` is around all that the program asked for, and between what MPI does.
+            let bytes = if name == "main" { 35 * MEBI } else { bytes };
+            ensure!(
+                owned == always + bytes,
+                "in {name} {owned} B are owned, not {bytes} beside {always}\n{}",
+                one.table()
+            );
+            // Code and constants are resident too, and what is not looked at again is a small part.
+            let most = owned + one.image(has) + MEBI / 8;
+            let least = bytes - bytes.min((bytes / 100).max(MEBI / 4));
+            ensure!(
+                (least..=most).contains(&resident),
+                "in {name} {resident} B are resident, not {least} to {most}\n{}",
+                one.table()
+            );
         }
-        ensure!(names.iter().any(|name| name.contains('3')), "no phase 3 among {names:?}");
-        ensure!(!trace.has(flags::PAUSED), "still paused");
     }
     Ok(())
 }

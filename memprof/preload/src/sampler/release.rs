@@ -3,7 +3,7 @@
 //!
 //! Most releases cost a comparison, or one small read from the kernel. What decides is an upper bound:
 //! a component has at most what it owns, and at most what it had at the last sample plus what the
-//! process has grown since plus what others gave back since. Where that is no new peak, nothing is
+//! process has grown since plus what others gave back since plus what nobody had. Where that is no new peak, nothing is
 //! looked at, so a loop that does the same again and again pays for its first round only.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const SHARE: u64 = 100;
 /// What may be spent at once, in nanoseconds.
 const BURST: u64 = 20_000_000;
 
-/// Time spent before releases so far.
+/// Time of processors spent before releases so far.
 static SPENT: AtomicU64 = AtomicU64::new(0);
 static SKIPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -32,7 +32,7 @@ fn margin(peak: u64) -> u64 {
 }
 
 /// The most a component can have now: what it had when the process had `then`, plus what came since
-/// and what `others` have given back since, but no more than it owns.
+/// and what `others` have given back since or the allocator kept, but no more than it owns.
 fn bound(had: u64, then: u64, now: u64, others: u64, owned: u64) -> u64 {
     owned.min(had.saturating_add(now.saturating_sub(then)).saturating_add(others))
 }
@@ -80,21 +80,22 @@ impl Sampler {
                 // What all own less than at the last sample was given back; by whom is not asked.
                 let (blocks, mappings) = self.owned_then;
                 let others = blocks.saturating_sub(in_blocks) + mappings.saturating_sub(now_mapped);
+                let kept = self.rows[usize::from(Component::SLACK.0)].resident;
                 let then = self.resident_then;
-                let most = bound(row.resident, then, now, others, owned);
+                let most = bound(row.resident, then, now, others + kept, owned);
                 self.would_be_peak(index, most, margin)
             }
         };
         if !is_peak {
             return false;
         }
-        let began = kernel::monotonic();
+        let began = kernel::thread_time();
         let spent = SPENT.load(Ordering::Relaxed);
         if spent > BURST + writer::now() / SHARE {
             return false;
         }
         self.full(sample::RELEASE);
-        SPENT.fetch_add(kernel::monotonic() - began, Ordering::Relaxed);
+        SPENT.fetch_add(kernel::thread_time().saturating_sub(began), Ordering::Relaxed);
         true
     }
 }

@@ -291,6 +291,11 @@ fn dlopened() -> Result<()> {
     let program = compile("cc".as_ref(), "dlopened.c", &["-std=gnu11", "-O1", "-ldl"])?;
     let job = Job::run(2, &program, &[&library])?;
     job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        // What was before MPI counts though nothing told then that there would be any.
+        let peak = one.peak(APPLICATION);
+        ensure!(peak >= 50 * MEBI, "{peak} B\n{}", one.table());
+    }
     Ok(())
 }
 

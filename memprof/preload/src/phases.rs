@@ -478,9 +478,12 @@ pub fn pcontrol(level: i32, second: usize) {
 }
 
 fn pause(paused: bool) {
-    PAUSED.store(paused, Ordering::Relaxed);
+    let before = PAUSED.swap(paused, Ordering::Relaxed);
     let bit = |set: bool| if set { flags::PAUSED } else { 0 };
     writer::flags(bit(paused), bit(!paused));
+    if before && !paused {
+        sampler::request();
+    }
 }
 
 /// Memory of the C library and its like.

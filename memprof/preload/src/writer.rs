@@ -124,21 +124,25 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
 /// recorded.
 pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     let folder = options.directory.as_bytes();
-    let kept = live(|live| {
-        if live.path.is_some() {
-            return Ok(());
-        }
-        let (file, path) = file::create(folder, process, live.image)?;
-        let moved = file::allocate(file, SIZE.load(Ordering::Relaxed)).and_then(|()| into(file));
+    // The file system may take its time: no lock is held.
+    let Some((image, false)) = live(|live| (live.image, live.path.is_some())) else {
+        return is_recording();
+    };
+    let Err(error) = prepare(folder, process, image).and_then(|(file, path)| {
+        let moved = live(|live| {
+            into(file)?;
+            live.path = Some(path);
+            Ok(())
+        });
         kernel::close(file);
+        let moved = moved.unwrap_or(Err(Errno(libc::ECANCELED)));
         if moved.is_err() {
             let _ = kernel::unlink(file::c_path(&path));
-        } else {
-            live.path = Some(path);
         }
         moved
-    });
-    let Some(Err(error)) = kept else { return kept.is_some() };
+    }) else {
+        return true;
+    };
     let why = file::why(error);
     if matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EFBIG) {
         let size = SIZE.load(Ordering::Relaxed);
@@ -158,6 +162,17 @@ pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     file::leave_word(folder, process, place.rank, error);
     give_up();
     false
+}
+
+/// A new file with room for the trace.
+fn prepare(folder: &[u8], process: &Process, image: u32) -> Result<(File, Path), Errno> {
+    let (file, path) = file::create(folder, process, image)?;
+    if let Err(error) = file::allocate(file, SIZE.load(Ordering::Relaxed)) {
+        kernel::close(file);
+        let _ = kernel::unlink(file::c_path(&path));
+        return Err(error);
+    }
+    Ok((file, path))
 }
 
 /// Puts the file in the place of the memory, with all that is written there. With the lock held.

@@ -1,5 +1,5 @@
 /* An MPI that is no dependency: loaded at run time, its names seen by nobody else, as Python does.
- * The first argument is the library. */
+ * The first argument is the library. Before there is MPI, there are 50 MiB for a moment. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,9 @@
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
+    char *volatile early = malloc(50 << 20);
+    memset(early, 1, 50 << 20);
+    free(early);
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (!library) return fprintf(stderr, "%s\n", dlerror()), 2;
     int (*init)(int *, char ***) = (int (*)(int *, char ***))dlsym(library, "MPI_Init");
@@ -18,7 +21,7 @@ int main(int argc, char **argv)
     void *nonsense = dlsym(library, "MPI_Of_nobody");
     if (!init || !finalize || !alloc || nonsense) return 3;
     if (init(&argc, &argv)) return 4;
-    char *memory = malloc(20 << 20);
+    char *volatile memory = malloc(20 << 20);
     memset(memory, 1, 20 << 20);
     free(memory);
     if (finalize()) return 5;

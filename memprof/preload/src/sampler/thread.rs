@@ -127,6 +127,8 @@ struct Last {
     owned: u64,
     full: u64,
     record: u64,
+    /// Something has changed since the last full sample.
+    pending: bool,
 }
 
 /// One tick. Whether anything has changed.
@@ -141,12 +143,14 @@ fn look(last: &mut Last) -> bool {
         let (owned, _) = heap::all();
         let changed = resident != last.resident || owned != last.owned;
         (last.resident, last.owned) = (resident, owned);
+        // A change that finds no full sample affordable waits for one.
+        last.pending |= changed;
         let Some(duty) = sampler.duty else { return false };
         // A full sample in between, before a release or because somebody asked, counts as well.
         let is_due = now.saturating_sub(last.full) >= duty.interval() && duty.affordable(now);
-        if changed && is_due && !phases::paused() {
+        if last.pending && is_due && !phases::paused() {
             sampler.full(0);
-            (last.full, last.record) = (now, now);
+            (last.full, last.record, last.pending) = (now, now, false);
             return true;
         }
         let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;

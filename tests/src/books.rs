@@ -94,6 +94,16 @@ impl Books {
         those.map(|object| object.size).sum()
     }
 
+    /// The sum of the most that each of some components ever owned.
+    ///
+    /// # Errors
+    ///
+    /// There is no summary.
+    pub fn owned_peak(&self, which: Which) -> Result<u64> {
+        let rows = self.summary()?.rows.iter().enumerate();
+        Ok(rows.filter(|row| which(self.class(row.0 as u16))).map(|row| row.1.owned_peak).sum())
+    }
+
     /// Texts of the notes.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

@@ -5,15 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
-use quo_tests::memprof::{PROGRAMS, traces_in};
+use quo_tests::memprof::PROGRAMS;
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Outcome, Running, Selection,
-    fortran_support, mpicc, mpifort, run_compiler,
+    APPLICATION, Checkout, MPI, Recorded, Selection, fortran_support, mpicc, mpifort, run_compiler,
 };
 use serde_json::Value;
 
@@ -30,7 +28,6 @@ const TESTS: &[Test] = &[
     ("python_through_mpi4py_is_seen", python),
 ];
 
-const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
 
 fn main() -> ExitCode {
@@ -109,60 +106,6 @@ impl Other {
     }
 }
 
-/// A job that has run under the profiler.
-struct Job {
-    outcome: Outcome,
-    books: Vec<Books>,
-    _folder: tempfile::TempDir,
-}
-
-impl Job {
-    /// `memprof run -- mpirun -n RANKS PROGRAM ...`, which has to succeed.
-    fn run(ranks: usize, program: &Path, arguments: &[&str]) -> Result<Job> {
-        let folder = tempfile::tempdir()?;
-        let traces = folder.path().join("traces");
-        let launch = Launcher::find()?.command(ranks, BindTo::None);
-        let mut command = Command::new(Checkout::find()?.program("memprof")?);
-        command.arg("run").arg("--output").arg(&traces).arg("--");
-        command.arg(launch.get_program()).args(launch.get_args());
-        for (name, value) in launch.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.arg(program).args(arguments);
-        let description = format!("{command:?}");
-        let running = Running::start(&mut command, &description, LIMIT)?;
-        let outcome = running.finish()?;
-        outcome.expect_success()?;
-        let mut books = Vec::new();
-        for file in traces_in(&traces)? {
-            books.push(Books::open(&file)?);
-        }
-        ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
-        books.sort_by_key(|one| one.trace.identity.rank);
-        for (rank, one) in books.iter().enumerate() {
-            ensure!(usize::try_from(one.trace.identity.rank)? == rank, "rank {rank} is missing");
-        }
-        Ok(Job { outcome, books, _folder: folder })
-    }
-
-    /// What has to hold for every job.
-    fn expect_good_books(&self) -> Result<&Job> {
-        for one in &self.books {
-            one.expect_whole_run()?.expect_closed_books()?;
-        }
-        Ok(self)
-    }
-
-    /// The program said this.
-    fn expect_said(&self, text: &str) -> Result<&Job> {
-        ensure!(self.outcome.stdout.contains(text), "{}", self.outcome.report());
-        Ok(self)
-    }
-}
-
 /// A folder for the programs of this run.
 fn folder() -> Result<&'static Path> {
     static FOLDER: OnceLock<Result<tempfile::TempDir, String>> = OnceLock::new();
@@ -187,7 +130,7 @@ fn compile_c(source: &str) -> Result<PathBuf> {
 fn usual() -> Result<()> {
     let program = compile_c("usual.c")?;
     for ranks in [2, 4] {
-        let job = Job::run(ranks, &program, &[])?;
+        let job = Recorded::run(ranks, &program, &[])?;
         job.expect_said("done")?.expect_good_books()?;
         for one in &job.books {
             let application = one.peak(APPLICATION);
@@ -199,29 +142,13 @@ fn usual() -> Result<()> {
 }
 
 fn fresh_buffers() -> Result<()> {
-    let job = Job::run(2, &compile_c("fresh_buffers.c")?, &[])?;
-    job.expect_said("received")?.expect_good_books()?;
-    for one in &job.books {
-        let of_blocks = |class| class == Class::AppExecutable;
-        let peak = one.peak(of_blocks);
-        let off = peak.abs_diff(80 * MEBI);
-        ensure!(off * 100 <= 80 * MEBI, "the peak is {peak} B\n{}", one.table());
-        // From the end of the first exchange on.
-        let of_mpi: Vec<u64> = one
-            .full()
-            .skip_while(|(_, rows)| one.resident(rows, of_blocks) < 79 * MEBI)
-            .filter(|(_, rows)| one.resident(rows, of_blocks) > 30 * MEBI)
-            .map(|(_, rows)| one.resident(rows, MPI))
-            .collect();
-        let low = of_mpi.iter().min().context("no sample after the first exchange")?;
-        let high = of_mpi.iter().max().context("no sample after the first exchange")?;
-        ensure!(high - low <= MEBI, "MPI has {low} to {high} B\n{}", one.table());
-    }
+    let job = Recorded::run(2, &compile_c("fresh_buffers.c")?, &[])?;
+    job.expect_fresh_buffers()?;
     Ok(())
 }
 
 fn threads() -> Result<()> {
-    let job = Job::run(2, &compile_c("threads_multiple.c")?, &[])?;
+    let job = Recorded::run(2, &compile_c("threads_multiple.c")?, &[])?;
     job.expect_said("threads")?.expect_good_books()?;
     Ok(())
 }
@@ -237,7 +164,7 @@ const IN_PHASES: &[(&str, u64)] = &[
 ];
 
 fn phases() -> Result<()> {
-    let job = Job::run(2, &compile_c("phases.c")?, &[])?;
+    let job = Recorded::run(2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");
@@ -267,7 +194,7 @@ fn phases() -> Result<()> {
 }
 
 fn children() -> Result<()> {
-    let job = Job::run(2, &compile_c("children.c")?, &[])?;
+    let job = Recorded::run(2, &compile_c("children.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         // The 100 MiB of the child are not the rank's.
@@ -289,7 +216,7 @@ fn library_of(program: &Path) -> Result<String> {
 fn dlopened() -> Result<()> {
     let library = library_of(&compile_c("usual.c")?)?;
     let program = compile("cc".as_ref(), "dlopened.c", &["-std=gnu11", "-O1", "-ldl"])?;
-    let job = Job::run(2, &program, &[&library])?;
+    let job = Recorded::run(2, &program, &[&library])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         // What was before MPI counts though nothing told then that there would be any.
@@ -301,7 +228,7 @@ fn dlopened() -> Result<()> {
 
 fn fortran(source: &str) -> Result<()> {
     fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
-    let job = Job::run(2, &compile(&mpifort(), source, &["-O1"])?, &[])?;
+    let job = Recorded::run(2, &compile(&mpifort(), source, &["-O1"])?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         let application = one.peak(APPLICATION);
@@ -341,7 +268,7 @@ fn python() -> Result<()> {
     };
     let script = Checkout::find()?.root().join(PROGRAMS).join("messages.py");
     let script = script.to_str().context("a path that is no text")?.to_owned();
-    let job = Job::run(2, Path::new(python), &[&script])?;
+    let job = Recorded::run(2, Path::new(python), &[&script])?;
     job.expect_said("done")?.expect_good_books()?;
     Ok(())
 }

@@ -72,6 +72,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sites/mod.rs",
     "memprof/preload/src/sites/unwind.rs",
     "memprof/preload/src/start.rs",
+    "memprof/preload/src/subscription.rs",
     "memprof/preload/src/thread.rs",
     "memprof/preload/src/writer.rs",
     "memprof/src/signals.rs",

@@ -30,5 +30,7 @@ mod ranges;
 mod sampler;
 mod sites;
 mod start;
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+mod subscription;
 mod thread;
 mod writer;

@@ -11,7 +11,7 @@ use crate::thread::local;
 use crate::{objects, ranges, sampler};
 
 /// What is given back in smaller pieces is not looked at first.
-const LOOKED_AT: usize = 1 << 20;
+pub const LOOKED_AT: usize = 1 << 20;
 
 type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
@@ -82,14 +82,19 @@ unsafe extern "C-unwind" fn mmap_work(
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Mmap, words) };
     if !failed(result) && !is_tools() {
-        let shared = flags as c_int & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        let mut owner = objects::owner(caller, stack);
-        if shared {
-            owner = shared_owner(owner, flags as c_int & libc::MAP_ANONYMOUS != 0, file as c_int);
-        }
-        ranges::mapped(result, length, owner, shared);
+        mapped(result, length, flags as c_int, file as c_int, objects::owner(caller, stack));
     }
     result
+}
+
+/// `maker` has mapped `length` bytes with these flags of `mmap(2)`.
+pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Component) {
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let owner = match shared {
+        true => shared_owner(maker, flags & libc::MAP_ANONYMOUS != 0, file),
+        false => maker,
+    };
+    ranges::mapped(start, length, owner, shared);
 }
 
 unsafe extern "C-unwind" fn munmap_work(
@@ -162,33 +167,37 @@ unsafe extern "C-unwind" fn shmat_work(
 ) -> usize {
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Shmat, [segment, address, flags, d, e, f]) };
-    if failed(result) || is_tools() {
-        return result;
+    if !failed(result) && !is_tools() {
+        attached(result, segment as c_int, objects::owner(caller, stack));
     }
+    result
+}
+
+/// `maker` has attached a segment at `start`.
+pub fn attached(start: usize, segment: c_int, maker: Component) {
     // SAFETY: the kernel fills what it is given; the program's error number is put back.
     let length = unsafe {
         let error = *libc::__errno_location();
         let mut status: libc::shmid_ds = core::mem::zeroed();
-        let known = libc::shmctl(segment as c_int, libc::IPC_STAT, &raw mut status) == 0;
+        let known = libc::shmctl(segment, libc::IPC_STAT, &raw mut status) == 0;
         *libc::__errno_location() = error;
         if known { status.shm_segsz } else { 0 }
     };
-    if length > 0 {
-        let owner = shared_owner(objects::owner(caller, stack), true, -1);
-        ranges::mapped(result, length, owner, true);
-        // Where something else was mapped over it, nobody has detached what was there.
-        for [start, size] in ATTACHED.iter().filter(|[start, _]| starts_at(start, result)) {
-            size.store(0, Ordering::Release);
-            start.store(0, Ordering::Release);
-        }
-        for [start, size] in &ATTACHED {
-            if start.compare_exchange(0, result, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                size.store(length, Ordering::Release);
-                break;
-            }
-        }
+    if length == 0 {
+        return;
     }
-    result
+    ranges::mapped(start, length, shared_owner(maker, true, -1), true);
+    // Where something else was mapped over it, nobody has detached what was there.
+    for [at, size] in ATTACHED.iter().filter(|[at, _]| starts_at(at, start)) {
+        size.store(0, Ordering::Release);
+        at.store(0, Ordering::Release);
+    }
+    let free = |[at, _]: &&[AtomicUsize; 2]| {
+        at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    if let Some([_, size]) = ATTACHED.iter().find(free) {
+        size.store(length, Ordering::Release);
+    }
 }
 
 unsafe extern "C-unwind" fn shmdt_work(

@@ -91,6 +91,8 @@ fn succeeded(result: usize) -> bool {
 unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     start::mpi_begins();
     phases::mpi_begins();
+    #[cfg(all(feature = "archive", not(test)))]
+    crate::subscription::start();
     // SAFETY: the program's words.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_is_ready();

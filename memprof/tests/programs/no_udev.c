@@ -1,0 +1,34 @@
+/* Debian has no archive of libudev, which hwloc asks for names of devices: there are none. */
+#include <stddef.h>
+
+void *udev_new(void);
+void *udev_unref(void *udev);
+void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name);
+void *udev_device_unref(void *device);
+const char *udev_device_get_property_value(void *device, const char *key);
+
+void *udev_new(void) { return NULL; }
+
+void *udev_unref(void *udev)
+{
+    (void)udev;
+    return NULL;
+}
+
+void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name)
+{
+    (void)udev, (void)subsystem, (void)name;
+    return NULL;
+}
+
+void *udev_device_unref(void *device)
+{
+    (void)device;
+    return NULL;
+}
+
+const char *udev_device_get_property_value(void *device, const char *key)
+{
+    (void)device, (void)key;
+    return NULL;
+}

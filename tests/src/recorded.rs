@@ -1,0 +1,173 @@
+//! A job that has run under the memory profiler as people start it, and what its traces have to show.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use memprof_trace::layout::{Class, flags};
+
+use crate::books::{Books, MPI};
+use crate::checkout::Checkout;
+use crate::launcher::{BindTo, Launcher};
+use crate::memprof::traces_in;
+use crate::running::{Outcome, Running};
+
+const LIMIT: Duration = Duration::from_secs(100);
+const MEBI: u64 = 1 << 20;
+
+/// See above.
+#[derive(Debug)]
+pub struct Recorded {
+    /// How the command ended, and what it said.
+    pub outcome: Outcome,
+    /// The trace of each rank, in their order.
+    pub books: Vec<Books>,
+    folder: tempfile::TempDir,
+}
+
+impl Recorded {
+    /// `memprof run -- mpirun -n RANKS PROGRAM ...` with the launcher of the MPI in use, which has to
+    /// succeed and to record every rank.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub fn run(ranks: usize, program: &Path, arguments: &[&str]) -> Result<Recorded> {
+        let launch = Launcher::find()?.command(ranks, BindTo::None);
+        Recorded::under(&launch, program, arguments)?.expect_ranks(ranks)
+    }
+
+    /// `memprof run -- LAUNCH PROGRAM ...`, which has to succeed.
+    ///
+    /// # Errors
+    ///
+    /// It does not, or a trace cannot be read.
+    pub fn under(launch: &Command, program: &Path, arguments: &[&str]) -> Result<Recorded> {
+        let folder = tempfile::tempdir()?;
+        let traces = folder.path().join("traces");
+        let mut command = Command::new(Checkout::find()?.program("memprof")?);
+        command.arg("run").arg("--output").arg(&traces).arg("--");
+        command.arg(launch.get_program()).args(launch.get_args());
+        for (name, value) in launch.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.arg(program).args(arguments);
+        let description = format!("{command:?}");
+        let running = Running::start(&mut command, &description, LIMIT)?;
+        let outcome = running.finish()?;
+        outcome.expect_success()?;
+        let mut books = Vec::new();
+        for file in traces_in(&traces)? {
+            books.push(Books::open(&file)?);
+        }
+        books.sort_by_key(|one| one.trace.identity.rank);
+        Ok(Recorded { outcome, books, folder })
+    }
+
+    /// There is one trace of each rank, and no other.
+    ///
+    /// # Errors
+    ///
+    /// What there is.
+    pub fn expect_ranks(self, ranks: usize) -> Result<Recorded> {
+        let Recorded { outcome, books, .. } = &self;
+        ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
+        for (rank, one) in books.iter().enumerate() {
+            ensure!(usize::try_from(one.trace.identity.rank)? == rank, "rank {rank} is missing");
+        }
+        Ok(self)
+    }
+
+    /// What has to hold for every job.
+    ///
+    /// # Errors
+    ///
+    /// The first rank whose books are not in order.
+    pub fn expect_good_books(&self) -> Result<&Recorded> {
+        for one in &self.books {
+            one.expect_whole_run()?.expect_closed_books()?;
+        }
+        Ok(self)
+    }
+
+    /// The program said this.
+    ///
+    /// # Errors
+    ///
+    /// What it said.
+    pub fn expect_said(&self, text: &str) -> Result<&Recorded> {
+        ensure!(self.outcome.stdout.contains(text), "{}", self.outcome.report());
+        Ok(self)
+    }
+
+    /// In the run of `fresh_buffers.c` the program has 80 MiB at most, and what MPI has does not change
+    /// by more than a MiB once it has sent the first message.
+    ///
+    /// # Errors
+    ///
+    /// The first rank where that is not so.
+    pub fn expect_fresh_buffers(&self) -> Result<&Recorded> {
+        self.expect_said("received")?.expect_good_books()?;
+        for one in &self.books {
+            let of_blocks = |class| class == Class::AppExecutable;
+            // In a file that holds MPI too, code and data of both are the program's.
+            let peak = match one.trace.has(flags::STATIC) {
+                true => one.owned_peak(of_blocks)?,
+                false => one.peak(of_blocks),
+            };
+            let off = peak.abs_diff(80 * MEBI);
+            ensure!(off * 100 <= 80 * MEBI, "the peak is {peak} B\n{}", one.table());
+            // From the end of the first exchange on.
+            let of_mpi: Vec<u64> = one
+                .full()
+                .skip_while(|(_, rows)| one.resident(rows, of_blocks) < 79 * MEBI)
+                .filter(|(_, rows)| one.resident(rows, of_blocks) > 30 * MEBI)
+                .map(|(_, rows)| one.resident(rows, MPI))
+                .collect();
+            let low = of_mpi.iter().min().context("no sample after the first exchange")?;
+            let high = of_mpi.iter().max().context("no sample after the first exchange")?;
+            ensure!(high - low <= MEBI, "MPI has {low} to {high} B\n{}", one.table());
+        }
+        Ok(self)
+    }
+
+    /// There are phases of these names.
+    ///
+    /// # Errors
+    ///
+    /// The first that is missing.
+    pub fn expect_phases(&self, wanted: &[&str]) -> Result<&Recorded> {
+        for one in &self.books {
+            let phases = &one.trace.phases;
+            let names: Vec<String> = phases.iter().map(|row| row.row.name.to_string()).collect();
+            for wanted in wanted {
+                ensure!(names.iter().any(|name| name == wanted), "no {wanted} among {names:?}");
+            }
+        }
+        Ok(self)
+    }
+
+    /// What `memprof report` prints.
+    ///
+    /// # Errors
+    ///
+    /// It cannot.
+    pub fn report(&self) -> Result<String> {
+        let output = Command::new(Checkout::find()?.program("memprof")?)
+            .arg("report")
+            .arg(self.traces())
+            .output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The folder of the traces.
+    #[must_use]
+    pub fn traces(&self) -> PathBuf {
+        self.folder.path().join("traces")
+    }
+}

@@ -1,0 +1,257 @@
+//! The memory profiler in programs that hold their MPI, linked with what `memprof flags` prints: the fake
+//! MPI as an archive, and the archive of a real one, Debian's MPICH.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use memprof_trace::layout::{Class, flags};
+use quo_tests::memprof::{PROGRAMS, fake_mpi};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Books, Checkout, Recorded, run_compiler};
+
+const TESTS: &[Test] = &[
+    ("books_of_a_static_program_are_right_to_the_byte", books_in_c),
+    ("books_of_a_static_program_in_cxx_are_right_to_the_byte", books_in_cxx),
+    ("books_of_a_program_without_symbols_are_right_but_for_callbacks", books_without_symbols),
+    ("fresh_buffers_of_a_static_program_are_its_own_and_mpi_stays_flat", fresh_buffers),
+    ("phases_of_a_static_program_have_their_names", phases),
+    ("what_mpi_gives_to_a_static_program_is_the_programs", given),
+    ("static_fortran_is_seen", fortran),
+    ("a_program_that_holds_only_mpi_is_seen_by_library", only_mpi),
+    ("a_static_program_without_the_archive_is_named_at_the_end", not_linked),
+];
+
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn folder() -> Result<&'static Path> {
+    static FOLDER: OnceLock<Result<tempfile::TempDir, String>> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| tempfile::tempdir().map_err(|error| error.to_string()));
+    made.as_ref().map(tempfile::TempDir::path).map_err(|error| anyhow!("{error}"))
+}
+
+fn source(name: &str) -> Result<PathBuf> {
+    Ok(Checkout::find()?.root().join(PROGRAMS).join(name))
+}
+
+/// The words of the link line, as printed.
+fn link_line() -> Result<Vec<String>> {
+    let checkout = Checkout::find()?;
+    let output = Command::new(checkout.program("memprof")?)
+        .arg("flags")
+        .env("MEMPROF_ARCHIVE", checkout.program("libmemprof_static.a")?)
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.split_whitespace().map(str::to_owned).collect())
+}
+
+fn skip(why: &str) -> anyhow::Error {
+    Skipped(why.to_owned()).into()
+}
+
+/// The linker finds an archive of this name, or the test is skipped.
+fn find_archive(name: &str) -> Result<()> {
+    let found = Command::new("cc").arg(format!("-print-file-name={name}")).output()?;
+    match Path::new(String::from_utf8_lossy(&found.stdout).trim()).is_absolute() {
+        true => Ok(()),
+        false => Err(skip(&format!("there is no {name}"))),
+    }
+}
+
+/// Checks what all of them share.
+fn expect_static(job: &Recorded) -> Result<()> {
+    job.expect_good_books()?;
+    ensure!(job.outcome.stderr.contains("static"), "{}", job.outcome.report());
+    let report = job.report()?;
+    ensure!(report.contains("linked"), "the report does not say how it is linked\n{report}");
+    for one in &job.books {
+        ensure!(one.trace.has(flags::STATIC), "{}", one.table());
+        let calls = one.trace.phases.iter().any(|row| row.row.name.to_string() == "init");
+        ensure!(calls, "MPI_Init was not seen\n{}", one.table());
+    }
+    Ok(())
+}
+
+/// `static_books.c` with the fake MPI.
+fn books(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded> {
+    find_archive("libc.a")?;
+    let fake = fake_mpi()?;
+    let program = folder()?.join(words.concat().replace(['-', '+', '='], "_"));
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-fexceptions"]);
+    command.args(["-Wall", "-Wextra", "-Werror", "-pthread"]).args(words);
+    command.arg("-I").arg(Checkout::find()?.root().join("memprof/api/include"));
+    command.arg(source("static_books.c")?).args(["-x", "none"]).args(link_line()?);
+    command.arg("-L").arg(fake).args(["-lfakempi", "-lstdc++", "-o"]).arg(&program);
+    run_compiler(&mut command)?;
+    let job = Recorded::run(2, &program, arguments)?;
+    let agree = job.outcome.stdout.matches("books agree").count();
+    ensure!(agree == 2, "{}", job.outcome.report());
+    expect_static(&job)?;
+    Ok(job)
+}
+
+fn books_in_c() -> Result<()> {
+    for how in ["-static", "-static-pie"] {
+        books("cc", &["-D_GNU_SOURCE", "-std=gnu11", "-fPIE", how], &[])?;
+    }
+    Ok(())
+}
+
+fn books_in_cxx() -> Result<()> {
+    books("c++", &["-std=gnu++17", "-static", "-x", "c++"], &[]).map(drop)
+}
+
+fn books_without_symbols() -> Result<()> {
+    let words = ["-D_GNU_SOURCE", "-std=gnu11", "-static", "-s"];
+    let job = books("cc", &words, &["--no-callbacks"])?;
+    let report = job.report()?;
+    ensure!(report.contains("without symbols"), "{report}");
+    Ok(())
+}
+
+/// The libraries of the real MPI as archives, for a whole program or for its MPI only.
+const ALL: &[&str] = &[
+    "-lmpich",
+    "-Wl,--start-group",
+    "-lucp",
+    "-Wl,--whole-archive",
+    "-luct",
+    "-lucs",
+    "-lucm",
+    "-Wl,--no-whole-archive",
+    "-Wl,--end-group",
+    "-lhwloc",
+    "-lnuma",
+    "-lpthread",
+    "-lm",
+    "-ldl",
+    "-lrt",
+];
+const ONLY_MPI: &[&str] =
+    &["-Wl,-Bstatic", "-lmpich", "-Wl,-Bdynamic", "-lhwloc", "-lucp", "-lucs", "-lpthread", "-lm"];
+
+/// Why there is no real MPI to link statically, if there is none.
+fn find_mpich() -> Result<()> {
+    for archive in ["libmpich.a", "libucp.a", "libhwloc.a", "libnuma.a", "libc.a"] {
+        find_archive(archive)?;
+    }
+    let launcher = Command::new("mpirun.mpich").arg("--version").output();
+    if !launcher.is_ok_and(|output| output.status.success()) {
+        return Err(skip("there is no mpirun.mpich"));
+    }
+    Ok(())
+}
+
+/// Compiles with the wrapper, links as told, and runs two ranks.
+fn with_mpich(wrapper: &str, file: &str, how: &[&str], libraries: &[&str]) -> Result<Recorded> {
+    find_mpich()?;
+    let program = folder()?.join(format!("{file}{}", how.concat()));
+    let object = program.with_extension("o");
+    let mut command = Command::new(wrapper);
+    command.args(["-O1", "-c"]).arg(source(file)?).arg("-o").arg(&object);
+    run_compiler(&mut command)?;
+    let compiler = if wrapper.contains("fort") { "gfortran" } else { "cc" };
+    let mut command = Command::new(compiler);
+    command.args(how).arg("-pthread").arg(&object);
+    if how.contains(&"-static") {
+        command.arg(source("no_udev.c")?);
+    }
+    command.args(link_line()?).args(libraries).arg("-o").arg(&program);
+    run_compiler(&mut command)?;
+    let job = Recorded::under(&launch(), &program, &[])?.expect_ranks(2)?;
+    expect_static(&job)?;
+    Ok(job)
+}
+
+fn launch() -> Command {
+    let mut launch = Command::new("mpirun.mpich");
+    launch.args(["-n", "2"]);
+    launch
+}
+
+fn fresh_buffers() -> Result<()> {
+    with_mpich("mpicc.mpich", "fresh_buffers.c", &["-static"], ALL)?.expect_fresh_buffers()?;
+    Ok(())
+}
+
+fn phases() -> Result<()> {
+    let job = with_mpich("mpicc.mpich", "phases.c", &["-static"], ALL)?;
+    job.expect_phases(&["init", "main", "finalize", "pcontrol 3", "solve"])?;
+    Ok(())
+}
+
+/// What MPI_Alloc_mem gave: this MPI puts a few bytes of its own beside it.
+fn expect_given(one: &Books) -> Result<()> {
+    let given = one.owned_peak(|class| class == Class::MpiForUser)?;
+    ensure!((3 * MEBI..3 * MEBI + 64).contains(&given), "{given} B were given\n{}", one.table());
+    Ok(())
+}
+
+fn given() -> Result<()> {
+    let job = with_mpich("mpicc.mpich", "usual.c", &["-static"], ALL)?;
+    for one in &job.books {
+        expect_given(one)?;
+        // Of MPI's segments, which UCX maps behind a jump of its own over the wrapped call.
+        let shared = one.owned_peak(|class| class == Class::MpiShared)?;
+        ensure!(shared > 2 * MEBI, "{shared} B are MPI's segments\n{}", one.table());
+        let others = one.owned_peak(|class| class == Class::AppShared)?;
+        ensure!(others == 0, "{others} B are shared by the program\n{}", one.table());
+    }
+    Ok(())
+}
+
+fn fortran() -> Result<()> {
+    let gfortran = Command::new("gfortran").arg("--version").output();
+    if !gfortran.is_ok_and(|output| output.status.success()) {
+        return Err(skip("there is no gfortran"));
+    }
+    let libraries = [&["-lmpichfort"][..], ALL].concat();
+    let job = with_mpich("mpifort.mpich", "messages_mpif.f", &["-static"], &libraries)?;
+    job.expect_said("done")?;
+    for one in &job.books {
+        let application = one.owned_peak(|class| class == Class::AppExecutable)?;
+        ensure!(application >= 19 * MEBI, "{application} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+fn only_mpi() -> Result<()> {
+    let job = with_mpich("mpicc.mpich", "fresh_buffers.c", &[], ONLY_MPI)?;
+    job.expect_fresh_buffers()?;
+    let job = with_mpich("mpicc.mpich", "usual.c", &[], ONLY_MPI)?;
+    for one in &job.books {
+        expect_given(one)?;
+        let names: Vec<String> =
+            (0..one.summary()?.rows.len()).map(|at| one.trace.component_name(at)).collect();
+        for wanted in ["mpi.core:(static)", "mpi.dep:libucp.so.0", "system:libc.so.6"] {
+            ensure!(names.iter().any(|name| name == wanted), "no {wanted}\n{}", one.table());
+        }
+    }
+    Ok(())
+}
+
+fn not_linked() -> Result<()> {
+    let program = folder()?.join("not_linked");
+    let mut command = Command::new("cc");
+    command.arg("-static").arg(source("nothing.c")?).arg("-o").arg(&program);
+    run_compiler(&mut command)?;
+    let job = Recorded::under(&launch_in_use()?, &program, &[])?;
+    ensure!(job.books.is_empty(), "a program that cannot be entered was recorded");
+    let closing = &job.outcome.stderr;
+    for wanted in ["no rank recorded anything", "is linked statically", "memprof flags"] {
+        ensure!(closing.contains(wanted), "{}", job.outcome.report());
+    }
+    let name = program.file_name().context("a name")?.to_string_lossy();
+    ensure!(closing.contains(&*name), "{}", job.outcome.report());
+    Ok(())
+}
+
+fn launch_in_use() -> Result<Command> {
+    Ok(quo_tests::Launcher::find()?.command(2, quo_tests::BindTo::None))
+}

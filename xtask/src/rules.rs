@@ -50,6 +50,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/heap/real.rs",
     "memprof/preload/src/heap/registry.rs",
     "memprof/preload/src/hooks.rs",
+    "memprof/preload/src/kept.rs",
     "memprof/preload/src/kernel.rs",
     "memprof/preload/src/lock.rs",
     "memprof/preload/src/memory.rs",

@@ -125,8 +125,11 @@ fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
     newest.1
 }
 
-/// Room on the disk for a new file, so that no later store can fail.
+/// Room on the disk for a new file, so that no later store can fail. A file system that copies what is
+/// written again (btrfs, bcachefs) is asked not to; where it does all the same (a folder that it
+/// compresses, a snapshot), a disk that fills up later ends the process with SIGBUS.
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
+    kernel::write_in_place(file);
     match kernel::allocate(file, size) {
         // A file system that cannot promise room. What is written has it, but some (NFS) say only
         // when they are asked to finish that it has not.

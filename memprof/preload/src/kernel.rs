@@ -101,6 +101,40 @@ pub fn close(file: File) {
     let _ = unsafe { call(libc::SYS_close, [file.0 as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// The same open file at the first free number from `from` on.
+pub fn duplicate(file: File, from: i32) -> Result<File, Errno> {
+    let words = [file.0 as usize, libc::F_DUPFD_CLOEXEC as usize, from as usize, 0, 0, 0];
+    // SAFETY: takes numbers only.
+    unsafe { call(libc::SYS_fcntl, words) }.map(|descriptor| File(descriptor as i32))
+}
+
+/// Which file a descriptor stands for: its device and its inode.
+pub fn identity(file: File) -> Result<(u64, u64), Errno> {
+    // SAFETY: plain numbers.
+    let mut about: libc::stat = unsafe { core::mem::zeroed() };
+    let words = [file.0 as usize, (&raw mut about) as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel fills what it is given.
+    unsafe { call(libc::SYS_fstat, words) }?;
+    Ok((about.st_dev, about.st_ino))
+}
+
+/// Asks a file system that copies what is written a second time to write a new file in its place, so
+/// that the room it has is its own for good. Most have no such question, and need none.
+pub fn write_in_place(file: File) {
+    const GET: usize = 0x8008_6601;
+    const SET: usize = 0x4008_6602;
+    const NO_COPIES: u64 = 0x0080_0000;
+    let mut flags = 0_u64;
+    let words = [file.0 as usize, GET, (&raw mut flags) as usize, 0, 0, 0];
+    // SAFETY: the kernel writes four bytes of the word.
+    if unsafe { call(libc::SYS_ioctl, words) }.is_ok() {
+        flags |= NO_COPIES;
+        let words = [file.0 as usize, SET, (&raw mut flags) as usize, 0, 0, 0];
+        // SAFETY: the kernel reads four bytes of the word.
+        let _ = unsafe { call(libc::SYS_ioctl, words) };
+    }
+}
+
 /// Copies memory of this process, at addresses that may be none. False if not all of it is there.
 pub fn peek(address: usize, into: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };

@@ -19,6 +19,7 @@ mod fork;
 mod heap;
 mod hooks;
 mod identity;
+mod kept;
 mod kernel;
 mod lock;
 mod memory;

@@ -171,6 +171,26 @@ fn a_handler_of_a_signal_may_end_the_process_or_fork_while_the_tool_works() {
 }
 
 #[test]
+fn descriptors_belong_to_the_program_whatever_numbers_it_wants() {
+    let folder = folder();
+    let path = folder.path();
+    std::fs::write(path.join("lines"), "first\nsecond\n").expect("a file");
+    let takes = "exec 3<lines 4<lines 5<lines 6<lines\n\
+        for i in 3 4 5 6; do (read -r line <&$i; echo $i $line); done; head -1 <&3";
+    same_as_a_rank("bash", &["-c", takes], path);
+    let Some(program) = compiled(path, "cc", "closes.c", &["-O1"]) else { return };
+    same_as_a_rank(&program.to_string_lossy(), &[], path);
+}
+
+#[test]
+fn threads_with_the_least_stack_free_what_they_like() {
+    let folder = folder();
+    let options = ["-O1", "-pthread"];
+    let Some(program) = compiled(folder.path(), "cc", "small_stacks.c", &options) else { return };
+    same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
+}
+
+#[test]
 fn programs_of_the_system_do_what_they_do() {
     let folder = folder();
     let path = folder.path();

@@ -167,6 +167,19 @@ fn a_buffer_that_lives_for_a_moment_is_seen_before_it_is_released() {
 }
 
 #[test]
+fn a_program_that_closes_all_descriptors_is_sampled_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "closes.c") else { return };
+    let output = recorded(&program, folder.path()).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "all open\n");
+    let all = traces(folder.path());
+    let peaks: Vec<u64> =
+        all.iter().map(|trace| resident(trace, "app.exe:closes").0 >> 20).collect();
+    assert!(peaks.contains(&100), "{peaks:?}");
+    all.iter().for_each(check_balance);
+}
+
+#[test]
 fn python_has_no_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "import json, threading, mmap\n\

@@ -111,6 +111,20 @@ pub fn statm_resident(statm: &[u8]) -> Option<u64> {
     number(statm.split(|&byte| byte == b' ').nth(1)?, 10)
 }
 
+/// Whether the text of `/proc/self/smaps` has huge pages in the mapping that starts there.
+pub fn is_huge(start: usize, text: &mut [u8], read: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
+    let mut lines = Lines::new(text);
+    let mut here = false;
+    while let Some(line) = lines.next(&mut *read) {
+        if let Some(mapping) = parse(line) {
+            here = mapping.start == start;
+        } else if here && let Some(flags) = line.strip_prefix(b"VmFlags:") {
+            return flags.split(|&byte| byte == b' ').any(|flag| flag == b"ht");
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -2,7 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use crate::kernel::{self, Errno, File};
+use crate::kept::Kept;
+use crate::kernel::{self, Errno};
+use crate::memory;
 
 /// Addresses whose pages are all alike.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -82,37 +84,41 @@ const CHUNK: u64 = 16384;
 const TABLE: usize = 2048;
 
 /// How this process asks.
-#[derive(Copy, Clone)]
 pub struct Scanner {
-    file: File,
+    file: Kept,
     /// Whether the kernel has the call.
     scans: bool,
+    /// Room for a piece of the table, where there is no call; not on the stack, which may be a program's
+    /// small one.
+    table: &'static mut [u64],
 }
 
 impl Scanner {
     /// None where the kernel does not tell.
     pub fn open() -> Result<Scanner, Errno> {
-        let file = kernel::open(c"/proc/self/pagemap")?;
-        let mut scanner = Scanner { file, scans: true };
+        let file = Kept::open(c"/proc/self/pagemap")?;
+        let mut scanner = Scanner { file, scans: true, table: &mut [] };
         let here = (&raw const scanner as usize) & !(kernel::page() - 1);
         let mut runs = [Run::default(); 4];
-        let mut works = |scanner: &Scanner| {
+        let mut works = |scanner: &mut Scanner| {
             let found = scanner.next(here, here + kernel::page(), true, &mut runs);
             matches!(found, Ok((1, _))) && runs[0].is_present()
         };
-        if works(&scanner) {
+        if works(&mut scanner) {
             return Ok(scanner);
         }
         scanner.scans = false;
-        if works(&scanner) {
+        // SAFETY: zeroes are numbers.
+        scanner.table = unsafe { memory::slice(TABLE) }.unwrap_or_default();
+        if works(&mut scanner) {
             return Ok(scanner);
         }
-        kernel::close(file);
+        scanner.close();
         Err(Errno(libc::ENOTTY))
     }
 
     pub fn close(self) {
-        kernel::close(self.file);
+        self.file.close();
     }
 
     /// Whether what is asked for may have holes; else it should be one mapping.
@@ -124,7 +130,7 @@ impl Scanner {
     /// one chunk has. Gives their number, and up to where was looked. Zero pages are none. Whether a
     /// page is a file's may not be told without `files`; with it, each page costs many times as much.
     pub fn next(
-        &self,
+        &mut self,
         start: usize,
         end: usize,
         files: bool,
@@ -134,7 +140,7 @@ impl Scanner {
     }
 
     fn scan(
-        &self,
+        &mut self,
         start: usize,
         end: usize,
         files: bool,
@@ -154,7 +160,7 @@ impl Scanner {
             return_mask: PRESENT | SWAPPED | HUGE | file,
             ..Request::default()
         };
-        let words = [self.file.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
+        let words = [self.file.file()?.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
         // SAFETY: the request and the room for runs are valid; Run has the kernel's layout.
         let count = unsafe { kernel::call(libc::SYS_ioctl, words)? };
         let walked = (request.walk_end as usize).clamp(start, end);
@@ -163,14 +169,19 @@ impl Scanner {
         Ok((count.min(into.len()), walked))
     }
 
-    fn read(&self, start: usize, end: usize, into: &mut [Run]) -> Result<(usize, usize), Errno> {
+    fn read(
+        &mut self,
+        start: usize,
+        end: usize,
+        into: &mut [Run],
+    ) -> Result<(usize, usize), Errno> {
         let page = kernel::page();
-        let mut table = [0_u64; TABLE];
-        let pages = ((end - start) / page).min(TABLE);
+        let table = &mut *self.table;
+        let pages = ((end - start) / page).min(table.len());
         // SAFETY: any bytes are numbers.
         let bytes =
             unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8) };
-        let pages = kernel::read_at(self.file, bytes, (start / page * 8) as u64)? / 8;
+        let pages = self.file.read_at(bytes, (start / page * 8) as u64)? / 8;
         if pages == 0 {
             return Ok((0, end));
         }
@@ -203,9 +214,12 @@ fn runs_of(table: &[u64], start: usize, page: usize, into: &mut [Run]) -> (usize
 
 #[cfg(test)]
 mod tests {
+    use core::ffi::c_void;
+    use core::ptr;
+
     use super::*;
 
-    fn all(scanner: &Scanner, start: usize, end: usize) -> Vec<Run> {
+    fn all(scanner: &mut Scanner, start: usize, end: usize) -> Vec<Run> {
         let mut found = Vec::new();
         let mut at = start;
         let mut runs = [Run::default(); 3];
@@ -223,6 +237,58 @@ mod tests {
         found
     }
 
+    /// As on a kernel that has no other way.
+    fn read_the_table(scanner: &mut Scanner) {
+        scanner.scans = false;
+        // SAFETY: zeroes are numbers.
+        scanner.table = unsafe { memory::slice(TABLE) }.unwrap();
+    }
+
+    /// How much of its stack a thread uses for `work`.
+    fn stack_of(work: extern "C" fn(*mut c_void) -> *mut c_void, with: *mut c_void) -> usize {
+        let size = 256 * 1024;
+        let start = kernel::map_anonymous(size).unwrap();
+        // SAFETY: the attributes are made by the first call and given back by the last; the stack lives
+        // until the thread has ended.
+        unsafe {
+            let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
+            libc::pthread_attr_init(&raw mut attributes);
+            libc::pthread_attr_setstack(&raw mut attributes, start as *mut c_void, size);
+            let mut thread = core::mem::zeroed();
+            let failed = libc::pthread_create(&raw mut thread, &raw const attributes, work, with);
+            assert_eq!(failed, 0);
+            libc::pthread_join(thread, ptr::null_mut());
+            libc::pthread_attr_destroy(&raw mut attributes);
+            let stack = core::slice::from_raw_parts(start as *const u8, size);
+            let untouched = stack.iter().take_while(|byte| **byte == 0).count();
+            libc::munmap(start as *mut _, size);
+            size - untouched
+        }
+    }
+
+    #[test]
+    fn the_table_of_pages_needs_no_room_on_the_stack_of_who_asks() {
+        extern "C" fn ask(scanner: *mut c_void) -> *mut c_void {
+            if !scanner.is_null() {
+                // SAFETY: the test's scanner, which nobody else uses meanwhile.
+                let scanner = unsafe { &mut *scanner.cast::<Scanner>() };
+                let here = (&raw const *scanner as usize) & !(kernel::page() - 1);
+                let mut runs = [Run::default(); 3];
+                assert_eq!(
+                    scanner.next(here, here + kernel::page(), true, &mut runs).unwrap().0,
+                    1
+                );
+            }
+            ptr::null_mut()
+        }
+        let Ok(mut scanner) = Scanner::open() else { return };
+        read_the_table(&mut scanner);
+        let nothing = stack_of(ask, ptr::null_mut());
+        let asked = stack_of(ask, (&raw mut scanner).cast());
+        assert!(asked < nothing + 4096, "{asked} of {nothing}");
+        scanner.close();
+    }
+
     #[test]
     fn touched_pages_are_found_both_ways() {
         let page = kernel::page();
@@ -233,16 +299,19 @@ mod tests {
             // SAFETY: within what was just mapped.
             unsafe { core::ptr::write_volatile((start + index * page) as *mut u8, 1) };
         }
-        let Ok(scanner) = Scanner::open() else { return };
-        for scanner in [scanner, Scanner { scans: false, ..scanner }] {
-            let found: Vec<_> = all(&scanner, start, start + pages * page)
+        let Ok(mut scanner) = Scanner::open() else { return };
+        for older in [false, true] {
+            if older {
+                read_the_table(&mut scanner);
+            }
+            let found: Vec<_> = all(&mut scanner, start, start + pages * page)
                 .iter()
                 .flat_map(|run| (run.start as usize..run.end as usize).step_by(page))
                 .map(|address| (address - start) / page)
                 .collect();
             assert_eq!(found, touched);
         }
-        kernel::close(scanner.file);
+        scanner.close();
         // SAFETY: mapped above, not used any more.
         unsafe { libc::munmap(start as *mut _, pages * page) };
     }

@@ -12,7 +12,8 @@ use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
 use crate::component::{self, Component, LIMIT};
 use crate::heap::{self, Ledger};
-use crate::kernel::{self, File};
+use crate::kept::Kept;
+use crate::kernel;
 use crate::note::{self, Code};
 use crate::{boundary, memory, objects, phases, ranges, writer};
 use core::sync::atomic::Ordering::Relaxed;
@@ -41,17 +42,22 @@ pub const PHASES: usize = 64;
 const SMALL_FILE: usize = 256 * 1024;
 /// Mappings that are scanned together with their neighbours of another kind.
 const SMALL_MAPPING: usize = 1 << 20;
+/// Bytes of texts read at once.
+const TEXT: usize = 8192;
+const SECOND_TEXT: usize = 4096;
 /// Devices whose kind is remembered.
 const DEVICES: usize = 16;
 
 /// See the module.
 pub struct Sampler {
     pub scanner: Option<Scanner>,
-    statm: Option<File>,
-    maps: Option<File>,
-    status: Option<File>,
+    statm: Option<Kept>,
+    maps: Option<Kept>,
+    status: Option<Kept>,
     /// Room for text of the kernel; not on the stack, which may be a program's small one.
     text: Option<&'static mut [u8]>,
+    /// The same, for what is read while the other text is.
+    second_text: Option<&'static mut [u8]>,
     runs: [Run; 512],
     entries: [Entry; BATCH],
     owners: Owners,
@@ -89,6 +95,7 @@ impl Sampler {
             maps: None,
             status: None,
             text: None,
+            second_text: None,
             runs: [const { Run::EMPTY }; 512],
             entries: [NO_ENTRY; BATCH],
             owners: Owners::new(),
@@ -121,12 +128,14 @@ impl Sampler {
         if self.text.is_none() {
             // SAFETY: all zero is text.
             #[allow(unsafe_code)]
-            let text = unsafe { memory::slice(8192) };
-            self.text = text;
+            let text = unsafe { memory::slice(TEXT + SECOND_TEXT) };
+            if let Some((text, second)) = text.map(|text: &mut [u8]| text.split_at_mut(TEXT)) {
+                (self.text, self.second_text) = (Some(text), Some(second));
+            }
         }
-        self.statm = kernel::open(c"/proc/self/statm").ok();
-        self.maps = kernel::open(c"/proc/self/maps").ok();
-        self.status = kernel::open(c"/proc/self/status").ok();
+        self.statm = Kept::open(c"/proc/self/statm").ok();
+        self.maps = Kept::open(c"/proc/self/maps").ok();
+        self.status = Kept::open(c"/proc/self/status").ok();
         match Scanner::open() {
             Ok(scanner) if self.maps.is_some() => self.scanner = Some(scanner),
             _ => {
@@ -152,13 +161,11 @@ impl Sampler {
 
     /// In a forked child.
     pub fn forget(&mut self) {
-        for file in [self.statm, self.maps, self.status].into_iter().flatten() {
-            kernel::close(file);
-        }
+        let files = [self.statm.take(), self.maps.take(), self.status.take()];
+        files.into_iter().flatten().for_each(Kept::close);
         if let Some(scanner) = self.scanner.take() {
             scanner.close();
         }
-        (self.statm, self.maps, self.status) = (None, None, None);
         self.segments.forget();
         self.published = super::publish::Published::new();
         self.rows.fill(NO_ROW);
@@ -168,9 +175,9 @@ impl Sampler {
     }
 
     /// What the kernel says is resident, in bytes.
-    pub fn kernel_resident(&self) -> u64 {
+    pub fn kernel_resident(&mut self) -> u64 {
         let mut text = [0; 128];
-        let length = self.statm.and_then(|file| kernel::read_at(file, &mut text, 0).ok());
+        let length = self.statm.as_mut().and_then(|file| file.read_at(&mut text, 0).ok());
         let pages = length.and_then(|length| maps::statm_resident(&text[..length]));
         pages.unwrap_or(0) * kernel::page() as u64
     }
@@ -210,13 +217,14 @@ impl Sampler {
 
     /// Goes through the mappings, batch by batch.
     fn walk(&mut self) {
-        let (Some(file), Some(text)) = (self.maps, self.text.take()) else { return };
+        let Some(text) = self.text.take() else { return };
+        let Some(mut file) = self.maps.take() else { return };
         let walk = ranges::walk();
         self.segments.begin();
         let system = system();
         let mut lines = Lines::new(text);
         let (mut offset, mut whole) = (0, true);
-        let mut read = |into: &mut [u8]| match kernel::read_at(file, into, offset) {
+        let mut read = |into: &mut [u8]| match file.read_at(into, offset) {
             Ok(count) => {
                 offset += count as u64;
                 count
@@ -267,7 +275,7 @@ impl Sampler {
             );
         }
         self.head.mappings = mappings;
-        self.text = Some(text);
+        (self.text, self.maps) = (Some(text), Some(file));
     }
 
     fn entry(&mut self, line: &maps::Line<'_>) -> Entry {
@@ -291,7 +299,7 @@ impl Sampler {
 
     /// Looks at the pages of the first entries.
     fn scan(&mut self, count: usize, system: Component) {
-        let Some(scanner) = self.scanner else { return };
+        let Some(mut scanner) = self.scanner.take() else { return };
         let mut walker = Walker::new(&self.owners, system, &mut self.totals);
         let entries = &self.entries[..count];
         for entry in entries {
@@ -356,6 +364,7 @@ impl Sampler {
             }
             first = last + 1;
         }
+        self.scanner = Some(scanner);
     }
 
     /// Whether the pages of a mapping are of a kind that the kernel does not count as resident. What
@@ -365,7 +374,8 @@ impl Sampler {
         if let Some(&(_, huge)) = known {
             return huge;
         }
-        let huge = is_huge_in_smaps(line.start);
+        let Some(text) = &mut self.second_text else { return false };
+        let huge = is_huge_in_smaps(line.start, text);
         if self.device_count < DEVICES {
             self.devices[self.device_count] = (line.device, huge);
             self.device_count += 1;
@@ -375,8 +385,8 @@ impl Sampler {
 
     /// What only the status tells: page tables, huge pages, the kernel's own peak.
     fn ask_status(&mut self) {
-        let (Some(file), Some(text)) = (self.status, self.text.take()) else { return };
-        let length = kernel::read_at(file, text, 0).unwrap_or(0);
+        let (Some(file), Some(text)) = (&mut self.status, self.text.take()) else { return };
+        let length = file.read_at(text, 0).unwrap_or(0);
         let status = &text[..length];
         self.head.page_tables = maps::status_bytes(status, b"VmPTE");
         self.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
@@ -533,25 +543,14 @@ fn function() -> u32 {
 }
 
 /// What `/proc/self/smaps` says about the mapping that starts there.
-fn is_huge_in_smaps(start: usize) -> bool {
+fn is_huge_in_smaps(start: usize, text: &mut [u8]) -> bool {
     let Ok(file) = kernel::open(c"/proc/self/smaps") else { return false };
-    let mut text = [0; 4096];
-    let mut lines = Lines::new(&mut text);
     let mut offset = 0;
-    let mut read = |into: &mut [u8]| {
+    let huge = maps::is_huge(start, text, &mut |into| {
         let count = kernel::read_at(file, into, offset).unwrap_or(0);
         offset += count as u64;
         count
-    };
-    let (mut here, mut huge) = (false, false);
-    while let Some(line) = lines.next(&mut read) {
-        if let Some(mapping) = maps::parse(line) {
-            here = mapping.start == start;
-        } else if here && let Some(flags) = line.strip_prefix(b"VmFlags:") {
-            huge = flags.split(|&byte| byte == b' ').any(|flag| flag == b"ht");
-            break;
-        }
-    }
+    });
     kernel::close(file);
     huge
 }

@@ -51,9 +51,13 @@ impl Installation {
     ///
     /// xtask is not built or cannot be started.
     pub fn xtask(command: &str, prefix: &Path, options: &[&str]) -> Result<Output> {
-        let xtask = Checkout::find()?.program("xtask")?;
-        let mut call = Command::new(xtask);
+        let checkout = Checkout::find()?;
+        let mut call = Command::new(checkout.program("xtask")?);
         call.arg(command).arg("--prefix").arg(prefix).args(options);
+        if command == "install" {
+            // The one of the checkout, which optimised would take minutes.
+            call.arg("--memprof").arg(checkout.program("memprof")?);
+        }
         call.output().context("starting xtask")
     }
 

@@ -512,8 +512,10 @@ fn spack_would_call_what_is_there() -> Result<()> {
 fn a_library_without_fortran_says_so() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let prefix = folder.path().join("prefix");
-    let mut call = Command::new(Checkout::find()?.program("xtask")?);
+    let checkout = Checkout::find()?;
+    let mut call = Command::new(checkout.program("xtask")?);
     call.arg("install").arg("--no-static").arg("--prefix").arg(&prefix);
+    call.arg("--memprof").arg(checkout.program("memprof")?);
     // A wrapper that is not there.
     let outcome = tool(call.env("MPIFC", "no-such-mpifort"))?;
     let word = "no-such-mpifort is not there; the sources are installed";

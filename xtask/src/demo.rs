@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Result<()> {
         coupled.args(["--ranks", &ranks.to_string()]);
     }
     run::shown(&mut coupled, LIMIT)?;
-    let profiler = release::build_memprof()?.join("memprof");
+    let profiler = release::build_memprof()?;
     memory(options, &profiler, &built.join("coupled"), &deck)?;
     for report in ["report.html", "report.svg", "memory.html", "memory.png"] {
         let file = options.out.join(report);

@@ -43,13 +43,25 @@ fn build_in(folder: PathBuf, package: &str, mut cargo: Command) -> Result<PathBu
     Ok(folder.join("release"))
 }
 
-/// Builds the memory profiler: the command, the object for ranks, libmemprof, and the archive for static
-/// programs. It knows no MPI, so it lies where what all MPIs share does.
+/// What ranks load and programs link of the memory profiler.
+const MEMPROF_LIBRARIES: &[&str] = &["memprof-preload", "memprof-api", "memprof-archive"];
+
+/// Builds the memory profiler: its command, which is returned, the object for ranks, libmemprof, and the
+/// archive for static programs. It knows no MPI, so it lies where what all MPIs share does.
 pub fn build_memprof() -> Result<PathBuf> {
+    let packages = [&["memprof"], MEMPROF_LIBRARIES].concat();
+    Ok(build_optimised(&packages)?.join("memprof"))
+}
+
+/// All of that but the command; returns the folder.
+pub fn build_memprof_libraries() -> Result<PathBuf> {
+    build_optimised(MEMPROF_LIBRARIES)
+}
+
+fn build_optimised(packages: &[&str]) -> Result<PathBuf> {
     println!("building memprof, optimised");
     let start = Instant::now();
     let folder = project::base()?;
-    let packages = ["memprof", "memprof-preload", "memprof-api", "memprof-archive"];
     let mut build = project::cargo()?;
     build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &folder);
     build.args(["build", "--release"]).args(packages.iter().flat_map(|name| ["--package", name]));

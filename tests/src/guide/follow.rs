@@ -13,6 +13,7 @@ use super::needs::test_for;
 use super::{Block, Kind, Page, Run};
 use crate::checkout::Checkout;
 use crate::compilers::{mpicc, mpicxx, mpifort};
+use crate::installation::Installation;
 use crate::leftovers;
 use crate::running::{Outcome, Running};
 
@@ -38,12 +39,9 @@ impl Prefix {
     ///
     /// `cargo xtask install` fails; the error is what it said.
     pub fn install(checkout: &Checkout, folder: &Path) -> Result<Prefix> {
-        let xtask = checkout.program("xtask")?;
-        let mut install = Command::new(&xtask);
-        install.arg("install").arg("--prefix").arg(folder);
-        let output = install.output().context("starting xtask")?;
+        let output = Installation::xtask("install", folder, &[])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(Prefix { folder: folder.to_path_buf(), xtask })
+        Ok(Prefix { folder: folder.to_path_buf(), xtask: checkout.program("xtask")? })
     }
 }
 

@@ -15,10 +15,11 @@ use crate::{project, run};
 /// libmemprof's interface number.
 pub const INTERFACE: &str = "0";
 
-/// All of it, from the folder that cargo built into.
+/// All of it: the command, and the rest from the folder that cargo built into.
 pub fn everything(
     items: &mut Vec<Item>,
     built: &Path,
+    command: &Path,
     work: &Path,
     values: &Values,
     is_static_wanted: bool,
@@ -41,7 +42,7 @@ pub fn everything(
     }
     let preload = program(&built.join("libmemprof_preload.so"), work, "lib/libmemprof_preload.so")?;
     items.push(preload);
-    items.push(program(&built.join("memprof"), work, "bin/memprof")?);
+    items.push(program(command, work, "bin/memprof")?);
     for header in files(&root.join("memprof/api/include"))? {
         items.push(copy(&header, "include", 0o644)?);
     }
@@ -50,7 +51,7 @@ pub fn everything(
             items.push(copy(&page, "share/doc/memprof", 0o644)?);
         }
     }
-    generated_by(items, &built.join("memprof"), &work.join("generated-memprof"))?;
+    generated_by(items, command, &work.join("generated-memprof"))?;
     let description = template::filled(&root.join("packaging/memprof/memprof.pc.in"), values)?;
     items.push(text("lib/pkgconfig/memprof.pc", description));
     Ok(())

@@ -47,6 +47,10 @@ pub struct Options {
     /// Do not install missing system packages: fail where one is missing.
     #[arg(long)]
     no_setup: bool,
+    /// A `memprof` that is built already. Optimising its command takes minutes, which tests spare; what it
+    /// loads into ranks and what programs link is built as always.
+    #[arg(long, value_name = "FILE", hide = true)]
+    memprof: Option<PathBuf>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -59,7 +63,10 @@ pub fn run(options: &Options) -> Result<()> {
         setup::ensure_install(!options.no_fortran)?;
     }
     let built = release::build_library()?;
-    release::build_memprof()?;
+    let memprof = match &options.memprof {
+        Some(built) => release::build_memprof_libraries().map(|_| built.clone())?,
+        None => release::build_memprof()?,
+    };
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");
     fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
@@ -71,7 +78,7 @@ pub fn run(options: &Options) -> Result<()> {
         fortran: modules.as_ref(),
         mpi: &mpi,
     };
-    let items = everything(&parts, &built, &work)?;
+    let items = everything(&parts, &built, &memprof, &work)?;
     let report = place::install(&destination, &items, VERSION, options.overwrite)?;
 
     let folder = destination.display();
@@ -113,7 +120,7 @@ fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
 }
 
 /// All that is installed, in the order in which it appears: what is found by others comes last.
-fn everything(parts: &Parts, built: &Path, work: &Path) -> Result<Vec<Item>> {
+fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Result<Vec<Item>> {
     let root = project::root();
     let values = values(parts)?;
     let mut items = Vec::new();
@@ -127,7 +134,7 @@ fn everything(parts: &Parts, built: &Path, work: &Path) -> Result<Vec<Item>> {
     }
     fortran_sources(&mut items, &values)?;
     generated_by(&mut items, &built.join("quo-info"), &work.join("generated"))?;
-    memprof::everything(&mut items, built, work, &values, parts.is_static_wanted)?;
+    memprof::everything(&mut items, built, memprof, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
         items.push(copy(&paper, "share/doc/quo", 0o644)?);
     }

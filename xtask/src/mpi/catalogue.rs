@@ -41,7 +41,8 @@ pub const CATALOGUE: &[Mpi] = &[
     Mpi {
         name: "mpich5",
         title: "MPICH 5.0.2",
-        origin: Origin::Wheels(&["mpich==5.0.2"]),
+        // With the Python that comes with it: mpi4py finds the MPI beside itself.
+        origin: Origin::Wheels(&["mpich==5.0.2", "mpi4py==4.1.2"]),
         spawns_with: None,
         // The names of ports over UCX are longer than the standard's buffer for them.
         connects_with: Some(("MPIR_CVAR_CH4_NETMOD", "ofi")),

@@ -23,6 +23,10 @@ pub enum Need {
     OpenBlas,
     Kokkos,
     Python,
+    Mpich,
+    MpichLauncher,
+    PythonMpi,
+    MassifReader,
     Bootstrap,
 }
 
@@ -57,6 +61,10 @@ pub const TEST_BEDS: &[Need] = &[
     Need::OpenBlas,
     Need::Kokkos,
     Need::Python,
+    Need::Mpich,
+    Need::MpichLauncher,
+    Need::PythonMpi,
+    Need::MassifReader,
 ];
 
 /// For MPIs that come as Python packages.
@@ -89,6 +97,10 @@ impl Need {
             Need::OpenBlas => "OpenBLAS",
             Need::Kokkos => "Kokkos",
             Need::Python => "python3 venv",
+            Need::Mpich => "mpicc.mpich",
+            Need::MpichLauncher => "mpirun.mpich",
+            Need::PythonMpi => "mpi4py",
+            Need::MassifReader => "ms_print",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -114,6 +126,9 @@ impl Need {
             Need::Emulator => "emulates machines with several packages",
             Need::Tbb | Need::OpenBlas | Need::Kokkos => "runs what the guide says of thread pools",
             Need::Python => "fetches MPICH and Open MPI 5 for tests",
+            Need::Mpich | Need::MpichLauncher => "runs the memory profiler on one more MPI",
+            Need::PythonMpi => "loads an MPI as Python does, under the memory profiler",
+            Need::MassifReader => "draws what the memory profiler exports",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -145,6 +160,10 @@ impl Need {
             Need::Kokkos => ("libtrilinos-kokkos-dev", "kokkos-devel", "kokkos"),
             // Only Debian keeps the module in a package of its own.
             Need::Python => ("python3-venv", "python3-pip", "python"),
+            Need::Mpich => ("libmpich-dev", "mpich-devel", "mpich"),
+            Need::MpichLauncher => ("mpich", "mpich", "mpich"),
+            Need::PythonMpi => ("python3-mpi4py", "python3-mpi4py-openmpi", "py-mpi4py"),
+            Need::MassifReader => ("valgrind", "valgrind", "valgrind"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

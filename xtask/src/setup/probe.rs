@@ -32,6 +32,13 @@ fn is_met(need: Need) -> bool {
         Need::Make => find_program("make").is_some(),
         Need::Modules => find_program("modulecmd").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
+        Need::Mpich | Need::MpichLauncher | Need::MassifReader => {
+            find_program(need.name()).is_some()
+        }
+        // Packages bring it for the distribution's own Python, which need not be the first.
+        Need::PythonMpi => ["python3", "/usr/bin/python3"]
+            .iter()
+            .any(|python| succeeds(Command::new(python).args(["-c", "import mpi4py"]))),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
         Need::Tbb => succeeds(Command::new("pkg-config").args(["--exists", "tbb"])),
         Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),

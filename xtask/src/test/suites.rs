@@ -73,6 +73,8 @@ impl Suite {
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         // Where a panic came from, but not where an error was made: that drowns its text.
         command.env("RUST_BACKTRACE", "1").env("RUST_LIB_BACKTRACE", "0");
+        // Tests that find something missing say so.
+        command.arg("--show-output");
         command
     }
 }

@@ -79,6 +79,11 @@ const CHECKS: &[Check] = &[
     Check { name: "format", slow: false, work: Work::Cargo(&["fmt", "--all", "--check"], &[]) },
     Check { name: "house rules", slow: false, work: Work::Rules },
     Check { name: "headers", slow: false, work: Work::Headers },
+];
+
+/// Steps that share nothing with the suites and run beside them, the longest first. Clippy compiles nothing
+/// that the suites need.
+const APART: &[Check] = &[
     Check {
         name: "clippy",
         slow: true,
@@ -87,10 +92,6 @@ const CHECKS: &[Check] = &[
             &[],
         ),
     },
-];
-
-/// Steps that share nothing with the suites and run beside them, the longest first.
-const APART: &[Check] = &[
     Check { name: "fuzz", slow: true, work: Work::Fuzz },
     Check { name: "thread sanitizer", slow: true, work: Work::Threads },
     // What a Rust user without MPI builds.

@@ -9,7 +9,8 @@ use memprof_trace::layout::flags;
 
 use crate::component::{Class, Component};
 use crate::note::{self, Code};
-use crate::{component, objects};
+use crate::thread::Guard;
+use crate::{component, heap, kernel, objects};
 
 /// What a sanitizer's run-time library defines, and its name.
 const SANITIZERS: &[(&CStr, &str)] = &[
@@ -42,6 +43,7 @@ fn defined(name: &CStr) -> usize {
 /// Looks around, and says what it finds. True if blocks must not be touched.
 pub fn look() -> bool {
     linked_statically();
+    emulated();
     if cfg!(feature = "archive") {
         // The linker has put the tool where it belongs; there is no loader to ask.
         return false;
@@ -96,6 +98,60 @@ pub fn look() -> bool {
     false
 }
 
+/// What MPI libraries replace the first bytes of, to be told of memory that comes and goes.
+const HOOKED: [&CStr; 7] = [c"mmap", c"munmap", c"mremap", c"madvise", c"shmat", c"shmdt", c"brk"];
+
+/// Where a function jumps to by its first bytes, in one of the ways that those who replace them write.
+fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
+    let number = |from: usize| Some(i32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
+    match code {
+        [0xe9, ..] => Some(at.wrapping_add(5).wrapping_add_signed(number(1)? as isize)),
+        // movabs r11, TARGET; jmp r11
+        [0x49, 0xbb, target @ .., 0x41, 0xff, 0xe3, _, _, _] => Some(usize::from_le_bytes(*target)),
+        _ => None,
+    }
+}
+
+/// Looks whether a library of MPI has made itself the one that is called for mappings, which it does
+/// while MPI begins. Nothing is lost by that: the tool sits where such calls come from.
+pub fn look_at_hooks() {
+    let _guard = Guard::enter();
+    let found = HOOKED.iter().find_map(|name| {
+        let at = heap::next(name);
+        let mut code = [0; 16];
+        if at == 0 || !kernel::peek(at, &mut code) {
+            return None;
+        }
+        let owner = objects::component_at(jump(at, &code)?)?;
+        (Some(owner) != objects::component_at(at)).then_some((name, owner))
+    });
+    if let Some((name, owner)) = found {
+        let (who, name) = (component::entered(owner), name.to_str().unwrap_or("?"));
+        note::say(
+            Code::MemoryHooks,
+            format_args!("{who} has put itself before {name} of the C library; both see mappings"),
+        );
+    }
+}
+
+/// Says if the processor is an emulator, which has the program's memory in its own: the kernel tells of
+/// pages as the emulator has them.
+fn emulated() {
+    // It shows the program's own file under the name that everybody uses.
+    let (mut shown, mut real) = ([0; 512], [0; 512]);
+    let shown = kernel::read_link(c"/proc/self/exe", &mut shown).unwrap_or(b"");
+    let real = kernel::read_link(c"/proc/thread-self/exe", &mut real).unwrap_or(b"");
+    let name = real.rsplit(|&byte| byte == b'/').next().unwrap_or(real);
+    if shown != real && name.starts_with(b"qemu-") {
+        note::say(
+            Code::Emulated,
+            format_args!(
+                "the program runs under qemu: owned is right, of what is resident much is not seen"
+            ),
+        );
+    }
+}
+
 /// Says what is not told apart where the linker has made one object of several.
 fn linked_statically() {
     let lost = match (cfg!(feature = "archive"), objects::parts_are_known()) {
@@ -126,5 +182,24 @@ pub fn allocator() -> Option<Component> {
     match ALLOCATOR.load(Ordering::Relaxed) {
         0 => None,
         index => Some(Component(index)).filter(|owner| *owner != objects::executable()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_of_others_are_read() {
+        let mut code = [0x90; 16];
+        assert_eq!(jump(0x1000, &code), None);
+        code[0] = 0xe9;
+        code[1..5].copy_from_slice(&(-0x105_i32).to_le_bytes());
+        assert_eq!(jump(0x1000, &code), Some(0xf00));
+        code[..2].copy_from_slice(&[0x49, 0xbb]);
+        code[2..10].copy_from_slice(&0x7f12_3456_789a_u64.to_le_bytes());
+        assert_eq!(jump(0x1000, &code), None, "nothing jumps there");
+        code[10..13].copy_from_slice(&[0x41, 0xff, 0xe3]);
+        assert_eq!(jump(0x1000, &code), Some(0x7f12_3456_789a));
     }
 }

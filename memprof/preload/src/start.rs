@@ -227,6 +227,7 @@ pub fn mpi_begins() {
 /// It has returned.
 pub fn mpi_ready() {
     writer::flags(flags::INITIALIZED, 0);
+    conflicts::look_at_hooks();
 }
 
 /// `MPI_Finalize` begins.

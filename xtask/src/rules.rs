@@ -47,6 +47,8 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/heap/granules.rs",
     "memprof/preload/src/heap/mod.rs",
     "memprof/preload/src/heap/operators.rs",
+    "memprof/preload/src/heap/pages.rs",
+    "memprof/preload/src/heap/quick.rs",
     "memprof/preload/src/heap/real.rs",
     "memprof/preload/src/heap/registry.rs",
     "memprof/preload/src/hooks.rs",

@@ -1,9 +1,17 @@
-/* Nanoseconds per malloc+free pair, best of several rounds: one size again and again, and random
- * sizes in a pool of live blocks. Prints one line per shape: name, nanoseconds. Compare two runs:
+/* What a malloc and a free cost through the profiler, beside the C library's own in the same process:
+ * slices of both in turns, so that what drifts on a shared machine drifts for both. A third kind of slice
+ * does only what no ledger of this design can do without: the C library's malloc of eight bytes more, a
+ * word written at the block's end, read again and erased before it is freed. Times of the processor, medians
+ * over all slices. Prints one JSON object: of each shape the nanoseconds without, with what must be, and
+ * with the profiler.
  *
- *   cc -O2 -pthread -o allocation allocation.c
- *   ./allocation; LD_PRELOAD=.../libmemprof_preload.so ./allocation */
+ *   cc -O2 -pthread -fno-builtin-malloc -fno-builtin-free -o allocation allocation.c -ldl
+ *   LD_PRELOAD=.../libmemprof_preload.so ./allocation [slices]
+ *
+ * Without the profiler both are the same, which shows what the method itself is worth. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,85 +19,160 @@
 #include <string.h>
 #include <time.h>
 
-enum { PAIRS = 1000000, ROUNDS = 9, POOL = 4096 };
+enum { PAIRS = 20000, POOL = 4096, MOST_SLICES = 1001, KINDS = 3 };
 
 struct shape {
     const char *name;
-    size_t least, most;
-    int pool;
+    uint32_t least, most;
+    /* Live blocks, a power of two; a new one takes the place of another. */
+    uint32_t pool;
+    int threads;
+};
+
+static const struct shape shapes[] = {
+    {"64", 64, 64, 1, 1},
+    {"64_threads", 64, 64, 1, 2},
+    {"1024_pool_64", 1, 1024, 64, 1},
+    {"1024_pool_4096", 1, 1024, 4096, 1},
+    {"1024_threads", 1, 1024, 4096, 2},
+    {"16384_pool_64", 1024, 16384, 64, 1},
+    {"16384_pool_1024", 1024, 16384, 1024, 1},
+    {"102400_pool_64", 40960, 102400, 64, 1},
+};
+
+static void *(*real_malloc)(size_t);
+static void (*real_free)(void *);
+static int slices = 101;
+
+static void *marked_malloc(size_t size)
+{
+    char *block = real_malloc(size + 8);
+    uint64_t usable = (((uint64_t *)block)[-1] & ~(uint64_t)7) - 8, mark = (uint64_t)block;
+    memcpy(block + usable - 8, &mark, 8);
+    return block;
+}
+
+static void marked_free(void *block)
+{
+    if (!block) return;
+    uint64_t usable = (((uint64_t *)block)[-1] & ~(uint64_t)7) - 8, mark;
+    char *place = (char *)block + usable - 8;
+    memcpy(&mark, place, 8);
+    if (mark == (uint64_t)block) memset(place, 0, 8);
+    real_free(block);
+}
+
+struct work {
+    const struct shape *shape;
+    pthread_barrier_t *together;
+    double *measured[KINDS];
 };
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static uint32_t next(uint32_t *seed)
+static inline uint32_t next(uint32_t *seed)
 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 17;
-    *seed ^= *seed << 5;
-    return *seed;
+    return *seed = *seed * 1664525u + 1013904223u;
 }
 
-static double run(const struct shape *shape)
-{
-    void **live = calloc(POOL, sizeof *live);
-    double best = 1e30;
-    uint32_t seed = 12345;
-    for (int round = 0; round < ROUNDS; round++) {
-        double start = now();
-        for (int i = 0; i < PAIRS; i++) {
-            size_t size = shape->least + next(&seed) % (shape->most - shape->least + 1);
-            int slot = shape->pool ? (int) (next(&seed) % (uint32_t) shape->pool) : 0;
-            free(live[slot]);
-            char *block = malloc(size);
-            *(volatile char *) block = 1;
-            live[slot] = block;
-        }
-        double each = (now() - start) / PAIRS;
-        if (each < best)
-            best = each;
+#define SLICE(name, allocate, release)                                                             \
+    static __attribute__((noinline)) double name(const struct shape *shape, uint32_t seed)         \
+    {                                                                                              \
+        static __thread void *live[POOL];                                                          \
+        uint32_t range = shape->most - shape->least + 1, mask = shape->pool - 1;                   \
+        for (uint32_t slot = 0; slot <= mask; slot++)                                              \
+            live[slot] = allocate(shape->least + (uint32_t)((uint64_t)next(&seed) * range >> 32)); \
+        double start = now();                                                                      \
+        for (int pair = 0; pair < PAIRS; pair++) {                                                 \
+            uint32_t slot = next(&seed) >> 12 & mask;                                              \
+            uint32_t size = shape->least + (uint32_t)((uint64_t)next(&seed) * range >> 32);        \
+            release(live[slot]);                                                                   \
+            char *block = allocate(size);                                                          \
+            *(volatile char *)block = 1;                                                           \
+            live[slot] = block;                                                                    \
+        }                                                                                          \
+        double each = (now() - start) / PAIRS;                                                     \
+        for (uint32_t slot = 0; slot <= mask; slot++) release(live[slot]);                         \
+        return each;                                                                               \
     }
-    for (int i = 0; i < POOL; i++)
-        free(live[i]);
-    free(live);
-    return best;
+
+SLICE(slice_real, real_malloc, real_free)
+SLICE(slice_marked, marked_malloc, marked_free)
+SLICE(slice_profiled, malloc, free)
+
+static void *run(void *argument)
+{
+    struct work *work = argument;
+    static double (*const kinds[])(const struct shape *, uint32_t) = {
+        slice_real, slice_marked, slice_profiled};
+    /* The first round warms up. */
+    for (int slice = -2; slice < slices; slice++) {
+        for (int turn = 0; turn < KINDS; turn++) {
+            int kind = (turn + slice + KINDS) % KINDS;
+            if (work->together) pthread_barrier_wait(work->together);
+            double each = kinds[kind](work->shape, (uint32_t)slice * 77 + 5);
+            if (slice >= 0) work->measured[kind][slice] = each;
+        }
+    }
+    return NULL;
 }
 
-static void *thread(void *shape)
+static int compare(const void *a, const void *b)
 {
-    double *result = malloc(sizeof *result);
-    *result = run(shape);
-    return result;
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
 }
 
-int main(void)
+static double median(double *measured)
 {
-    static const struct shape shapes[] = {
-        {"same size, hot", 64, 64, 0},
-        {"1 to 1024 bytes, pool of 64", 1, 1024, 64},
-        {"1 to 1024 bytes, pool of 4096", 1, 1024, POOL},
-        {"1 to 16384 bytes, pool of 1024", 1, 16384, 1024},
-        {"40 KiB to 100 KiB, pool of 64", 40960, 102400, 64},
-    };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        printf("%s\t%.2f\n", shapes[i].name, run(&shapes[i]));
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    qsort(measured, (size_t)slices, sizeof *measured, compare);
+    return measured[slices / 2];
+}
+
+int main(int argc, char **argv)
+{
+    static double room[2][KINDS][MOST_SLICES];
+    void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    real_malloc = library ? (void *(*)(size_t))dlsym(library, "malloc") : NULL;
+    real_free = library ? (void (*)(void *))dlsym(library, "free") : NULL;
+    if (!real_malloc || !real_free) {
+        fprintf(stderr, "allocation: no C library to compare with\n");
+        return 1;
+    }
+    if (argc > 1) slices = atoi(argv[1]);
+    if (slices < 1 || slices > MOST_SLICES) slices = 101;
+    /* What is freed stays: its pages are no part of what is measured. */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 16 << 20);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    printf("{\"malloc_free\": {");
+    for (size_t which = 0; which < sizeof shapes / sizeof *shapes; which++) {
+        const struct shape *shape = &shapes[which];
+        pthread_barrier_t together;
+        struct work works[2];
         pthread_t threads[2];
-        double worst = 0;
-        for (int t = 0; t < 2; t++)
-            pthread_create(&threads[t], NULL, thread, (void *) &shapes[i]);
-        for (int t = 0; t < 2; t++) {
-            void *result;
-            pthread_join(threads[t], &result);
-            if (*(double *) result > worst)
-                worst = *(double *) result;
-            free(result);
+        for (int thread = 0; thread < shape->threads; thread++) {
+            works[thread] = (struct work){shape, shape->threads > 1 ? &together : NULL, {0}};
+            for (int kind = 0; kind < KINDS; kind++)
+                works[thread].measured[kind] = room[thread][kind];
         }
-        printf("%s, two threads\t%.2f\n", shapes[i].name, worst);
+        if (shape->threads > 1) {
+            pthread_barrier_init(&together, NULL, 2);
+            for (int thread = 0; thread < 2; thread++)
+                pthread_create(&threads[thread], NULL, run, &works[thread]);
+            for (int thread = 0; thread < 2; thread++) pthread_join(threads[thread], NULL);
+            pthread_barrier_destroy(&together);
+        } else {
+            run(&works[0]);
+        }
+        printf("%s\"%s\": {\"without\": %.2f, \"mark\": %.2f, \"with\": %.2f}", which ? ", " : "",
+               shape->name, median(room[0][0]), median(room[0][1]), median(room[0][2]));
     }
+    printf("}}\n");
     return 0;
 }

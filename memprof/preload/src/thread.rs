@@ -4,12 +4,14 @@
 
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::arch;
 use crate::component::{Component, LIMIT};
 
-/// The thread's own block. All zero is its first state.
+/// The thread's own block. All zero is its first state. What calls of MPI and of malloc touch is its
+/// first line of the cache.
 #[repr(C, align(64))]
 pub struct Local {
     /// Inside MPI: the index of the outermost function plus one; 0 outside.
@@ -21,20 +23,26 @@ pub struct Local {
     pub mpi_return: Cell<usize>,
     /// More than zero while the tool itself works in this thread.
     pub guard: Cell<u32>,
+    /// The version of the table of objects that the object below was found in.
+    pub object_version: Cell<u32>,
+    /// The object that the last caller was found in: where its addresses begin, how many bytes they
+    /// go on, and whose it is.
+    pub object_low: Cell<usize>,
+    /// 0 instead of the bytes where more has to be asked: what the object allocates is not its own, or
+    /// the tool is at work, or the thread has no counters.
+    pub object_owns: Cell<usize>,
+    pub object_component: Cell<Component>,
     /// The component a thread's allocations go to when their caller does not tell.
     pub home: Cell<Component>,
-    /// The object that the last caller was found in: addresses from, to (exclusive), whose.
-    pub object_low: Cell<usize>,
-    pub object_high: Cell<usize>,
-    pub object_component: Cell<Component>,
-    pub object_neutral: Cell<bool>,
-    /// The version of the table of objects that this was found in.
-    pub object_version: Cell<u32>,
     /// The thread has given its counters back: it is about to end.
     pub ended: Cell<bool>,
     /// Counters of this thread; null before the first allocation and after the last destructor.
     pub state: Cell<*const State>,
+    pub object_length: Cell<usize>,
+    pub object_neutral: Cell<bool>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Local, object_length) == 64);
 
 impl Local {
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -44,19 +52,32 @@ impl Local {
             mpi_stack: Cell::new(0),
             mpi_return: Cell::new(0),
             guard: Cell::new(0),
-            home: Cell::new(Component::UNATTRIBUTED),
-            object_low: Cell::new(0),
-            object_high: Cell::new(0),
-            object_component: Cell::new(Component::UNATTRIBUTED),
-            object_neutral: Cell::new(false),
             object_version: Cell::new(0),
+            object_low: Cell::new(0),
+            object_owns: Cell::new(0),
+            object_component: Cell::new(Component::UNATTRIBUTED),
+            home: Cell::new(Component::UNATTRIBUTED),
             ended: Cell::new(false),
             state: Cell::new(ptr::null()),
+            object_length: Cell::new(0),
+            object_neutral: Cell::new(false),
         }
     }
 }
 
 impl Local {
+    /// The tool itself works in this thread, until as many calls of [`Local::leave`].
+    #[inline]
+    pub fn enter(&self) {
+        self.object_owns.set(0);
+        self.guard.set(self.guard.get() + 1);
+    }
+
+    #[inline]
+    pub fn leave(&self) {
+        self.guard.set(self.guard.get() - 1);
+    }
+
     /// Whether a function entered with this stack pointer runs inside MPI. An MPI call that was left
     /// by longjmp or an exception is forgotten here.
     #[inline]
@@ -74,39 +95,101 @@ impl Local {
     }
 }
 
-/// What one thread allocated and freed for one component. Its thread is the only writer; others
-/// read. `owned` is what is not yet in the sum of the process, and negative where a thread frees what
-/// others allocated.
+/// What a thread owns beyond the sums of the process, and the most it did since it was last folded into
+/// them. Kept as that most and how far below it the thread is, so that to go up or down is one addition,
+/// and its sign tells a new peak. Negative where a thread frees what others allocated. Its thread is the
+/// only writer; others read.
+#[repr(C)]
+pub struct Level {
+    /// How far below its highest.
+    pub room: AtomicI64,
+    pub high: AtomicI64,
+}
+
+/// How often a reader tries to find both words of a level as they belong together.
+const TRIES: u32 = 1000;
+
+impl Level {
+    const fn new() -> Level {
+        Level { room: AtomicI64::new(0), high: AtomicI64::new(0) }
+    }
+
+    /// Goes up; true if that is further than may be kept from the sums.
+    #[inline(always)]
+    pub fn rise(&self, by: i64, keep: i64) -> bool {
+        let room = self.room.load(Relaxed).wrapping_sub(by);
+        if room >= 0 {
+            self.room.store(room, Relaxed);
+            return false;
+        }
+        let high = self.high.load(Relaxed).wrapping_sub(room);
+        // In this order: who reads sees the level as it was, or as it is.
+        self.room.store(0, Relaxed);
+        self.high.store(high, Release);
+        high > keep
+    }
+
+    /// Goes down; true if that is further than may be kept from the sums.
+    #[inline(always)]
+    pub fn fall(&self, by: i64, keep: i64) -> bool {
+        let room = self.room.load(Relaxed).wrapping_add(by);
+        self.room.store(room, Relaxed);
+        room > keep
+    }
+
+    /// What is owned and the most that was.
+    pub fn read(&self) -> (i64, i64) {
+        let mut high = self.high.load(Acquire);
+        for _ in 0..TRIES {
+            let room = self.room.load(Acquire);
+            let now = self.high.load(Acquire);
+            if now == high {
+                return (high - room, high);
+            }
+            high = now;
+        }
+        (high - self.room.load(Acquire), high)
+    }
+
+    /// Starts at nothing. Only by its thread, or when it has none.
+    pub fn clear(&self) {
+        self.room.store(0, Relaxed);
+        self.high.store(0, Relaxed);
+    }
+}
+
+/// What one thread allocated and freed for one component.
 #[repr(C, align(64))]
 pub struct Account {
-    pub owned: AtomicI64,
-    /// The highest `owned` since it was last folded into the sum.
-    pub high: AtomicI64,
+    pub level: Level,
     pub allocations: AtomicU64,
     pub frees: AtomicU64,
     pub allocated_total: AtomicU64,
 }
 
 /// How many leaves of the granule table a thread finds without a search.
-pub const LEAVES_AT_HAND: usize = 16;
+pub const LEAVES_AT_HAND: usize = 64;
 
-/// A leaf of the granule table that was used before: which 4 MiB, where its granules are, how large
-/// they are and whether the thread owns them (see [`crate::heap::granules`]).
+/// A leaf of the granule table that was used before (see [`crate::heap::granules`]).
 #[repr(C, align(32))]
 pub struct LeafAtHand {
-    pub region: AtomicU64,
-    pub granules: AtomicPtr<crate::heap::granules::Granule>,
+    /// Where the 4 MiB begin that it is of, if the thread owns it; else [`NOT_OWN`].
+    pub low: AtomicUsize,
+    /// The first slots of its granules.
+    pub slots: AtomicPtr<crate::heap::granules::Slot>,
+    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
+    /// How large granules are.
     pub shift: AtomicU32,
-    pub own: AtomicU32,
 }
+
+/// Nothing lies less than 4 MiB beyond.
+pub const NOT_OWN: usize = 1 << (usize::BITS - 1);
 
 /// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
 /// nothing has to be moved when a thread ends.
 #[repr(C, align(64))]
 pub struct State {
-    /// Bytes to go until an allocation's stack is kept.
-    pub until_sample: AtomicI64,
-    /// State of the random numbers that say when; 0 before the first.
+    /// State of the random numbers that say when the next stack is kept; 0 before the first.
     pub random: AtomicU64,
     pub next: AtomicPtr<State>,
     /// From 1 on. Names the owner of a leaf.
@@ -115,32 +198,31 @@ pub struct State {
     pub taken: AtomicU32,
     /// How often the destructors of the thread have come by.
     pub rounds: AtomicU32,
-    /// As in an account, of all components together. Their place within a line of the cache is none
-    /// of an account's: a processor takes words 4 KiB apart for each other for a moment, and waits.
-    pub all_owned: AtomicI64,
-    pub all_high: AtomicI64,
+    /// Bytes to go until an allocation's stack is kept.
+    pub until_sample: AtomicI64,
+    /// Of all components together. Their place within a line of the cache is none of an account's: a
+    /// processor takes words 4 KiB apart for each other for a moment, and waits.
+    pub all: Level,
     pub accounts: [Account; LIMIT],
     pub leaves: [LeafAtHand; LEAVES_AT_HAND],
 }
 
-const _: () = assert!(core::mem::offset_of!(State, all_owned) == 40);
+const _: () = assert!(core::mem::offset_of!(State, all) == 40);
 const _: () = assert!(core::mem::offset_of!(State, accounts) == 64);
 
 impl State {
     pub const fn new(number: u32) -> State {
         State {
-            until_sample: AtomicI64::new(0),
             random: AtomicU64::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU32::new(number),
             taken: AtomicU32::new(0),
             rounds: AtomicU32::new(0),
-            all_owned: AtomicI64::new(0),
-            all_high: AtomicI64::new(0),
+            until_sample: AtomicI64::new(0),
+            all: Level::new(),
             accounts: [const {
                 Account {
-                    owned: AtomicI64::new(0),
-                    high: AtomicI64::new(0),
+                    level: Level::new(),
                     allocations: AtomicU64::new(0),
                     frees: AtomicU64::new(0),
                     allocated_total: AtomicU64::new(0),
@@ -148,22 +230,29 @@ impl State {
             }; LIMIT],
             leaves: [const {
                 LeafAtHand {
-                    region: AtomicU64::new(0),
-                    granules: AtomicPtr::new(ptr::null_mut()),
+                    low: AtomicUsize::new(NOT_OWN),
+                    slots: AtomicPtr::new(ptr::null_mut()),
+                    leaf: AtomicPtr::new(ptr::null_mut()),
                     shift: AtomicU32::new(0),
-                    own: AtomicU32::new(0),
                 }
             }; LEAVES_AT_HAND],
         }
     }
 
-    /// What this thread owns beyond the sums of the process, and the most it did: of one component,
-    /// or of all (`LIMIT`).
+    /// Makes one of zeroes: its number, and that nothing is at hand.
+    pub fn begin(&self, number: u32) {
+        self.number.store(number, Relaxed);
+        for hand in &self.leaves {
+            hand.low.store(NOT_OWN, Relaxed);
+        }
+    }
+
+    /// The level of one component, or of all (`LIMIT`).
     #[inline(always)]
-    pub fn owned(&self, index: usize) -> (&AtomicI64, &AtomicI64) {
+    pub fn level(&self, index: usize) -> &Level {
         match self.accounts.get(index) {
-            Some(account) => (&account.owned, &account.high),
-            None => (&self.all_owned, &self.all_high),
+            Some(account) => &account.level,
+            None => &self.all,
         }
     }
 }
@@ -182,8 +271,7 @@ pub struct Guard(());
 impl Guard {
     #[inline]
     pub fn enter() -> Guard {
-        let local = local();
-        local.guard.set(local.guard.get() + 1);
+        local().enter();
         Guard(())
     }
 }
@@ -191,8 +279,7 @@ impl Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        let local = local();
-        local.guard.set(local.guard.get() - 1);
+        local().leave();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sums: what each component owns in blocks and in mappings, and the most it ever did.
 //!
-//! A thread writes its own accounts only. What it owns beyond [`FOLD_AT`] is folded into the sums of
+//! A thread writes its own accounts only. What it owns beyond [`KEEP`] is folded into the sums of
 //! the process, where peaks are found. What is owned is exact at every moment. A peak is exact with
 //! one thread, and in exact mode; with more it is exact to 64 KiB for each of them.
 
@@ -15,12 +15,12 @@ use crate::thread::{Guard, State, local};
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
 
-/// What a thread keeps to itself, in bytes: all bits below a power of two, so that the larger of
-/// several can be told by their union.
-const KEPT: i64 = 64 * 1024 - 1;
+/// A word that all threads read, in a line of the cache that nobody writes.
+#[repr(align(64))]
+struct Alone(AtomicI64);
 
-/// As [`KEPT`], or less than nothing in exact mode.
-static FOLD_AT: AtomicI64 = AtomicI64::new(KEPT);
+/// What a thread keeps to itself, in bytes; less than nothing in exact mode.
+static KEEP: Alone = Alone(AtomicI64::new(64 * 1024));
 
 static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
@@ -51,7 +51,9 @@ static PHASES: Phases = Phases {
 
 /// Every change goes to the sums at once, so that peaks are exact with any number of threads.
 pub fn be_exact() {
-    FOLD_AT.store(-1, Relaxed);
+    KEEP.0.store(-1, Relaxed);
+    // A level that is below its highest would not be noticed.
+    fold_own();
 }
 
 /// Adds without the price of an atomic addition: only one thread writes the word.
@@ -60,37 +62,33 @@ pub fn bump(word: &AtomicU64, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// A component allocated.
+/// A component allocated. True if the thread keeps more to itself than it may: [`fold_both`] is to
+/// follow.
 #[inline(always)]
-pub fn allocated(state: &State, component: Component, size: usize) {
-    let index = usize::from(component.0) % LIMIT;
-    let own = &state.accounts[index];
+#[must_use]
+pub fn allocated(state: &State, component: Component, size: usize) -> bool {
+    let own = &state.accounts[usize::from(component.0) % LIMIT];
+    let keep = KEEP.0.load(Relaxed);
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
-    let one = add(state, index, size as i64);
-    let all = add(state, ALL, size as i64);
-    if (one.wrapping_abs() | all.wrapping_abs()) > FOLD_AT.load(Relaxed) {
-        fold_both(state, index);
-    }
+    own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep)
 }
 
-/// What a component allocated was freed.
+/// What a component allocated was freed. True as for [`allocated`].
 #[inline(always)]
-pub fn freed(state: &State, component: Component, size: usize) {
-    let index = usize::from(component.0) % LIMIT;
-    bump(&state.accounts[index].frees, 1);
-    let one = subtract(state, index, size as i64);
-    let all = subtract(state, ALL, size as i64);
-    if (one.wrapping_abs() | all.wrapping_abs()) > FOLD_AT.load(Relaxed) {
-        fold_both(state, index);
-    }
+#[must_use]
+pub fn freed(state: &State, component: Component, size: usize) -> bool {
+    let own = &state.accounts[usize::from(component.0) % LIMIT];
+    let keep = KEEP.0.load(Relaxed);
+    bump(&own.frees, 1);
+    own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep)
 }
 
 /// A block goes from one component to another; neither allocates nor frees.
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
-    subtract(state, from, size as i64);
-    add(state, to, size as i64);
+    state.level(from).fall(size as i64, 0);
+    state.level(to).rise(size as i64, 0);
     fold(state, from);
     fold(state, to);
 }
@@ -114,53 +112,38 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     }
 }
 
-/// Gives what is owned now.
-#[inline(always)]
-fn add(state: &State, index: usize, by: i64) -> i64 {
-    let (owned, high) = state.owned(index);
-    let now = owned.load(Relaxed).wrapping_add(by);
-    owned.store(now, Relaxed);
-    if now > high.load(Relaxed) {
-        high.store(now, Relaxed);
-    }
-    now
-}
-
-#[inline(always)]
-fn subtract(state: &State, index: usize, by: i64) -> i64 {
-    let (owned, _) = state.owned(index);
-    let now = owned.load(Relaxed).wrapping_sub(by);
-    owned.store(now, Relaxed);
-    now
-}
-
+/// What the thread kept of a component, and of all, goes to the sums.
 #[cold]
 #[inline(never)]
-fn fold_both(state: &State, index: usize) {
-    fold(state, index);
+pub fn fold_both(state: &State, component: Component) {
+    fold(state, usize::from(component.0) % LIMIT);
     fold(state, ALL);
     crate::start::late();
 }
 
 /// Only by the thread that has the state, or when no thread has it.
 fn fold(state: &State, index: usize) {
-    let (own, top) = state.owned(index);
+    let level = state.level(index);
     BEGUN.fetch_add(1, AcqRel);
-    let (owned, high) = (own.load(Relaxed), top.load(Relaxed));
+    let (owned, high) = level.read();
     let before = OWNED[index].fetch_add(owned, AcqRel);
     let most = before + high.max(owned);
-    PEAK[index].fetch_max(most, Relaxed);
-    PHASE[index].fetch_max(most, Relaxed);
-    own.store(0, Relaxed);
-    top.store(0, Relaxed);
+    raise(&PEAK[index], most);
+    raise(&PHASE[index], most);
+    level.clear();
     DONE.fetch_add(1, AcqRel);
+}
+
+fn raise(peak: &AtomicI64, to: i64) {
+    if peak.load(Relaxed) < to {
+        peak.fetch_max(to, Relaxed);
+    }
 }
 
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
     for index in 0..=LIMIT {
-        let (owned, high) = state.owned(index);
-        if owned.load(Relaxed) != 0 || high.load(Relaxed) != 0 {
+        if state.level(index).read() != (0, 0) {
             fold(state, index);
         }
     }
@@ -174,8 +157,7 @@ fn read(index: usize) -> (i64, i64, i64) {
         let steady = BEGUN.load(Acquire) == done;
         let base = OWNED[index].load(Acquire);
         let (mut owned, mut active, mut high) = (base, 0, 0);
-        for (own, top) in registry::each().map(|state| state.owned(index)) {
-            let (own, top) = (own.load(Relaxed), top.load(Relaxed));
+        for (own, top) in registry::each().map(|state| state.level(index).read()) {
             owned += own;
             if own != 0 || top != 0 {
                 active += 1;

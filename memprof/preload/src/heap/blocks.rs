@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::tag::{self, Tag};
-use super::{GRANULES, LARGE, account, bootstrap, large, own_state, real, registry};
+use super::{GRANULES, LARGE, account, bootstrap, large, own_state, quick, real, registry};
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::thread::{Local, State, local};
@@ -28,6 +28,7 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     if caller != 0 && local.guard.get() == 0 {
         let found = objects::caller(caller);
         if !found.neutral {
+            objects::remember(local);
             return found.component;
         }
     }
@@ -51,27 +52,44 @@ fn owner_by_thread(local: &Local, stack: usize) -> Component {
     }
 }
 
-/// A block that the real allocator made with room for a tag becomes one of the ledger.
-#[inline(always)]
-fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) {
+/// A block that the real allocator made with room for a tag becomes one of the ledger. Gives the block.
+#[inline(never)]
+pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
+    #[cfg(test)]
+    super::tests::generally();
     // SAFETY: a live block.
     let usable = unsafe { real::room_for_tag(block) };
     if usable < size.saturating_add(tag::SIZE) {
-        return;
+        return block;
     }
     let local = local();
     let owner = owner(local, caller, stack);
     let Some(state) = own_state(local) else {
-        return enter_slowly(local, block, (size, usable), owner, caller);
+        enter_slowly(local, block, (size, usable), owner, caller);
+        return block;
     };
     let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
     if left < 0 || size >= large::FROM {
-        return enter_noted(local, state, block, (size, usable), owner, caller);
+        enter_noted(local, state, block, (size, usable), owner, caller);
+        return block;
     }
     state.until_sample.store(left, Ordering::Relaxed);
-    write(block, usable, Tag { component: owner, size, sampled: false });
+    let size = write(block, usable, Tag { component: owner, size, sampled: false });
     GRANULES.change(state, block as usize, size, owner, 1);
-    account::allocated(state, owner, size);
+    allocated(state, owner, size);
+    block
+}
+
+fn allocated(state: &State, owner: Component, size: usize) {
+    if account::allocated(state, owner, size) {
+        account::fold_both(state, owner);
+    }
+}
+
+fn freed(state: &State, owner: Component, size: usize) {
+    if account::freed(state, owner, size) {
+        account::fold_both(state, owner);
+    }
 }
 
 #[cold]
@@ -83,7 +101,7 @@ fn enter_slowly(
     owner: Component,
     caller: usize,
 ) {
-    let state = registry::enter(local);
+    let state = registry::enter(local, block as usize);
     enter_noted(local, state, block, sizes, owner, caller);
     registry::leave(local, state);
 }
@@ -103,13 +121,13 @@ fn enter_noted(
     let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner, caller);
     let size = write(block, usable, Tag { component: owner, size, sampled });
     place(state, block as usize, size, owner);
-    account::allocated(state, owner, size);
+    allocated(state, owner, size);
 }
 
 /// Writes the tag of a block. Gives the size that counts.
 #[inline(always)]
 fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
-    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
+    let (word, size) = tag::encode(block as usize, usable, tag, real::key());
     // SAFETY: the last bytes of the block, which nobody was told of.
     unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
     size
@@ -138,16 +156,16 @@ fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
     let place = block.wrapping_add(usable - tag::SIZE).cast::<u64>().cast_mut();
     // SAFETY: the last bytes of a live block.
     let word = unsafe { place.read_unaligned() };
-    tag::decode(block as usize, usable, word, real::secret()).map(|tag| (tag, place))
+    tag::decode(block as usize, usable, word, real::key()).map(|tag| (tag, place))
 }
 
-/// Runs with the counters of this thread.
-fn with_state(work: impl FnOnce(&State)) {
+/// Runs with the counters of this thread, on a block.
+fn with_state(block: usize, work: impl FnOnce(&State)) {
     let local = local();
     match own_state(local) {
         Some(state) => work(state),
         None => {
-            let state = registry::enter(local);
+            let state = registry::enter(local, block);
             work(state);
             registry::leave(local, state);
         }
@@ -164,7 +182,7 @@ fn leave(block: *mut u8) {
     match state {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
-            account::freed(state, tag.component, tag.size);
+            freed(state, tag.component, tag.size);
         }
         _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
@@ -179,9 +197,9 @@ fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
     if sampled {
         sites::freed(start);
     }
-    with_state(|state| {
+    with_state(start, |state| {
         displace(state, start, size, owner);
-        account::freed(state, owner, size);
+        freed(state, owner, size);
     });
 }
 
@@ -198,13 +216,30 @@ fn without_real(size: usize, alignment: usize) -> *mut u8 {
 /// Finishes an allocation of `size` bytes for which `block` was made.
 #[inline(always)]
 fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if !block.is_null() {
-        enter(block, size, caller, stack);
-    }
-    block
+    if block.is_null() { block } else { enter(block, size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    if !real::is_quick() {
+        // SAFETY: as the caller's.
+        return unsafe { malloc_generally(size, caller, stack) };
+    }
+    let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
+    // SAFETY: as the caller's.
+    let block = unsafe { real::quick_malloc()(ask) };
+    if block.is_null() { block } else { quick::enter(block, size, caller, stack) }
+}
+
+/// More than can be allocated.
+#[cold]
+#[inline(never)]
+fn impossible() -> *mut u8 {
+    Errno::set(NO_MEMORY);
+    ptr::null_mut()
+}
+
+#[inline(never)]
+unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
     let Some(real) = real::malloc() else { return without_real(size, 1) };
     // SAFETY: as the caller's.
     let block = unsafe { real(size.saturating_add(tag::SIZE)) };
@@ -261,7 +296,9 @@ pub unsafe extern "C-unwind" fn realloc(
         }
         // SAFETY: the tag of a live block.
         unsafe { place.write_unaligned(0) };
-        with_state(|state| displace(state, block as usize, tag.size, tag.component));
+        with_state(block as usize, |state| {
+            displace(state, block as usize, tag.size, tag.component)
+        });
     }
     // SAFETY: as the caller's.
     let moved = unsafe { real(block, ask) };
@@ -273,7 +310,7 @@ pub unsafe extern "C-unwind" fn realloc(
         if tag.sampled {
             sites::freed(block as usize);
         }
-        with_state(|state| account::freed(state, tag.component, tag.size));
+        with_state(block as usize, |state| freed(state, tag.component, tag.size));
     }
     finish(moved, size, caller, stack)
 }
@@ -283,10 +320,10 @@ pub unsafe extern "C-unwind" fn realloc(
 fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
     let errno = Errno::save();
     let usable = at as usize + tag::SIZE - block as usize;
-    let (word, size) = tag::encode(block as usize, usable, tag, real::secret());
+    let (word, size) = tag::encode(block as usize, usable, tag, real::key());
     // SAFETY: the place of the tag in a block that still lives.
     unsafe { at.write_unaligned(word) };
-    with_state(|state| place(state, block as usize, size, tag.component));
+    with_state(block as usize, |state| place(state, block as usize, size, tag.component));
     errno.restore();
 }
 
@@ -321,7 +358,27 @@ pub unsafe extern "C-unwind" fn reallocarray(
 }
 
 pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usize) {
-    if block.is_null() || bootstrap::holds(block) {
+    if block.is_null() {
+        return;
+    }
+    if real::is_quick() {
+        // SAFETY: as the caller's.
+        unsafe { quick::free(block) }
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { free_generally(block) }
+    }
+}
+
+/// As `free`, of any block but null.
+///
+/// # Safety
+/// As the real function's.
+#[inline(never)]
+pub unsafe fn free_generally(block: *mut u8) {
+    #[cfg(test)]
+    super::tests::generally();
+    if bootstrap::holds(block) {
         return;
     }
     let Some(real) = real::free() else {
@@ -458,10 +515,10 @@ pub fn give(block: *const u8, to: Component) -> bool {
     let Some((tag, at)) = tag_of(block) else { return false };
     let usable = at as usize + tag::SIZE - block as usize;
     let (word, size) =
-        tag::encode(block as usize, usable, Tag { component: to, ..tag }, real::secret());
+        tag::encode(block as usize, usable, Tag { component: to, ..tag }, real::key());
     // SAFETY: the place of the tag in a live block.
     unsafe { at.write_unaligned(word) };
-    with_state(|state| {
+    with_state(block as usize, |state| {
         displace(state, block as usize, size, tag.component);
         place(state, block as usize, size, to);
         account::given(state, tag.component, to, size);
@@ -479,7 +536,7 @@ fn seems_a_block(address: usize) -> bool {
         return false;
     }
     let Some(word) = read_anywhere(address + usable - tag::SIZE) else { return false };
-    tag::decode(address, usable, word, real::secret()).is_some()
+    tag::decode(address, usable, word, real::key()).is_some()
 }
 
 fn read_anywhere(address: usize) -> Option<u64> {

@@ -7,8 +7,11 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::real;
+
 const CAPACITY: usize = 64 * 1024;
-/// Before each block: its size, and what keeps the block aligned.
+/// Before each block: its size, and a word that the C library would call the block mapped by, with
+/// which it is none that goes the quick way.
 const HEADER: usize = 16;
 
 #[repr(align(4096))]
@@ -47,7 +50,10 @@ pub fn allocate(size: usize, alignment: usize) -> *mut u8 {
             Ok(_) => {
                 let block = (base() + start) as *mut u8;
                 // SAFETY: the header lies before the block, behind all earlier ones, and is aligned.
-                unsafe { block.sub(HEADER).cast::<usize>().write(size) };
+                unsafe {
+                    block.sub(HEADER).cast::<usize>().write(size);
+                    block.sub(size_of::<usize>()).cast::<usize>().write(real::MAPPED);
+                }
                 return block;
             }
             Err(now) => used = now,

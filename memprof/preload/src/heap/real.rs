@@ -6,6 +6,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::tag;
 use crate::arch;
 use crate::arch::Errno;
 use crate::thread::Guard;
@@ -46,19 +47,16 @@ static POSIX_MEMALIGN: Slot = Slot::new();
 static PVALLOC: Slot = Slot::new();
 static USABLE: Slot = Slot::new();
 
-/// What the hashes in tags are keyed with.
-static SECRET: AtomicU64 = AtomicU64::new(0);
-
 const UNKNOWN: u32 = 0;
 const LOOKING: u32 = 1;
 const KNOWN: u32 = 2;
 static PROGRESS: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-type Allocate = unsafe extern "C" fn(usize) -> *mut u8;
+pub type Allocate = unsafe extern "C" fn(usize) -> *mut u8;
 type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut u8;
 type Reallocate = unsafe extern "C" fn(*mut u8, usize) -> *mut u8;
 type AllocateInto = unsafe extern "C" fn(*mut *mut u8, usize, usize) -> c_int;
-type Free = unsafe extern "C" fn(*mut u8);
+pub type Free = unsafe extern "C" fn(*mut u8);
 type Usable = unsafe extern "C" fn(*const u8) -> usize;
 
 /// Defines a look at each function: none while it is not known.
@@ -87,9 +85,50 @@ functions! {
     usable: Usable = USABLE;
 }
 
-/// How large a block of the GNU C library is stands before it. Used where a look at blocks of many
-/// sizes has shown that it is so.
-static HEADERS: AtomicBool = AtomicBool::new(false);
+/// What the quick ways of malloc and free read, in a line of the cache that nobody writes.
+#[repr(align(64))]
+struct Quick {
+    /// The real allocator is the GNU C library's, in whose blocks the size stands before each: a look at
+    /// blocks of many sizes has shown that it is so.
+    open: AtomicBool,
+    malloc: AtomicUsize,
+    free: AtomicUsize,
+    /// What tags are keyed with.
+    key: AtomicU64,
+}
+
+static QUICK: Quick = Quick {
+    open: AtomicBool::new(false),
+    malloc: AtomicUsize::new(0),
+    free: AtomicUsize::new(0),
+    key: AtomicU64::new(0),
+};
+
+/// Whether blocks tell their size.
+#[inline(always)]
+pub fn is_quick() -> bool {
+    QUICK.open.load(Ordering::Acquire)
+}
+
+/// The real malloc.
+///
+/// # Safety
+/// [`is_quick`] was true.
+#[inline(always)]
+pub unsafe fn quick_malloc() -> Allocate {
+    // SAFETY: the address that the loader gave for malloc was written before.
+    unsafe { core::mem::transmute::<usize, Allocate>(QUICK.malloc.load(Ordering::Relaxed)) }
+}
+
+/// The real free.
+///
+/// # Safety
+/// [`is_quick`] was true.
+#[inline(always)]
+pub unsafe fn quick_free() -> Free {
+    // SAFETY: the address that the loader gave for free was written before.
+    unsafe { core::mem::transmute::<usize, Free>(QUICK.free.load(Ordering::Relaxed)) }
+}
 
 /// How many bytes of a block can be used; 0 where no tag is wanted, or the size is not known.
 ///
@@ -97,7 +136,7 @@ static HEADERS: AtomicBool = AtomicBool::new(false);
 /// A live block of the real allocator.
 #[inline(always)]
 pub unsafe fn room_for_tag(block: *const u8) -> usize {
-    if HEADERS.load(Ordering::Relaxed) {
+    if is_quick() {
         // SAFETY: the block is a live one, and its size stands before it.
         unsafe { size_by_header(block) }
     } else {
@@ -122,7 +161,7 @@ static ASIDE: AtomicBool = AtomicBool::new(false);
 /// From now on nothing is counted. Blocks that have tags are freed as all others.
 pub fn stand_aside() {
     ASIDE.store(true, Ordering::SeqCst);
-    HEADERS.store(false, Ordering::SeqCst);
+    QUICK.open.store(false, Ordering::SeqCst);
 }
 
 /// Whether the ledger has been given up.
@@ -130,15 +169,33 @@ fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 
-/// The word before a block: its size with that word, and three bits, of which the second says that
-/// the block was mapped, and then two words belong to the C library.
+/// The word before a block of the GNU C library: its size with that word, and three bits. This one says
+/// that the block was mapped, and then two words belong to the C library.
+pub const MAPPED: usize = 2;
+const BITS: usize = 7;
+
+/// What a block of the C library takes with its header, if it is in no mapping of its own. Where
+/// [`is_quick`]; of blocks of our own arena nothing.
+///
+/// # Safety
+/// A live block of the real allocator or the arena.
+#[inline(always)]
+pub unsafe fn chunk(block: *const u8) -> Option<usize> {
+    // SAFETY: the word belongs to the block.
+    let header = unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() };
+    (header & MAPPED == 0).then_some(header & !BITS)
+}
+
+/// What of that is neither the program's nor the allocator's slack: the header, and a tag.
+pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
+
 #[inline(always)]
 unsafe fn size_by_header(block: *const u8) -> usize {
     const WORD: usize = size_of::<usize>();
     // SAFETY: the word belongs to the block.
     let header = unsafe { block.sub(WORD).cast::<usize>().read() };
     let mapped = header >> 1 & 1;
-    (header & !7).wrapping_sub(WORD + WORD * mapped)
+    (header & !BITS).wrapping_sub(WORD + WORD * mapped)
 }
 
 /// Whether the headers of blocks say what malloc_usable_size does.
@@ -184,10 +241,10 @@ fn same_object(one: usize, other: usize) -> bool {
     base(one).is_some() && base(one) == base(other)
 }
 
-/// The key of the tags' hashes.
+/// The key of the tags.
 #[inline(always)]
-pub fn secret() -> u64 {
-    SECRET.load(Ordering::Relaxed)
+pub fn key() -> u64 {
+    QUICK.key.load(Ordering::Relaxed)
 }
 
 /// Finds the functions. Whoever comes while another thread, or the same one further up, is at it
@@ -202,7 +259,7 @@ fn resolve() {
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    SECRET.store(random_word(), Ordering::Relaxed);
+    QUICK.key.store(tag::key(random_word()), Ordering::Relaxed);
     super::registry::prepare();
     // Those that work on blocks come first: who sees `malloc` sees them too.
     for (slot, name) in [
@@ -218,7 +275,11 @@ fn resolve() {
     ] {
         slot.0.store(next(name), Ordering::Release);
     }
-    HEADERS.store(headers_tell() && !stands_aside(), Ordering::Release);
+    if headers_tell() && !stands_aside() {
+        QUICK.malloc.store(MALLOC.0.load(Ordering::Acquire), Ordering::Release);
+        QUICK.free.store(FREE.0.load(Ordering::Acquire), Ordering::Release);
+        QUICK.open.store(true, Ordering::Release);
+    }
     PROGRESS.store(KNOWN, Ordering::Release);
     errno.restore();
 }

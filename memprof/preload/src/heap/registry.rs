@@ -39,16 +39,16 @@ pub fn prepare() {
     }
 }
 
-/// The counters for one operation of a thread that has none at hand. [`leave`] must follow.
+/// The counters for one operation of a thread that has none at hand, on a block. [`leave`] must follow.
 #[cold]
 #[inline(never)]
-pub fn enter(local: &Local) -> &'static State {
+pub fn enter(local: &Local, block: usize) -> &'static State {
     if !local.ended.get()
-        && let Some(state) = take(local)
+        && let Some(state) = take(local, block)
     {
         return state;
     }
-    local.guard.set(local.guard.get() + 1);
+    local.enter();
     SHARED_LOCK.lock();
     &SHARED
 }
@@ -57,17 +57,20 @@ pub fn enter(local: &Local) -> &'static State {
 pub fn leave(local: &Local, state: &State) {
     if ptr::eq(state, &SHARED) {
         SHARED_LOCK.unlock();
-        local.guard.set(local.guard.get() - 1);
+        local.leave();
     }
 }
 
-fn take(local: &Local) -> Option<&'static State> {
+/// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it.
+fn take(local: &Local, block: usize) -> Option<&'static State> {
     let errno = Errno::save();
     let _guard = Guard::enter();
     LIST_LOCK.lock();
-    let state = each()
-        .skip(1)
-        .find(|state| state.taken.load(Ordering::Relaxed) == 0)
+    let free = || each().skip(1).filter(|state| state.taken.load(Ordering::Relaxed) == 0);
+    let owner = super::GRANULES.owner_of(block);
+    let state = free()
+        .find(|state| Some(state.number.load(Ordering::Relaxed)) == owner)
+        .or_else(|| free().next())
         .or_else(make)
         .inspect(|state| state.taken.store(1, Ordering::Relaxed));
     LIST_LOCK.unlock();
@@ -96,9 +99,9 @@ fn make() -> Option<&'static State> {
     if memory.is_null() {
         return None;
     }
-    // SAFETY: fresh pages of zeroes, aligned, are a state whose fields are all zero.
+    // SAFETY: fresh pages of zeroes, aligned, are a state that has not begun.
     let state: &'static State = unsafe { &*memory };
-    state.number.store(NUMBERS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    state.begin(NUMBERS.fetch_add(1, Ordering::Relaxed));
     state.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
     FIRST.store(memory, Ordering::Release);
     Some(state)

@@ -24,6 +24,25 @@ fn malloc(size: usize) -> *mut u8 {
     unsafe { blocks::malloc(size, 0, 0) }
 }
 
+/// Code of an object that owns what it allocates, as far as this thread knows.
+const CALLER: usize = 0x1234;
+
+/// Allocates as the object does that this thread was last called from: the quick way.
+fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
+    let local = crate::thread::local();
+    if crate::objects::same_caller(local, CALLER) != Some(Component(component)) {
+        // A look fills in the version of the table.
+        crate::objects::caller(malloc_quickly as *const () as usize);
+        local.object_low.set(0x1000);
+        local.object_length.set(0x1000);
+        local.object_component.set(Component(component));
+        local.object_neutral.set(false);
+        crate::objects::remember(local);
+    }
+    // SAFETY: no precondition.
+    unsafe { blocks::malloc(size, CALLER, 0) }
+}
+
 fn free(block: *mut u8) {
     // SAFETY: tests free what they allocated, once.
     unsafe { blocks::free(block, 0, 0) }
@@ -32,6 +51,7 @@ fn free(block: *mut u8) {
 #[derive(Clone, Debug)]
 enum Step {
     Malloc(usize),
+    Quick(usize),
     Calloc(usize, usize),
     Realloc(usize, usize),
     Aligned(u32, usize),
@@ -43,7 +63,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![8 => 0_usize..300, 4 => 300_usize..9000, 1 => 9000_usize..400_000];
     prop_oneof![
-        4 => size.clone().prop_map(Step::Malloc),
+        2 => size.clone().prop_map(Step::Malloc),
+        4 => size.clone().prop_map(Step::Quick),
         1 => (0_usize..40, 0_usize..200).prop_map(|(count, each)| Step::Calloc(count, each)),
         2 => (any::<usize>(), size.clone()).prop_map(|(which, size)| Step::Realloc(which, size)),
         1 => (4_u32..14, size).prop_map(|(shift, size)| Step::Aligned(shift, size)),
@@ -61,6 +82,10 @@ fn run(steps: &[Step], first: u16) {
         match *step {
             Step::Malloc(size) => {
                 blocks.push((malloc(size), size, 0));
+                grow(&mut expected[0], size);
+            }
+            Step::Quick(size) => {
+                blocks.push((malloc_quickly(size, first), size, 0));
                 grow(&mut expected[0], size);
             }
             Step::Calloc(count, each) => {
@@ -165,7 +190,11 @@ fn blocks_freed_by_other_threads_leave_the_right_ledger() {
                 crate::thread::local().home.set(Component(210 + seed as u16));
                 for round in 0..20_000 {
                     let size = (round * 7919 + seed) % 5000;
-                    to.send((malloc(size) as usize, size)).unwrap();
+                    let block = match round % 2 {
+                        0 => malloc(size),
+                        _ => malloc_quickly(size, 210 + seed as u16),
+                    };
+                    to.send((block as usize, size)).unwrap();
                 }
             });
         }
@@ -316,4 +345,33 @@ fn small_blocks_are_found_by_page_and_large_ones_by_address() {
         }
         small.into_iter().for_each(free);
     });
+}
+
+std::thread_local! {
+    /// How many blocks of this thread did not go the quick way.
+    static GENERAL: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A block goes the general way.
+pub fn generally() {
+    GENERAL.set(GENERAL.get() + 1);
+}
+
+#[test]
+fn nearly_all_blocks_go_the_quick_way() {
+    let work = || {
+        let mut live: Vec<*mut u8> = (0..300).map(|_| malloc_quickly(100, 240)).collect();
+        let before = GENERAL.get();
+        for round in 0..20_000_usize {
+            let place = &mut live[round * 31 % 300];
+            free(*place);
+            *place = malloc_quickly(16 + round * 7919 % 6000, 240);
+        }
+        let general = GENERAL.get() - before;
+        live.into_iter().for_each(free);
+        general
+    };
+    // In memory that no thread of another test has come to first. The rest are countdowns to stacks.
+    let quick = |_| std::thread::spawn(work).join().unwrap() < 4_000;
+    assert!((0..10).any(quick), "more than 4000 of 40000");
 }

@@ -46,8 +46,7 @@ static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn caller(return_address: usize) -> Caller {
     let local = local();
-    if return_address >= local.object_low.get()
-        && return_address < local.object_high.get()
+    if return_address.wrapping_sub(local.object_low.get()) < local.object_length.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
     {
         return Caller {
@@ -56,6 +55,22 @@ pub fn caller(return_address: usize) -> Caller {
         };
     }
     look_up(local, return_address)
+}
+
+/// As [`caller`], after [`remember`], if the object is still the same. The thread then has counters and no
+/// guard.
+#[inline(always)]
+pub fn same_caller(local: &Local, return_address: usize) -> Option<Component> {
+    (return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
+        && local.object_version.get() == VERSION.load(Ordering::Relaxed))
+    .then(|| local.object_component.get())
+}
+
+/// What [`caller`] found is no longer asked for, as long as it stays the same.
+pub fn remember(local: &Local) {
+    if local.guard.get() == 0 && !local.object_neutral.get() && !local.state.get().is_null() {
+        local.object_owns.set(local.object_length.get());
+    }
 }
 
 #[cold]
@@ -71,10 +86,11 @@ fn look_up(local: &Local, address: usize) -> Caller {
         // Code made at run time: nothing tells whose it is.
         return Caller { component: Component::UNATTRIBUTED, neutral: true };
     };
+    local.object_owns.set(0);
     local.object_low.set(range.low);
-    local.object_high.set(range.high);
-    local.object_component.set(range.component);
+    local.object_length.set(range.high - range.low);
     local.object_neutral.set(range.neutral);
+    local.object_component.set(range.component);
     local.object_version.set(version);
     Caller { component: range.component, neutral: range.neutral }
 }

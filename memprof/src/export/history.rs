@@ -105,9 +105,12 @@ impl History {
             (0..trace.columns()).map(|index| names.place(trace.component_name(index))).collect();
         let samples = samples(trace, &places);
         let first = samples.first().map_or(u64::MAX, |point| point.time_ns);
-        let bins = trace.timeline.iter().filter(|bin| bin.head.samples > 0);
-        let before = bins.filter(|bin| bin.head.last_time < first);
-        let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places)).collect();
+        let bins = || trace.timeline.iter().filter(|bin| bin.is_known());
+        let oldest = trace.history.samples().next().map_or(u64::MAX, |(head, _)| head.time);
+        let lost = bins().next().is_some_and(|bin| begin_of(bin) < oldest);
+        // The last of them may reach into the time of the samples: only it tells of what was before them.
+        let before = bins().filter(|bin| lost && begin_of(bin) < first);
+        let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places, first)).collect();
         points.extend(samples);
         points.sort_by_key(|point| point.time_ns);
         for point in &mut points {
@@ -179,7 +182,16 @@ fn samples(trace: &Trace, places: &[usize]) -> Vec<Point> {
     points
 }
 
-fn of_bin(bin: &Bin, places: &[usize]) -> Point {
+/// Its first sample, or where it begins.
+fn begin_of(bin: &Bin) -> u64 {
+    match bin.head.samples + bin.head.others {
+        0 => bin.start,
+        _ => bin.head.first_time,
+    }
+}
+
+/// A bin as far as `until`.
+fn of_bin(bin: &Bin, places: &[usize], until: u64) -> Point {
     let bytes = |kib: u32| u64::from(kib) << 10;
     let cells = places.iter().enumerate().map(|(index, place)| {
         let cell = bin.cell(index);
@@ -192,7 +204,12 @@ fn of_bin(bin: &Bin, places: &[usize]) -> Point {
         };
         (row, *place)
     });
-    let (from, to) = (bin.head.first_time, bin.head.last_time.max(bin.head.first_time));
+    let from = begin_of(bin);
+    let to = match bin.head.samples + bin.head.others {
+        0 => bin.end(),
+        _ => bin.head.last_time,
+    };
+    let to = to.min(until).max(from);
     Point {
         time_ns: from + (to - from) / 2,
         kind: Kind::Bin,
@@ -272,6 +289,27 @@ mod tests {
                 (1005, 7, vec![(y, 7)]),
             ]
         );
+    }
+
+    #[test]
+    fn what_the_ring_has_lost_is_there_as_bins_without_a_gap() {
+        let size = Geometry::SMALLEST_FILE;
+        let mut buffer = Buffer::new(size);
+        let geometry = Geometry::for_file(size).unwrap();
+        let mut writer =
+            Writer::create(buffer.bytes_mut(), &Identity::default(), &geometry).unwrap();
+        for time in 0..20_000u64 {
+            let sample = SampleHead { walked: 4096, ..head(time * 1_000_000, sample::FULL) };
+            writer.sample(&sample, &[row(16, 4096)]);
+        }
+        let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+        let points = History::of(&trace, 0).points;
+        let bins = points.iter().take_while(|point| point.kind == Kind::Bin).count();
+        assert!(bins > 2 && points[bins..].iter().all(|point| point.kind == Kind::Sample));
+        let width = trace.timeline[0].width;
+        let gap = points[bins].time_ns - points[bins - 1].time_ns;
+        assert!(gap <= width, "{gap} ns between the last bin and the first sample");
+        assert!(points.iter().all(|point| point.total == 4096));
     }
 
     #[test]

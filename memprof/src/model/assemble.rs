@@ -2,8 +2,8 @@
 
 use super::site::Collect;
 use super::{
-    Absent, BINS, Frame, Job, Joined, Node, Note, Object, Rank, Shared, Site, Timeline, Unread,
-    balance, join::Join, phase, statistics,
+    Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
+    Timeline, Unread, Who, balance, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -109,8 +109,42 @@ pub struct Assembler {
 struct Collecting {
     ranks: Vec<Rank>,
     timeline: Timeline,
+    peaks: Peaks,
     join: Join,
     mapped: Join,
+}
+
+/// What is known of the peak of a sum beside its bins.
+#[derive(Debug, Default)]
+struct Peaks {
+    own: Vec<OwnPeak>,
+    /// Largest totals of the processes added up, by bin.
+    most: Vec<u64>,
+}
+
+impl Peaks {
+    fn add(&mut self, own: Vec<OwnPeak>, most: &[u64]) {
+        self.own.extend(own);
+        self.most.resize(self.most.len().max(most.len()), 0);
+        for (sum, value) in self.most.iter_mut().zip(most) {
+            *sum = sum.saturating_add(*value);
+        }
+    }
+}
+
+/// The peak of a process, and what it held at least around it.
+fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> OwnPeak {
+    let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
+    let begin = axis.bin_ns.saturating_mul(axis.bin_at(time_ns) as u64);
+    let mut bin = Timeline {
+        start_ns: axis.start_ns.saturating_add(begin),
+        bin_ns: axis.bin_ns,
+        bins: 1,
+        ..Timeline::default()
+    };
+    bin.accumulate_until(timeline, end_ns);
+    let low = bin.series.iter().fold(0u64, |sum, series| sum.saturating_add(series.low[0]));
+    OwnPeak { moment: Moment { time_ns, ..rank.peak.clone() }, who: Who::of(rank), low }
 }
 
 impl Assembler {
@@ -133,6 +167,8 @@ impl Assembler {
         timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
         let axis = Timeline::axis(0, self.axis.end_ns, BINS);
         rank.heat = heat(&axis, &timeline, &totals);
+        let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
+        let own = own_peak(&rank, &axis, &timeline, end_ns);
 
         let objects: Vec<u32> =
             objects.into_iter().map(|object| self.sites.object(object)).collect();
@@ -156,10 +192,12 @@ impl Assembler {
             self.nodes.entry((clock.host.clone(), clock.boot_id)).or_insert_with(|| Collecting {
                 ranks: Vec::new(),
                 timeline: axis,
+                peaks: Peaks::default(),
                 join: Join::default(),
                 mapped: Join::default(),
             });
-        node.timeline.accumulate(&timeline);
+        node.timeline.accumulate_until(&timeline, end_ns);
+        node.peaks.add(vec![own], &rank.heat);
         let mapped = shared.iter().filter(|segment| !segment.gone).cloned();
         node.mapped.add(self.processes, mapped);
         node.join.add(self.processes, shared);
@@ -169,8 +207,9 @@ impl Assembler {
 
     /// The job.
     pub fn finish(self, folder: PathBuf, unread: Vec<Unread>) -> Job {
+        let mut peaks = Peaks::default();
         let mut nodes: Vec<Node> = (self.nodes.into_iter())
-            .map(|((host, boot), node)| finish_node(host, boot, node))
+            .map(|((host, boot), node)| finish_node(host, boot, node, &mut peaks))
             .collect();
         nodes.sort_by_key(|node| {
             let first = node.ranks.first();
@@ -198,16 +237,16 @@ impl Assembler {
         job.components = statistics::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.missing = missing(&job);
-        if let Some(rank) = job.ranks().min_by_key(|rank| rank.identity.rank) {
+        if let Some(rank) = job.nodes.first().and_then(|node| node.ranks.first()) {
             job.timeline.phases = rank.spans();
         }
-        job.timeline.mark_peak();
+        job.timeline.mark_peak(&peaks.own, &peaks.most);
         job
     }
 }
 
-fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting) -> Node {
-    let Collecting { mut ranks, mut timeline, join, mapped } = node;
+fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
+    let Collecting { mut ranks, mut timeline, peaks, join, mapped } = node;
     ranks.sort_by_key(|rank| {
         let who = &rank.identity;
         (who.rank.is_none(), who.rank, who.pid)
@@ -218,32 +257,32 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting) -> Node {
     if let Some(rank) = ranks.first() {
         timeline.phases = rank.spans();
     }
-    timeline.mark_peak();
+    timeline.mark_peak(&peaks.own, &peaks.most);
+    of_job.add(peaks.own, &peaks.most);
     let boot_id = boot.iter().map(|byte| format!("{byte:02x}")).collect();
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }
 
 /// Takes from the sums over ranks what was counted more than once.
 ///
-/// The bitmaps are those of the last time the pages were seen. What part of a component was then
-/// repeated is taken to have been repeated at all times.
+/// The bitmaps are those of the last time the pages were seen. What was then repeated of a component is taken to have
+/// been repeated at all times at which the ranks held as much of it, and in proportion where they held less.
 fn count_once(timeline: &mut Timeline, joined: &Joined) {
-    for (name, sum, repeated) in &joined.components {
-        let Some(series) = timeline.series.iter_mut().find(|s| s.name == *name) else {
+    let repeated: HashMap<&str, (u64, u64)> = (joined.components.iter())
+        .map(|(name, sum, repeated)| (&**name, (*sum, *repeated)))
+        .collect();
+    for series in &mut timeline.series {
+        let Some(&(sum, repeated)) = repeated.get(&*series.name).filter(|(sum, _)| *sum > 0) else {
             continue;
         };
-        let most = series.high.iter().max().copied().unwrap_or(0).max(*sum);
-        if most == 0 {
-            continue;
-        }
-        let scale = |value: u64| {
-            let less = u128::from(value) * u128::from(*repeated) / u128::from(most);
+        let once = |value: u64| {
+            let less = u128::from(repeated.min(sum)) * u128::from(value.min(sum)) / u128::from(sum);
             value - less as u64
         };
         let super::Series { mean, low, high, floor, ceiling, .. } = series;
         for values in [mean, low, high, floor, ceiling] {
             for value in values.iter_mut() {
-                *value = scale(*value);
+                *value = once(*value);
             }
         }
     }

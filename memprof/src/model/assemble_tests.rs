@@ -156,6 +156,111 @@ fn what_one_process_alone_maps_is_not_shared() {
     assert_eq!(job.nodes[0].mapped.shared(), 0);
 }
 
+/// A rank that held `mean` of private memory in each bin, `high` at most, and `low` at least.
+fn private(number: u32, bins: &[(u64, u64, u64)]) -> Reduced {
+    let mut reduced = sharing(number, BTreeSet::new(), bins.len());
+    reduced.shared.clear();
+    let series = &mut reduced.timeline.series[0];
+    series.name = "app.exe".into();
+    series.low = bins.iter().map(|bin| bin.0).collect();
+    series.mean = bins.iter().map(|bin| bin.1).collect();
+    series.high = bins.iter().map(|bin| bin.2).collect();
+    reduced.totals = series.high.clone();
+    let (at, most) = (bins.iter().enumerate()).max_by_key(|(_, bin)| bin.2).expect("a bin");
+    let function = Some("MPI_Send".into());
+    reduced.rank.peak = Moment {
+        time_ns: at as u64 * 10 + 5,
+        bytes: most.2,
+        phase: Some("solve".into()),
+        mpi_function: function,
+    };
+    reduced
+}
+
+fn together(ranks: Vec<Reduced>) -> Job {
+    let length = ranks[0].rank.duration_ns;
+    let clocks: Vec<Clock> = ranks.iter().map(|_| clock(1, 0, 0, length)).collect();
+    let mut assembler = Assembler::new(Axis::new(&clocks));
+    for (clock, rank) in clocks.iter().zip(ranks) {
+        assembler.add(clock, rank);
+    }
+    assembler.finish("job".into(), Vec::new())
+}
+
+#[test]
+fn the_peak_of_a_node_of_one_rank_is_that_of_the_rank() {
+    // One sample of ten in a bin.
+    let job = together(vec![private(0, &[(100, 100, 100), (100, 190, 1000), (100, 100, 100)])]);
+    for timeline in [&job.nodes[0].timeline, &job.timeline] {
+        let peak = timeline.peak.as_ref().expect("a peak");
+        assert_eq!((peak.bytes, peak.time_ns), (1000, 15));
+        assert_eq!(peak.phase.as_deref(), Some("solve"));
+        assert_eq!(peak.mpi_function.as_deref(), Some("MPI_Send"));
+        assert_eq!(timeline.peak_at_most, 1000);
+    }
+}
+
+#[test]
+fn the_peak_of_several_ranks_has_what_the_others_held_at_least() {
+    let spike = private(0, &[(100, 100, 100), (100, 190, 1000)]);
+    let even = private(1, &[(50, 60, 70), (40, 60, 80)]);
+    let job = together(vec![spike, even]);
+    let timeline = &job.nodes[0].timeline;
+    assert_eq!(timeline.peak.as_ref().map(|peak| peak.bytes), Some(1040));
+    assert_eq!(timeline.peak_at_most, 1080);
+    assert_eq!(timeline.peak_of.as_ref().and_then(|who| who.rank), Some(0));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_node_peaks_below_its_ranks_nor_above_what_they_held_at_most(
+        ranks in proptest::collection::vec(
+            proptest::collection::vec((0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30), 6),
+            1..6,
+        ),
+    ) {
+        let sorted = |(a, b, c): (u64, u64, u64)| {
+            let mut three = [a, b, c];
+            three.sort_unstable();
+            (three[0], three[1], three[2])
+        };
+        let ranks: Vec<Reduced> = ranks
+            .into_iter()
+            .enumerate()
+            .map(|(number, bins)| {
+                let bins: Vec<_> = bins.into_iter().map(sorted).collect();
+                private(number as u32, &bins)
+            })
+            .collect();
+        let most: u64 = ranks.iter().map(|rank| rank.rank.peak.bytes).sum();
+        let job = together(ranks);
+        for timeline in [&job.nodes[0].timeline, &job.timeline] {
+            let peak = timeline.peak.as_ref().expect("a peak").bytes;
+            proptest::prop_assert!(job.ranks().all(|rank| rank.peak.bytes <= peak));
+            let mean = timeline.totals().into_iter().max().unwrap_or(0);
+            proptest::prop_assert!(mean <= peak);
+            proptest::prop_assert!(peak <= timeline.peak_at_most);
+            proptest::prop_assert!(timeline.peak_at_most <= most);
+        }
+    }
+}
+
+#[test]
+fn what_is_shared_is_taken_off_whole_while_a_component_has_private_memory_too() {
+    let rank = |number| {
+        let mut rank = sharing(number, BTreeSet::from([0, 1, 2, 3]), 3);
+        let shared = 4 * PAGE;
+        let values = vec![shared + 100 * PAGE, shared, shared / 2];
+        let series = &mut rank.timeline.series[0];
+        (series.mean, series.low, series.high) = (values.clone(), values.clone(), values);
+        rank
+    };
+    let job = together(vec![rank(0), rank(1)]);
+    // Once instead of twice; half of it while half was there.
+    let totals = job.nodes[0].timeline.totals();
+    assert_eq!([totals[0], totals[10], totals[20]], [204 * PAGE, 4 * PAGE, 2 * PAGE]);
+}
+
 #[test]
 fn ranks_that_left_no_trace_are_named() {
     let clocks = [clock(1, 0, 0, 40)];

@@ -82,8 +82,7 @@ impl Job {
         Job::read(folder, Part::Everything, progress)
     }
 
-    /// The same without timelines, call stacks and shared pages: what a display that refreshes
-    /// itself needs.
+    /// The same without timelines and call stacks: what a display that refreshes itself needs.
     pub fn load_summaries(folder: &Path) -> Result<Job, LoadError> {
         Job::read(folder, Part::Summary, &mut |_, _| {})
     }
@@ -163,12 +162,12 @@ fn shade(job: &mut Job) {
     let first = job.nodes.first().and_then(|node| node.ranks.first());
     if let Some(rank) = first {
         job.timeline.phases = spans(rank);
-        job.timeline.mark_peak();
+        job.timeline.name_peak();
     }
     for node in job.nodes.iter_mut().take(SHADED) {
         if let Some(rank) = node.ranks.first() {
             node.timeline.phases = spans(rank);
-            node.timeline.mark_peak();
+            node.timeline.name_peak();
         }
     }
 }
@@ -193,6 +192,7 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     timeline.phases = spans(rank);
     let mut peak = rank.peak.clone();
     peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
+    timeline.peak_at_most = peak.bytes;
     timeline.peak = Some(peak);
     Ok(timeline)
 }

@@ -26,7 +26,7 @@ pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
 pub use rank::{Held, Identity, Rank, Sampler, State, Totals};
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
-pub use timeline::{BINS, Moment, Series, Span, Timeline};
+pub use timeline::{BINS, Moment, OwnPeak, Series, Span, Timeline};
 
 use serde::Serialize;
 use std::path::PathBuf;

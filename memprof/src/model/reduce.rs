@@ -121,7 +121,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names) -> Rank {
     let head = head.unwrap_or_default();
     let function = |field: u32| trace.function(field).map(Arc::from);
     let worst = (trace.timeline.iter())
-        .filter(|bin| bin.head.samples > 0)
+        .filter(|bin| bin.is_known())
         .map(|bin| share(u64::from(bin.cell(0).resident_mean) << 10, bin.head.total_mean))
         .max();
     let now = share(head.unattributed, head.walked);
@@ -425,11 +425,12 @@ fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     let mut totals = vec![0u64; timeline.bins];
     let mut before = 0;
     for (total, range) in totals.iter_mut().zip(&parts) {
-        // A bin without a full sample has no total; what was before still held.
-        let bins = bins[range.clone()].iter().filter(|bin| bin.head.samples > 0);
+        // What is not known has no total; what was before still held.
+        let bins = bins[range.clone()].iter().filter(|bin| bin.is_known());
         before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
         *total = before;
     }
+    let begun = bins.iter().find(|bin| bin.is_known()).map_or(0, |bin| bin.head.first_time);
     let most = bins.iter().map(|bin| bin.cells.len()).max().unwrap_or(0);
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for index in 0..most.min(layout::COMPONENTS_LIMIT) {
@@ -439,7 +440,7 @@ fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
         let name = names.component(index);
         let mut series = Series::zero(name.clone(), Group::of(&name), timeline.bins);
         for (at, range) in parts.iter().enumerate() {
-            fold(&mut series, at, &bins[range.clone()], index);
+            fold(&mut series, at, &bins[range.clone()], index, begun);
         }
         if series.group.has_ledger() {
             bound(&mut series, bins, &parts, index);
@@ -475,26 +476,26 @@ fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
     parts
 }
 
-fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize) {
-    let (mut sum, mut samples) = (0u128, 0u128);
+/// `begun` is when the first of them began to be known.
+fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u64) {
+    let (mut sum, mut length) = (0u128, 0u128);
     let mut low = u32::MAX;
     let (mut high, mut owned) = (0, 0);
     for bin in bins {
         let cell = bin.cell(component);
         high = high.max(cell.resident_max);
         owned = owned.max(cell.owned_max);
-        // Only full samples name every component: without one there is neither mean nor least.
-        let weight = u128::from(bin.head.samples);
-        if weight == 0 {
+        if !bin.is_known() {
             continue;
         }
+        let weight = u128::from(bin.end().saturating_sub(bin.start.max(begun)).max(1));
         sum += u128::from(cell.resident_mean) * weight;
-        samples += weight;
+        length += weight;
         low = low.min(cell.resident_min);
     }
     series.high[at] = u64::from(high) << 10;
     series.owned[at] = u64::from(owned) << 10;
-    if let Some(mean) = sum.checked_div(samples) {
+    if let Some(mean) = sum.checked_div(length) {
         series.mean[at] = (mean as u64) << 10;
         series.low[at] = u64::from(low) << 10;
     } else if at > 0 {

@@ -1,11 +1,14 @@
 //! What components held over time: bins of equal width on one axis.
 
-use super::Group;
+use super::{Group, Who};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The most bins a timeline has.
 pub const BINS: usize = 256;
+/// The most components a sum has; what comes after them is put together as `other GROUP`.
+const NAMES: usize = 512;
 
 /// Components over time.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -20,8 +23,25 @@ pub struct Timeline {
     pub series: Vec<Series>,
     /// When which phase was open, in the order in which they began.
     pub phases: Vec<Span>,
-    /// The moment at which all components together held most, known more finely than the bins.
+    /// The most that all components together are known to have held at once. Of a process that is exact at samples;
+    /// of several it is the least it can have been: what one of them held at its own peak and the others at
+    /// least at that time, or the mean of a bin, whichever is more.
     pub peak: Option<Moment>,
+    /// What the peak can have been at most, if all held their most of a bin at one moment.
+    pub peak_at_most: u64,
+    /// The process whose own peak it is, where the bins say less.
+    pub peak_of: Option<Who>,
+}
+
+/// The peak of one process among others, as its trace knows it.
+#[derive(Clone, Debug)]
+pub struct OwnPeak {
+    /// On the axis of the job.
+    pub moment: Moment,
+    /// Which process.
+    pub who: Who,
+    /// What it held at least in the bin of that moment.
+    pub low: u64,
 }
 
 /// One component over time, in bytes.
@@ -31,11 +51,11 @@ pub struct Series {
     pub name: Arc<str>,
     /// The group it is shown in.
     pub group: Group,
-    /// Resident: mean of the samples in each bin.
+    /// Resident: mean over the time of each bin.
     pub mean: Vec<u64>,
-    /// Resident: smallest sample in each bin.
+    /// Resident: least in each bin.
     pub low: Vec<u64>,
-    /// Resident: largest sample in each bin.
+    /// Resident: most in each bin.
     pub high: Vec<u64>,
     /// Owned: largest sample in each bin.
     pub owned: Vec<u64>,
@@ -104,26 +124,52 @@ impl Timeline {
         totals
     }
 
-    /// Sets the peak to the bin with the largest sum of means.
-    pub fn mark_peak(&mut self) {
-        let totals = self.totals();
-        let Some((bin, bytes)) = (totals.iter().enumerate())
-            .max_by_key(|(bin, bytes)| (**bytes, std::cmp::Reverse(*bin)))
+    /// The bin a time lies in; the last for what comes later.
+    pub fn bin_at(&self, time_ns: u64) -> usize {
+        let bin = time_ns.saturating_sub(self.start_ns) / self.bin_ns.max(1);
+        (bin as usize).min(self.bins.saturating_sub(1))
+    }
+
+    /// Sets the peak, from what is known of the processes and from the bins. `most` has the sum of the largest totals
+    /// of the processes for each bin.
+    pub fn mark_peak(&mut self, own: &[OwnPeak], most: &[u64]) {
+        let most = |bin: usize| most.get(bin).copied().unwrap_or(u64::MAX);
+        // Sums of bins are rounded up, component by component.
+        let totals =
+            self.totals().into_iter().enumerate().map(|(bin, sum)| (bin, sum.min(most(bin))));
+        let Some((bin, bytes)) =
+            totals.max_by_key(|(bin, bytes)| (*bytes, std::cmp::Reverse(*bin)))
         else {
             return;
         };
-        let time_ns = self.middle_ns(bin);
-        let phase = self
-            .phases
-            .iter()
-            .filter(|span| span.begin_ns <= time_ns && time_ns <= span.end_ns)
-            .max_by_key(|span| span.depth);
-        self.peak = Some(Moment {
-            time_ns,
-            bytes: *bytes,
-            phase: phase.map(|span| span.name.clone()),
-            mpi_function: None,
-        });
+        let mut peak = Moment { time_ns: self.middle_ns(bin), bytes, ..Moment::default() };
+        self.peak_of = None;
+        let low = self.sum_of(|series| &series.low);
+        for one in own {
+            let others = low[self.bin_at(one.moment.time_ns)].saturating_sub(one.low);
+            let bytes = one.moment.bytes.saturating_add(others);
+            if bytes >= peak.bytes {
+                peak = Moment { bytes, ..one.moment.clone() };
+                self.peak_of = Some(one.who.clone());
+            }
+        }
+        let high = self.sum_of(|series| &series.high);
+        let bound = high.iter().enumerate().map(|(bin, sum)| (*sum).min(most(bin))).max();
+        self.peak_at_most = match own {
+            [_] => peak.bytes,
+            _ => bound.unwrap_or(0).max(peak.bytes),
+        };
+        self.peak = Some(peak);
+        self.name_peak();
+    }
+
+    /// Names the phase of the peak, where no process knows it better.
+    pub fn name_peak(&mut self) {
+        let (None, Some(peak)) = (&self.peak_of, &mut self.peak) else { return };
+        let time_ns = peak.time_ns;
+        let open =
+            self.phases.iter().filter(|span| span.begin_ns <= time_ns && time_ns <= span.end_ns);
+        peak.phase = open.max_by_key(|span| span.depth).map(|span| span.name.clone());
     }
 
     /// Sorts the series as promised.
@@ -165,8 +211,7 @@ impl Timeline {
                 kept.extend(members.into_iter().cloned());
                 continue;
             }
-            let mut other =
-                Series::zero(format!("other {}", group.label()).into(), group, self.bins);
+            let mut other = Series::zero(other_of(group), group, self.bins);
             for (index, member) in members.into_iter().enumerate() {
                 if index < keep {
                     kept.push(member.clone());
@@ -190,64 +235,76 @@ impl Timeline {
             bins: self.bins,
             phases: self.phases.clone(),
             peak: self.peak.clone(),
+            peak_at_most: self.peak_at_most,
+            peak_of: self.peak_of.clone(),
         }
     }
 
-    /// Adds what another process held to this timeline, both on the axis of the job.
-    ///
-    /// Between two samples a process is taken to hold what it held at the earlier one; before its
-    /// first bin and after its last it holds nothing.
+    /// Adds another timeline, both on the axis of the job.
     pub fn accumulate(&mut self, other: &Timeline) {
+        self.accumulate_until(other, other.end_ns());
+    }
+
+    /// Adds what another process held that was there until `end_ns`, on the axis of the job.
+    ///
+    /// Before its first bin and after its end it holds nothing: of a bin that it does not fill, its mean is over all
+    /// of the bin's time, and its least is nothing.
+    pub fn accumulate_until(&mut self, other: &Timeline, end_ns: u64) {
         if self.bins == 0 || other.bins == 0 || other.bin_ns == 0 || self.bin_ns == 0 {
             return;
         }
-        let covered = self.cover(other);
+        let end_ns = end_ns.min(other.end_ns());
+        let covered: Vec<Cover> =
+            (0..self.bins).filter_map(|bin| self.cover(bin, other, end_ns)).collect();
+        let mut known: HashMap<Arc<str>, usize> =
+            self.series.iter().enumerate().map(|(at, series)| (series.name.clone(), at)).collect();
         for series in &other.series {
-            let at = match self.series.iter().position(|known| known.name == series.name) {
-                Some(at) => at,
+            let at = match known.get(&series.name) {
+                Some(at) => *at,
                 None => {
-                    let zero = Series::zero(series.name.clone(), series.group, self.bins);
-                    self.series.push(zero);
-                    self.series.len() - 1
+                    let name = match self.series.len() < NAMES {
+                        true => series.name.clone(),
+                        false => other_of(series.group),
+                    };
+                    *known.entry(name.clone()).or_insert_with(|| {
+                        self.series.push(Series::zero(name, series.group, self.bins));
+                        self.series.len() - 1
+                    })
                 }
             };
             let into = &mut self.series[at];
-            for (bin, parts) in covered.iter().enumerate() {
-                let Some((first, last)) = *parts else {
-                    continue;
+            for cover in &covered {
+                let bin = cover.bin;
+                let most =
+                    |values: &[u64]| values[cover.parts()].iter().max().copied().unwrap_or(0);
+                let least = |values: &[u64]| match cover.whole {
+                    true => values[cover.parts()].iter().min().copied().unwrap_or(0),
+                    false => 0,
                 };
-                let range = first..=last;
-                let count = (last - first + 1) as u64;
-                let sum = |values: &[u64]| {
-                    values[range.clone()].iter().fold(0u64, |sum, value| sum.saturating_add(*value))
-                };
-                let most = |values: &[u64]| values[range.clone()].iter().max().copied();
-                let least = |values: &[u64]| values[range.clone()].iter().min().copied();
-                grow(&mut into.mean[bin], sum(&series.mean) / count);
-                grow(&mut into.low[bin], least(&series.low).unwrap_or(0));
-                grow(&mut into.high[bin], most(&series.high).unwrap_or(0));
-                grow(&mut into.owned[bin], most(&series.owned).unwrap_or(0));
-                grow(&mut into.floor[bin], least(&series.floor).unwrap_or(0));
-                grow(&mut into.ceiling[bin], most(&series.ceiling).unwrap_or(0));
+                grow(&mut into.mean[bin], cover.mean(&series.mean, other, self.bin_ns));
+                grow(&mut into.low[bin], least(&series.low));
+                grow(&mut into.high[bin], most(&series.high));
+                grow(&mut into.owned[bin], most(&series.owned));
+                grow(&mut into.floor[bin], least(&series.floor));
+                grow(&mut into.ceiling[bin], most(&series.ceiling));
             }
         }
     }
 
-    /// For each bin of this axis, the bins of `other` that lie in it.
-    fn cover(&self, other: &Timeline) -> Vec<Option<(usize, usize)>> {
-        (0..self.bins)
-            .map(|bin| {
-                let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64));
-                let end = begin.saturating_add(self.bin_ns);
-                if end <= other.start_ns || begin >= other.end_ns() {
-                    return None;
-                }
-                let first = begin.saturating_sub(other.start_ns) / other.bin_ns;
-                let last = (end - 1 - other.start_ns) / other.bin_ns;
-                let limit = other.bins - 1;
-                Some(((first as usize).min(limit), (last as usize).min(limit)))
-            })
-            .collect()
+    /// What of `other`, as far as `end_ns`, lies in a bin of this axis.
+    fn cover(&self, bin: usize, other: &Timeline, end_ns: u64) -> Option<Cover> {
+        let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64));
+        let end = begin.saturating_add(self.bin_ns);
+        let (from, to) = (begin.max(other.start_ns), end.min(end_ns));
+        if from >= to {
+            return None;
+        }
+        let place =
+            |time: u64| (((time - other.start_ns) / other.bin_ns) as usize).min(other.bins - 1);
+        // The axis of a job is longer than the job by less than a nanosecond for each bin.
+        let missing = (from - begin).saturating_add(end - to);
+        let whole = missing <= (BINS as u64).min(self.bin_ns / 64);
+        Some(Cover { bin, first: place(from), last: place(to - 1), from, to, whole })
     }
 
     /// An empty timeline from `start_ns` that reaches at least to `end_ns`.
@@ -261,6 +318,42 @@ impl Timeline {
             ..Timeline::default()
         }
     }
+}
+
+/// The part of a bin that another timeline fills, and with which of its bins.
+struct Cover {
+    bin: usize,
+    first: usize,
+    last: usize,
+    from: u64,
+    to: u64,
+    whole: bool,
+}
+
+impl Cover {
+    fn parts(&self) -> std::ops::RangeInclusive<usize> {
+        self.first..=self.last
+    }
+
+    /// The mean over a bin of width `bin_ns`.
+    fn mean(&self, values: &[u64], other: &Timeline, bin_ns: u64) -> u64 {
+        if self.first == self.last && self.whole {
+            return values[self.first];
+        }
+        let sum = self.parts().fold(0u128, |sum, part| {
+            let begin = other.start_ns.saturating_add(other.bin_ns.saturating_mul(part as u64));
+            let end = begin.saturating_add(other.bin_ns).min(self.to);
+            let length = end.saturating_sub(begin.max(self.from));
+            sum.saturating_add(u128::from(values[part]) * u128::from(length))
+        });
+        let length = if self.whole { self.to - self.from } else { bin_ns };
+        u64::try_from(sum / u128::from(length.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+/// The name of what is put together of a group.
+fn other_of(group: Group) -> Arc<str> {
+    format!("other {}", group.label()).into()
 }
 
 fn grow(value: &mut u64, by: u64) {

@@ -39,6 +39,32 @@ fn finer_bins_are_averaged_and_their_extremes_kept() {
 }
 
 #[test]
+fn of_a_bin_that_a_process_does_not_fill_its_part_counts() {
+    let mut sum = Timeline::axis(0, 100, 2);
+    // Five processes one after the other in the first bin, 8 each.
+    for number in 0..5 {
+        sum.accumulate_until(&one(number * 10, 10, &[800]), number * 10 + 8);
+    }
+    sum.accumulate(&one(50, 25, &[6, 4]));
+    let series = &sum.series[0];
+    assert_eq!(series.mean, [800 * 40 / 50, 5]);
+    assert_eq!(series.low, [0, 4]);
+    assert_eq!(series.high, [4000, 6]);
+}
+
+#[test]
+fn no_number_of_names_makes_a_sum_grow_without_bound() {
+    let mut sum = Timeline::axis(0, 2, 2);
+    for number in 0..2000 {
+        let mut other = one(0, 1, &[1, 1]);
+        other.series[0].name = format!("app.lib:{number}.so").into();
+        sum.accumulate(&other);
+    }
+    assert!(sum.series.len() <= NAMES + Group::ALL.len());
+    assert_eq!(sum.totals(), [2000, 2000]);
+}
+
+#[test]
 fn the_small_ones_of_a_group_are_put_together_and_nothing_is_lost() {
     let mut timeline = Timeline::axis(0, 2, 2);
     for (name, value) in [("app.exe", 9), ("app.lib:a", 3), ("app.lib:b", 2), ("mpi.core", 5)] {

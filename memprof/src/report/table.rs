@@ -1,7 +1,7 @@
 //! The report as text: one screen.
 
 use super::grid::{Align, Grid, Weight};
-use crate::model::{Across, Group, Job, Node, PhaseAcross, Rank, Spread, statistics};
+use crate::model::{Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, statistics};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -235,7 +235,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
                 node.ranks.len().to_string(),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
                 bytes(node.mapped.shared()),
-                bytes(peak(node)),
+                peak_between(&node.timeline),
                 when.unwrap_or_default(),
             ],
         );
@@ -250,6 +250,16 @@ fn nodes(nodes: &[Node], look: Look) -> String {
         ));
     }
     out
+}
+
+/// A peak; where it is not known well, with what it can have been at most.
+pub fn peak_between(timeline: &Timeline) -> String {
+    let least = timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
+    let most = timeline.peak_at_most;
+    match most.saturating_sub(least) > least / 50 {
+        true => format!("{} to {}", bytes(least), bytes(most)),
+        false => bytes(least),
+    }
 }
 
 fn shared(node: &Node, everything: bool, look: Look) -> String {

@@ -245,7 +245,8 @@ impl Model {
         assert!(self.edges.ends_with(trace.history.phase_edges()));
         let blocks = GEOMETRY.place(SIZE).expect("room for a trace");
         let blocks = blocks.section(memprof_trace::layout::SectionKind::Ring).slots;
-        if trace.state.blocks <= u64::from(blocks) {
+        // The state counts blocks at samples; an edge may have begun one more since.
+        if trace.state.blocks < u64::from(blocks) {
             assert_eq!(
                 (held.len(), trace.history.phase_edges()),
                 (expected.len(), &self.edges[..])
@@ -253,22 +254,65 @@ impl Model {
         }
     }
 
-    /// Each bin tells about the samples of its time, and every sample has a bin.
+    /// Each bin tells about the samples of its time and what held at its beginning; every sample has a bin, and so
+    /// has every time from the first full sample on.
     fn compare_timeline(&self, trace: &Trace) {
+        let is_full = |head: &SampleHead| head.flags & sample::FULL != 0;
+        let begun = self.samples.iter().map(|(head, _)| head).find(|head| is_full(head));
+        let begun = begun.map_or(u64::MAX, |head| head.time);
         let mut told = 0;
-        for bin in &trace.timeline {
+        for pair in trace.timeline.windows(2) {
+            assert!(pair[0].end() == pair[1].start || pair[0].end() <= begun);
+        }
+        for (place, bin) in trace.timeline.iter().enumerate() {
             let inside = |head: &SampleHead| (bin.start..bin.end()).contains(&head.time);
             let samples: Vec<_> = self.samples.iter().filter(|(head, _)| inside(head)).collect();
             told += samples.len();
-            let full: Vec<_> =
-                samples.iter().filter(|(head, _)| head.flags & sample::FULL != 0).collect();
-            assert_eq!(bin.head.samples as usize, full.len());
-            assert_eq!(bin.head.others as usize, samples.len() - full.len());
+            let earlier = || self.samples.iter().rev().filter(|(head, _)| head.time < bin.start);
+            let before = earlier().find(|(head, _)| is_full(head));
+            let full: Vec<_> = before
+                .into_iter()
+                .chain(samples.iter().copied().filter(|(head, _)| is_full(head)))
+                .collect();
+            let counted = full.len() - before.iter().len();
+            assert_eq!(bin.head.samples as usize, counted);
+            assert_eq!(bin.head.others as usize, samples.len() - counted);
             let walked = || full.iter().map(|(head, _)| head.walked);
             assert_eq!(bin.head.total_min, walked().min().unwrap_or(0));
             assert_eq!(bin.head.total_max, walked().max().unwrap_or(0));
-            let kernel = samples.iter().map(|(head, _)| head.kernel_resident).max();
-            assert_eq!(Some(bin.head.kernel_max), kernel);
+            let held = earlier().next().filter(|_| before.is_some());
+            let kernel = samples.iter().copied().chain(held).map(|(head, _)| head.kernel_resident);
+            assert_eq!(Some(bin.head.kernel_max), kernel.max());
+
+            // The bin being filled reaches to its last sample.
+            let end = match place + 1 == trace.timeline.len() {
+                true => samples.last().map_or(bin.end(), |(head, _)| head.time),
+                false => bin.end(),
+            };
+            let times: Vec<u64> =
+                full.iter().map(|(head, _)| head.time.max(bin.start)).chain([end]).collect();
+            let mean = |values: &[u64]| {
+                let lengths = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+                let length: u64 = lengths.clone().sum();
+                let sum: f64 = (values.iter().zip(lengths))
+                    .map(|(value, length)| *value as f64 * length as f64)
+                    .sum();
+                match length {
+                    0 => values.last().map_or(0.0, |last| *last as f64),
+                    length => sum / length as f64,
+                }
+            };
+            // Time is counted in millionth parts of a bin, and means are rounded up each time bins are folded.
+            let near = |found: f64, values: &[u64], unit: f64| {
+                let most = values.iter().copied().max().unwrap_or(0) as f64;
+                let error = found - mean(values);
+                let known = end.saturating_sub(bin.start.max(begun));
+                let parts = (known as f64 / (bin.width >> 20) as f64).max(1.0);
+                let allowed = unit * f64::from(bin.head.level + 2)
+                    + most * (values.len() as f64 + 2.0) * 2.0 / parts;
+                assert!(error.abs() <= allowed, "{error} of {allowed}");
+            };
+            near(bin.head.total_mean as f64, &walked().collect::<Vec<_>>(), 1.0);
             for component in 0..GEOMETRY.components as usize {
                 let kib = |bytes: u64| u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
                 let of = |rows: &[ComponentSample]| {
@@ -280,18 +324,72 @@ impl Model {
                 let resident = || full.iter().map(|(_, rows)| kib(of(rows).resident));
                 let cell = bin.cell(component);
                 assert_eq!(cell.resident_min, resident().min().unwrap_or(0));
-                let any = || samples.iter().map(|(_, rows)| of(rows));
+                let any = || samples.iter().copied().chain(before).map(|(_, rows)| of(rows));
                 assert_eq!(Some(cell.resident_max), any().map(|row| kib(row.resident)).max());
                 assert_eq!(Some(cell.owned_max), any().map(|row| kib(row.owned)).max());
-                let sum: u64 = resident().map(u64::from).sum();
-                let mean = sum as f64 / full.len().max(1) as f64;
-                // Rounded up once for each time the bin was folded.
-                let error = f64::from(cell.resident_mean) - mean;
-                assert!((-0.001..=f64::from(bin.head.level) + 1.0).contains(&error), "{error}");
+                near(
+                    cell.resident_mean.into(),
+                    &resident().map(u64::from).collect::<Vec<_>>(),
+                    1.0,
+                );
             }
         }
         assert_eq!(told, self.samples.len());
     }
+}
+
+/// A full sample of one component.
+fn sample_of(writer: &mut Writer<'_>, time: u64, resident: u64) {
+    let row = ComponentSample { component: 0, resident, ..ComponentSample::default() };
+    let head =
+        SampleHead { time, flags: sample::FULL, kernel_resident: resident, walked: resident };
+    writer.sample(&head, &[row]);
+}
+
+/// Samples are taken when something changes: many in a second of changes, one in a minute of rest.
+#[test]
+fn the_mean_of_a_bin_is_over_time_and_not_over_samples() {
+    const GIB: u64 = 1 << 30;
+    let second = 1_000_000_000;
+    let mut memory = Buffer::new(SIZE);
+    let mut writer = Writer::create(memory.bytes_mut(), &Identity::default(), &GEOMETRY).unwrap();
+    sample_of(&mut writer, 0, 10 * GIB);
+    // Bins are long by now.
+    for minute in 1..=10 {
+        sample_of(&mut writer, minute * 60 * second, 10 * GIB);
+    }
+    let busy = 659 * second;
+    for step in 0..40 {
+        sample_of(&mut writer, busy + step * second / 40, GIB);
+    }
+    sample_of(&mut writer, 660 * second, 10 * GIB);
+    sample_of(&mut writer, 1500 * second, 10 * GIB);
+    let trace = Trace::from_bytes(memory.bytes()).unwrap();
+    let bin = trace.timeline.iter().find(|bin| (bin.start..bin.end()).contains(&busy)).unwrap();
+    assert!(bin.width > 60 * second && bin.head.samples >= 40, "{:?}", bin.head);
+    let whole = 10.0 - 9.0 * second as f64 / bin.width as f64;
+    let mean = bin.head.total_mean as f64 / GIB as f64;
+    assert!((mean - whole).abs() < 0.01, "{mean} instead of {whole}");
+    let mean = f64::from(bin.cell(0).resident_mean) * 1024.0 / GIB as f64;
+    assert!((mean - whole).abs() < 0.01, "{mean} instead of {whole}");
+    assert_eq!((bin.head.total_min, bin.head.total_max), (GIB, 10 * GIB));
+}
+
+/// What was released in the middle of a bin is not half there until the next full sample.
+#[test]
+fn a_bin_without_a_sample_tells_what_held() {
+    let width = 1 << BIN_SHIFT;
+    let mut memory = Buffer::new(SIZE);
+    let mut writer = Writer::create(memory.bytes_mut(), &Identity::default(), &GEOMETRY).unwrap();
+    sample_of(&mut writer, 0, 200 << 20);
+    sample_of(&mut writer, width / 2, 100 << 20);
+    writer.quick(&SampleHead { time: 4 * width, flags: 0, kernel_resident: 1, walked: 1 });
+    let trace = Trace::from_bytes(memory.bytes()).unwrap();
+    let means: Vec<u32> =
+        trace.timeline.iter().map(|bin| bin.cell(0).resident_mean >> 10).collect();
+    assert_eq!(means, [150, 100, 100, 100, 100]);
+    let samples: Vec<u32> = trace.timeline.iter().map(|bin| bin.head.samples).collect();
+    assert_eq!(samples, [2, 0, 0, 0, 0]);
 }
 
 proptest! {

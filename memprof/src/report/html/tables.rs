@@ -216,7 +216,7 @@ pub fn nodes(job: &Job) -> String {
                 bytes(sum),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
                 bytes(node.mapped.shared()),
-                bytes(peak.bytes),
+                table::peak_between(&node.timeline),
                 time(peak.time_ns),
             ],
         );

@@ -84,6 +84,13 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Whether it says what held: means and minima are zero in what was before the first full sample, and in
+    /// version 1 where there was none.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.head.samples > 0 || self.head.total_mean > 0
+    }
+
     /// What that component had.
     #[must_use]
     pub fn cell(&self, component: usize) -> Cell {

@@ -6,6 +6,10 @@
 //! bin `k` is written over a bin that is already part of bin `k / 2`, from two bins further on. Only
 //! bin 0 would overwrite one of its own halves, so it goes through a place of its own first. The bin
 //! being filled is written to two places in turn.
+//!
+//! Between full samples what the earlier one found is taken to hold: full samples are taken when something has
+//! changed. So means are over time, a bin begins with what held, and from the first full sample on every time has
+//! its bin.
 
 use super::memory::Region;
 use super::table::{Filling, Sequence};
@@ -21,13 +25,30 @@ struct Column {
     owned_max: u32,
     /// In the sample being folded.
     now: u32,
+    owned_now: u32,
+    /// At the last full sample.
+    held: u32,
+    owned_held: u32,
+    /// Of what held, by the time it did.
     sum: u64,
     floor: u32,
     ceiling: u32,
 }
 
-const NOTHING: Column =
-    Column { min: u32::MAX, max: 0, owned_max: 0, now: 0, sum: 0, floor: u32::MAX, ceiling: 0 };
+const NOTHING: Column = Column {
+    min: 0,
+    max: 0,
+    owned_max: 0,
+    now: 0,
+    owned_now: 0,
+    held: 0,
+    owned_held: 0,
+    sum: 0,
+    floor: u32::MAX,
+    ceiling: 0,
+};
+/// Time within a bin is counted in parts of its width: two to the power of this, so that sums fit 64 bits.
+const PARTS: u32 = 20;
 const UNKNOWN: Known = Known { owned: 0, resident: 0, allocated: 0, owned_peak: 0, image: 0 };
 
 pub(super) struct Timeline {
@@ -37,7 +58,15 @@ pub(super) struct Timeline {
     /// Components seen so far: the highest plus 1.
     columns: usize,
     head: BinHead,
+    /// When the first full sample was.
+    begun: Option<u64>,
+    /// What all components together held at the last full sample, and the kernel's total at the last of any kind.
+    total_held: u64,
+    kernel_held: u64,
     total_sum: u128,
+    /// Until where the sums of the open bin reach, and over how much of it, in its parts.
+    reached: u64,
+    weight: u64,
     cells: [Column; COMPONENTS_LIMIT],
     /// At the last full sample, and at the one being folded in.
     known: [[Known; COMPONENTS_LIMIT]; 2],
@@ -52,14 +81,19 @@ impl Timeline {
             components: (components as usize).min(COMPONENTS_LIMIT),
             columns: 0,
             head: BinHead::default(),
+            begun: None,
+            total_held: 0,
+            kernel_held: 0,
             total_sum: 0,
+            reached: 0,
+            weight: 0,
             cells: [NOTHING; COMPONENTS_LIMIT],
             known: [[UNKNOWN; COMPONENTS_LIMIT]; 2],
             place: 0,
         }
     }
 
-    /// Folds a sample in. A full one counts for min and mean, others for max only.
+    /// Folds a sample in. What a full one finds holds until the next; others count for max only.
     pub(super) fn add(
         &mut self,
         region: &mut Region<'_>,
@@ -68,11 +102,13 @@ impl Timeline {
         rows: &[ComponentSample],
     ) {
         self.advance(region, sequence, head.time);
+        self.hold(head.time);
         if self.head.samples == 0 && self.head.others == 0 {
             self.head.first_time = head.time;
         }
         self.head.last_time = self.head.last_time.max(head.time);
         self.head.kernel_max = self.head.kernel_max.max(head.kernel_resident);
+        self.kernel_held = head.kernel_resident;
         let full = head.flags & sample::FULL != 0;
         for row in rows {
             let index = usize::from(row.component);
@@ -83,7 +119,8 @@ impl Timeline {
             let cell = &mut self.cells[index];
             cell.now = kib(row.resident);
             cell.max = cell.max.max(cell.now);
-            cell.owned_max = cell.owned_max.max(kib(row.owned));
+            cell.owned_now = kib(row.owned);
+            cell.owned_max = cell.owned_max.max(cell.owned_now);
             self.known[1][index] = Known {
                 owned: row.owned,
                 resident: row.resident,
@@ -97,7 +134,7 @@ impl Timeline {
         } else {
             self.head.others = self.head.others.saturating_add(1);
             for cell in &mut self.cells[..self.columns] {
-                cell.now = 0;
+                (cell.now, cell.owned_now) = (0, 0);
             }
             self.known[1][..self.columns].fill(UNKNOWN);
         }
@@ -107,13 +144,17 @@ impl Timeline {
     }
 
     fn add_full(&mut self, head: &SampleHead) {
-        let first = self.head.samples == 0;
-        for cell in &mut self.cells[..self.columns] {
-            // One that appears only now was zero in the samples before.
-            cell.min = if first { cell.now } else { cell.min.min(cell.now) };
-            cell.sum += u64::from(cell.now);
-            cell.now = 0;
+        let first = self.begun.is_none();
+        if first {
+            (self.begun, self.reached) = (Some(head.time), head.time);
         }
+        for cell in &mut self.cells[..self.columns] {
+            // One that appears only now was zero before.
+            cell.min = if first { cell.now } else { cell.min.min(cell.now) };
+            (cell.held, cell.owned_held) = (cell.now, cell.owned_now);
+            (cell.now, cell.owned_now) = (0, 0);
+        }
+        self.total_held = head.walked;
         let [before, after] = &mut self.known;
         for index in 0..self.columns {
             let Bounds { low, high } = between(&before[index], &after[index]);
@@ -124,16 +165,56 @@ impl Timeline {
             before[index] = after[index];
             after[index] = Known { allocated: after[index].allocated, ..UNKNOWN };
         }
-        for cell in &mut self.cells[self.columns..self.components] {
-            cell.min = 0;
-        }
         self.head.total_min =
             if first { head.walked } else { self.head.total_min.min(head.walked) };
         self.head.total_max = self.head.total_max.max(head.walked);
-        self.total_sum += u128::from(head.walked);
         self.head.samples = self.head.samples.saturating_add(1);
-        let mean = self.total_sum / u128::from(self.head.samples);
-        self.head.total_mean = u64::try_from(mean).unwrap_or(u64::MAX);
+    }
+
+    /// What the last full sample found has held until `time`, which is in the open bin or its end.
+    fn hold(&mut self, time: u64) {
+        if self.begun.is_none() || time <= self.reached {
+            return;
+        }
+        let begin = bin_start(self.head.level, self.head.number);
+        let part = |time: u64| (time - begin) >> (BIN_SHIFT + self.head.level - PARTS);
+        let length = part(time) - part(self.reached);
+        self.reached = time;
+        self.weight += length;
+        self.total_sum += u128::from(self.total_held) * u128::from(length);
+        for cell in &mut self.cells[..self.columns] {
+            cell.sum += u64::from(cell.held) * length;
+        }
+    }
+
+    /// Begins a bin with what holds.
+    fn open(&mut self, level: u32, number: u32) {
+        self.head = BinHead { level, number, ..BinHead::default() };
+        (self.total_sum, self.weight) = (0, 0);
+        let Some(begun) = self.begun else {
+            self.cells = [NOTHING; COMPONENTS_LIMIT];
+            return;
+        };
+        self.reached = bin_start(level, number).max(begun);
+        let total = self.total_held;
+        (self.head.total_min, self.head.total_max) = (total, total);
+        self.head.kernel_max = self.kernel_held;
+        for cell in &mut self.cells {
+            let Column { held, owned_held, .. } = *cell;
+            *cell =
+                Column { min: held, max: held, owned_max: owned_held, held, owned_held, ..NOTHING };
+        }
+    }
+
+    /// Writes the open bin to its own place: nothing more comes into it.
+    fn close(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
+        if self.begun.is_none() && self.head.samples == 0 && self.head.others == 0 {
+            return;
+        }
+        let begin = bin_start(self.head.level, self.head.number);
+        self.hold(begin.saturating_add(1 << (BIN_SHIFT + self.head.level)));
+        let slot = self.section.slot(self.head.number % self.section.capacity);
+        self.write(region, sequence, slot);
     }
 
     /// Makes the bin of that time the open one; time that goes backwards stays where it is.
@@ -142,40 +223,68 @@ impl Timeline {
         if number(self.head.level) <= u64::from(self.head.number) {
             return;
         }
-        let bins = u64::from(self.section.capacity);
-        if self.head.samples > 0 || self.head.others > 0 {
-            let slot = self.section.slot(self.head.number % self.section.capacity);
-            self.write(region, sequence, slot);
-        }
+        self.close(region, sequence);
+        let bins = self.section.capacity;
         let mut level = self.head.level;
-        while number(level) >= bins {
-            level += 1;
-            self.fold(region, sequence, level);
+        if self.begun.is_none() {
+            while number(level) >= u64::from(bins) {
+                level += 1;
+                self.fold(region, sequence, level);
+            }
+            self.open(level, u32::try_from(number(level)).unwrap_or(0));
+            return;
         }
-        let number = u32::try_from(number(level)).unwrap_or(0);
-        self.head = BinHead { level, number, ..BinHead::default() };
-        self.total_sum = 0;
-        self.cells = [NOTHING; COMPONENTS_LIMIT];
+        // Every bin in between gets what holds; there are never more of them than half of all before they fold.
+        let mut next = self.head.number + 1;
+        loop {
+            if next >= bins {
+                level += 1;
+                self.fold(region, sequence, level);
+                next = bins / 2;
+            }
+            self.open(level, next);
+            if number(level) <= u64::from(next) {
+                return;
+            }
+            self.close(region, sequence);
+            next += 1;
+        }
+    }
+
+    /// How long a closed bin knows what held: all of it after the first full sample.
+    fn known_for(&self, head: &BinHead) -> u64 {
+        let begin = bin_start(head.level, head.number);
+        let end = begin.saturating_add(1 << (BIN_SHIFT + head.level));
+        self.begun.map_or(0, |begun| end.saturating_sub(begin.max(begun)))
     }
 
     fn write(&self, region: &mut Region<'_>, sequence: &mut Sequence, slot: usize) {
         let length = BinHead::SIZE + self.columns * Cell::SIZE;
         let index = bin_index(self.head.level, self.head.number);
         let mut filling = Filling::begin(region, slot, index, length, sequence.next());
-        filling.put(&self.head.to_bytes());
+        // Over no time at all the mean is what holds.
+        let total_mean = match self.weight {
+            0 => self.total_held,
+            weight => u64::try_from(self.total_sum / u128::from(weight)).unwrap_or(u64::MAX),
+        };
+        filling.put(&BinHead { total_mean, ..self.head }.to_bytes());
         for column in &self.cells[..self.columns] {
-            let cell = if self.head.samples == 0 {
-                Cell { resident_max: column.max, owned_max: column.owned_max, ..Cell::default() }
-            } else {
-                let mean = column.sum.div_ceil(u64::from(self.head.samples));
-                Cell {
-                    resident_min: column.min,
-                    resident_max: column.max,
-                    resident_mean: u32::try_from(mean).unwrap_or(u32::MAX),
-                    owned_max: column.owned_max,
-                    floor: column.floor,
-                    ceiling: column.ceiling,
-                }
+            let mean = match self.weight {
+                0 => u64::from(column.held),
+                weight => column.sum.div_ceil(weight),
+            };
+            // Bounds are of times that end with a full sample.
+            let (floor, ceiling) = match self.head.samples {
+                0 => (0, 0),
+                _ => (column.floor, column.ceiling),
+            };
+            let cell = Cell {
+                resident_min: column.min,
+                resident_max: column.max,
+                resident_mean: u32::try_from(mean).unwrap_or(u32::MAX),
+                owned_max: column.owned_max,
+                floor,
+                ceiling,
             };
             filling.put(&cell.to_bytes());
         }
@@ -226,9 +335,10 @@ impl Timeline {
             region.store(target, 0);
             return;
         };
+        let weights = [left, right].map(|half| half.map_or(0, |(head, ..)| self.known_for(&head)));
         let (left_head, left_cells, left_length) = left.unwrap_or_default();
         let (right_head, right_cells, right_length) = right.unwrap_or_default();
-        let head = merge_heads(&left_head, &right_head, level, number);
+        let head = BinHead { level, number, ..merge_heads(&left_head, &right_head, weights) };
         let cell = |region: &Region<'_>, cells: usize, length: usize, column: usize| {
             let at = column * Cell::SIZE;
             if BinHead::SIZE + at + Cell::SIZE > length {
@@ -242,7 +352,8 @@ impl Timeline {
         for (column, into) in merged[..columns].iter_mut().enumerate() {
             let left = cell(region, left_cells, left_length, column);
             let right = cell(region, right_cells, right_length, column);
-            *into = merge_cells(&left, left_head.samples, &right, right_head.samples);
+            let samples = [left_head.samples, right_head.samples];
+            *into = merge_cells(&left, &right, weights, samples);
         }
         let index = bin_index(level, number);
         let mut filling = Filling::begin(region, target, index, length, sequence.next());
@@ -252,6 +363,11 @@ impl Timeline {
         }
         filling.finish();
     }
+}
+
+/// When a bin begins.
+fn bin_start(level: u32, number: u32) -> u64 {
+    u64::from(number) << (BIN_SHIFT + level)
 }
 
 /// Slot index of a bin.
@@ -278,50 +394,46 @@ fn move_slot(region: &mut Region<'_>, from: usize, to: usize, length: usize) {
     }
 }
 
-fn merge_heads(left: &BinHead, right: &BinHead, level: u32, number: u32) -> BinHead {
+fn merge_heads(left: &BinHead, right: &BinHead, weights: [u64; 2]) -> BinHead {
     let some = |head: &BinHead| head.samples > 0 || head.others > 0;
-    let samples = u64::from(left.samples) + u64::from(right.samples);
-    let weighted = u128::from(left.total_mean) * u128::from(left.samples)
-        + u128::from(right.total_mean) * u128::from(right.samples);
+    let mean = weighted(left.total_mean, right.total_mean, weights);
     BinHead {
-        level,
-        number,
-        samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        samples: left.samples.saturating_add(right.samples),
         others: left.others.saturating_add(right.others),
         first_time: if some(left) { left.first_time } else { right.first_time },
         last_time: left.last_time.max(right.last_time),
-        total_min: match (left.samples, right.samples) {
-            (0, _) => right.total_min,
-            (_, 0) => left.total_min,
-            _ => left.total_min.min(right.total_min),
-        },
+        total_min: least(left.total_min, right.total_min, weights),
         total_max: left.total_max.max(right.total_max),
-        total_mean: u64::try_from(weighted / u128::from(samples.max(1))).unwrap_or(u64::MAX),
+        total_mean: u64::try_from(mean.0 / mean.1).unwrap_or(u64::MAX),
         kernel_max: left.kernel_max.max(right.kernel_max),
-        reserved: 0,
+        ..BinHead::default()
     }
 }
 
-fn merge_cells(left: &Cell, left_samples: u32, right: &Cell, right_samples: u32) -> Cell {
-    let samples = u64::from(left_samples) + u64::from(right_samples);
-    let weighted = u128::from(left.resident_mean) * u128::from(left_samples)
-        + u128::from(right.resident_mean) * u128::from(right_samples);
-    let mean = weighted.div_ceil(u128::from(samples.max(1)));
+fn merge_cells(left: &Cell, right: &Cell, weights: [u64; 2], samples: [u32; 2]) -> Cell {
+    let mean = weighted(left.resident_mean.into(), right.resident_mean.into(), weights);
     Cell {
-        resident_min: match (left_samples, right_samples) {
-            (0, _) => right.resident_min,
-            (_, 0) => left.resident_min,
-            _ => left.resident_min.min(right.resident_min),
-        },
+        resident_min: least(left.resident_min, right.resident_min, weights),
         resident_max: left.resident_max.max(right.resident_max),
-        resident_mean: u32::try_from(mean).unwrap_or(u32::MAX),
+        resident_mean: u32::try_from(mean.0.div_ceil(mean.1)).unwrap_or(u32::MAX),
         owned_max: left.owned_max.max(right.owned_max),
-        floor: match (left_samples, right_samples) {
-            (0, _) => right.floor,
-            (_, 0) => left.floor,
-            _ => left.floor.min(right.floor),
-        },
+        floor: least(left.floor, right.floor, samples.map(u64::from)),
         ceiling: left.ceiling.max(right.ceiling),
+    }
+}
+
+/// The sum of two by their weights, and what to divide it by.
+fn weighted(left: u64, right: u64, [of_left, of_right]: [u64; 2]) -> (u128, u128) {
+    let sum = u128::from(left) * u128::from(of_left) + u128::from(right) * u128::from(of_right);
+    (sum, (u128::from(of_left) + u128::from(of_right)).max(1))
+}
+
+/// The smaller of two, of those that have a weight.
+fn least<T: Ord>(left: T, right: T, weights: [u64; 2]) -> T {
+    match weights {
+        [0, _] => right,
+        [_, 0] => left,
+        _ => left.min(right),
     }
 }
 

@@ -44,6 +44,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/heap/blocks.rs",
     "memprof/preload/src/heap/bootstrap.rs",
     "memprof/preload/src/heap/exports.rs",
+    "memprof/preload/src/heap/family.rs",
     "memprof/preload/src/heap/granules.rs",
     "memprof/preload/src/heap/mod.rs",
     "memprof/preload/src/heap/operators.rs",

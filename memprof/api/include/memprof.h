@@ -12,7 +12,7 @@
  *
  * Numbers: `owned` is what a component has allocated or mapped, to the byte and at once; threads add
  * theirs in steps of at most 64 KiB. `resident` is what of it was in memory when the sampler last looked, at
- * `sample_time_ns` since the start of recording; memprof_flush() asks for a look now.
+ * `sample_time_ns` since the start of recording; memprof_flush() takes a look now.
  */
 
 #ifndef MEMPROF_H_INCLUDED
@@ -82,7 +82,10 @@ uint32_t memprof_region_begin(const char *name);
 /** Ends a region, and those that were begun inside it and not ended. 0 means nothing. */
 void memprof_region_end(uint32_t region);
 
-/** Asks for a sample now. The profiler's own thread takes it soon after. */
+/**
+ * Takes a sample now, in the calling thread, which costs milliseconds in a process that holds much.
+ * MEMPROF_NOT_KNOWN when nothing is recorded, or recording pauses.
+ */
 int memprof_flush(void);
 
 /**

@@ -147,11 +147,12 @@ pub fn totals() -> Result<Totals, Error> {
     })
 }
 
-/// Asks for a sample now. It is taken soon after, by the profiler's own thread.
+/// Takes a sample now, in the calling thread: numbers are of this moment afterwards. It costs as long as a
+/// sample does, milliseconds in a process that holds much.
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] when the sampler does not run.
+/// [`Error::NotActive`]; [`Error::NotKnown`] when nothing is recorded, or recording pauses.
 pub fn flush() -> Result<(), Error> {
     let hooks = hooks::find().ok_or(Error::NotActive)?;
     if hooks.flush() { Ok(()) } else { Err(Error::NotKnown) }

@@ -34,9 +34,10 @@ pub struct MemprofHooks {
     pub component_count: extern "C" fn() -> u32,
     /// Numbers of a component: 0, or -1 if there is none of this index.
     pub component: unsafe extern "C" fn(index: u32, into: *mut MemprofComponent) -> c_int,
-    /// Numbers of the process: 0.
+    /// Numbers of the process: 0, or -1 before the first sample.
     pub totals: unsafe extern "C" fn(into: *mut MemprofTotals) -> c_int,
-    /// Asks for a sample now, without waiting for it: 0.
+    /// Takes a sample now, in the calling thread: 0, or -1 if none is taken, because nothing is recorded or
+    /// recording pauses.
     pub flush: extern "C" fn() -> c_int,
 }
 
@@ -183,7 +184,7 @@ impl Write for Name {
 }
 
 unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
-    if into.is_null() {
+    if into.is_null() || sampler::seen_time() == 0 {
         return -1;
     }
     let owned = with_ledgers(|ledgers| ledgers.iter().map(|ledger| ledger.owned).sum::<u64>());
@@ -202,8 +203,8 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
 }
 
 extern "C" fn flush() -> c_int {
-    sampler::request();
-    0
+    // In a handler of a signal the thread may be taking one.
+    if local().guard.get() == 0 && sampler::request() { 0 } else { -1 }
 }
 
 #[cfg(test)]

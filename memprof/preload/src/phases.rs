@@ -462,7 +462,9 @@ pub fn pcontrol(level: i32, second: usize) {
     match level {
         0 => pause(true),
         1 => pause(false),
-        2 => sampler::request(),
+        2 => {
+            sampler::request();
+        }
         3.. if !paused() => {
             let mut text = [0; NAME + 1];
             let mut number = Number { text: [0; 24], length: 0 };

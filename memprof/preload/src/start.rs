@@ -94,6 +94,7 @@ extern "C" fn load() {
     let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
     sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
+    heap::look_around();
     if !is_recorded {
         // Nothing is to be recorded here; blocks keep their owners, since children inherit them.
         return;

@@ -82,9 +82,10 @@ fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
 fn same_as_a_rank(program: &str, arguments: &[&str], folder: &Path) {
     let traces = self::folder();
     let traces = traces.path().to_string_lossy().into_owned();
-    same_with(program, arguments, folder, &[("MEMPROF_DIR", &traces), ("PMI_RANK", "0")]);
-    let recorded = [("MEMPROF_DIR", &*traces), ("MEMPROF_RECORD", "all")];
-    same_with(program, arguments, folder, &recorded);
+    for how in [("PMI_RANK", "0"), ("MEMPROF_RECORD", "all")] {
+        let variables = [("MEMPROF_DIR", &*traces), ("MEMPROF_QUIET", "1"), how];
+        same_with(program, arguments, folder, &variables);
+    }
 }
 
 fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&str, &str)]) {
@@ -187,6 +188,31 @@ fn threads_with_the_least_stack_free_what_they_like() {
     let folder = folder();
     let options = ["-O1", "-pthread"];
     let Some(program) = compiled(folder.path(), "cc", "small_stacks.c", &options) else { return };
+    same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
+}
+
+#[test]
+fn what_an_allocator_lacks_works_as_it_would_without_the_tool() {
+    let folder = folder();
+    let path = folder.path();
+    let options = ["-O1", "-fno-builtin", "-rdynamic", "-DOWN"];
+    if let Some(program) = compiled(path, "cc", "family.c", &options) {
+        same_as_a_rank(&program.to_string_lossy(), &[], path);
+    }
+    let Some(options) = library(path, "allocator.c") else { return };
+    let options = options.each_ref().map(String::as_str);
+    let Some(program) = compiled(path, "cc", "family.c", &options) else { return };
+    same_as_a_rank(&program.to_string_lossy(), &[], path);
+}
+
+#[test]
+fn a_function_that_the_program_defines_itself_is_called() {
+    let folder = folder();
+    // Bound when they are first called, so that nothing shows before where calls lead.
+    let lazy = ["-O1", "-shared", "-fPIC", "-Wl,-z,lazy"];
+    let Some(library) = compiled(folder.path(), "cc", "mapper.c", &lazy) else { return };
+    let options = ["-O1", "-rdynamic", "-Wl,--no-as-needed", &library.to_string_lossy()];
+    let Some(program) = compiled(folder.path(), "cc", "maps.c", &options) else { return };
     same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
 }
 

@@ -49,11 +49,17 @@ const HOOKS: [Hook; 11] = [
 
 static REAL: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
 
+/// What calls reach without the tool: the program, or what was preloaded before the tool, may define the
+/// function too.
+static FIRST: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
+
 /// Finds the real functions. Before anything is patched.
 pub fn start() {
     for hook in &HOOKS {
         let found = crate::heap::next(hook.name);
         REAL[hook.function as usize].store(found, Ordering::Release);
+        let first = crate::heap::look(libc::RTLD_DEFAULT, hook.name);
+        FIRST[hook.function as usize].store(first, Ordering::Release);
     }
     DLSYM.store(real(Dlsym), Ordering::Release);
 }
@@ -72,6 +78,12 @@ pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
         _ => memory,
     };
     (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
+}
+
+/// What a call to `symbol`, which is one of ours, reaches without the tool.
+pub fn first(symbol: &[u8]) -> usize {
+    let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol);
+    hook.map_or(0, |hook| FIRST[hook.function as usize].load(Ordering::Acquire))
 }
 
 /// The real `dlsym`, for an entry that is written out.

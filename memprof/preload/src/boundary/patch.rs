@@ -172,7 +172,8 @@ fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Reloca
         None
     } else {
         hooked::target(relocation.symbol, plan.memory, plan.look_ups)
-            .filter(|_| own || is_systems(value))
+            // One that has not been called yet leads to the object's own table.
+            .filter(|_| is_systems(if own { hooked::first(relocation.symbol) } else { value }))
     };
     let Some(target) = target.filter(|&target| target != value) else {
         return;

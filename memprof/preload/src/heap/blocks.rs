@@ -393,22 +393,6 @@ pub unsafe fn free_generally(block: *mut u8) {
     unsafe { real(block) }
 }
 
-pub unsafe extern "C-unwind" fn free_sized(block: *mut u8, _: usize, caller: usize, stack: usize) {
-    // SAFETY: as the caller's.
-    unsafe { free(block, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn free_aligned_sized(
-    block: *mut u8,
-    _: usize,
-    _: usize,
-    caller: usize,
-    stack: usize,
-) {
-    // SAFETY: as the caller's.
-    unsafe { free(block, caller, stack) }
-}
-
 pub unsafe extern "C-unwind" fn memalign(
     alignment: usize,
     size: usize,
@@ -537,6 +521,14 @@ fn seems_a_block(address: usize) -> bool {
     }
     let Some(word) = read_anywhere(address + usable - tag::SIZE) else { return false };
     tag::decode(address, usable, word, real::key()).is_some()
+}
+
+/// What of a block can be used that perhaps is the program's allocator's, which may say anything of it.
+pub fn without_tag(block: *const u8, usable: usize) -> usize {
+    let tagged = usable >= tag::SIZE
+        && read_anywhere((block as usize).wrapping_add(usable - tag::SIZE))
+            .is_some_and(|word| tag::decode(block as usize, usable, word, real::key()).is_some());
+    if tagged { usable - tag::SIZE } else { usable }
 }
 
 fn read_anywhere(address: usize) -> Option<u64> {

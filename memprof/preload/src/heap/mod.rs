@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 mod bootstrap;
 #[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
+mod family;
 pub mod granules;
 mod large;
 mod operators;
@@ -21,7 +22,8 @@ mod tests;
 
 pub use account::{all, be_exact, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot};
 pub use blocks::give;
-pub use real::{next, stand_aside};
+pub use family::look_around;
+pub use real::{look, next, stand_aside};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};

@@ -8,7 +8,7 @@
 
 use core::ffi::CStr;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{blocks, real};
 use crate::arch::Errno;
@@ -42,6 +42,10 @@ fn look() -> bool {
     if crate::thread::local().guard.get() > 0 {
         return false;
     }
+    decide()
+}
+
+fn decide() -> bool {
     let errno = Errno::save();
     let _guard = Guard::enter();
     let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced)
@@ -61,9 +65,19 @@ fn is_replaced(name: &CStr) -> bool {
         .any(|address| !is_ours(address) && !of_a_library(object_of(address)))
 }
 
+/// As [`super::family::look_around`].
+pub fn look_around() {
+    // Without a C++ library there is nothing to be decided yet.
+    if real::next(c"_Znwm") != 0 && decide() {
+        NEWS.iter().chain(DELETES).for_each(|original| {
+            original.find();
+        });
+    }
+}
+
 /// Whether an address is in this very object. A program with an allocator of its own has a malloc that
 /// is not: the C++ library's operators would use it, and so they have to be called.
-fn is_ours(address: usize) -> bool {
+pub fn is_ours(address: usize) -> bool {
     object_of(address) == object_of(replaced as *const () as usize)
 }
 
@@ -88,26 +102,48 @@ fn of_a_library(path: Option<&CStr>) -> bool {
         || name.starts_with(b"libc++abi.so")
 }
 
-/// The operator that would have been called without us; 0 if no C++ library is loaded.
-#[cold]
-#[inline(never)]
-fn original(name: &CStr) -> usize {
-    let _guard = Guard::enter();
-    let next = real::next(name);
-    if next != 0 {
-        return next;
+/// The operator of a name that would have been called without us.
+pub struct Original {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Original {
+    const fn new(name: &'static CStr) -> Original {
+        Original { name, address: AtomicUsize::new(0) }
     }
-    // A C++ library that was loaded for one object only is not behind us.
-    LIBRARIES
-        .into_iter()
-        .map(|library| in_library(library, name))
-        .find(|found| *found != 0)
-        .unwrap_or(0)
+
+    /// 0 if no C++ library is loaded. Looked for until it is found: later that could mean to wait for the
+    /// loader.
+    fn get(&self) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> usize {
+        let errno = Errno::save();
+        let _guard = Guard::enter();
+        let mut found = real::next(self.name);
+        if found == 0 {
+            // A C++ library that was loaded for one object only is not behind us.
+            let in_any = |library: &CStr| in_library(library, self.name);
+            found = LIBRARIES.into_iter().map(in_any).find(|found| *found != 0).unwrap_or(0);
+        }
+        self.address.store(found, Ordering::Relaxed);
+        errno.restore();
+        found
+    }
 }
 
 fn in_library(library: &CStr, name: &CStr) -> usize {
+    // It stays, since its operator is remembered.
+    const KEPT: i32 = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
     // SAFETY: the name ends with a zero; nothing is loaded.
-    let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let handle = unsafe { libc::dlopen(library.as_ptr(), KEPT) };
     if handle.is_null() {
         return 0;
     }
@@ -120,8 +156,8 @@ fn in_library(library: &CStr, name: &CStr) -> usize {
 /// Calls the original. Null if there is none.
 #[cold]
 #[inline(never)]
-unsafe fn call_new(name: &CStr, words: [usize; 3]) -> *mut u8 {
-    match original(name) {
+unsafe fn call_new(original: &Original, words: [usize; 3]) -> *mut u8 {
+    match original.get() {
         0 => ptr::null_mut(),
         // SAFETY: the operator of this name; words beyond its own are not looked at.
         address => unsafe {
@@ -132,8 +168,8 @@ unsafe fn call_new(name: &CStr, words: [usize; 3]) -> *mut u8 {
 
 #[cold]
 #[inline(never)]
-unsafe fn call_delete(name: &CStr, block: *mut u8, words: [usize; 2]) {
-    match original(name) {
+unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
+    match original.get() {
         // SAFETY: as the caller's.
         0 => unsafe { blocks::free(block, 0, 0) },
         // SAFETY: as in `call_new`.
@@ -145,7 +181,13 @@ unsafe fn call_delete(name: &CStr, block: *mut u8, words: [usize; 2]) {
 
 /// Defines what each operator does: its words after the first, and which of them is the alignment.
 macro_rules! work {
-    (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {$(
+    (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {
+        static NEWS: &[&Original] = &[$(&$work::ORIGINAL),*];
+        $(
+        mod $work {
+            pub static ORIGINAL: super::Original = super::Original::new($name);
+        }
+
         unsafe extern "C-unwind" fn $work(
             size: usize,
             $($word: usize,)*
@@ -162,10 +204,17 @@ macro_rules! work {
             let mut words = [size, 0, 0];
             words[1..].iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
             // SAFETY: as the caller's.
-            unsafe { call_new($name, words) }
+            unsafe { call_new(&$work::ORIGINAL, words) }
         }
-    )*};
-    (delete $($work:ident = $name:literal ($($word:ident),*);)*) => {$(
+        )*
+    };
+    (delete $($work:ident = $name:literal ($($word:ident),*);)*) => {
+        static DELETES: &[&Original] = &[$(&$work::ORIGINAL),*];
+        $(
+        mod $work {
+            pub static ORIGINAL: super::Original = super::Original::new($name);
+        }
+
         unsafe extern "C-unwind" fn $work(
             block: *mut u8,
             $($word: usize,)*
@@ -176,12 +225,13 @@ macro_rules! work {
                 let mut words = [0, 0];
                 words.iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
                 // SAFETY: as the caller's.
-                return unsafe { call_delete($name, block, words) };
+                return unsafe { call_delete(&$work::ORIGINAL, block, words) };
             }
             // SAFETY: as the caller's.
             unsafe { blocks::free(block, caller, stack) }
         }
-    )*};
+        )*
+    };
 }
 
 work! { new

@@ -230,6 +230,35 @@ fn headers_tell() -> bool {
     })
 }
 
+/// The allocator behind the tool, which is another than the C library's, leaves to it what only one of
+/// the two can do: aligned blocks by some of the names, or how large a block is.
+pub fn is_partial() -> bool {
+    let allocator = MALLOC.0.load(Ordering::Acquire);
+    let its = |slot: &Slot| same_object(slot.0.load(Ordering::Acquire), allocator);
+    stands_aside() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
+}
+
+/// Whether the size of blocks can be asked for: the one who gives them tells, or passes on what the C
+/// library gave, as its header before each block shows.
+fn sizes_are_told() -> bool {
+    let (allocator, tells) = (MALLOC.0.load(Ordering::Acquire), USABLE.0.load(Ordering::Acquire));
+    if tells == 0 || same_object(allocator, tells) {
+        return true;
+    }
+    let (Some(malloc), Some(free)) = (malloc(), free()) else { return false };
+    [0, 24, 25, 64, 1033, 5000, 70_000, 1 << 20].into_iter().all(|size: usize| {
+        // SAFETY: a block made and freed here; its header is asked of the kernel.
+        unsafe {
+            let block = malloc(size);
+            let mut word = [0; 8];
+            let known = !block.is_null() && crate::kernel::peek(block as usize - 8, &mut word);
+            free(block);
+            let chunk = usize::from_ne_bytes(word) & !7;
+            known && chunk.is_multiple_of(16) && (size + 8..=size + 8192).contains(&chunk)
+        }
+    })
+}
+
 fn same_object(one: usize, other: usize) -> bool {
     let base = |address: usize| {
         // SAFETY: plain data, for which zeroes are valid.
@@ -274,6 +303,9 @@ fn resolve() {
         (&MALLOC, c"malloc"),
     ] {
         slot.0.store(next(name), Ordering::Release);
+    }
+    if cfg!(not(any(test, feature = "archive"))) && !sizes_are_told() {
+        stand_aside();
     }
     if headers_tell() && !stands_aside() {
         QUICK.malloc.store(MALLOC.0.load(Ordering::Acquire), Ordering::Release);

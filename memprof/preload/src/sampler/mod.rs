@@ -104,11 +104,13 @@ pub fn each_mapping(file: File, each: &mut dyn FnMut(&maps::Line<'_>)) {
     }
 }
 
-/// Takes a sample now, in this thread.
-pub fn request() {
-    if writer::is_recording() {
-        with(|sampler| sampler.full(sample::ASKED));
-    }
+/// Takes a sample now, in this thread. False where none is taken.
+pub fn request() -> bool {
+    writer::is_recording()
+        && with(|sampler| {
+            sampler.full(sample::ASKED);
+            sampler.is_ready() && !crate::phases::paused()
+        })
 }
 
 /// The last sample: the process ends by itself. No other follows.
@@ -160,5 +162,6 @@ pub fn lock() -> &'static SpinLock {
 pub fn forget() {
     // SAFETY: the only thread of the process, and the lock is held since before the fork.
     unsafe { (*SAMPLER.0.get()).forget() };
+    SEEN_TIME.store(0, Ordering::Relaxed);
     thread::forget();
 }

@@ -1,7 +1,8 @@
 //! However a profiled process ends and wherever its trace cannot go: the program runs as it does
 //! without, what was written can be read, and what is missing is said.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -16,11 +17,17 @@ use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
 
 const TESTS: &[Test] = &[
     ("a_trace_is_readable_whenever_its_process_is_killed", killed),
+    ("what_a_process_writes_is_never_older_than_a_second", never_old),
     ("a_process_that_runs_can_be_read", live),
     ("abort_exit_and_a_missing_finalize_leave_whole_traces", other_ends),
     ("a_process_that_the_kernel_ends_for_its_memory_leaves_a_trace", out_of_memory),
     ("traces_are_for_their_owner_alone", modes),
     ("a_full_disk_is_said_and_the_program_runs", full_disk),
+    ("a_disk_that_fills_during_the_run_disturbs_neither_program_nor_trace", filled_disk),
+    ("a_folder_that_is_deleted_during_the_run_disturbs_nobody", deleted_folder),
+    ("a_folder_that_may_not_be_written_is_said_and_the_program_runs", forbidden_folder),
+    ("a_name_that_somebody_else_has_taken_is_not_followed", taken_name),
+    ("a_trace_is_written_to_its_disk_as_often_as_asked_for", on_disk),
     ("a_folder_that_cannot_be_written_is_said_and_the_program_runs", no_folder),
     ("a_limit_on_file_sizes_is_said_and_the_program_runs", file_size_limit),
     ("a_program_with_its_own_allocator_keeps_it", own_allocator),
@@ -54,11 +61,9 @@ fn forever(traces: &Path) -> Result<Started> {
     Ok(started)
 }
 
-/// Whole, plausible, and not older than a second before its end.
-fn expect_good(trace: &Path, lived: Duration) -> Result<Books> {
+/// Whole and plausible.
+fn expect_good(trace: &Path) -> Result<Books> {
     let books = Books::open(trace)?;
-    let newest = Duration::from_nanos(books.trace.last_time());
-    ensure!(newest + Duration::from_secs(1) >= lived, "{newest:?} of {lived:?}\n{}", books.table());
     let summary = books.summary()?;
     let walked = summary.head.walked;
     ensure!(walked > 1 << 20 && walked < 1 << 30, "{walked} B resident\n{}", books.table());
@@ -72,15 +77,62 @@ fn killed() -> Result<()> {
     for round in 0..20_u64 {
         let folder = tempfile::tempdir()?;
         let mut started = forever(folder.path())?;
-        let begun = Instant::now();
         // Sleeps: the kill is to land anywhere.
         thread::sleep(Duration::from_micros(round * round * 997 % 60_000));
-        let lived = begun.elapsed();
         started.kill()?;
         let finished = started.finish(LIMIT)?;
         ensure!(finished.signal() == Some(9), "{}", finished.report());
-        let books = expect_good(finished.trace()?, lived)?;
+        let books = expect_good(finished.trace()?)?;
         ensure!(!books.trace.has(flags::CLOSED), "it says that it ended well");
+    }
+    Ok(())
+}
+
+/// How long the profiler's thread was ready to run and had no processor.
+fn waited(process: u32) -> Result<Duration> {
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let task = task?.path();
+        if fs::read_to_string(task.join("comm"))?.trim() == "memprof" {
+            let text = fs::read_to_string(task.join("schedstat"))?;
+            let waited = text.split_whitespace().nth(1).context("no schedstat")?;
+            return Ok(Duration::from_nanos(waited.parse()?));
+        }
+    }
+    bail!("the profiler has no thread")
+}
+
+fn never_old() -> Result<()> {
+    // Idle ones, whose looks are far apart, with intervals of all kinds; and one that never rests.
+    let folder = tempfile::tempdir()?;
+    let program = ending(folder.path())?;
+    let mut started = Vec::new();
+    for interval in ["20", "50", "300", "60000", "busy"] {
+        let traces = folder.path().join(interval);
+        fs::create_dir(&traces)?;
+        let one = match interval {
+            "busy" => interpreter(&traces)?.args(&["--forever", "--programs", "20", "--blind"]),
+            _ => Profiled::new(&program, &traces)?.arg("wait").env("MEMPROF_INTERVAL_MS", interval),
+        };
+        started.push((interval, one.start("")?));
+    }
+    // Sleeps: what is asked is how old things become.
+    thread::sleep(Duration::from_millis(3100));
+    for (interval, mut one) in started {
+        let allowed = Duration::from_secs(1) + waited(one.id())?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        one.kill()?;
+        let now = Duration::new(now.tv_sec.try_into()?, now.tv_nsec.try_into()?);
+        let finished = one.finish(LIMIT)?;
+        let books = expect_good(finished.trace()?)?;
+        let lived = now.saturating_sub(Duration::from_nanos(books.trace.identity.monotonic_ns));
+        let mut times: Vec<u64> =
+            books.trace.history.samples().map(|(sample, _)| sample.time).collect();
+        times.push(u64::try_from(lived.as_nanos())?);
+        let longest = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
+        let longest = Duration::from_nanos(longest.context("no samples")?);
+        ensure!(longest <= allowed, "interval {interval}: {longest:?} without a sample");
+        let summary = Duration::from_nanos(books.summary()?.head.time);
+        ensure!(summary + allowed >= lived, "interval {interval}: {summary:?} of {lived:?}");
     }
     Ok(())
 }
@@ -92,7 +144,7 @@ fn live() -> Result<()> {
         let [trace] = &traces_in(folder.path())?[..] else {
             bail!("not one trace");
         };
-        expect_good(trace, Duration::ZERO)?;
+        expect_good(trace)?;
     }
     ensure!(started.runs()?, "it ended");
     Ok(())
@@ -135,7 +187,7 @@ fn other_ends() -> Result<()> {
         let finished = Profiled::new(&program, &traces)?.arg(how).run(LIMIT)?;
         ensure!(finished.signal() == signal, "{how}: {}", finished.report());
         ensure!(finished.stdout.contains("holding"), "{how}: {}", finished.report());
-        let books = expect_good(finished.trace()?, Duration::ZERO).context(how)?;
+        let books = expect_good(finished.trace()?).context(how)?;
         ensure!(books.trace.has(flags::CLOSED) == closed, "{how}: {}", books.table());
         ensure!(!books.trace.has(flags::FINALIZED), "{how}: {}", books.table());
         let peak = books.peak(APPLICATION);
@@ -158,7 +210,7 @@ fn out_of_memory() -> Result<()> {
     let profiled = Profiled::through(&["sh", "-c", &enter, "sh"], &program, &traces)?;
     let finished = profiled.arg("hoard").run(LIMIT)?;
     ensure!(finished.signal() == Some(9), "{}", finished.report());
-    let books = expect_good(finished.trace()?, Duration::ZERO)?;
+    let books = expect_good(finished.trace()?)?;
     let peak = books.peak(APPLICATION);
     ensure!(peak > 200 << 20, "{peak} B\n{}", books.table());
     Ok(())
@@ -182,7 +234,9 @@ impl MemoryGroup {
                 continue;
             }
             let group = MemoryGroup { tasks: folder.join(tasks), folder };
-            if fs::write(group.folder.join(file), limit.to_string()).is_ok() {
+            // Opened, not made: where there is no controller, the folder is one as any other.
+            let limited = OpenOptions::new().write(true).open(group.folder.join(file));
+            if limited.is_ok_and(|mut file| file.write_all(limit.to_string().as_bytes()).is_ok()) {
                 return Some(group);
             }
         }
@@ -199,10 +253,11 @@ impl Drop for MemoryGroup {
 fn modes() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut started = forever(folder.path())?;
-    for trace in traces_in(folder.path())? {
-        let mode = fs::metadata(&trace)?.permissions().mode();
-        ensure!(mode & 0o7777 == 0o600, "{} has the mode {mode:o}", trace.display());
-    }
+    let [trace] = &traces_in(folder.path())?[..] else {
+        bail!("not one trace");
+    };
+    let mode = fs::metadata(trace)?.permissions().mode();
+    ensure!(mode & 0o7777 == 0o600, "{} has the mode {mode:o}", trace.display());
     started.kill()?;
     Ok(())
 }
@@ -239,6 +294,142 @@ fn full_disk() -> Result<()> {
     let profiled = profiled.args(&["--blind", "--programs", "50"]);
     let finished = profiled.run(LIMIT)?;
     expect_aside(&finished, &["no room"])
+}
+
+/// A file system of a few MiB at `disk`, in a name space of its own, and what to do in it.
+fn on_small_disk(mount: &str, disk: &Path, then: &str) -> Result<String> {
+    fs::create_dir(disk)?;
+    let mounted = Command::new("unshare").args(["--mount", "sh", "-c", mount]).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return Err(Skipped(format!("cannot do `{mount}`")).into());
+    }
+    Ok(format!("{mount} && {then}"))
+}
+
+fn filled_disk() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = ending(folder.path())?;
+    let image = folder.path().join("image");
+    run_compiler(Command::new("truncate").args(["--size", "8M"]).arg(&image))?;
+    let formatted = Command::new("mkfs.ext2").arg("-q").arg(&image).output();
+    if !formatted.is_ok_and(|output| output.status.success()) {
+        return Err(Skipped("there is no mkfs.ext2".to_owned()).into());
+    }
+    // The second promises no room, so that the profiler has to take it.
+    for (kind, options) in [("tmpfs", "-t tmpfs -o size=6m none"), ("ext2", "-o loop")] {
+        let disk = folder.path().join(kind);
+        let device = if kind == "ext2" { image.display().to_string() } else { String::new() };
+        let mount = format!("mount {options} {device} {}", disk.display());
+        let (disk_name, out) = (disk.display(), folder.path().join(format!("{kind}-out")));
+        fs::create_dir(&out)?;
+        let then = format!(
+            "cd {disk_name} && {{ \"$@\" & }} && \
+             until grep -qa MEMPROF *.memprof 2>/dev/null; do kill -0 $! || exit 3; sleep 0.01; done; \
+             cat /dev/zero >filler 2>/dev/null; wait $!; ended=$?; cp *.memprof {}; exit $ended",
+            out.display()
+        );
+        let script = on_small_disk(&mount, &disk, &then)?;
+        let wrapper = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+        let finished = Profiled::through(&wrapper, &program, &disk)?.arg("return").run(LIMIT)?;
+        finished.expect_success()?;
+        ensure!(finished.stdout.contains("holding"), "{}", finished.report());
+        let [trace] = &traces_in(&out)?[..] else { bail!("{kind}: no trace") };
+        let books = expect_good(trace).context(kind)?;
+        ensure!(books.trace.has(flags::CLOSED), "{kind}: {}", books.table());
+        ensure!(books.peak(APPLICATION) >= 50 << 20, "{kind}: {}", books.table());
+    }
+    Ok(())
+}
+
+fn deleted_folder() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces)?;
+    let profiled = Profiled::new(ending(folder.path())?, &traces)?;
+    let mut started = profiled.arg("return").start("")?;
+    let end = Instant::now() + LIMIT;
+    while !started.said()?.contains("holding") {
+        ensure!(started.runs()? && Instant::now() < end, "it says nothing");
+        // Sleeps: the other process writes into a file.
+        thread::sleep(Duration::from_millis(2));
+    }
+    fs::remove_dir_all(&traces)?;
+    let finished = started.finish(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(!traces.exists() && finished.stderr.is_empty(), "{}", finished.report());
+    Ok(())
+}
+
+fn forbidden_folder() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (setting, word) in
+        [("relative", "MEMPROF_DIR"), (&*format!("/{}", "x".repeat(2000)), "MEMPROF_DIR")]
+    {
+        expect_aside(&blind(folder.path())?.env("MEMPROF_DIR", setting).run(LIMIT)?, &[word])?;
+    }
+    let disk = folder.path().join("disk");
+    let mount = format!("mount -t tmpfs -o ro none {}", disk.display());
+    let script = on_small_disk(&mount, &disk, "exec \"$@\"")?;
+    let wrapper = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    let profiled = Profiled::through(&wrapper, fake_mpi()?.join("interpreter"), &disk)?;
+    let finished = profiled.args(&["--blind", "--programs", "50"]).run(LIMIT)?;
+    expect_aside(&finished, &["read-only"])
+}
+
+fn taken_name() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = fake_mpi()?.join("interpreter");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "kept")?;
+    // A process knows what the name of its trace will be.
+    for take in [&*format!("ln -s {}", victim.display()), "mkfifo", "mkdir"] {
+        let traces = folder.path().join("traces");
+        fs::create_dir(&traces)?;
+        let script = format!(
+            "start=$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20); \
+             {take} \"$MEMPROF_DIR/$(cat /proc/sys/kernel/hostname).$$.$start.memprof\" && \
+             exec {} --blind --programs 20",
+            program.display()
+        );
+        let finished = Profiled::new("sh", &traces)?.args(&["-c", &script]).run(LIMIT)?;
+        finished.expect_success()?;
+        ensure!(fs::read(&victim)? == b"kept", "{take}: the link was followed");
+        let second = finished.traces.iter().find(|trace| trace.to_string_lossy().contains("-2."));
+        let second = second.with_context(|| format!("{take}: {}", finished.report()))?;
+        expect_good(second).context("the second name")?;
+        fs::remove_dir_all(&traces)?;
+    }
+    Ok(())
+}
+
+/// Bytes of the trace that are changed in memory and not yet on the disk.
+fn changed(process: u32) -> Result<u64> {
+    let maps = fs::read_to_string(format!("/proc/{process}/smaps"))?;
+    let mapping = maps.split_once(".memprof\n").context("the trace is not mapped")?.1;
+    let dirty = mapping.lines().take(20).filter(|line| line.contains("_Dirty:"));
+    dirty.map(|line| Ok(line.split_whitespace().nth(1).context("no number")?.parse::<u64>()?)).sum()
+}
+
+fn on_disk() -> Result<()> {
+    let folder = tempfile::tempdir_in(Checkout::find()?.build_folder())?;
+    let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(folder.path()).output()?;
+    if kind.stdout.starts_with(b"tmpfs") {
+        return Err(Skipped("the build folder is on no disk".to_owned()).into());
+    }
+    let program = ending(folder.path())?;
+    let profiled = Profiled::new(&program, folder.path())?.arg("wait");
+    // Looks are seldom, so that there are times at which nothing has changed since the last writing.
+    let profiled = profiled.env("MEMPROF_MSYNC", "0.1").env("MEMPROF_INTERVAL_MS", "60000");
+    let mut started = profiled.start("")?;
+    let end = Instant::now() + LIMIT;
+    while !started.said()?.contains("holding") || changed(started.id())? > 0 {
+        ensure!(started.runs()? && Instant::now() < end, "it is never all on the disk");
+        // Sleeps: nothing tells when the kernel has written.
+        thread::sleep(Duration::from_millis(2));
+    }
+    started.kill()?;
+    started.finish(LIMIT)?;
+    Ok(())
 }
 
 fn no_folder() -> Result<()> {
@@ -327,7 +518,7 @@ fn bad_settings() -> Result<()> {
         let finished = blind(folder.path())?.env(name, value).run(LIMIT)?;
         expect_aside(&finished, &[name])?;
         let trace = finished.trace().with_context(|| name)?.to_path_buf();
-        expect_good(&trace, Duration::ZERO)?;
+        expect_good(&trace)?;
         fs::remove_file(trace)?;
     }
     Ok(())
@@ -340,7 +531,7 @@ fn replaced_by_exec() -> Result<()> {
     let script = format!("true; exec {} --blind --programs 50", program.display());
     let finished = Profiled::new("sh", folder.path())?.args(&["-c", &script]).run(LIMIT)?;
     finished.expect_success()?;
-    let books = expect_good(finished.trace()?, Duration::ZERO)?;
+    let books = expect_good(finished.trace()?)?;
     let ran = books.trace.identity.program.to_string();
     ensure!(ran.ends_with("interpreter"), "the trace is of {ran}");
     Ok(())

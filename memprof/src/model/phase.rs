@@ -3,7 +3,7 @@
 use super::statistics::{Spread, Who};
 use super::{Group, Rank};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A phase in one process.
@@ -13,6 +13,8 @@ pub struct RankPhase {
     pub name: Arc<str>,
     /// 0 is outermost.
     pub depth: u32,
+    /// The phase around it.
+    pub parent: Option<Arc<str>>,
     /// How often it was entered.
     pub entries: u64,
     /// How long it was open altogether, in nanoseconds.
@@ -32,6 +34,8 @@ pub struct PhaseAcross {
     pub name: Arc<str>,
     /// 0 is outermost.
     pub depth: u32,
+    /// The phase around it.
+    pub parent: Option<Arc<str>>,
     /// In how many processes it occurred.
     pub processes: u32,
     /// How often it was entered, all ranks together.
@@ -58,7 +62,7 @@ pub struct PhaseComponent {
     pub resident_peak: Spread,
 }
 
-/// Phases of all ranks by name, in the order in which they first began.
+/// Phases of all ranks by name, in the order in which they first began, each followed by those inside it.
 pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcross> {
     struct Sum {
         phase: PhaseAcross,
@@ -76,6 +80,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
                     phase: PhaseAcross {
                         name: phase.name.clone(),
                         depth: phase.depth,
+                        parent: phase.parent.clone(),
                         processes: 0,
                         entries: 0,
                         time_ns: Spread::default(),
@@ -112,7 +117,8 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
         }
     }
     sums.sort_by_key(|sum| (sum.first_ns, sum.phase.depth));
-    sums.into_iter()
+    let phases: Vec<PhaseAcross> = sums
+        .into_iter()
         .map(|sum| {
             let mut phase = sum.phase;
             phase.components.sort_by(|a, b| {
@@ -121,5 +127,72 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
             });
             phase
         })
-        .collect()
+        .collect();
+    nested(phases)
+}
+
+/// Each phase with those inside it behind it. What is around none that is known is outermost.
+fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
+    let names: HashSet<Arc<str>> = phases.iter().map(|phase| phase.name.clone()).collect();
+    for phase in &mut phases {
+        // One that is inside itself, or inside one of which nothing is known.
+        let known = |parent: &Arc<str>| *parent != phase.name && names.contains(parent);
+        phase.parent = phase.parent.take().filter(known);
+    }
+    let mut out = Vec::new();
+    // From the last root to the first, so that the first is taken first; then what it holds.
+    let take = |phases: &mut Vec<PhaseAcross>, parent: Option<&Arc<str>>| -> Vec<PhaseAcross> {
+        let mut inside: Vec<_> =
+            phases.extract_if(.., |phase| phase.parent.as_ref() == parent).collect();
+        inside.reverse();
+        inside
+    };
+    let mut open = take(&mut phases, None);
+    while let Some(phase) = open.pop() {
+        open.extend(take(&mut phases, Some(&phase.name)));
+        out.push(phase);
+    }
+    // What is inside each other in a circle, in a trace that was made up.
+    out.extend(phases);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(name: &str, parent: Option<&str>) -> PhaseAcross {
+        PhaseAcross {
+            name: name.into(),
+            depth: 0,
+            parent: parent.map(Arc::from),
+            processes: 1,
+            entries: 1,
+            time_ns: Spread::default(),
+            resident_peak: Spread::default(),
+            components: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_phase_stands_behind_the_one_it_is_in() {
+        let all = [
+            phase("main", None),
+            phase("init", None),
+            phase("solve", Some("main")),
+            phase("step", Some("solve")),
+            phase("finalize", None),
+            phase("write", Some("main")),
+            phase("lost", Some("nobody")),
+        ];
+        let names: Vec<String> =
+            nested(all.to_vec()).iter().map(|phase| phase.name.to_string()).collect();
+        assert_eq!(names, ["main", "solve", "step", "write", "init", "finalize", "lost"]);
+    }
+
+    #[test]
+    fn phases_inside_each_other_in_a_circle_are_not_lost() {
+        let all = vec![phase("a", Some("b")), phase("b", Some("a")), phase("c", Some("c"))];
+        assert_eq!(nested(all).len(), 3);
+    }
 }

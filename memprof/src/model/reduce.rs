@@ -327,6 +327,7 @@ fn phases(trace: &Trace, names: &Names) -> Vec<RankPhase> {
             RankPhase {
                 name: names.phase(phase.index).unwrap_or_default(),
                 depth: depth(trace, phase.index),
+                parent: names.phase(row.parent),
                 entries: row.entries,
                 // An entry that has not ended is not in the total; of the first it is known.
                 total_ns: match row.entries {

@@ -16,12 +16,14 @@ int main(int argc, char **argv)
     printf("holding\n");
     fflush(stdout);
     // Sleeps: a sample of what there is now has to come by itself.
-    usleep(1200000);
+    if (strcmp(how, "wait")) usleep(1200000);
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "fault")) raise(SIGSEGV);
     if (!strcmp(how, "_exit")) _exit(0);
     if (!strcmp(how, "exit")) exit(0);
-    while (!strcmp(how, "hoard")) {
+    if (!strcmp(how, "wait")) pause();
+    // Where nobody stops it, it stops itself.
+    for (int mebi = 0; !strcmp(how, "hoard") && mebi < 4096; mebi++) {
         memory = malloc(1 << 20);
         memset(memory, 1, 1 << 20);
         // Sleeps: the kernel shall not be faster than all samples.

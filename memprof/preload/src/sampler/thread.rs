@@ -104,19 +104,19 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
             sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))
         });
-        kernel::wait(&NEVER, 0, tick);
+        kernel::wait(&NEVER, 0, between_flushes.map_or(tick, |time| tick.min(time)));
         if !writer::is_recording() {
             return ptr::null_mut();
-        }
-        if between_flushes.is_some_and(|time| kernel::monotonic().saturating_sub(flushed) >= time) {
-            writer::flush();
-            flushed = kernel::monotonic();
         }
         let publishes = super::with(|sampler| sampler.is_stale());
         if publishes {
             writer::phases();
         }
         idle = if look(&mut last) { 0 } else { idle + 1 };
+        if between_flushes.is_some_and(|time| kernel::monotonic().saturating_sub(flushed) >= time) {
+            writer::flush();
+            flushed = kernel::monotonic();
+        }
     }
 }
 

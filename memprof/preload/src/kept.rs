@@ -101,8 +101,8 @@ mod tests {
         unsafe { libc::dup3(theirs.as_raw_fd(), taken.0, libc::O_CLOEXEC) };
         assert_eq!(text(&mut kept), before);
         assert_ne!(kept.file, taken);
-        // SAFETY: as above: now it is the kept one's number.
         let other = kept.file;
+        // SAFETY: as above: now it is the kept one's number.
         unsafe { libc::dup3(theirs.as_raw_fd(), other.0, libc::O_CLOEXEC) };
         kept.close();
         for number in [taken, other] {

@@ -134,7 +134,7 @@ impl Profile {
         let mut put = |number: u32, message: Message| {
             out.write_all(Message::default().message(number, message).bytes())
         };
-        let mut kind = |strings: &mut Strings, (name, unit): (&str, &str)| {
+        let kind = |strings: &mut Strings, (name, unit): (&str, &str)| {
             Message::default().number(1, strings.number(name)).number(2, strings.number(unit))
         };
         for value in VALUES {

@@ -7,6 +7,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+pub use memprof_trace::layout::Class;
+
 use crate::lock::SpinLock;
 use crate::thread::Guard;
 
@@ -33,86 +35,6 @@ impl Component {
     pub const APPLICATION_SHARED: Component = Component(7);
     /// From here on: one for each loaded object, and for the stacks of the threads it starts.
     pub const FIRST_FREE: Component = Component(16);
-}
-
-/// What kind of owner a component is; its number is the one in trace files.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Class {
-    Unattributed,
-    Tool,
-    Slack,
-    Kernel,
-    Executable,
-    Library,
-    ApplicationShared,
-    MpiCore,
-    MpiDependency,
-    MpiShared,
-    MpiForUser,
-    Runtime,
-    OpenMp,
-    System,
-    Stack,
-}
-
-impl Class {
-    /// All of them, by number.
-    pub const ALL: [Class; 15] = [
-        Class::Unattributed,
-        Class::Tool,
-        Class::Slack,
-        Class::Kernel,
-        Class::Executable,
-        Class::Library,
-        Class::ApplicationShared,
-        Class::MpiCore,
-        Class::MpiDependency,
-        Class::MpiShared,
-        Class::MpiForUser,
-        Class::Runtime,
-        Class::OpenMp,
-        Class::System,
-        Class::Stack,
-    ];
-
-    /// As reports and the override file write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Unattributed => "unattributed",
-            Class::Tool => "tool",
-            Class::Slack => "slack",
-            Class::Kernel => "kernel",
-            Class::Executable => "app.exe",
-            Class::Library => "app.lib",
-            Class::ApplicationShared => "app.shm",
-            Class::MpiCore => "mpi.core",
-            Class::MpiDependency => "mpi.dep",
-            Class::MpiShared => "mpi.shm",
-            Class::MpiForUser => "mpi.for_user",
-            Class::Runtime => "runtime",
-            Class::OpenMp => "omp",
-            Class::System => "system",
-            Class::Stack => "stack",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Class> {
-        Class::ALL.into_iter().find(|class| class.name() == name)
-    }
-
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    fn from_number(number: u8) -> Class {
-        Class::ALL.get(usize::from(number)).copied().unwrap_or(Class::Unattributed)
-    }
-
-    /// Part of the MPI library: what it allocates for itself.
-    pub const fn is_mpi(self) -> bool {
-        matches!(self, Class::MpiCore | Class::MpiDependency | Class::MpiShared)
-    }
 }
 
 /// The name of the component that objects beyond the limit share.
@@ -167,11 +89,11 @@ impl Dictionary {
             Class::MpiShared,
             Class::MpiForUser,
             Class::Stack,
-            Class::ApplicationShared,
+            Class::AppShared,
         ];
         let mut index = 0;
         while index < fixed.len() {
-            entries[index].class = AtomicU8::new(fixed[index].number());
+            entries[index].class = AtomicU8::new(fixed[index] as u8);
             index += 1;
         }
         let mut name = [0; NAME_LIMIT];
@@ -244,7 +166,7 @@ impl Dictionary {
         let (bytes, length) = unsafe { &mut *self.entries[index].name.get() };
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         *length = name.len() as u8;
-        self.entries[index].class.store(class.number(), Ordering::Relaxed);
+        self.entries[index].class.store(class as u8, Ordering::Relaxed);
         self.count.store(index as u32 + 1, Ordering::Release);
         self.changes.fetch_add(1, Ordering::Release);
         Component(index as u16)
@@ -257,7 +179,7 @@ impl Dictionary {
         {
             return;
         }
-        if self.entries[index].class.swap(class.number(), Ordering::Relaxed) != class.number() {
+        if self.entries[index].class.swap(class as u8, Ordering::Relaxed) != class as u8 {
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
@@ -361,7 +283,7 @@ mod tests {
     #[test]
     fn one_name_is_one_component_and_its_stacks_another() {
         let dictionary = fresh();
-        let library = dictionary.define(Class::Library, "libx.so");
+        let library = dictionary.define(Class::AppLibrary, "libx.so");
         assert_eq!(library, Component::FIRST_FREE);
         assert_eq!(dictionary.define(Class::MpiDependency, "libx.so"), library);
         let stack = dictionary.define(Class::Stack, "libx.so");
@@ -379,9 +301,9 @@ mod tests {
     fn what_does_not_fit_shares_the_other_of_its_class() {
         let dictionary = fresh();
         for number in 0..LIMIT {
-            dictionary.define(Class::Library, &format!("lib{number}.so"));
+            dictionary.define(Class::AppLibrary, &format!("lib{number}.so"));
         }
-        let library = dictionary.define(Class::Library, "late.so");
+        let library = dictionary.define(Class::AppLibrary, "late.so");
         let stack = dictionary.define(Class::Stack, "late.so");
         assert_eq!(dictionary.entered(library).to_string(), "app.lib:(other)");
         assert_eq!(dictionary.entered(stack).to_string(), "stack:(other)");
@@ -391,7 +313,7 @@ mod tests {
             assert_eq!(dictionary.define(class, "later still.so"), component);
         }
         dictionary.reclassify(library, Class::MpiDependency);
-        assert_eq!(dictionary.class(library), Class::Library);
+        assert_eq!(dictionary.class(library), Class::AppLibrary);
         assert!(dictionary.count() <= LIMIT);
     }
 
@@ -399,17 +321,8 @@ mod tests {
     fn long_names_are_cut_between_characters() {
         let dictionary = fresh();
         let name = "ü".repeat(60);
-        let component = dictionary.define(Class::Library, &name);
+        let component = dictionary.define(Class::AppLibrary, &name);
         assert_eq!(dictionary.entered(component).name, "ü".repeat(47));
-        assert_eq!(dictionary.define(Class::Library, &name), component);
-    }
-
-    #[test]
-    fn classes_are_found_by_name() {
-        for class in Class::ALL {
-            assert_eq!(Class::from_name(class.name()), Some(class));
-            assert_eq!(Class::from_number(class.number()), class);
-        }
-        assert_eq!(Class::from_name("mpi"), None);
+        assert_eq!(dictionary.define(Class::AppLibrary, &name), component);
     }
 }

@@ -67,7 +67,7 @@ fn is_mpis(caller: usize, stack: usize) -> bool {
             inside || component::class(local().home.get()).is_mpi()
         }
         // A loader library that is not yet known to be MPI's alone.
-        Class::Library => inside && caller.neutral,
+        Class::AppLibrary => inside && caller.neutral,
         _ => false,
     }
 }

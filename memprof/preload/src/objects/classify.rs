@@ -44,7 +44,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
         if this.known.is_none() && (!any_mpi || this.opened_by_program) {
-            *class = Class::Library;
+            *class = Class::AppLibrary;
         }
     }
     if !any_mpi {
@@ -61,7 +61,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
                 need < count && classes[need] == Class::MpiDependency && marks[need] & OF_MPI != 0
             });
             if !plugin {
-                classes[index] = Class::Library;
+                classes[index] = Class::AppLibrary;
             }
         }
     }
@@ -106,7 +106,7 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
                     && classes[need] == Class::MpiDependency
                     && node(need).known.is_none()
                 {
-                    classes[need] = Class::Library;
+                    classes[need] = Class::AppLibrary;
                     // One that was passed already has to spread as well.
                     again |= need < index;
                 }
@@ -131,7 +131,7 @@ pub fn known(name: &str, executable: bool, tool: bool, defines_mpi: bool) -> Opt
         return Some(Class::Tool);
     }
     if executable {
-        return Some(Class::Executable);
+        return Some(Class::AppExecutable);
     }
     let stem = stem(name);
     if is_system(name, stem) {

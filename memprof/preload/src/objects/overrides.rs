@@ -135,8 +135,8 @@ pub fn line(line: &str) -> Result<Option<(&str, Override<'_>)>, Fault> {
         .filter(|class| {
             matches!(
                 class,
-                Class::Executable
-                    | Class::Library
+                Class::AppExecutable
+                    | Class::AppLibrary
                     | Class::MpiCore
                     | Class::MpiDependency
                     | Class::Runtime
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(line(""), Ok(None));
         assert_eq!(
             line("libhdf5*.so* app.lib:hdf5 # ours"),
-            Ok(Some(("libhdf5*.so*", Override { class: Class::Library, name: Some("hdf5") })))
+            Ok(Some(("libhdf5*.so*", Override { class: Class::AppLibrary, name: Some("hdf5") })))
         );
         assert_eq!(
             line("a system"),
@@ -207,7 +207,7 @@ mod tests {
         let text = "nonsense\n/opt/*/libx.so runtime\nlib?.so app.lib:letters\n*.so system\n";
         let class = |path| find(text, path).map(|found| (found.class, found.name));
         assert_eq!(class("/opt/deep/er/libx.so"), Some((Class::Runtime, None)));
-        assert_eq!(class("/usr/lib/libx.so"), Some((Class::Library, Some("letters"))));
+        assert_eq!(class("/usr/lib/libx.so"), Some((Class::AppLibrary, Some("letters"))));
         assert_eq!(class("/usr/lib/libxy.so"), Some((Class::System, None)));
         assert_eq!(class("/usr/lib/libxy.so.1"), None);
     }

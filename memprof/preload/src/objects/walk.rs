@@ -80,7 +80,7 @@ impl Known {
         low: 0,
         high: 0,
         component: Component::UNATTRIBUTED,
-        class: Class::Library,
+        class: Class::AppLibrary,
         executable: false,
         initial: false,
         defines_mpi: false,

@@ -59,7 +59,7 @@ impl Published {
         writer::with(|writer, _| {
             component::each(|entered| {
                 let row = ComponentRow {
-                    class: entered.class.number(),
+                    class: entered.class as u8,
                     object: NONE_SHORT,
                     parent: NONE_SHORT,
                     name: Field::new(entered.name),

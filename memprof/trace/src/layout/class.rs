@@ -75,6 +75,12 @@ impl Class {
         }
     }
 
+    /// Part of the MPI library: what it allocates for itself.
+    #[must_use]
+    pub const fn is_mpi(self) -> bool {
+        matches!(self, Class::MpiCore | Class::MpiDependency | Class::MpiShared)
+    }
+
     /// The class of that number; `Unattributed` for a number that has none.
     #[must_use]
     pub fn from_number(number: u8) -> Class {

@@ -58,12 +58,20 @@ const fn entry(
     Entry { what, measured, unit, scale, target }
 }
 
+const fn pair(what: &'static str, measured: &'static str) -> Entry {
+    entry(what, measured, "ns", 1.0, Target::More(15.0))
+}
+
 const ENTRIES: &[Entry] = &[
     entry("MPI call, 2 words", "/mpi_call_ns", "ns", 1.0, Target::More(5.0)),
     entry("MPI call, 6 words", "/mpi_call_6_words_ns", "ns", 1.0, Target::More(5.0)),
-    entry("malloc and free, 64 B", "/malloc_free_64_ns", "ns", 1.0, Target::More(15.0)),
-    entry("malloc and free, 1.5 kB", "/malloc_free_1500_ns", "ns", 1.0, Target::More(15.0)),
-    entry("malloc and free, mixed", "/malloc_free_mixed_ns", "ns", 1.0, Target::More(15.0)),
+    pair("malloc and free, 64 B", "/malloc_free/64/with"),
+    pair("the same, 2 threads", "/malloc_free/64_threads/with"),
+    pair("1 B to 1 KiB, 64 live", "/malloc_free/1024_pool_64/with"),
+    pair("1 B to 1 KiB, 4096 live", "/malloc_free/1024_pool_4096/with"),
+    pair("the same, 2 threads", "/malloc_free/1024_threads/with"),
+    pair("1 to 16 KiB, 64 live", "/malloc_free/16384_pool_64/with"),
+    pair("1 to 16 KiB, 1024 live", "/malloc_free/16384_pool_1024/with"),
     entry("mmap and munmap, median", "/mmap_munmap_median_ns", "µs", 1e-3, Target::None),
     entry("mmap and munmap, 99.9 %", "/mmap_munmap_p999_ns", "µs", 1e-3, Target::Times(2.0)),
     entry("messages of 1 B", "/messages_per_second/1", "10⁶/s", 1e-6, Target::Share(0.97)),
@@ -83,6 +91,7 @@ pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared
 pub struct Programs {
     preload: PathBuf,
     costs: PathBuf,
+    allocation: PathBuf,
     messages: PathBuf,
     coupled: PathBuf,
 }
@@ -103,11 +112,17 @@ impl Programs {
             compiler.arg(format!("-Wl,{option},{}", fake.display()));
         }
         run_compiler(&mut compiler)?;
+        let allocation = folder.join("allocation");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O2", "-pthread"]);
+        compiler.args(["-fno-builtin-malloc", "-fno-builtin-free"]);
+        compiler.arg(project::root().join("memprof/preload/benches/allocation.c"));
+        run_compiler(compiler.arg("-o").arg(&allocation).arg("-ldl"))?;
         let mut compiler = Command::new(mpicc());
         compiler.args(["-std=gnu11", "-O2"]).arg(sources.join("messages.c"));
         run_compiler(compiler.arg("-o").arg(&messages))?;
         let coupled = release::build("coupled")?.join("coupled");
-        Ok(Programs { preload: preload()?, costs, messages, coupled })
+        Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
     }
 
     /// One round of everything; `whole` with what takes long.
@@ -117,15 +132,19 @@ impl Programs {
         for profiled in [with_first, !with_first] {
             let folder = tempfile::tempdir()?;
             let traces = profiled.then_some(folder.path());
-            let mut numbers = self.alone(&[], traces)?;
+            let mut numbers = self.alone(&self.costs, &[], traces)?;
             if let Some(traces) = traces {
                 merge(&mut numbers, json!({"duty": duty(traces)?}));
                 clear(traces)?;
                 if whole {
-                    self.alone(&["calls", CALLS], Some(traces))?;
+                    self.alone(&self.costs, &["calls", CALLS], Some(traces))?;
                     merge(&mut numbers, json!({"tool": tool(traces)?}));
                     clear(traces)?;
                 }
+            }
+            merge(&mut numbers, self.alone(&self.allocation, &[], traces)?);
+            if let Some(traces) = traces {
+                clear(traces)?;
             }
             let job = self.job(Job::new(2, &self.messages).bind_to(BindTo::Core), traces);
             merge(&mut numbers, super::program_output(&job)?);
@@ -136,15 +155,15 @@ impl Programs {
         Ok(())
     }
 
-    fn alone(&self, arguments: &[&str], traces: Option<&Path>) -> Result<Value> {
-        let mut command = Command::new(&self.costs);
+    fn alone(&self, program: &Path, arguments: &[&str], traces: Option<&Path>) -> Result<Value> {
+        let mut command = Command::new(program);
         command.args(arguments).env("PMI_RANK", "0").env("PMI_SIZE", "1");
         if let Some(traces) = traces {
             command.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces);
         }
-        let finished = run::logged(&mut command, &self.costs.with_extension("log"), LIMIT)?;
+        let finished = run::logged(&mut command, &program.with_extension("log"), LIMIT)?;
         if !finished.ending.is_success() {
-            bail!("{}: {}\n{}", self.costs.display(), finished.ending, finished.output);
+            bail!("{}: {}\n{}", program.display(), finished.ending, finished.output);
         }
         super::parse(&finished.output)
     }

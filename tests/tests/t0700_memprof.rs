@@ -5,13 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
-use quo_tests::memprof::PROGRAMS;
+use quo_tests::memprof::{PROGRAMS, traces_in};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, Checkout, MPI, Recorded, Selection, fortran_support, mpicc, mpifort, run_compiler,
+    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Recorded, Running, Selection,
+    fortran_support, mpicc, mpifort, run_compiler,
 };
 use serde_json::Value;
 
@@ -21,6 +23,7 @@ const TESTS: &[Test] = &[
     ("threads_that_use_mpi_at_once_close_their_books", threads),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
+    ("a_job_in_which_a_rank_is_killed_leaves_the_traces_of_all", killed),
     ("an_mpi_loaded_at_run_time_is_seen", dlopened),
     ("fortran_through_mpif_h_is_seen", fortran_mpif),
     ("fortran_through_the_module_mpi_is_seen", fortran_mpi),
@@ -201,6 +204,33 @@ fn children() -> Result<()> {
         let application = one.peak(APPLICATION);
         ensure!(application < 30 * MEBI, "{application} B\n{}", one.table());
     }
+    Ok(())
+}
+
+fn killed() -> Result<()> {
+    let program = compile_c("children.c")?;
+    let folder = tempfile::tempdir()?;
+    let traces = folder.path().join("traces");
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let memprof = Checkout::find()?.program("memprof")?;
+    let mut command = Command::new(&memprof);
+    command.arg("run").arg("--output").arg(&traces).arg("--");
+    command.arg(launch.get_program()).args(launch.get_args()).arg(program).arg("kill");
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let description = format!("{command:?}");
+    let outcome = Running::start(&mut command, &description, Duration::from_secs(100))?.finish()?;
+    ensure!(outcome.expect_success().is_err(), "it went well\n{}", outcome.report());
+    let files = traces_in(&traces)?;
+    ensure!(files.len() == 2, "{} traces\n{}", files.len(), outcome.report());
+    for file in &files {
+        let one = Books::open(file)?;
+        ensure!(!one.trace.has(flags::FINALIZED), "it says that it ended well\n{}", one.table());
+        ensure!(one.trace.has(flags::INITIALIZED), "no MPI_Init\n{}", one.table());
+        one.expect_closed_books()?;
+    }
+    let output = Command::new(&memprof).arg("report").arg(&traces).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("rank 0") && said.contains("ended without"), "{said}");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 /* Ranks with children: one that goes on after fork, one that becomes another program, one by system().
- * Given `kill`, `abort` or `exit`, the rank ends so, with 50 MiB, without MPI_Finalize. */
+ * Given `kill`, `abort` or `exit`, the first rank ends so, with 50 MiB, without MPI_Finalize. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +25,8 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         printf("holding\n");
         fflush(stdout);
+        // The others wait until they are ended as well.
+        while (rank > 0) pause();
         if (!strcmp(how, "kill")) raise(SIGKILL);
         if (!strcmp(how, "abort")) abort();
         if (!strcmp(how, "exit")) _exit(0);

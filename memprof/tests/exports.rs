@@ -474,6 +474,11 @@ fn a_sweep_does_not_mix_jobs_of_different_commands() {
     fs::write(out.join("runs.json"), journal).unwrap();
     let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
     assert!(error.contains("another command") && error.contains("./other"), "{error}");
+    fs::write(out.join("runs.json"), journal.replace("./other", "./app")).unwrap();
+    let made = job(&out, "ranks-1", 1);
+    let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
+    assert!(error.contains("is not of this sweep"), "{error}");
+    assert_eq!(fs::read_dir(&made).unwrap().count(), 1);
     fs::write(out.join("runs.json"), "no journal").unwrap();
     let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
     assert!(error.contains("runs.json"), "{error}");

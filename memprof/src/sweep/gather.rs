@@ -1,7 +1,7 @@
 //! From jobs to points: what one rank holds of each component, by number of ranks.
 
 use super::fit::{Fit, Measured, fit};
-use crate::model::{Group, Job};
+use crate::model::{Group, Job, Rank, statistics};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -105,14 +105,18 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
         if seen == 0 {
             bail!("no rank of an MPI job left a trace in {}", folder.display());
         }
-        if !job.missing.is_empty() || !job.unread.is_empty() {
+        if !job.is_whole() {
             let told = seen + job.missing.len();
-            notes.push(format!("{}: traces of {seen} of {told} ranks", folder.display()));
+            notes.push(format!(
+                "{}: traces of {seen} of {told} ranks, or damaged ones: its nodes are left out",
+                folder.display()
+            ));
         }
         let size = (seen + job.missing.len()) as f64;
         sizes.push(size);
         programs.push(job.program().to_owned());
-        let bytes: Vec<u64> = job.ranks().map(|rank| rank.peak.bytes).collect();
+        // With --all there are other processes too: a law is of ranks.
+        let bytes: Vec<u64> = of_ranks(&job).map(|rank| rank.peak.bytes).collect();
         let value = match metric {
             Metric::Resident | Metric::Owned => {
                 bytes.iter().map(|bytes| *bytes as f64).sum::<f64>() / bytes.len() as f64
@@ -121,10 +125,13 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
         };
         ranks.push(Measured { ranks: size, bytes: value });
         let peaks = job.nodes.iter().filter_map(|node| node.timeline.peak.as_ref());
-        nodes.push(Measured {
-            ranks: size,
-            bytes: peaks.map(|peak| peak.bytes).max().unwrap_or(0) as f64,
-        });
+        // A sum of which parts are missing is no sum.
+        if job.is_whole() {
+            nodes.push(Measured {
+                ranks: size,
+                bytes: peaks.map(|peak| peak.bytes).max().unwrap_or(0) as f64,
+            });
+        }
         for (name, bytes) in held(&job, metric) {
             components.entry(name).or_default().push((at, bytes));
         }
@@ -174,5 +181,12 @@ fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
         Metric::ResidentMax => across.resident_peak.max as f64,
         Metric::OwnedMax => across.owned_peak.max as f64,
     };
-    job.components.iter().map(|across| (across.name.clone(), value(across))).collect()
+    let components = statistics::across(of_ranks(job));
+    components.iter().map(|across| (across.name.clone(), value(across))).collect()
+}
+
+/// The processes with a rank.
+fn of_ranks(job: &Job) -> impl Iterator<Item = &Rank> + Clone {
+    let processes = job.nodes.iter().flat_map(|node| &node.ranks);
+    processes.filter(|rank| rank.identity.rank.is_some())
 }

@@ -21,6 +21,16 @@ struct Journal {
     mpirun: String,
     command: Vec<String>,
     done: Vec<String>,
+    /// The job that is being run, or was when the sweep was interrupted.
+    #[serde(default)]
+    running: Option<String>,
+}
+
+impl Journal {
+    fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let content = serde_json::to_string_pretty(self)?;
+        output::write(&folder.join(JOURNAL), content.as_bytes()).map(|_| ())
+    }
 }
 
 /// How a sweep went.
@@ -53,7 +63,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
                 continue;
             }
             say(&format!("{name}, job {} of {total}", folders.len()));
-            clear(&job)?;
+            clear(&job, journal.running.as_ref() == Some(&name))?;
+            journal.running = Some(name.clone());
+            journal.write(folder)?;
             let recorded = run::record(&recording(options, *count, job.clone())?)?;
             if signals::asked_to_end() {
                 say("stopped; the same command goes on from here");
@@ -69,10 +81,8 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
                 format!("nothing was recorded with {count} ranks; `memprof run` says why")
             })?;
             journal.done.push(name);
-            output::write(
-                &folder.join(JOURNAL),
-                serde_json::to_string_pretty(&journal)?.as_bytes(),
-            )?;
+            journal.running = None;
+            journal.write(folder)?;
         }
     }
     Ok(Outcome::Done(folders))
@@ -86,6 +96,7 @@ fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
         mpirun: options.mpirun.clone(),
         command: options.command.iter().map(text).collect(),
         done: Vec::new(),
+        running: None,
     };
     let file = folder.join(JOURNAL);
     let content = match std::fs::read(&file) {
@@ -105,10 +116,14 @@ fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
     Ok(found)
 }
 
-/// Removes what an interrupted job left: its traces, and the folder if nothing else is in it.
-fn clear(job: &Path) -> anyhow::Result<()> {
+/// Removes what an interrupted job left: its traces, and the folder if nothing else is in it. What was not made by this
+/// sweep stays.
+fn clear(job: &Path, ours: bool) -> anyhow::Result<()> {
     if !job.exists() {
         return Ok(());
+    }
+    if !ours && std::fs::read_dir(job).is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!("{} is not of this sweep; name another folder", job.display());
     }
     let cannot = || format!("cannot clear {} of an interrupted job", job.display());
     for file in crate::model::files(job).unwrap_or_default() {

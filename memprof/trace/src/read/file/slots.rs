@@ -79,7 +79,7 @@ pub(super) fn newest(
 ) -> Result<Newest, TraceError> {
     let Some(entry) = decoder.sections.get(kind) else { return Ok(Newest::default()) };
     let needed = count.map_or(entry.slots.into(), |count| u64::from(count) + MARGIN);
-    let length = entry.length.min(needed * u64::from(entry.slot_size));
+    let length = entry.length.min(needed.saturating_mul(u64::from(entry.slot_size)));
     let mut last = Vec::new();
     let mut result = Newest::default();
     for attempt in 0..ATTEMPTS {

@@ -289,6 +289,20 @@ fn errors_are_the_allocator_s_and_success_leaves_errno_alone() {
 }
 
 #[test]
+fn blocks_with_much_room_behind_them_count_the_same_when_they_go() {
+    at_home(227, || {
+        let before = ledger(227).owned;
+        for shift in [20, 21, 22, 23, 24] {
+            // SAFETY: no precondition.
+            let block = unsafe { blocks::memalign(1 << shift, 64, 0, 0) };
+            assert_eq!(block as usize % (1 << shift), 0);
+            free(block);
+            assert_eq!(ledger(227).owned, before, "an alignment of {}", 1 << shift);
+        }
+    });
+}
+
+#[test]
 fn phases_have_peaks_of_their_own() {
     at_home(230, || {
         let mut peaks = [0; LIMIT];

@@ -34,8 +34,22 @@ impl Recorded {
     ///
     /// It does not.
     pub fn run(ranks: usize, program: &Path, arguments: &[&str]) -> Result<Recorded> {
+        Recorded::run_with(&[], ranks, program, arguments)
+    }
+
+    /// The same with options of `memprof run`.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_with(
+        options: &[&str],
+        ranks: usize,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Recorded> {
         let launch = Launcher::find()?.command(ranks, BindTo::None);
-        Recorded::under(&launch, program, arguments)?.expect_ranks(ranks)
+        Recorded::started(options, &launch, program, arguments)?.expect_ranks(ranks)
     }
 
     /// `memprof run -- LAUNCH PROGRAM ...`, which has to succeed.
@@ -44,10 +58,19 @@ impl Recorded {
     ///
     /// It does not, or a trace cannot be read.
     pub fn under(launch: &Command, program: &Path, arguments: &[&str]) -> Result<Recorded> {
+        Recorded::started(&[], launch, program, arguments)
+    }
+
+    fn started(
+        options: &[&str],
+        launch: &Command,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Recorded> {
         let folder = tempfile::tempdir()?;
         let traces = folder.path().join("traces");
         let mut command = Command::new(Checkout::find()?.program("memprof")?);
-        command.arg("run").arg("--output").arg(&traces).arg("--");
+        command.arg("run").args(options).arg("--output").arg(&traces).arg("--");
         command.arg(launch.get_program()).args(launch.get_args());
         for (name, value) in launch.get_envs() {
             match value {

@@ -20,6 +20,7 @@ use serde_json::Value;
 const TESTS: &[Test] = &[
     ("usual_programs_close_their_books_on_every_rank", usual),
     ("fresh_receive_buffers_are_the_applications_and_mpi_stays_flat", fresh_buffers),
+    ("page_faults_tell_that_mpi_touches_what_the_application_owns", faults),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
@@ -147,6 +148,37 @@ fn usual() -> Result<()> {
 fn fresh_buffers() -> Result<()> {
     let job = Recorded::run(2, &compile_c("fresh_buffers.c")?, &[])?;
     job.expect_fresh_buffers()?;
+    Ok(())
+}
+
+/// Ten buffers of 40 MiB that MPI touches first, and one that the program fills itself.
+fn faults() -> Result<()> {
+    let job = Recorded::run_with(&["--faults"], 2, &compile_c("fresh_buffers.c")?, &[])?;
+    job.expect_said("received")?.expect_good_books()?;
+    for one in &job.books {
+        let trace = &one.trace;
+        if !trace.has(flags::FAULTS) {
+            return Err(Skipped("the kernel does not tell of page faults here".into()).into());
+        }
+        let class = |number: u16| trace.component(number.into()).map(|row| row.class());
+        let touched = |by: fn(Class) -> bool| -> u64 {
+            let touches = trace.touches.iter().map(|touch| &touch.row);
+            touches
+                .filter(|touch| class(touch.owner) == Some(Class::AppExecutable))
+                .filter(|touch| class(touch.toucher).is_some_and(by))
+                .map(|touch| touch.bytes)
+                .sum()
+        };
+        let lost = trace.summary.as_ref().map_or(0, |summary| summary.head.faults_lost);
+        ensure!(lost == 0, "{lost} page faults were lost");
+        for (by, buffers) in
+            [(MPI, 10), (|class| class == Class::AppExecutable, 1)] as [(fn(Class) -> bool, u64); 2]
+        {
+            let (bytes, expected) = (touched(by), buffers * 40 * MEBI);
+            let off = bytes.abs_diff(expected);
+            ensure!(off * 100 <= expected, "{bytes} B for {buffers} buffers\n{:?}", trace.touches);
+        }
+    }
     Ok(())
 }
 

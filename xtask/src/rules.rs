@@ -40,6 +40,8 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/boundary/thunks.rs",
     "memprof/preload/src/component.rs",
     "memprof/preload/src/conflicts.rs",
+    "memprof/preload/src/faults/mod.rs",
+    "memprof/preload/src/faults/perf.rs",
     "memprof/preload/src/fork.rs",
     "memprof/preload/src/heap/blocks.rs",
     "memprof/preload/src/heap/bootstrap.rs",

@@ -13,7 +13,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::thread::{Guard, local};
 use crate::{
-    boundary, component, heap, hooks, memory, note, objects, phases, ranges, sampler, start, writer,
+    boundary, component, faults, heap, hooks, memory, note, objects, phases, ranges, sampler,
+    start, writer,
 };
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -85,6 +86,7 @@ unsafe extern "C" fn prepare() {
     hooks::lock().lock();
     phases::lock().lock();
     sampler::lock().lock();
+    faults::lock().lock();
     objects::before_fork();
     writer::lock().lock();
     heap::before_fork();
@@ -110,6 +112,7 @@ fn release(child: bool) -> bool {
     heap::after_fork(child);
     writer::lock().unlock();
     objects::after_fork(child);
+    faults::lock().unlock();
     sampler::lock().unlock();
     phases::lock().unlock();
     hooks::lock().unlock();
@@ -126,6 +129,7 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     writer::detach();
     sampler::forget();
+    faults::forget();
     if !release(true) {
         // What other threads held is not given back: the tool does nothing more in this child.
         core::mem::forget(Guard::enter());

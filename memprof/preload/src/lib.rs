@@ -14,6 +14,7 @@ mod archive;
 mod boundary;
 mod component;
 mod conflicts;
+mod faults;
 mod file;
 mod fork;
 mod heap;

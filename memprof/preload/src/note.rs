@@ -43,6 +43,8 @@ pub enum Code {
     Static = 13,
     /// A library of MPI has replaced the first bytes of functions of the C library.
     MemoryHooks = 14,
+    /// The kernel does not tell of page faults, or not of all.
+    NoFaults = 15,
 }
 
 /// By these nothing is lost that somebody has to be told at once.

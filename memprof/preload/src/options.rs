@@ -63,6 +63,8 @@ pub struct Options {
     /// Share of one processor's time that sampling may take.
     pub duty: f64,
     pub exact: bool,
+    /// Have the kernel tell of every page fault.
+    pub faults: bool,
     /// The override file; empty: none.
     pub components: Text<PATH>,
     /// Mean bytes between two sampled stacks; 0: none.
@@ -81,6 +83,7 @@ impl Options {
             interval: 20_000_000,
             duty: 0.005,
             exact: false,
+            faults: false,
             components: Text::empty(),
             stacks: 512 * 1024,
             quiet: false,
@@ -154,6 +157,10 @@ pub fn parse<'v>(
     });
     set("MEMPROF_EXACT", "0 or 1", &mut |value| {
         options.exact = flag(value)?;
+        Some(())
+    });
+    set("MEMPROF_FAULTS", "0 or 1", &mut |value| {
+        options.faults = flag(value)?;
         Some(())
     });
     set(

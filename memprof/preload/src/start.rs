@@ -14,8 +14,8 @@ use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::{Guard, local};
 use crate::{
-    boundary, conflicts, fork, heap, kernel, memory, objects, phases, ranges, sampler, sites,
-    writer,
+    boundary, conflicts, faults, fork, heap, kernel, memory, objects, phases, ranges, sampler,
+    sites, writer,
 };
 
 /// What is known of the process once it is loaded.
@@ -188,6 +188,9 @@ fn record(keep: bool) {
             0,
         );
         sampler::settle(options, conflicts::allocator());
+        if options.faults {
+            faults::start();
+        }
         writer::phases();
     }
 }

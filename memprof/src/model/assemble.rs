@@ -3,7 +3,7 @@
 use super::site::Collect;
 use super::{
     Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    Timeline, Unread, Who, balance, join::Join, phase, statistics,
+    Timeline, Touches, Unread, Who, balance, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -231,12 +231,14 @@ impl Assembler {
             unread,
             missing: Vec::new(),
             absent: Absent::default(),
+            touches: Touches::default(),
             started_ns: self.axis.start_realtime_ns,
             nodes,
         };
         job.components = statistics::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.missing = missing(&job);
+        job.touches = Touches::sum(job.ranks().map(|rank| &rank.touches));
         if let Some(rank) = job.nodes.first().and_then(|node| node.ranks.first()) {
             job.timeline.phases = rank.spans();
         }

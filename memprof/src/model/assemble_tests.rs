@@ -57,6 +57,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             open: Vec::new(),
             heat: Vec::new(),
             sampler: Sampler::default(),
+            touches: Touches::default(),
             faults: Vec::new(),
             damaged: false,
         },

@@ -15,6 +15,7 @@ mod reduce;
 mod site;
 pub mod statistics;
 mod timeline;
+mod touch;
 
 pub use absent::{Absent, Refused, refused};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
@@ -27,6 +28,7 @@ pub use rank::{Held, Identity, Rank, Sampler, State, Totals};
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
 pub use timeline::{BINS, Moment, OwnPeak, Series, Span, Timeline};
+pub use touch::{Touch, Touches};
 
 use serde::Serialize;
 use std::path::PathBuf;
@@ -47,6 +49,8 @@ pub struct Job {
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.
     pub sites: Sites,
+    /// Who touched whose memory first, over all ranks; empty where the kernel was not asked.
+    pub touches: Touches,
     /// How well the numbers close.
     pub balance: Balance,
     /// What the profiler had to say, each once.

@@ -1,6 +1,6 @@
 //! One process.
 
-use super::{Group, Moment, RankPhase, Span};
+use super::{Group, Moment, RankPhase, Span, Touches};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub struct Rank {
     pub heat: Vec<u64>,
     /// How the measuring went.
     pub sampler: Sampler,
+    /// Who touched whose memory first, where the kernel was asked.
+    pub touches: Touches,
     /// What was lost of the trace, in words.
     pub faults: Vec<String>,
     /// Whether something that was written is not there any more: figures may be too small.

@@ -4,7 +4,7 @@ use super::absent::Who;
 use super::assemble::{Clock, Reduced};
 use super::{
     BINS, Frame, Group, Held, Identity, Moment, Object, Rank, RankPhase, Sampler, Series, Shared,
-    Site, Span, State, Timeline, Totals,
+    Site, Span, State, Timeline, Totals, Touch, Touches,
 };
 use crate::units::share;
 use memprof_trace::layout::{self, NONE, SummaryRow, flags, segment};
@@ -159,9 +159,30 @@ fn rank(file: &Path, trace: &Trace, names: &Names) -> Rank {
             releases_skipped: head.releases_skipped,
             mixed_bytes: head.mixed,
         },
+        touches: touches(trace, names),
         faults: trace.faults.iter().map(ToString::to_string).collect(),
         damaged: trace.faults.iter().any(|fault| !matches!(fault, Fault::NoRoom { .. })),
     }
+}
+
+fn touches(trace: &Trace, names: &Names) -> Touches {
+    let head = trace.summary.as_ref().map(|summary| summary.head).unwrap_or_default();
+    let cells = trace.touches.iter().map(|touch| Touch {
+        owner: names.component(touch.row.owner.into()),
+        toucher: (touch.row.toucher != layout::NONE_SHORT)
+            .then(|| names.component(touch.row.toucher.into())),
+        mpi_function: trace.function(touch.row.function).map(Arc::from),
+        faults: touch.row.faults,
+        bytes: touch.row.bytes,
+    });
+    let mut touches = Touches {
+        cells: cells.collect(),
+        faults: head.faults,
+        lost: head.faults_lost,
+        processes: u32::from(trace.has(flags::FAULTS)),
+    };
+    touches.sort();
+    touches
 }
 
 fn identity(trace: &Trace) -> Identity {

@@ -9,6 +9,7 @@ mod rank;
 mod sites;
 pub mod symbols;
 pub mod table;
+mod touches;
 
 use crate::model::{Job, Node, PhaseAcross, Rank};
 use crate::terminal::{self, Look, Progress, say};

@@ -7,6 +7,8 @@ use crate::units::{bytes, count, millionths, share, time};
 
 /// Call stacks named among the causes of peaks.
 const CAUSES: usize = 3;
+/// Owners and touchers that have a line.
+const TOUCHES: usize = 8;
 /// What kind each number of the table is.
 pub const KINDS: &str = "exact: owned and its peak; sampled: resident; at most: bound on resident at any time, between samples too";
 
@@ -34,6 +36,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, look);
     out += &super::causes::text(job, CAUSES, look);
+    out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);
     out
 }

@@ -39,6 +39,10 @@ pub struct Options {
     /// Count owned peaks exactly, by atomics on every allocation
     #[arg(long)]
     pub exact: bool,
+    /// Have the kernel tell of every page fault: who touches whose memory first. About a tenth dearer
+    /// page faults; needs kernel.perf_event_paranoid of at most 2
+    #[arg(long)]
+    pub faults: bool,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
@@ -166,6 +170,7 @@ fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>>
     set("MEMPROF_INTERVAL_MS", options.interval.map(|ms| ms.to_string()));
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
+    set("MEMPROF_FAULTS", options.faults.then(|| "1".to_owned()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
     set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));

@@ -139,6 +139,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
         all: false,
         interval: None,
         duty: None,
+        faults: false,
         exact: false,
         msync: None,
         stacks: None,

@@ -122,6 +122,7 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
     {
         let _guard = Guard::enter();
         let here = 0u8;
+        crate::faults::thread_begins();
         ranges::stack(core::ptr::from_ref(&here) as usize, objects::stacks_of(order.home));
     }
     // SAFETY: what the program wanted to run, with its argument.

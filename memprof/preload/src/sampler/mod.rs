@@ -26,6 +26,7 @@ use crate::thread::Guard;
 use crate::writer;
 
 pub use release::before_release;
+pub use scan::{Run, Scanner};
 pub use thread::{settle, start};
 use walk::Sampler;
 
@@ -116,6 +117,7 @@ pub fn request() -> bool {
 /// The last sample: the process ends by itself. No other follows.
 pub fn last() {
     if writer::is_recording() {
+        crate::faults::look();
         with(|sampler| {
             sampler.full(sample::LAST);
             sampler.published.sites();

@@ -1,12 +1,12 @@
 //! What goes into the file beside the samples themselves: names, objects, notes, the summary.
 
 use memprof_trace::Text as Field;
-use memprof_trace::layout::{ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow};
+use memprof_trace::layout::{ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow};
 
 use super::duty::{LONGEST_AGE, LONGEST_TICK};
 use super::walk::Sampler;
 use crate::component;
-use crate::{memory, note, objects, sites, writer};
+use crate::{faults, memory, note, objects, sites, writer};
 
 /// Objects that have rows.
 const OBJECTS: usize = 512;
@@ -184,6 +184,13 @@ impl Sampler {
             self.published.sites_time = time;
             self.published.sites();
         }
+        let (faults, lost) = faults::changes(&mut |index, row, name| {
+            writer::with(|writer, _| {
+                let function = writer.intern(name);
+                writer.set_touch(index, &TouchRow { function, ..*row });
+            });
+        });
+        (self.head.faults, self.head.faults_lost) = (faults, lost);
         let rows = &self.rows[..component::count().min(self.rows.len())];
         let (segments, head) = (&mut self.segments, &self.head);
         writer::with(|writer, _| {

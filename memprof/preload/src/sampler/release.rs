@@ -51,6 +51,8 @@ pub fn before_release(start: usize, length: usize) {
     if local().guard.get() > 0 {
         return;
     }
+    // While its owner is known.
+    crate::faults::look();
     super::world::released(start, length);
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {

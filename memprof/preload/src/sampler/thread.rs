@@ -11,7 +11,7 @@ use crate::kernel::{self, SignalsBlocked};
 use crate::note::{self, Code};
 use crate::options::Options;
 use crate::thread::Guard;
-use crate::{heap, memory, phases, start, writer};
+use crate::{faults, heap, memory, phases, start, writer};
 
 use super::duty::{Duty, LONGEST_AGE};
 
@@ -104,7 +104,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
             sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))
         });
-        kernel::wait(&NEVER, 0, between_flushes.map_or(tick, |time| tick.min(time)));
+        wait(between_flushes.map_or(tick, |time| tick.min(time)));
         if !writer::is_recording() {
             return ptr::null_mut();
         }
@@ -118,6 +118,20 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             flushed = kernel::monotonic();
         }
     }
+}
+
+/// Until the next tick; meanwhile what the kernel tells of page faults is taken from it.
+fn wait(tick: u64) {
+    let end = kernel::monotonic().saturating_add(tick);
+    while faults::is_on() && writer::is_recording() {
+        let left = end.saturating_sub(kernel::monotonic());
+        if left == 0 {
+            return;
+        }
+        kernel::wait(&NEVER, 0, left.min(faults::INTERVAL));
+        faults::look();
+    }
+    kernel::wait(&NEVER, 0, end.saturating_sub(kernel::monotonic()));
 }
 
 /// What the last tick found.

@@ -80,6 +80,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     }
 
     page.push(&tables::causes(job));
+    page.push(&tables::touches(job));
     page.push(&tables::components(job));
     page.push(&tables::phases(job));
     page.push(&tables::nodes(job));

@@ -2,7 +2,7 @@
 
 use super::page::{Table, escape};
 use crate::model::{Across, Group, Job, Spread};
-use crate::report::{causes, sites as stacks, table};
+use crate::report::{causes, sites as stacks, table, touches as first_touches};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -10,6 +10,8 @@ use crate::units::{bytes, count, millionths, share, time};
 const KEPT: usize = 12;
 /// Rows after which a table ends; what is left out is said.
 const ROWS: usize = 400;
+/// Owners and touchers that have a row.
+const CELLS: usize = 60;
 /// Call stacks named among the causes of peaks.
 const CAUSES: usize = 10;
 
@@ -152,6 +154,20 @@ pub fn causes(job: &Job) -> String {
          what lived then: estimates from sampled call stacks.",
         &body,
     )
+}
+
+/// Who touched whose memory first; nothing where the kernel was not asked.
+pub fn touches(job: &Job) -> String {
+    let matrix = &job.touches;
+    if matrix.processes == 0 {
+        return String::new();
+    }
+    let mut out = Table::new(2, &["memory of", "first touched by", "bytes", "page faults"]);
+    for cell in matrix.cells.iter().take(CELLS) {
+        let toucher = first_touches::toucher(cell);
+        out.row("", [clean(&cell.owner), toucher, bytes(cell.bytes), cell.faults.to_string()]);
+    }
+    section("Who touched whose memory first", &first_touches::note(matrix), &out.finish())
 }
 
 /// Phases over ranks.

@@ -28,7 +28,9 @@ pub(super) fn legend(
         inks.muted,
         if at_peak.is_some() { "at the peak" } else { "at most" },
     );
-    let room = ((style.height - y - 26.0) / ROW) as usize;
+    // The line and the band are explained below the areas.
+    let below = usize::from(picture.outline.is_some()) + usize::from(picture.band.is_some());
+    let room = (((style.height - y - 26.0) / ROW) as usize).saturating_sub(below);
     let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
     for area in &entries[..kept] {
         y += ROW;

@@ -8,7 +8,8 @@
 use super::map::{Kind, MARK, Map, Piece};
 use crate::component::Component;
 
-const KEPT: usize = 16;
+/// Pieces that a move keeps apart: several mappings lie in one of the kernel's where they touch.
+const KEPT: usize = 48;
 
 /// What a call is about to give back.
 #[derive(Copy, Clone)]
@@ -99,7 +100,7 @@ impl Map {
         let mut count = 0;
         let old = self.mark(start, end, |piece| match count {
             _ if piece.kind == Kind::Hole => {}
-            // Far more than one call of the kernel can move.
+            // What is beyond goes with the last: the room is on a program's stack.
             KEPT => kept[KEPT - 1].end = piece.end,
             _ => {
                 kept[count] = piece;

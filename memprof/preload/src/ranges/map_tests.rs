@@ -29,6 +29,7 @@ fn kind(number: u8) -> Kind {
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let length = prop_oneof![4 => 1..3_usize, 1 => 1..60_usize];
     let place = 0..PAGES - 60;
+    // A move keeps 48 pieces apart, which 40 pages cannot exceed.
     let act = prop_oneof![
         8 => (place.clone(), length.clone(), 0..5_u16, 0..5_u8).prop_map(
             |(start, length, owner, kind)| Act::Insert { start, length, owner, kind, known: 1 }

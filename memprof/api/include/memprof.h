@@ -61,10 +61,16 @@ typedef struct memprof_totals_t {
 /** Whether the process runs under the profiler: 1 or 0. */
 int memprof_active(void);
 
-/** How many components there are; 0 without the profiler. It only grows. */
+/**
+ * One more than the greatest index of a component; 0 without the profiler. It only grows. Some indices
+ * below it may have no component.
+ */
 uint32_t memprof_component_count(void);
 
-/** What the component at an index holds. `out` is written on #MEMPROF_OK only, here and below. */
+/**
+ * What the component at an index holds; #MEMPROF_NOT_KNOWN where the index has none. `out` is written on
+ * #MEMPROF_OK only, here and below.
+ */
 int memprof_component(uint32_t index, memprof_component_t *out);
 
 /** What the component of that name holds. */

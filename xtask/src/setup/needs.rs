@@ -27,6 +27,7 @@ pub enum Need {
     MpichLauncher,
     PythonMpi,
     MassifReader,
+    Heaptrack,
     Bootstrap,
 }
 
@@ -65,6 +66,7 @@ pub const TEST_BEDS: &[Need] = &[
     Need::MpichLauncher,
     Need::PythonMpi,
     Need::MassifReader,
+    Need::Heaptrack,
 ];
 
 /// For MPIs that come as Python packages.
@@ -101,6 +103,7 @@ impl Need {
             Need::MpichLauncher => "mpirun.mpich",
             Need::PythonMpi => "mpi4py",
             Need::MassifReader => "ms_print",
+            Need::Heaptrack => "heaptrack",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -129,6 +132,7 @@ impl Need {
             Need::Mpich | Need::MpichLauncher => "runs the memory profiler on one more MPI",
             Need::PythonMpi => "loads an MPI as Python does, under the memory profiler",
             Need::MassifReader => "draws what the memory profiler exports",
+            Need::Heaptrack => "counts blocks too, beside the memory profiler",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -164,6 +168,7 @@ impl Need {
             Need::MpichLauncher => ("mpich", "mpich", "mpich"),
             Need::PythonMpi => ("python3-mpi4py", "python3-mpi4py-openmpi", "py-mpi4py"),
             Need::MassifReader => ("valgrind", "valgrind", "valgrind"),
+            Need::Heaptrack => ("heaptrack", "heaptrack", "heaptrack"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

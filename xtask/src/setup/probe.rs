@@ -32,7 +32,7 @@ fn is_met(need: Need) -> bool {
         Need::Make => find_program("make").is_some(),
         Need::Modules => find_program("modulecmd").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
-        Need::Mpich | Need::MpichLauncher | Need::MassifReader => {
+        Need::Mpich | Need::MpichLauncher | Need::MassifReader | Need::Heaptrack => {
             find_program(need.name()).is_some()
         }
         // Packages bring it for the distribution's own Python, which need not be the first.

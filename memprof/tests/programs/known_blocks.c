@@ -1,0 +1,70 @@
+/* Blocks whose sizes others count too: the C library (mallinfo2), heaptrack, and the kernel what of them is
+ * resident. Prints what it got, then waits for a line, so that it can be looked at while it does nothing. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <malloc.h>
+#include <memprof.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL 200
+#define LARGE 4
+
+static char *blocks[SMALL + LARGE];
+
+/* Beyond what the C library keeps at hand for each thread, which it counts as in use. */
+static size_t size_of(int index)
+{
+    return index < SMALL ? 2000 + 300 * (size_t)index : (size_t)(index - SMALL + 1) * 3000000;
+}
+
+static size_t in_use(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* What the profiler says that this file owns; 0 without it. */
+static uint64_t owned(const memprof_hooks_t *hooks)
+{
+    memprof_component_t component;
+    for (uint32_t index = 0; hooks && index < hooks->component_count(); ++index)
+        if (!hooks->component(index, &component) && !strncmp(component.name, "app.exe", 7))
+            return component.owned;
+    return 0;
+}
+
+int main(void)
+{
+    const memprof_hooks_function_t give =
+        (memprof_hooks_function_t)dlsym(RTLD_DEFAULT, "memprof_hooks");
+    const memprof_hooks_t *hooks = give ? give(1) : NULL;
+    static char out[4096];
+    size_t asked = 0;
+    setvbuf(stdout, out, _IOFBF, sizeof out);
+    /* What calls need at first is had. */
+    (void)owned(hooks);
+    const size_t used_before = in_use();
+    const uint64_t owned_before = owned(hooks);
+    for (int index = 0; index < SMALL + LARGE; ++index) {
+        blocks[index] = malloc(size_of(index));
+        if (!blocks[index]) return 1;
+        memset(blocks[index], 1, size_of(index));
+        asked += size_of(index);
+    }
+    const size_t used = in_use() - used_before;
+    const uint64_t more = owned(hooks) - owned_before;
+    printf("asked %zu blocks %d mallinfo %zu owned %llu\n", asked, SMALL + LARGE, used,
+           (unsigned long long)more);
+    /* The first look maps and touches what looks need; the second finds nothing new. */
+    for (int look = 0; hooks && look < 4; ++look) hooks->flush();
+    printf("ready\n");
+    fflush(stdout);
+    if (getchar() == EOF) {}
+    for (int index = 0; index < SMALL + LARGE; index += 2) free(blocks[index]);
+    return 0;
+}

@@ -47,6 +47,10 @@ impl Machine {
             "slurmctld",
             "qemu-system-x86_64",
             "python3",
+            "mpicc.mpich",
+            "mpirun.mpich",
+            "ms_print",
+            "heaptrack",
         ];
         let tools = [&base[..], &test_beds].concat();
         let present = tools.iter().filter(|tool| !absent.contains(tool));

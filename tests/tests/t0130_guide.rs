@@ -65,7 +65,7 @@ fn pages_in_turn() -> Result<bool> {
 fn reader(checkout: &Checkout, pages: &[Page]) -> Result<Reader> {
     let apart = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
     let prefix = match std::env::var_os("QUO_TESTS_PREFIX") {
-        Some(folder) => Prefix { folder: folder.into(), xtask: checkout.program("xtask")? },
+        Some(folder) => Prefix::at(checkout, Path::new(&folder))?,
         None => Prefix::install(checkout, &apart.join("prefix"))?,
     };
     Reader::new(&apart, &prefix, pages)

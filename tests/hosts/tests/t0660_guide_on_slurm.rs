@@ -22,7 +22,7 @@ fn pages_that_use_slurm() -> Result<()> {
     // Where every host sees it. What these pages run on Slurm is quo-info; programs are compiled and
     // run elsewhere.
     let apart = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
-    let prefix = Prefix { folder: apart.join("prefix"), xtask: checkout.program("xtask")? };
+    let prefix = Prefix::at(&checkout, &apart.join("prefix"))?;
     fs::create_dir_all(prefix.folder.join("bin"))?;
     let installed = prefix.folder.join("bin/quo-info");
     let _absent = fs::remove_file(&installed);

@@ -30,6 +30,9 @@ pub struct Prefix {
     pub folder: PathBuf,
     /// The project's own commands, for pages that show them.
     pub xtask: PathBuf,
+    /// A `memprof` for pages that install: optimising its command takes minutes, which no reader waits for
+    /// twice.
+    pub memprof: PathBuf,
 }
 
 impl Prefix {
@@ -41,7 +44,20 @@ impl Prefix {
     pub fn install(checkout: &Checkout, folder: &Path) -> Result<Prefix> {
         let output = Installation::xtask("install", folder, &[])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(Prefix { folder: folder.to_path_buf(), xtask: checkout.program("xtask")? })
+        Prefix::at(checkout, folder)
+    }
+
+    /// What is installed in a folder already.
+    ///
+    /// # Errors
+    ///
+    /// The checkout's own commands are not built.
+    pub fn at(checkout: &Checkout, folder: &Path) -> Result<Prefix> {
+        Ok(Prefix {
+            folder: folder.to_path_buf(),
+            xtask: checkout.program("xtask")?,
+            memprof: checkout.program("memprof")?,
+        })
     }
 }
 
@@ -82,7 +98,10 @@ impl Reader {
             script(&commands.join(name), &format!("exec '{}' \"$@\"", path.display()))?;
         }
         let cargo = format!(
-            "test \"$1\" = xtask && shift && {} exec '{}' \"$@\"",
+            "test \"$1\" = xtask && shift || exit 2\n\
+             test \"$1\" != install || set -- \"$@\" --memprof '{}'\n\
+             {} exec '{}' \"$@\"",
+            prefix.memprof.display(),
             outside(),
             prefix.xtask.display()
         );
@@ -275,8 +294,9 @@ mod tests {
 
     fn follow(pages: &[Page]) -> Result<Followed> {
         let folder = tempfile::tempdir().unwrap();
+        let none = PathBuf::from("/bin/false");
         let prefix =
-            Prefix { folder: folder.path().join("prefix"), xtask: PathBuf::from("/bin/false") };
+            Prefix { folder: folder.path().join("prefix"), xtask: none.clone(), memprof: none };
         Reader::new(folder.path(), &prefix, pages)?.follow(&pages[0], None)
     }
 

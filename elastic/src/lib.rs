@@ -1,0 +1,9 @@
+//! The elastic world: ranks and nodes come and go while the job runs, and contexts stay.
+//!
+//! What is decided is decided by pure functions over plain data; system calls and MPI are at the edge.
+//!
+//! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
+//! - [`sets`]: named process sets, their algebra, versions and epochs;
+
+pub mod layout;
+pub mod sets;

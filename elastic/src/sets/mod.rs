@@ -1,0 +1,1 @@
+//! Named process sets, their algebra, versions and epochs.

@@ -3,10 +3,12 @@
 //! What is decided is decided by pure functions over plain data; system calls and MPI are at the edge.
 //!
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
+//! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 
 pub mod layout;
+pub mod member;
 pub mod round;
 pub mod sets;
 pub mod word;

@@ -1,0 +1,177 @@
+//! The same operations in the same order give every rank the same registry.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AttributeChange, DeltaEnd, DeltaKind, Members, Registry, SetName, SetOp, SetsError};
+use crate::member::MemberId;
+
+/// A change of the registry, as it travels between ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    /// [`Registry::operate`].
+    Operate {
+        /// Who asks.
+        caller: MemberId,
+        /// What to do.
+        op: SetOp,
+        /// With which set.
+        first: SetName,
+        /// And which other.
+        second: SetName,
+        /// The wanted name.
+        target: Option<SetName>,
+        /// What is not to be inherited.
+        attributes: AttributeChange,
+    },
+    /// [`Registry::update`].
+    Update {
+        /// Of which set.
+        target: SetName,
+        /// What.
+        attributes: AttributeChange,
+    },
+    /// [`Registry::split`].
+    Split {
+        /// Who asks.
+        caller: MemberId,
+        /// Which set.
+        set: SetName,
+        /// Into how many each.
+        sizes: Vec<u64>,
+        /// Below which name.
+        below: SetName,
+    },
+    /// [`Registry::define_delta`].
+    Define {
+        /// Whether they join or leave.
+        kind: DeltaKind,
+        /// Who.
+        members: Members,
+    },
+    /// [`Registry::conclude_delta`].
+    Conclude {
+        /// Of which resize.
+        delta: SetName,
+        /// How it ended.
+        end: DeltaEnd,
+    },
+    /// [`Registry::prune`].
+    Prune {
+        /// Which set.
+        set: SetName,
+    },
+    /// [`Registry::publish`].
+    Publish {
+        /// Who publishes.
+        publisher: MemberId,
+        /// At which set.
+        set: SetName,
+        /// Under which key.
+        key: String,
+        /// What.
+        value: Vec<u8>,
+    },
+    /// [`Registry::withdraw`].
+    Withdraw {
+        /// At which set.
+        set: SetName,
+        /// Which key.
+        key: String,
+    },
+    /// All of these or none.
+    Batch(Vec<Operation>),
+}
+
+/// What an operation gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// A set of this name was made or changed.
+    Set(SetName),
+    /// These sets were made.
+    Sets(Vec<SetName>),
+    /// A value of this version was published; [`Waiters::wake`](super::Waiters::wake) says for whom.
+    Published(u64),
+    /// Nothing to be named.
+    Done,
+    /// What each operation of a batch gave.
+    Batch(Vec<Outcome>),
+}
+
+impl Registry {
+    /// Does what an operation says; all of it or nothing.
+    pub fn apply(&mut self, operation: &Operation) -> Result<Outcome, SetsError> {
+        match operation {
+            Operation::Operate { caller, op, first, second, target, attributes } => self
+                .operate(*caller, *op, first, second, target.as_ref(), attributes)
+                .map(Outcome::Set),
+            Operation::Update { target, attributes } => {
+                self.update(target, attributes).map(|()| Outcome::Done)
+            }
+            Operation::Split { caller, set, sizes, below } => {
+                self.split(*caller, set, sizes, below).map(Outcome::Sets)
+            }
+            Operation::Define { kind, members } => {
+                self.define_delta(*kind, members.clone()).map(Outcome::Set)
+            }
+            Operation::Conclude { delta, end } => {
+                self.conclude_delta(delta, *end).map(|()| Outcome::Done)
+            }
+            Operation::Prune { set } => self.prune(set).map(|()| Outcome::Done),
+            Operation::Publish { publisher, set, key, value } => {
+                self.publish(*publisher, set, key, value).map(Outcome::Published)
+            }
+            Operation::Withdraw { set, key } => self.withdraw(set, key).map(|_| Outcome::Done),
+            Operation::Batch(operations) => {
+                let mut after = self.clone();
+                let outcomes = operations.iter().map(|operation| after.apply(operation));
+                let outcomes = outcomes.collect::<Result<_, _>>()?;
+                *self = after;
+                Ok(Outcome::Batch(outcomes))
+            }
+        }
+    }
+}
+
+/// A registry and how many operations it has seen: what a joiner is sent, and what every rank keeps.
+///
+/// One rank numbers the operations of all from 0; each rank applies them in that order. An
+/// operation that fails counts too: it fails everywhere, and changes nothing anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replica {
+    registry: Registry,
+    applied: u64,
+}
+
+impl Replica {
+    /// Before the first operation.
+    pub fn new(registry: Registry) -> Replica {
+        Replica { registry, applied: 0 }
+    }
+
+    /// The sets as they are now.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// How many operations were applied: the number of the next.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// Applies the operation with this number. Returns `Ok(None)` for one that was applied before,
+    /// so that a message may come twice, and [`SetsError::OutOfOrder`] if one is missing.
+    pub fn apply(
+        &mut self,
+        number: u64,
+        operation: &Operation,
+    ) -> Result<Option<Outcome>, SetsError> {
+        if number > self.applied {
+            return Err(SetsError::OutOfOrder { given: number, expected: self.applied });
+        }
+        if number < self.applied {
+            return Ok(None);
+        }
+        self.applied += 1;
+        self.registry.apply(operation).map(Some)
+    }
+}

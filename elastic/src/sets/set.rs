@@ -1,0 +1,272 @@
+//! One process set: members and attributes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Members, SetName, SetsError};
+
+/// What the names of scheduling hints begin with; what follows is open.
+pub const HINT_PREFIX: &str = "mpi_ps_sched_";
+
+/// The hint that says how many members a set would like to have. [`Registry::growth_target`] goes by it.
+///
+/// [`Registry::growth_target`]: super::Registry::growth_target
+pub const IDEAL_SIZE_HINT: &str = "mpi_ps_sched_opt";
+
+/// The longest key or hint in bytes.
+pub const LONGEST_KEY: usize = 255;
+
+/// The longest value in bytes, of a hint or in a set's store.
+pub const LONGEST_VALUE: usize = 65_536;
+
+/// How two sets make a third.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[doc(alias = "MPI_pset_op")]
+pub enum SetOp {
+    /// Who is in either.
+    #[doc(alias = "MPI_PSETOP_UNION")]
+    Union,
+    /// Who is in the first and not in the second.
+    #[doc(alias = "MPI_PSETOP_DIFFERENCE")]
+    Difference,
+    /// Who is in both.
+    #[doc(alias = "MPI_PSETOP_INTERSECTION")]
+    Intersection,
+}
+
+impl SetOp {
+    /// The result; may be empty.
+    pub fn of(self, first: &Members, second: &Members) -> Members {
+        match self {
+            SetOp::Union => first.union(second),
+            SetOp::Difference => first.difference(second),
+            SetOp::Intersection => first.intersection(second),
+        }
+    }
+}
+
+impl fmt::Display for SetOp {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            SetOp::Union => "union",
+            SetOp::Difference => "difference",
+            SetOp::Intersection => "intersection",
+        })
+    }
+}
+
+/// Whether a resize adds the members of its delta or takes them away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeltaKind {
+    /// They join.
+    #[doc(alias = "MPI_RC_ADD")]
+    Add,
+    /// They leave.
+    #[doc(alias = "MPI_RC_SUB")]
+    Sub,
+}
+
+/// What the application says of a set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Whether only the application changes the members. If not, the registry keeps the set
+    /// consistent with resizes on its own.
+    #[doc(alias = "mpi_ps_active")]
+    pub active: bool,
+    /// Hints for whoever decides on resizes; keys begin with [`HINT_PREFIX`].
+    #[doc(alias = "mpi_ps_sched_xxx")]
+    pub hints: BTreeMap<String, String>,
+}
+
+impl Default for Attributes {
+    fn default() -> Attributes {
+        Attributes { active: true, hints: BTreeMap::new() }
+    }
+}
+
+/// What is to be different from the attributes a set has or inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttributeChange {
+    /// Whether the application alone changes the members; `None` leaves it.
+    pub active: Option<bool>,
+    /// Hints to set, or with `None` to take away; others stay.
+    pub hints: BTreeMap<String, Option<String>>,
+}
+
+impl AttributeChange {
+    /// Inherit everything.
+    pub fn none() -> AttributeChange {
+        AttributeChange::default()
+    }
+
+    /// With this value of `mpi_ps_active`.
+    #[must_use]
+    pub fn active(mut self, active: bool) -> AttributeChange {
+        self.active = Some(active);
+        self
+    }
+
+    /// With this hint.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> AttributeChange {
+        self.hints.insert(key.into(), Some(value.into()));
+        self
+    }
+
+    pub(super) fn check(&self, call: &'static str, name: &SetName) -> Result<(), SetsError> {
+        for (key, value) in &self.hints {
+            check_entry(call, "hint", name, key, value.as_ref().map_or(0, String::len))?;
+            if !key.starts_with(HINT_PREFIX) {
+                let cause = "hints begin with mpi_ps_sched_";
+                return Err(bad_entry(call, "hint", name, key, cause));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply(&self, to: &mut Attributes) {
+        if let Some(active) = self.active {
+            to.active = active;
+        }
+        for (key, value) in &self.hints {
+            match value {
+                Some(value) => to.hints.insert(key.clone(), value.clone()),
+                None => to.hints.remove(key),
+            };
+        }
+    }
+}
+
+/// Whether key and value have a length and form that every rank and every language can hold.
+pub(super) fn check_entry(
+    call: &'static str,
+    what: &'static str,
+    name: &SetName,
+    key: &str,
+    value_bytes: usize,
+) -> Result<(), SetsError> {
+    let cause = if key.is_empty() {
+        "it is empty"
+    } else if key.len() > LONGEST_KEY {
+        "it is longer than 255 bytes"
+    } else if key.chars().any(char::is_control) {
+        "control characters are not allowed"
+    } else if value_bytes > LONGEST_VALUE {
+        "its value is longer than 65536 bytes"
+    } else {
+        return Ok(());
+    };
+    Err(bad_entry(call, what, name, key, cause))
+}
+
+fn bad_entry(
+    call: &'static str,
+    what: &'static str,
+    name: &SetName,
+    key: &str,
+    cause: &'static str,
+) -> SetsError {
+    SetsError::BadEntry {
+        call,
+        what,
+        name: name.clone(),
+        key: key.chars().take(80).collect(),
+        cause,
+    }
+}
+
+/// A process set as the registry holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSet {
+    pub(super) members: Members,
+    pub(super) version: u64,
+    pub(super) epoch: u64,
+    pub(super) attributes: Attributes,
+    /// In which order sets were created: names are listed so.
+    pub(super) serial: u64,
+}
+
+impl ProcessSet {
+    /// Who is in it; nobody once it was deleted.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// 0 when it was created, one more for each change of its members.
+    #[doc(alias = "mpi_ps_version")]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Which resize, counted over the life of the job, last altered it; 0 if none did.
+    #[doc(alias = "mpi_ps_epoch")]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What the application says of it.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Whether the last member has left. The name lists as invalid until it is pruned.
+    pub fn is_deleted(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Other members: one version on, and of this epoch if that is later. The same members change
+    /// nothing. Returns whether anything changed.
+    pub(super) fn become_members(&mut self, members: Members, epoch: u64) -> bool {
+        if self.members == members {
+            return false;
+        }
+        self.members = members;
+        self.version += 1;
+        self.epoch = self.epoch.max(epoch);
+        true
+    }
+}
+
+/// What one process is told about a set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(alias = "MPI_Session_get_pset_info")]
+pub struct SetInfo {
+    /// How many members it has.
+    pub size: u64,
+    /// See [`ProcessSet::version`].
+    pub version: u64,
+    /// See [`ProcessSet::epoch`]. A process that has seen only earlier epochs has to refresh what it
+    /// knows of its peers before it makes a communicator of this set.
+    pub epoch: u64,
+    /// See [`Attributes::active`].
+    pub active: bool,
+    /// Whether the process that asks joined while the job was running.
+    #[doc(alias = "mpi_dyn")]
+    pub dynamic: bool,
+    /// Whether the process that asks is in the set.
+    #[doc(alias = "mpi_included")]
+    pub included: bool,
+    /// See [`Attributes::hints`].
+    pub hints: BTreeMap<String, String>,
+}
+
+impl SetInfo {
+    /// As the pairs of an `MPI_Info`: `mpi_size`, `mpi_ps_version`, `mpi_ps_epoch`, `mpi_ps_active`,
+    /// `mpi_dyn`, `mpi_included`, and the hints under their own names.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        let mut entries = vec![
+            ("mpi_size".to_owned(), self.size.to_string()),
+            ("mpi_ps_version".to_owned(), self.version.to_string()),
+            ("mpi_ps_epoch".to_owned(), self.epoch.to_string()),
+            ("mpi_ps_active".to_owned(), self.active.to_string()),
+            ("mpi_dyn".to_owned(), self.dynamic.to_string()),
+            ("mpi_included".to_owned(), self.included.to_string()),
+        ];
+        entries.extend(self.hints.iter().map(|(key, value)| (key.clone(), value.clone())));
+        entries
+    }
+}

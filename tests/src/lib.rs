@@ -22,6 +22,7 @@ mod checkout;
 mod compilers;
 mod cxx;
 mod fortran;
+mod frames;
 pub mod guide;
 mod installation;
 mod job;
@@ -33,6 +34,7 @@ pub mod memprof;
 mod recorded;
 mod running;
 mod selection;
+mod still;
 pub mod suite;
 mod wait;
 
@@ -43,6 +45,7 @@ pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};
 pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };
+pub use frames::Frames;
 pub use installation::Installation;
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Family, Launcher, Network};
@@ -50,6 +53,7 @@ pub use library::{Library, run_compiler};
 pub use recorded::Recorded;
 pub use running::{MARK, Outcome, Running};
 pub use selection::Selection;
+pub use still::Still;
 pub use wait::ends_within;
 
 /// The Rust program of the README compiles.

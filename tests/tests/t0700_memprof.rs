@@ -2,6 +2,8 @@
 //! with the MPIs that no other suite runs on.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
@@ -12,13 +14,14 @@ use memprof_trace::layout::{Class, flags};
 use quo_tests::memprof::{PROGRAMS, traces_in};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, BindTo, Books, Checkout, Launcher, MPI, Recorded, Running, Selection,
-    fortran_support, mpicc, mpifort, run_compiler,
+    APPLICATION, BindTo, Books, Checkout, Frames, Launcher, MPI, Recorded, Running, Selection,
+    Still, fortran_support, mpicc, mpifort, run_compiler,
 };
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("usual_programs_close_their_books_on_every_rank", usual),
+    ("all_ranks_together_have_the_pages_that_the_kernel_says_their_node_has", node),
     ("fresh_receive_buffers_are_the_applications_and_mpi_stays_flat", fresh_buffers),
     ("page_faults_tell_that_mpi_touches_what_the_application_owns", faults),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
@@ -33,6 +36,11 @@ const TESTS: &[Test] = &[
 ];
 
 const MEBI: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// What a process at rest has more than its last sample found: pages of the profiler's file that had not been
+/// touched when what the sample found was written there (two records for each component in the ring, bins,
+/// rows that have changed), and what its thread needs to wake and to sleep on.
+const OWN: u64 = 16 * PAGE;
 
 fn main() -> ExitCode {
     let here = suite::run(TESTS, None);
@@ -145,6 +153,65 @@ fn usual() -> Result<()> {
     Ok(())
 }
 
+/// What the kernel says of processes that share much, held against what the report does: page by page for
+/// the node, where a page that several have is one; and by its own sum for each of them.
+fn node() -> Result<()> {
+    const RANKS: usize = 4;
+    let Some(mut frames) = Frames::new()? else {
+        return Err(Skipped("the kernel tells only root the numbers of page frames".into()).into());
+    };
+    let folder = tempfile::tempdir()?;
+    let (traces, gate) = (folder.path().join("traces"), folder.path().join("gate"));
+    let rights = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, rustix::fs::FileType::Fifo, rights, 0)?;
+    let mut gate_end = File::options().read(true).write(true).open(&gate)?;
+    let gate = gate.to_str().context("a path that is no text")?;
+    let program = compile_c("at_rest.c")?;
+    let mut command = memprof_run(&traces, RANKS)?;
+    let description = format!("{:?}", command.arg(program).arg(gate));
+    let running = Running::start(&mut command, &description, Duration::from_secs(60))?;
+    running.wait_for("at rest", RANKS)?;
+
+    let processes: Vec<u32> = traces_in(&traces)?
+        .iter()
+        .map(|file| Ok(Books::open(file)?.trace.identity.pid))
+        .collect::<Result<_>>()?;
+    ensure!(processes.len() == RANKS, "{} traces", processes.len());
+    let still = Still::hold(&processes)?;
+    let mut report = Command::new(Checkout::find()?.program("memprof")?);
+    let output = report.arg("report").arg("--json").arg(&traces).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let number = |value: &Value| value.as_u64().with_context(|| format!("{value} is no number"));
+    let ranks = report["nodes"][0]["ranks"].as_array().context("no ranks")?;
+    let mut tables = 0;
+    for rank in ranks {
+        let process = number(&rank["identity"]["pid"])?;
+        let parts = rank["held"].as_array().into_iter().flatten();
+        let sum = parts.map(|held| number(&held["resident"])).sum::<Result<u64>>()?;
+        let total = number(&rank["totals"]["resident"])?;
+        ensure!(sum == total, "components have {sum} B, the process {total}");
+        tables += number(&rank["totals"]["page_tables"])?;
+        let found = sum - number(&rank["totals"]["page_tables"])?;
+        let text = std::fs::read_to_string(format!("/proc/{process}/statm"))?;
+        let pages = text.split(' ').nth(1).context("no second number")?.parse::<u64>()?;
+        let then = number(&rank["totals"]["kernel_resident"])?;
+        ensure!(found.abs_diff(then) <= 2 * PAGE, "{found} B, {then} by the kernel at that moment");
+        println!("rank: {found} B found, {} B by the kernel", pages * PAGE);
+        ensure!(found.abs_diff(pages * PAGE) <= OWN, "{found} B, {} by the kernel", pages * PAGE);
+        frames.add(u32::try_from(process)?)?;
+    }
+    let (found, kernel) = (number(&report["balance"]["nodes"])? - tables, frames.bytes()?);
+    let added = number(&report["balance"]["ranks"])? - tables;
+    println!("node: {found} B of {added} B found, {kernel} B by the kernel");
+    ensure!(found.abs_diff(kernel) <= RANKS as u64 * OWN, "{found} B, {kernel} by the kernel");
+    ensure!(added > kernel + 20 * MEBI, "{added} B added up, {kernel} B there: nothing is shared");
+    drop(still);
+    gate_end.write_all(&[b'\n'; RANKS])?;
+    running.finish()?.expect_success()?;
+    Ok(())
+}
+
 fn fresh_buffers() -> Result<()> {
     let job = Recorded::run(2, &compile_c("fresh_buffers.c")?, &[])?;
     job.expect_fresh_buffers()?;
@@ -239,17 +306,22 @@ fn children() -> Result<()> {
     Ok(())
 }
 
+/// `memprof run -- mpirun -n RANKS`, still without the program.
+fn memprof_run(traces: &Path, ranks: usize) -> Result<Command> {
+    let launch = Launcher::find()?.command(ranks, BindTo::None);
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    command.arg("run").arg("--output").arg(traces).arg("--");
+    command.arg(launch.get_program()).args(launch.get_args());
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Ok(command)
+}
+
 fn killed() -> Result<()> {
     let program = compile_c("children.c")?;
     let folder = tempfile::tempdir()?;
     let traces = folder.path().join("traces");
-    let launch = Launcher::find()?.command(2, BindTo::None);
-    let memprof = Checkout::find()?.program("memprof")?;
-    let mut command = Command::new(&memprof);
-    command.arg("run").arg("--output").arg(&traces).arg("--");
-    command.arg(launch.get_program()).args(launch.get_args()).arg(program).arg("kill");
-    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let description = format!("{command:?}");
+    let mut command = memprof_run(&traces, 2)?;
+    let description = format!("{:?}", command.arg(program).arg("kill"));
     let outcome = Running::start(&mut command, &description, Duration::from_secs(100))?.finish()?;
     ensure!(outcome.expect_success().is_err(), "it went well\n{}", outcome.report());
     let files = traces_in(&traces)?;
@@ -260,6 +332,7 @@ fn killed() -> Result<()> {
         ensure!(one.trace.has(flags::INITIALIZED), "no MPI_Init\n{}", one.table());
         one.expect_closed_books()?;
     }
+    let memprof = Checkout::find()?.program("memprof")?;
     let output = Command::new(&memprof).arg("report").arg(&traces).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(said.contains("rank 0") && said.contains("ended without"), "{said}");

@@ -23,6 +23,7 @@ mod identity;
 mod kept;
 mod kernel;
 mod lock;
+mod losses;
 mod memory;
 mod note;
 mod objects;

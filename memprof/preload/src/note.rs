@@ -74,7 +74,7 @@ static ALOUD: AtomicBool = AtomicBool::new(false);
 static SPOKEN: AtomicBool = AtomicBool::new(false);
 
 /// Says something that the reader of the results has to know. The same code twice counts once, except
-/// settings and errors of the override file, of which each is said.
+/// settings, errors of the override file and full tables, of which each is said.
 pub fn say(code: Code, text: fmt::Arguments<'_>) {
     let mut line = Text::<LENGTH>::empty();
     let _ = line.write_fmt(text);
@@ -83,7 +83,7 @@ pub fn say(code: Code, text: fmt::Arguments<'_>) {
     let count = COUNT.load(Ordering::Relaxed);
     // SAFETY: the lock is held.
     let notes = unsafe { &mut *ALL.0.get() };
-    let several = matches!(code, Code::BadSetting | Code::BadOverride);
+    let several = matches!(code, Code::BadSetting | Code::BadOverride | Code::TableFull);
     let known = notes[..count].iter().any(|note| {
         note.code == code as u16 && (!several || note.text.as_bytes() == line.as_bytes())
     });

@@ -35,6 +35,8 @@ pub struct Shared {
     pub bitmap: Vec<u64>,
     /// Resident bytes, exact.
     pub present: u64,
+    /// As `present`, but a page counts as often as the process maps it, as it does in its sums.
+    pub counted: u64,
 }
 
 /// Collects the segments of the ranks of one node.
@@ -122,10 +124,10 @@ impl Join {
                 file.mapped += 1;
                 file.mapped_counted = process;
             }
-            file.sum = file.sum.saturating_add(segment.present);
+            file.sum = file.sum.saturating_add(segment.counted);
             file.least = file.least.max(segment.present);
             let own = file.per_component.entry(segment.component.clone()).or_default();
-            *own = own.saturating_add(segment.present);
+            *own = own.saturating_add(segment.counted);
             file.first.merge(segment);
         }
     }

@@ -23,6 +23,7 @@ fn mapping(ino: u64, power: u32, pages: &BTreeSet<u64>) -> Shared {
         exact: power == 0,
         bitmap,
         present: pages.len() as u64 * PAGE,
+        counted: pages.len() as u64 * PAGE,
     }
 }
 
@@ -47,6 +48,15 @@ fn the_same_inode_on_another_device_is_another_file() {
     join.add(1, [Shared { dev: 2, ..mapping(7, 0, &pages) }]);
     let joined = join.finish();
     assert_eq!((joined.files.len(), joined.repeated), (2, 0));
+}
+
+#[test]
+fn a_page_that_one_process_maps_twice_is_one_page_of_the_node() {
+    let mut join = Join::default();
+    let once = mapping(7, 0, &BTreeSet::from([5, 6]));
+    join.add(3, [Shared { counted: 3 * PAGE, ..once }]);
+    let joined = join.finish();
+    assert_eq!((joined.files[0].once, joined.repeated), (2 * PAGE, PAGE));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub use component::Group;
 pub use join::{Join, Joined, JoinedFile, Shared};
 pub use load::{LoadError, Unread, files};
 pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
-pub use rank::{Held, Identity, Rank, Sampler, State, Totals};
+pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals};
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
 pub use timeline::{BINS, Moment, OwnPeak, Series, Span, Timeline};

@@ -32,6 +32,8 @@ pub struct Rank {
     pub heat: Vec<u64>,
     /// How the measuring went.
     pub sampler: Sampler,
+    /// What found no room: nothing, but in the largest of processes.
+    pub lost: Vec<Lost>,
     /// Who touched whose memory first, where the kernel was asked.
     pub touches: Touches,
     /// What was lost of the trace, in words.
@@ -151,6 +153,15 @@ pub struct Totals {
     pub hugetlb: u64,
     /// Largest share of `unattributed` in the total in any bin, in millionths.
     pub worst_unattributed: u32,
+}
+
+/// What found no room in a table of the profiler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// Of which table: `objects`, `segments`, `sites`, `blocks`, `granules`, `ranges` or `threads`.
+    pub table: Arc<str>,
+    /// How often, or how many at once.
+    pub count: u64,
 }
 
 /// How the measuring went in one process.

@@ -3,8 +3,8 @@
 use super::absent::Who;
 use super::assemble::{Clock, Reduced};
 use super::{
-    BINS, Frame, Group, Held, Identity, Moment, Object, Rank, RankPhase, Sampler, Series, Shared,
-    Site, Span, State, Timeline, Totals, Touch, Touches,
+    BINS, Frame, Group, Held, Identity, Lost, Moment, Object, Rank, RankPhase, Sampler, Series,
+    Shared, Site, Span, State, Timeline, Totals, Touch, Touches,
 };
 use crate::units::share;
 use memprof_trace::layout::{self, NONE, SummaryRow, flags, segment};
@@ -159,10 +159,16 @@ fn rank(file: &Path, trace: &Trace, names: &Names) -> Rank {
             releases_skipped: head.releases_skipped,
             mixed_bytes: head.mixed,
         },
+        lost: lost(&head.lost),
         touches: touches(trace, names),
         faults: trace.faults.iter().map(ToString::to_string).collect(),
         damaged: trace.faults.iter().any(|fault| !matches!(fault, Fault::NoRoom { .. })),
     }
+}
+
+fn lost(counts: &[u32]) -> Vec<Lost> {
+    let named = layout::lost::NAMES.iter().zip(counts).filter(|(_, count)| **count > 0);
+    named.map(|(name, count)| Lost { table: (*name).into(), count: (*count).into() }).collect()
 }
 
 fn touches(trace: &Trace, names: &Names) -> Touches {
@@ -572,6 +578,7 @@ fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
                 exact: 1u64.checked_shl(row.granule_shift) == Some(page),
                 bitmap: words.collect(),
                 present: row.present,
+                counted: row.counted.max(row.present),
             }
         })
         .collect()

@@ -126,6 +126,13 @@ fn every_constant_has_the_value_the_page_says() {
         sample::LAST,
         edge::BEGIN,
         edge::END,
+        lost::OBJECTS,
+        lost::SEGMENTS,
+        lost::SITES,
+        lost::BLOCKS,
+        lost::GRANULES,
+        lost::RANGES,
+        lost::THREADS,
         segment::HUGETLB,
         segment::GONE,
     );

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::hooked::{Function, hook, real};
 use crate::component::{self, Component};
+use crate::losses::{self, Table};
 use crate::thread::{Guard, local};
 use crate::{objects, ranges};
 
@@ -64,7 +65,15 @@ unsafe extern "C-unwind" fn create(
         usize,
         *mut c_void,
     ) -> c_int = unsafe { core::mem::transmute(real(Function::PthreadCreate)) };
-    let place = if local().guard.get() > 0 { None } else { take() };
+    let place = if local().guard.get() > 0 {
+        None
+    } else {
+        let place = take();
+        if place.is_none() {
+            losses::add(Table::Threads);
+        }
+        place
+    };
     let Some(place) = place else {
         // SAFETY: the caller's words.
         return unsafe { real(thread, attributes, start, argument) };

@@ -13,6 +13,7 @@ use super::tag::{self, Tag};
 use super::{GRANULES, LARGE, account, bootstrap, large, own_state, quick, real, registry};
 use crate::arch::Errno;
 use crate::component::Component;
+use crate::losses::{self, Table};
 use crate::thread::{Local, State, local};
 use crate::{objects, sampler, sites};
 
@@ -134,7 +135,11 @@ fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
 }
 
 fn place(state: &State, start: usize, size: usize, owner: Component) {
-    if size < large::FROM || !LARGE.insert(start, size, owner) {
+    let is_large = size >= large::FROM;
+    if !is_large || !LARGE.insert(start, size, owner) {
+        if is_large {
+            losses::add(Table::Blocks);
+        }
         GRANULES.change(state, start, size, owner, 1);
     }
 }

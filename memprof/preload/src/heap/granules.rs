@@ -22,6 +22,7 @@ use super::{pages, pool};
 use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
+use crate::losses;
 use crate::thread::{Guard, LEAVES_AT_HAND, LeafAtHand, NOT_OWN, State};
 
 const REGION_SHIFT: u32 = 22;
@@ -263,7 +264,10 @@ impl Table {
                     }
                 }
                 // No room for a leaf: nothing is known there.
-                None => at = stop,
+                None => {
+                    losses::add(losses::Table::Granules);
+                    at = stop;
+                }
             }
         }
     }

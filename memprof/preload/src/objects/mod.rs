@@ -21,6 +21,7 @@ use crate::component::{self, Class, Component};
 use crate::thread::{Local, local};
 
 pub use parts::are_known as parts_are_known;
+pub use table::LIMIT;
 pub use walk::{
     Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely,
     serial,

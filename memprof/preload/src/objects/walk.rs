@@ -14,6 +14,7 @@ use super::table::{LIMIT, Range};
 use super::turn::Turn;
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
 use crate::component::{self, Class, Component};
+use crate::losses::{self, Table};
 use crate::thread::Guard;
 
 /// How many needs of one object are looked at.
@@ -256,11 +257,12 @@ pub fn refresh_surely() {
     REGISTRY.turn.walk(true, walk);
 }
 
-/// Calls `each` with every loaded object, the program first.
-pub fn each(mut each: impl FnMut(&Known)) {
+/// Calls `each` with every loaded object, the program first. False if it could not, since the list was
+/// busy for long.
+pub fn each(mut each: impl FnMut(&Known)) -> bool {
     let _guard = Guard::enter();
     if !REGISTRY.turn.read() {
-        return;
+        return false;
     }
     for index in 0..REGISTRY.used.load(Ordering::Relaxed) {
         // SAFETY: it is this thread's turn.
@@ -270,6 +272,7 @@ pub fn each(mut each: impl FnMut(&Known)) {
         }
     }
     REGISTRY.turn.give();
+    true
 }
 
 /// What is known of the object of this number, if one is loaded; numbers are dense and used again.
@@ -329,18 +332,22 @@ struct Walk<'a> {
     first: bool,
     changed: bool,
     unchanged: bool,
+    /// For whom there was no room.
+    refused: u64,
 }
 
 fn walk() {
     let serial = SERIAL.load(Ordering::Relaxed) + 1;
     // SAFETY: it is this thread's turn.
     let list = unsafe { objects() };
-    let mut walk = Walk { objects: list, serial, first: true, changed: false, unchanged: false };
+    let mut walk =
+        Walk { objects: list, serial, first: true, changed: false, unchanged: false, refused: 0 };
     // SAFETY: the callback gets what it expects and the loader's lock is held while it runs.
     unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::from_mut(&mut walk).cast()) };
     if walk.unchanged {
         return;
     }
+    losses::at_least(Table::Objects, walk.refused);
     let mut changed = walk.changed;
     for object in walk.objects.iter_mut() {
         if object.live && object.seen != serial {
@@ -394,6 +401,7 @@ unsafe extern "C" fn visit(
         return 0;
     }
     let Some(index) = (0..LIMIT).find(|&index| !walk.objects[index].live) else {
+        walk.refused += 1;
         return 0;
     };
     let object = &mut walk.objects[index];

@@ -78,12 +78,14 @@ pub struct Totals {
     pub components: [Share; LIMIT],
     /// Of what is resident, in huge pages that the kernel does not count.
     pub hugetlb: u64,
+    /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
+    small: [u64; LIMIT],
 }
 
 impl Totals {
     pub const fn new() -> Totals {
         const NOTHING: Share = Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0 };
-        Totals { components: [NOTHING; LIMIT], hugetlb: 0 }
+        Totals { components: [NOTHING; LIMIT], hugetlb: 0, small: [0; LIMIT] }
     }
 
     pub fn clear(&mut self) {
@@ -306,16 +308,12 @@ impl<'w, W: World> Walker<'w, W> {
     /// As [`Self::blocks`] for small ones in one region, of which there can be no more than there is
     /// room beside what was `given` since `start`.
     fn small_blocks(&mut self, run: &Run, at: usize, stop: usize, given: u64, start: usize) -> u64 {
-        let mut shares = [(Component::UNATTRIBUTED, 0_u64); 32];
-        let (mut count, mut sum) = (0, 0);
+        let mut sum = 0;
+        let small = &mut self.totals.small;
+        small.fill(0);
         let guess = self.world.share(at, stop, &mut |component, bytes| {
             sum += bytes;
-            if count < shares.len() {
-                shares[count] = (component, bytes);
-                count += 1;
-            } else {
-                shares[count - 1].1 += bytes;
-            }
+            small[usize::from(component.0) % LIMIT] += bytes;
         });
         let Some(guess) = guess else { return 0 };
         if sum == 0 {
@@ -331,11 +329,14 @@ impl<'w, W: World> Walker<'w, W> {
             }
         };
         let mut total = 0;
-        for &(component, bytes) in &shares[..count] {
-            let bytes = scale(bytes);
-            self.totals.add(component, bytes, run);
+        for index in 0..LIMIT {
+            let bytes = scale(self.totals.small[index]);
+            if bytes == 0 {
+                continue;
+            }
+            self.totals.add(Component(index as u16), bytes, run);
             let error = if sum > room { bytes } else { guess.min(bytes) };
-            self.totals.components[usize::from(component.0) % LIMIT].error += error;
+            self.totals.components[index].error += error;
             total += bytes;
         }
         total

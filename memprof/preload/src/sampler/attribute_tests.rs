@@ -249,6 +249,17 @@ fn small_blocks_never_have_more_than_there_is() {
 }
 
 #[test]
+fn as_many_components_as_there_are_share_a_stretch() {
+    // Of each as many bytes as its number.
+    let blocks = (16..LIMIT as u16).map(|owner| (PAGE, u64::from(owner), Component(owner)));
+    let world = Model { small: blocks.collect(), ..Model::default() };
+    let totals = walk(&world, Backing::Heap, 1..20);
+    for owner in 16..LIMIT as u16 {
+        assert_eq!(resident(&totals, owner), u64::from(owner));
+    }
+}
+
+#[test]
 fn shared_memory_is_told_by_who_mapped_it_and_by_its_name() {
     let by = |owner| Model { ranges: vec![span(PAGE, 3 * PAGE, owner)], ..Model::default() };
     let pages = 2 * PAGE as u64;

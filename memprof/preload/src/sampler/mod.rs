@@ -8,6 +8,7 @@ mod edges;
 mod maps;
 mod publish;
 mod release;
+mod rows;
 mod scan;
 mod segments;
 mod thread;

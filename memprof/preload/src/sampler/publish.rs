@@ -1,15 +1,17 @@
 //! What goes into the file beside the samples themselves: names, objects, notes, the summary.
 
 use memprof_trace::Text as Field;
-use memprof_trace::layout::{ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow};
+use memprof_trace::layout::{
+    ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
+};
 
 use super::duty::{LONGEST_AGE, LONGEST_TICK};
+use super::rows::{self, Place, Rows};
 use super::walk::Sampler;
 use crate::component;
+use crate::losses::{self, Table};
 use crate::{faults, memory, note, objects, sites, writer};
 
-/// Objects that have rows.
-const OBJECTS: usize = 512;
 /// Call stacks that have rows.
 const SITES: usize = 512;
 
@@ -17,9 +19,7 @@ const SITES: usize = 512;
 pub struct Published {
     components: u32,
     objects: u32,
-    /// Where the object of each row is.
-    places: [(usize, usize, usize); OBJECTS],
-    object_count: usize,
+    rows: Rows,
     notes: usize,
     /// What was allocated and is live at each call stack, when it was last written.
     sites: Option<&'static mut [(u64, u64, u64)]>,
@@ -33,21 +33,12 @@ impl Published {
         Published {
             components: u32::MAX,
             objects: u32::MAX,
-            places: [(0, 0, 0); OBJECTS],
-            object_count: 0,
+            rows: Rows::new(),
             notes: 0,
             sites: None,
             time: 0,
             sites_time: 0,
         }
-    }
-
-    /// Row of the object an address is in, and the address in its file.
-    pub fn object_at(&self, address: usize) -> Option<(u32, u64)> {
-        let places = self.places[..self.object_count].iter();
-        let index = places.rev().position(|&(low, high, _)| (low..high).contains(&address))?;
-        let index = self.object_count - 1 - index;
-        Some((index as u32, address.wrapping_sub(self.places[index].2) as u64))
     }
 
     fn components(&mut self) {
@@ -75,18 +66,14 @@ impl Published {
         if serial == self.objects {
             return;
         }
-        self.objects = serial;
-        objects::each(|object| {
-            let place = (object.low, object.high, object.base);
-            let known = self.places[..self.object_count].iter().position(|known| *known == place);
-            let index = match known {
-                Some(index) => index,
-                None if self.object_count < OBJECTS => {
-                    self.places[self.object_count] = place;
-                    self.object_count += 1;
-                    self.object_count - 1
-                }
-                None => return,
+        self.rows.begin();
+        let mut refused = 0;
+        let read = objects::each(|object| {
+            let path = rows::number(object.path());
+            let place = Place { low: object.low, high: object.high, base: object.base, path };
+            let Some(index) = self.rows.find(place) else {
+                refused += 1;
+                return;
             };
             let id = object.build_id();
             let mut build_id = [0; 20];
@@ -104,6 +91,21 @@ impl Published {
             };
             writer::with(|writer, _| writer.set_object(index as u32, &row));
         });
+        // Where others were at the list for long, it is asked for again.
+        if !read {
+            return;
+        }
+        self.objects = serial;
+        losses::at_least(Table::Objects, refused);
+        self.rows.end(|index| {
+            writer::with(|writer, _| writer.flag_object(index as u32, object::UNLOADED));
+        });
+        if core::mem::take(&mut self.rows.reused)
+            && let Some(written) = &mut self.sites
+        {
+            // Call stacks refer to rows that are others' now.
+            written.fill((0, 0, 0));
+        }
         if let Some(mpi) = objects::mpi() {
             let name = component::entered(mpi).name;
             writer::with(|writer, _| writer.set_mpi_library(name));
@@ -138,7 +140,7 @@ impl Published {
             };
             for (place, &frame) in site.frames[..site.depth].iter().take(FRAMES).enumerate() {
                 // The address continued at is behind the call.
-                match self.object_at(frame.wrapping_sub(1)) {
+                match self.rows.at(frame.wrapping_sub(1)) {
                     Some((object, offset)) => {
                         row.objects[place] = object;
                         row.offsets[place] = offset + 1;
@@ -191,6 +193,7 @@ impl Sampler {
             });
         });
         (self.head.faults, self.head.faults_lost) = (faults, lost);
+        self.head.lost = losses::all();
         let rows = &self.rows[..component::count().min(self.rows.len())];
         let (segments, head) = (&mut self.segments, &self.head);
         writer::with(|writer, _| {

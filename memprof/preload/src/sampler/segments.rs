@@ -9,6 +9,8 @@ use crate::options::Text;
 
 /// As many as a trace has rows for.
 pub const SEGMENTS: usize = 256;
+/// As many rows are kept for what is memory: others are code and constants of files.
+const OF_MEMORY: usize = 64;
 /// Bytes of a bitmap.
 const BITMAP: usize = 1024;
 
@@ -22,10 +24,14 @@ struct Segment {
     hugetlb: bool,
     shift: u32,
     present: u64,
+    /// As `present`, but a page counts as often as it is mapped, as it does for its component.
+    counted: u64,
     path: Text<96>,
     bitmap: [u8; BITMAP],
     /// Seen by the current sample.
     fresh: bool,
+    /// Not seen by the one before.
+    gone: bool,
     /// What was last written, as a number.
     written: u64,
 }
@@ -38,50 +44,82 @@ const EMPTY: Segment = Segment {
     hugetlb: false,
     shift: 0,
     present: 0,
+    counted: 0,
     path: Text::empty(),
     bitmap: [0; BITMAP],
     fresh: false,
+    gone: false,
     written: 0,
 };
 
-/// One row for each file or object; rows stay when it is no longer mapped, as it was last seen.
+/// One row for each file or object. Rows stay when it is no longer mapped, as it was last seen, until
+/// another needs the room.
 pub struct Segments {
     all: [Segment; SEGMENTS],
+    /// Device and inode of each.
+    keys: [(u64, u64); SEGMENTS],
     count: usize,
+    /// The row that was asked for last: mappings of a file lie together.
+    last: usize,
+    /// Mappings in this sample for whose files there was no room.
+    refused: u64,
 }
 
 impl Segments {
     pub const fn new() -> Segments {
-        Segments { all: [EMPTY; SEGMENTS], count: 0 }
+        Segments { all: [EMPTY; SEGMENTS], keys: [(0, 0); SEGMENTS], count: 0, last: 0, refused: 0 }
+    }
+
+    /// How many mappings of this sample count once for each process.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// A sample begins.
     pub fn begin(&mut self) {
+        self.refused = 0;
         for segment in &mut self.all[..self.count] {
+            segment.gone = !segment.fresh;
             segment.fresh = false;
         }
     }
 
     /// The row of a file that is mapped up to `end`; none if there are too many.
-    pub fn find(&mut self, device: u64, inode: u64, end: u64, path: &[u8]) -> Option<usize> {
-        let known = self.all[..self.count]
-            .iter()
-            .position(|segment| segment.device == device && segment.inode == inode);
+    pub fn find(
+        &mut self,
+        (device, inode): (u64, u64),
+        end: u64,
+        path: &[u8],
+        memory: bool,
+    ) -> Option<usize> {
+        let key = (device, inode);
+        let known = match self.keys[..self.count].get(self.last) {
+            Some(last) if *last == key => Some(self.last),
+            _ => self.keys[..self.count].iter().position(|known| *known == key),
+        };
+        let limit = if memory { SEGMENTS } else { SEGMENTS - OF_MEMORY };
         let index = match known {
             Some(index) => index,
-            None if self.count < SEGMENTS => {
+            None => {
+                let free = (self.count < limit).then_some(self.count);
+                let Some(index) = free.or_else(|| self.unused()) else {
+                    self.refused += 1;
+                    return None;
+                };
                 let shift = crate::kernel::page().trailing_zeros();
                 let path = Text::cut(path);
-                self.all[self.count] = Segment { device, inode, shift, path, ..EMPTY };
-                self.count += 1;
-                self.count - 1
+                // What was written there is of another.
+                self.all[index] = Segment { device, inode, shift, path, ..EMPTY };
+                self.keys[index] = key;
+                self.count = self.count.max(index + 1);
+                index
             }
-            None => return None,
         };
+        self.last = index;
         let segment = &mut self.all[index];
         if !segment.fresh {
             segment.fresh = true;
-            segment.present = 0;
+            (segment.present, segment.counted) = (0, 0);
             segment.bitmap.fill(0);
         }
         segment.size = segment.size.max(end);
@@ -89,6 +127,11 @@ impl Segments {
             segment.coarsen();
         }
         Some(index)
+    }
+
+    /// The row of what is no longer mapped, if there is one.
+    fn unused(&self) -> Option<usize> {
+        self.all[..self.count].iter().position(|segment| segment.gone && !segment.fresh)
     }
 
     /// Whose it is.
@@ -105,6 +148,7 @@ impl Segments {
             return;
         }
         segment.present += end - start;
+        segment.counted += end - start;
         let first = (start >> segment.shift) as usize;
         let last = ((end - 1) >> segment.shift) as usize;
         for granule in first..=last.min(BITMAP * 8 - 1) {
@@ -123,7 +167,7 @@ impl Segments {
                 let bits: u32 = segment.bitmap[..used].iter().map(|byte| byte.count_ones()).sum();
                 segment.present = u64::from(bits) * page as u64;
             }
-            let number = segment.number();
+            let number = segment.number(used);
             if number == segment.written {
                 continue;
             }
@@ -139,6 +183,7 @@ impl Segments {
                 flags,
                 granule_shift: segment.shift,
                 present: segment.present,
+                counted: segment.counted,
                 time,
                 path: Field::path(segment.path.as_bytes()),
                 ..SegmentRow::default()
@@ -149,7 +194,7 @@ impl Segments {
 
     /// In a new process nothing was written yet.
     pub fn forget(&mut self) {
-        self.count = 0;
+        (self.count, self.last) = (0, 0);
     }
 }
 
@@ -171,18 +216,21 @@ impl Segment {
     }
 
     /// A number that changes with all that is written.
-    fn number(&self) -> u64 {
+    fn number(&self, used: usize) -> u64 {
         let mut number = 0xcbf2_9ce4_8422_2325_u64;
         let mut take = |value: u64| {
             number = (number ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
         };
+        take(self.device);
+        take(self.inode);
         take(self.present);
+        take(self.counted);
         take(self.size);
         take(
             u64::from(self.component.0) << 8 | u64::from(self.fresh) << 1 | u64::from(self.hugetlb),
         );
         take(u64::from(self.shift));
-        for chunk in self.bitmap.chunks_exact(8) {
+        for chunk in self.bitmap[..used].chunks(8) {
             take(chunk.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
         }
         number.max(1)
@@ -202,16 +250,16 @@ mod tests {
         let mut segments = Box::new(Segments::new());
         let page = crate::kernel::page() as u64;
         segments.begin();
-        let index = segments.find(1, 2, 10 * page, b"/dev/shm/x").unwrap();
+        let index = segments.find((1, 2), 10 * page, b"/dev/shm/x", true).unwrap();
         segments.present(index, 3 * page, 5 * page);
         // The same file once more, mapped further behind.
-        assert_eq!(segments.find(1, 2, 20 * page, b"/dev/shm/x"), Some(index));
+        assert_eq!(segments.find((1, 2), 20 * page, b"/dev/shm/x", true), Some(index));
         segments.present(index, 19 * page, 20 * page);
         assert_eq!(bits(&segments.all[index]), [3, 4, 19]);
-        assert_eq!(segments.find(1, 3, page, b"/dev/shm/y"), Some(1));
+        assert_eq!(segments.find((1, 3), page, b"/dev/shm/y", true), Some(1));
         segments.begin();
         assert_eq!(bits(&segments.all[index]), [3, 4, 19], "kept when it is gone");
-        segments.find(1, 2, 10 * page, b"/dev/shm/x");
+        segments.find((1, 2), 10 * page, b"/dev/shm/x", true);
         assert_eq!(bits(&segments.all[index]), [0; 0]);
     }
 
@@ -220,11 +268,11 @@ mod tests {
         let mut segments = Box::new(Segments::new());
         let page = crate::kernel::page() as u64;
         segments.begin();
-        let index = segments.find(1, 2, 8192 * page, b"").unwrap();
+        let index = segments.find((1, 2), 8192 * page, b"", true).unwrap();
         for at in [0, 1, 5, 1000, 1001, 8191] {
             segments.present(index, at * page, (at + 1) * page);
         }
-        segments.find(1, 2, 4 * 8192 * page, b"");
+        segments.find((1, 2), 4 * 8192 * page, b"", true);
         assert_eq!(bits(&segments.all[index]), [0, 1, 250, 2047]);
         assert_eq!(segments.all[index].present, 6 * page);
         segments.present(index, 4 * 8191 * page, 4 * 8192 * page);
@@ -232,11 +280,44 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_the_rows() {
+    fn a_page_that_is_mapped_twice_is_one_and_counts_twice() {
         let mut segments = Box::new(Segments::new());
-        for inode in 0..SEGMENTS as u64 {
-            assert!(segments.find(7, inode, 4096, b"").is_some());
+        let page = crate::kernel::page() as u64;
+        segments.begin();
+        for _ in 0..2 {
+            let index = segments.find((1, 2), 10 * page, b"", true).unwrap();
+            segments.present(index, 3 * page, 5 * page);
         }
-        assert_eq!(segments.find(7, 9999, 4096, b""), None);
+        assert_eq!(bits(&segments.all[0]), [3, 4]);
+        assert_eq!(segments.all[0].counted, 4 * page);
+    }
+
+    #[test]
+    fn rows_of_what_is_gone_are_used_again_when_there_are_no_others() {
+        let mut segments = Box::new(Segments::new());
+        segments.begin();
+        for inode in 0..SEGMENTS as u64 {
+            let memory = inode >= (SEGMENTS - OF_MEMORY) as u64;
+            assert!(segments.find((7, inode), 4096, b"", memory).is_some());
+        }
+        assert_eq!(segments.find((7, 9999), 4096, b"", true), None);
+        segments.begin();
+        for inode in (0..SEGMENTS as u64).filter(|inode| *inode != 5) {
+            segments.find((7, inode), 4096, b"", true);
+        }
+        assert_eq!(segments.find((7, 9999), 4096, b"", true), None, "5 may come yet");
+        segments.begin();
+        assert_eq!(segments.find((7, 9999), 4096, b"", true), Some(5));
+        assert_eq!(segments.find((7, 5), 4096, b"", true), None);
+    }
+
+    #[test]
+    fn files_leave_room_for_memory() {
+        let mut segments = Box::new(Segments::new());
+        let found = |inode: u64, segments: &mut Segments| {
+            segments.find((7, inode), 4096, b"", false).is_some()
+        };
+        assert_eq!((0..1000).filter(|inode| found(*inode, &mut segments)).count(), 192);
+        assert!(segments.find((8, 1), 4096, b"", true).is_some());
     }
 }

@@ -14,6 +14,7 @@ use crate::component::{self, Component, LIMIT};
 use crate::heap::{self, Ledger};
 use crate::kept::Kept;
 use crate::kernel;
+use crate::losses::{self, Table};
 use crate::note::{self, Code};
 use crate::{boundary, memory, objects, phases, ranges, writer};
 use core::sync::atomic::Ordering::Relaxed;
@@ -38,8 +39,6 @@ const NO_ENTRY: Entry = Entry {
 const BATCH: usize = 2048;
 /// Phases that have peaks.
 pub const PHASES: usize = 64;
-/// Code and constants of smaller files are not told apart on a node.
-const SMALL_FILE: usize = 256 * 1024;
 /// Mappings that are scanned together with their neighbours of another kind.
 const SMALL_MAPPING: usize = 1 << 20;
 /// Bytes of texts read at once.
@@ -268,12 +267,8 @@ impl Sampler {
         }
         ranges::walked();
         self.scan(count, system);
-        if ranges::lost() > 0 {
-            note::say(
-                Code::TableFull,
-                format_args!("more mappings than can be kept apart: some have no owner"),
-            );
-        }
+        losses::at_least(Table::Ranges, ranges::lost());
+        losses::at_least(Table::Segments, self.segments.refused());
         self.head.mappings = mappings;
         (self.text, self.maps) = (Some(text), Some(file));
     }
@@ -283,11 +278,10 @@ impl Sampler {
         let length = line.end - line.start;
         let hugetlb = self.has_hugetlb && line.inode != 0 && self.is_huge(line);
         let mapping = Mapping { start: line.start, end: line.end, backing, hugetlb };
-        let is_file = backing == Backing::File && !line.writable && length >= SMALL_FILE;
         let mut segment = None;
-        if line.inode != 0 && (line.shared || is_file) {
-            let end = line.offset + length as u64;
-            segment = self.segments.find(line.device, line.inode, end, line.path);
+        if line.inode != 0 && (line.shared || backing == Backing::File) {
+            let (file, end) = ((line.device, line.inode), line.offset + length as u64);
+            segment = self.segments.find(file, end, line.path, line.shared);
         }
         Entry {
             mapping,

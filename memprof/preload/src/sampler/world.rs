@@ -4,10 +4,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::attribute::{Span, World};
 use crate::component::{self, Component, LIMIT};
+use crate::objects::LIMIT as OBJECTS;
 use crate::{heap, memory, objects, ranges};
-
-/// Loaded objects that are told apart; the contract of the trace has as many.
-pub const OBJECTS: usize = 512;
 
 /// Large blocks and objects in the order of their addresses, as they were when it was [`Self::look`]ed.
 pub struct Owners {
@@ -81,25 +79,13 @@ impl Owners {
 
     /// Takes in what is there now.
     pub fn look(&mut self) {
-        let serial = objects::serial();
-        if serial != self.serial {
-            let (mut count, list) = (0, &mut self.objects);
-            let mask = crate::kernel::page() - 1;
+        let mask = crate::kernel::page() - 1;
+        self.look_at_objects(objects::serial(), |each| {
             objects::each(|object| {
-                if count < list.len() && object.low < object.high {
-                    let (start, end) = (object.low & !mask, (object.high + mask) & !mask);
-                    list[count] = Span { start, end, owner: object.component };
-                    count += 1;
-                }
-            });
-            self.images.fill(0);
-            for span in &list[..count] {
-                self.images[usize::from(span.owner.0) % LIMIT] += (span.end - span.start) as u64;
-            }
-            list[..count].sort_unstable_by_key(|span| span.start);
-            self.object_count = count;
-            self.serial = serial;
-        }
+                let (start, end) = (object.low & !mask, (object.high + mask) & !mask);
+                each(Span { start, end, owner: object.component });
+            })
+        });
         if self.blocks.is_none() {
             // SAFETY: all zero is a valid span.
             #[allow(unsafe_code)]
@@ -126,6 +112,31 @@ impl Owners {
             end = span.end;
         }
         self.block_count = count;
+    }
+
+    /// Takes in the objects, if there are others than at the last time. `read` tells of each, or that it
+    /// cannot, since others were at the list for long: then what was known before still counts.
+    fn look_at_objects(&mut self, serial: u32, read: impl FnOnce(&mut dyn FnMut(Span)) -> bool) {
+        if serial == self.serial {
+            return;
+        }
+        let (mut count, list) = (0, &mut self.objects);
+        let whole = read(&mut |span| {
+            if count < list.len() && span.start < span.end {
+                list[count] = span;
+                count += 1;
+            }
+        });
+        if !whole {
+            return;
+        }
+        self.images.fill(0);
+        for span in &list[..count] {
+            self.images[usize::from(span.owner.0) % LIMIT] += (span.end - span.start) as u64;
+        }
+        list[..count].sort_unstable_by_key(|span| span.start);
+        self.object_count = count;
+        self.serial = serial;
     }
 
     /// What is mapped of a component's objects.
@@ -171,5 +182,34 @@ impl World for Owners {
         let past =
             self.past.as_ref().and_then(|list| Owners::next(&list[..self.past_count], start));
         past.is_some_and(|span| span.start < end) || is_released(start, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: usize) -> Span {
+        Span { start, end: start + 4096, owner: Component(20) }
+    }
+
+    #[test]
+    fn objects_are_asked_for_again_after_their_list_was_busy() {
+        let mut owners = Box::new(Owners::new());
+        let one = |each: &mut dyn FnMut(Span)| {
+            each(span(0x1000));
+            true
+        };
+        owners.look_at_objects(1, one);
+        assert_eq!(owners.object(0), Some(span(0x1000)));
+        owners.look_at_objects(2, |_| false);
+        assert_eq!(owners.object(0), Some(span(0x1000)), "what was known still counts");
+        owners.look_at_objects(2, |each| {
+            each(span(0x8000));
+            one(each)
+        });
+        assert_eq!(owners.object(0x2000), Some(span(0x8000)));
+        assert_eq!(owners.image(Component(20)), 8192);
+        owners.look_at_objects(2, |_| panic!("known already"));
     }
 }

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::lock::SpinLock;
+use crate::losses::{self, Table};
 use crate::thread::{Guard, Local, State, local};
 
 /// How many frames of a stack are kept.
@@ -99,7 +100,11 @@ pub fn allocated(
     let kept = hit && size > 0 && {
         let (frames, depth) = unwind::stack(caller);
         let weight = random::weight(size, mean as f64);
-        SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner))
+        let kept = SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner));
+        if !kept {
+            losses::add(Table::Sites);
+        }
+        kept
     };
     errno.restore();
     kept
@@ -142,13 +147,6 @@ pub fn each(each: &mut dyn FnMut(usize, &Site)) {
 pub fn at_peak() {
     let _guard = Guard::enter();
     SHARED.with(table::Table::at_peak);
-}
-
-/// Samples that were not kept for want of room.
-#[cfg_attr(not(test), allow(dead_code))]
-pub fn dropped() -> u64 {
-    let _guard = Guard::enter();
-    SHARED.with(|table| table.dropped())
 }
 
 /// As for the other locks of a fork.

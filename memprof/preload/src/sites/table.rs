@@ -32,7 +32,6 @@ pub struct Table {
     sites: [Site; STACKS],
     blocks: [Block; BLOCKS],
     living: usize,
-    dropped: u64,
 }
 
 fn spread(hash: u64, places: usize) -> usize {
@@ -41,7 +40,7 @@ fn spread(hash: u64, places: usize) -> usize {
 
 impl Table {
     pub const fn new() -> Table {
-        Table { sites: [NEVER; STACKS], blocks: [NOTHING; BLOCKS], living: 0, dropped: 0 }
+        Table { sites: [NEVER; STACKS], blocks: [NOTHING; BLOCKS], living: 0 }
     }
 
     /// A sampled block came. False if it cannot be kept; it then counts for nothing.
@@ -53,7 +52,6 @@ impl Table {
         owner: Component,
     ) -> bool {
         if self.living >= BLOCKS / 4 * 3 {
-            self.dropped += 1;
             return false;
         }
         let stack = self.stack(frames, owner);
@@ -136,11 +134,6 @@ impl Table {
             each(index, site);
         }
     }
-
-    #[cfg_attr(not(test), allow(dead_code))]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
 }
 
 #[cfg(test)]
@@ -191,7 +184,6 @@ mod tests {
             .filter(|block| table.insert(block * 16, 10, &[*block], Component(1)))
             .count();
         assert_eq!(kept, BLOCKS / 4 * 3);
-        assert_eq!(table.dropped() as usize, BLOCKS - kept);
         let mut sites = Vec::new();
         table.each(&mut |index, site| sites.push((index, site.samples, site.depth)));
         assert_eq!(sites.len(), STACKS);

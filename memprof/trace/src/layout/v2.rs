@@ -221,10 +221,16 @@ plain! {
         /// Bytes of `build_id` in use.
         28 build_id_length: u32,
         32 build_id: [u8; 20],
-        /// 1: unloaded again.
+        /// [`object`].
         52 flags: u32,
         56 path: Text<176>,
     }
+}
+
+/// Bits of [`ObjectRow::flags`].
+pub mod object {
+    /// Loaded no longer.
+    pub const UNLOADED: u32 = 1;
 }
 
 plain! {
@@ -345,8 +351,8 @@ plain! {
         232 faults: u64,
         /// Page faults of which the kernel could not tell, for want of room or of rights.
         240 faults_lost: u64,
-        /// Zero.
-        248 reserved: [u64; 5],
+        /// What found no room in a table of the profiler, by the kind of the table: [`lost`].
+        248 lost: [u32; 10],
     }
 }
 
@@ -514,10 +520,32 @@ plain! {
         /// Exact, also where a granule is more than a page.
         40 present: u64,
         48 time: u64,
-        /// Zero.
-        56 reserved: u64,
+        /// As `present`, but a page counts as often as it is mapped, as it does for the component. 0 in older
+        /// traces, where no page was mapped twice.
+        56 counted: u64,
         64 path: Text<96>,
     }
+}
+
+/// Places in [`SummaryHead::lost`].
+pub mod lost {
+    /// What each place counts.
+    pub const NAMES: [&str; 7] =
+        ["objects", "segments", "sites", "blocks", "granules", "ranges", "threads"];
+    /// Loaded objects, at most at once: what they map and call is nobody's.
+    pub const OBJECTS: usize = 0;
+    /// Mappings of files and of shared memory, at most at once, that a node counts for each process.
+    pub const SEGMENTS: usize = 1;
+    /// Sampled blocks whose call stacks were not kept.
+    pub const SITES: usize = 2;
+    /// Large blocks whose place was not kept: their pages are the allocator's.
+    pub const BLOCKS: usize = 3;
+    /// Times that the place of a small block was not kept: as for `BLOCKS`.
+    pub const GRANULES: usize = 4;
+    /// Mappings whose owner is not kept.
+    pub const RANGES: usize = 5;
+    /// Threads whose home and stack are not known.
+    pub const THREADS: usize = 6;
 }
 
 /// Bits of [`SegmentRow::flags`].

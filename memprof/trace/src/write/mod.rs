@@ -224,6 +224,14 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.objects);
     }
 
+    /// Sets flags of an object that has a row.
+    pub fn flag_object(&mut self, index: u32, flags: u32) {
+        let old = ObjectRow::from_bytes(self.objects.payload(&self.region, index));
+        if let Some(old) = old.filter(|old| old.flags | flags != old.flags) {
+            self.set_object(index, &ObjectRow { flags: old.flags | flags, ..old });
+        }
+    }
+
     /// Says something once: a note with equal code and text is only counted again. Gives the row, or
     /// nothing if there is no room.
     pub fn add_note(&mut self, time: u64, code: u32, text: &str) -> Option<u32> {

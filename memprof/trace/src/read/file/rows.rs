@@ -209,7 +209,8 @@ impl Checked for Segment {
         mended |= mend(&mut row.granule_shift, wrong, LARGEST_GRANULE_SHIFT);
         mended |= mend_component(&mut row.component);
         // A file may be sparse, and larger than memory.
-        mended |= cut_counted([&mut row.size, &mut row.time]) | cut_bytes([&mut row.present]);
+        mended |= cut_counted([&mut row.size, &mut row.time]);
+        mended |= cut_bytes([&mut row.present, &mut row.counted]);
         let bitmap = rest[..row.bitmap_length as usize].to_vec();
         Some((Segment { row, bitmap }, mended))
     }

@@ -1,0 +1,61 @@
+//! Processes that are held still, so that all who look at them see the same.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Stopped until it is dropped.
+#[derive(Debug)]
+pub struct Still {
+    processes: Vec<Pid>,
+}
+
+impl Still {
+    /// Stops them, each with all its threads.
+    ///
+    /// # Errors
+    ///
+    /// One is gone, or does not stop.
+    pub fn hold(processes: &[u32]) -> Result<Still> {
+        let mut still = Still { processes: Vec::new() };
+        for &process in processes {
+            let process = Pid::from_raw(i32::try_from(process)?).context("no process has 0")?;
+            kill_process(process, Signal::STOP)?;
+            still.processes.push(process);
+        }
+        let end = Instant::now() + LIMIT;
+        for process in &still.processes {
+            while !stands(*process)? {
+                ensure!(Instant::now() < end, "process {process} does not stop");
+                // Sleeps: who is not its parent is not told.
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(still)
+    }
+}
+
+/// Whether all threads have stopped.
+fn stands(process: Pid) -> Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = fs::read_to_string(thread?.path().join("stat"))?;
+        // The name of the program is in parentheses, and may hold any.
+        if !text.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        for process in &self.processes {
+            let _already_gone = kill_process(*process, Signal::CONT);
+        }
+    }
+}

@@ -2,11 +2,13 @@
 //!
 //! What is decided is decided by pure functions over plain data; system calls and MPI are at the edge.
 //!
+//! - [`change`]: what becomes of a request to resize: its steps, its one end, the event log;
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 
+pub mod change;
 pub mod layout;
 pub mod member;
 pub mod round;

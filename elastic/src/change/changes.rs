@@ -422,10 +422,10 @@ impl Changes {
         event.cause = cause;
         event.steps = steps;
         self.ended.push_back(id);
-        if self.ended.len() > REMEMBERED {
-            if let Some(oldest) = self.ended.pop_front() {
-                self.changes.remove(&oldest);
-            }
+        if self.ended.len() > REMEMBERED
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.changes.remove(&oldest);
         }
     }
 

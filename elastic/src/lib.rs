@@ -5,12 +5,14 @@
 //! - [`change`]: what becomes of a request to resize: its steps, its one end, the event log;
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
+//! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 
 pub mod change;
 pub mod layout;
 pub mod member;
+pub mod place;
 pub mod round;
 pub mod sets;
 pub mod word;

@@ -1,0 +1,332 @@
+//! What placing promises.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::member::{MemberId, NodeId, UnitId};
+
+fn nodes(slots: &[u32]) -> Nodes {
+    let mut nodes = Nodes::new();
+    for (index, slots) in slots.iter().enumerate() {
+        nodes.add(format!("n{index}"), *slots, NodeState::Available).unwrap();
+    }
+    nodes
+}
+
+fn hosts(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Joiners on the nodes that `place` chose, ids counted from `first`, each a unit or each node one.
+fn seats(first: u64, chosen: &[NodeId], node_units: bool) -> Vec<Seat> {
+    let unit = |index: u64, node: NodeId| {
+        UnitId(if node_units { first * 1000 + u64::from(node.0) } else { first + index })
+    };
+    let seat = |(index, &node): (usize, &NodeId)| Seat {
+        member: MemberId(first + index as u64),
+        node,
+        unit: unit(index as u64, node),
+        rigid: false,
+    };
+    chosen.iter().enumerate().map(seat).collect()
+}
+
+fn grow(nodes: &mut Nodes, ranks: &mut Vec<MemberId>, count: u32, node_units: bool) {
+    let chosen = place(nodes, count, &[], Fill::Stack, false).unwrap();
+    let seats = seats(ranks.last().map_or(0, |last| last.0 + 1), &chosen, node_units);
+    nodes.occupy(&seats).unwrap();
+    ranks.extend(seats.iter().map(|seat| seat.member));
+}
+
+fn count(count: u32) -> Reclaim<'static> {
+    Reclaim { count: Some(count), hosts: &[] }
+}
+
+#[test]
+fn the_stack_of_figure_7_1() {
+    let mut nodes = nodes(&[4, 4, 4, 4]);
+    let mut ranks = Vec::new();
+    grow(&mut nodes, &mut ranks, 6, false);
+    let slots = |nodes: &Nodes, ranks: &[MemberId]| -> Vec<u64> {
+        ranks.iter().map(|member| nodes.slot(*member).unwrap()).collect()
+    };
+    assert_eq!(slots(&nodes, &ranks), (0..6).collect::<Vec<_>>());
+    grow(&mut nodes, &mut ranks, 8, false);
+    assert_eq!(slots(&nodes, &ranks[6..]), (6..14).collect::<Vec<_>>());
+    let leaving = leavers(&nodes, &ranks, ranks[0], count(4)).unwrap();
+    assert_eq!(slots(&nodes, &leaving), [13, 12, 11, 10]);
+    assert_eq!(nodes.vacate(&leaving), Ok(vec![NodeId(3)]), "the fourth node is free");
+    ranks.truncate(10);
+    grow(&mut nodes, &mut ranks, 1, false);
+    assert_eq!(nodes.slot(ranks[10]), Some(10), "the next free slot, by a new rank");
+}
+
+#[test]
+fn round_robin_goes_on_where_it_stopped() {
+    let mut nodes = nodes(&[4; 5]);
+    let mut cursor = Cursor::new();
+    for round in 0..20 {
+        let chosen = place(&nodes, 1, &[], Fill::RoundRobin(&mut cursor), false).unwrap();
+        assert_eq!(chosen, [NodeId(round % 5)]);
+        nodes.occupy(&seats(u64::from(round), &chosen, false)).unwrap();
+    }
+    assert!(nodes.iter().all(|node| node.processes() == 4));
+    let before = cursor;
+    let full = place(&nodes, 1, &[], Fill::RoundRobin(&mut cursor), false);
+    assert_eq!(full, Err(PlaceError::NoRoom { asked: 1, free: 0, named: false }));
+    assert_eq!(cursor, before);
+}
+
+#[test]
+fn round_robin_passes_over_full_nodes_and_wraps() {
+    let nodes = nodes(&[1, 3, 2]);
+    let mut cursor = Cursor::new();
+    let chosen = place(&nodes, 6, &[], Fill::RoundRobin(&mut cursor), false).unwrap();
+    assert_eq!(chosen, [0, 1, 2, 1, 2, 1].map(NodeId));
+    assert_eq!(per_node(&chosen), [(NodeId(0), 1), (NodeId(1), 3), (NodeId(2), 2)]);
+}
+
+#[test]
+fn no_core_is_shared_unless_forced() {
+    let nodes = nodes(&[2, 4]);
+    assert!(place(&nodes, 7, &[], Fill::Stack, false).is_err());
+    let chosen = place(&nodes, 9, &[], Fill::Stack, true).unwrap();
+    assert_eq!(per_node(&chosen), [(NodeId(0), 3), (NodeId(1), 6)], "as many to each slot");
+    let named = place(&nodes, 3, &hosts(&["n0"]), Fill::Stack, false);
+    assert_eq!(named, Err(PlaceError::NoRoom { asked: 3, free: 2, named: true }));
+}
+
+#[test]
+fn joiners_go_to_available_nodes_only() {
+    let mut nodes = nodes(&[1, 1, 1]);
+    nodes.set_state(NodeId(0), NodeState::Leaving).unwrap();
+    nodes.add("n9", 8, NodeState::Candidate).unwrap();
+    assert_eq!(place(&nodes, 2, &[], Fill::Stack, false).unwrap(), [NodeId(1), NodeId(2)]);
+    let ask = |host: &str| place(&nodes, 1, &hosts(&[host]), Fill::Stack, true).unwrap_err();
+    assert_eq!(ask("n0").to_string(), "place: host \"n0\" is leaving");
+    assert_eq!(ask("n9").to_string(), "place: host \"n9\" is a candidate");
+    assert_eq!(ask("x").to_string(), "place: host \"x\" is not in the list of nodes");
+    let named = place(&nodes, 2, &hosts(&["n2", "n1", "n2"]), Fill::Stack, false);
+    assert_eq!(named.unwrap(), [NodeId(1), NodeId(2)]);
+}
+
+#[test]
+fn a_node_that_is_gone_stays_gone_and_its_host_comes_back_as_another() {
+    let mut nodes = nodes(&[1, 1]);
+    nodes.occupy(&seats(0, &[NodeId(1)], false)).unwrap();
+    let gone = nodes.set_state(NodeId(1), NodeState::Gone);
+    assert!(matches!(gone, Err(PlaceError::State { occupied: true, .. })));
+    nodes.set_state(NodeId(1), NodeState::Leaving).unwrap();
+    nodes.set_state(NodeId(1), NodeState::Available).unwrap();
+    nodes.set_state(NodeId(1), NodeState::Leaving).unwrap();
+    assert!(nodes.add("n1", 1, NodeState::Available).is_err());
+    assert_eq!(nodes.vacate(&[MemberId(0)]), Ok(vec![NodeId(1)]));
+    nodes.set_state(NodeId(1), NodeState::Gone).unwrap();
+    for state in [NodeState::Candidate, NodeState::Available, NodeState::Leaving] {
+        assert!(nodes.set_state(NodeId(1), state).is_err());
+    }
+    assert_eq!(nodes.add("n1", 1, NodeState::Candidate), Ok(NodeId(2)));
+}
+
+#[test]
+fn nobody_sits_twice_or_leaves_who_is_not_there() {
+    let mut nodes = nodes(&[2]);
+    let two = seats(0, &[NodeId(0), NodeId(0)], false);
+    assert!(nodes.occupy(&[two[0], two[0]]).is_err());
+    nodes.occupy(&two).unwrap();
+    let before = nodes.clone();
+    assert!(matches!(nodes.occupy(&two[1..]), Err(PlaceError::Placed { .. })));
+    assert!(matches!(nodes.vacate(&[MemberId(0), MemberId(7)]), Err(PlaceError::Unplaced { .. })));
+    assert_eq!(nodes, before);
+}
+
+#[test]
+fn units_leave_as_a_whole() {
+    let mut nodes = nodes(&[2, 4, 4]);
+    let mut ranks = Vec::new();
+    grow(&mut nodes, &mut ranks, 10, true);
+    let ask = |reclaim| leavers(&nodes, &ranks, ranks[0], reclaim);
+    assert_eq!(
+        ask(count(6)).unwrap_err().to_string(),
+        "leavers: 6 would cut unit 1, whose processes leave together; 4 or 8 can leave"
+    );
+    assert_eq!(ask(count(8)).unwrap(), (2..10).rev().map(MemberId).collect::<Vec<_>>());
+    assert_eq!(ask(count(9)), Err(PlaceError::TooFew { asked: 9, possible: 8 }));
+    assert_eq!(ask(count(0)), Ok(vec![]));
+}
+
+#[test]
+fn named_hosts_leave_and_the_coordinators_never() {
+    let mut nodes = nodes(&[2, 2, 2]);
+    let mut ranks = Vec::new();
+    grow(&mut nodes, &mut ranks, 6, false);
+    let ask = |count, names: &[&str]| {
+        let hosts = hosts(names);
+        leavers(&nodes, &ranks, ranks[0], Reclaim { count, hosts: &hosts })
+    };
+    assert_eq!(ask(None, &["n1"]).unwrap(), [MemberId(3), MemberId(2)]);
+    assert_eq!(ask(Some(1), &["n1"]).unwrap(), [MemberId(3)]);
+    assert!(matches!(ask(None, &["n2", "n0"]), Err(PlaceError::CoordinatorsNode { .. })));
+    assert_eq!(ask(Some(1), &["n0"]).unwrap(), [MemberId(1)], "the node stays");
+    assert_eq!(ask(Some(2), &["n0"]), Err(PlaceError::TooFew { asked: 2, possible: 1 }));
+    assert_eq!(ask(None, &[]), Err(PlaceError::NothingAsked));
+    assert_eq!(ask(Some(6), &[]), Err(PlaceError::TooFew { asked: 6, possible: 5 }));
+}
+
+#[test]
+fn what_is_rigid_stays_and_what_spans_nodes_leaves_with_both() {
+    let mut nodes = nodes(&[1, 1, 1, 1]);
+    let mut all = seats(0, &[0, 1, 2, 3].map(NodeId), false);
+    all[1].rigid = true;
+    all[3].unit = all[2].unit;
+    nodes.occupy(&all).unwrap();
+    let ranks: Vec<MemberId> = all.iter().map(|seat| seat.member).collect();
+    let ask = |count, names: &[&str]| {
+        let hosts = hosts(names);
+        leavers(&nodes, &ranks, ranks[0], Reclaim { count, hosts: &hosts })
+    };
+    assert!(matches!(ask(None, &["n1"]), Err(PlaceError::Rigid { member: MemberId(1), .. })));
+    assert!(matches!(
+        ask(None, &["n3"]),
+        Err(PlaceError::UnitElsewhere { member: MemberId(2), .. })
+    ));
+    assert_eq!(ask(None, &["n2", "n3"]).unwrap(), [MemberId(3), MemberId(2)]);
+    assert_eq!(ask(Some(3), &[]), Err(PlaceError::TooFew { asked: 3, possible: 2 }));
+}
+
+#[test]
+fn sizes_are_bounded_and_the_nearest_named() {
+    let bounds = |allowed| Bounds::new(4, 64, allowed).unwrap();
+    assert!(bounds(Allowed::Any).check(4).is_ok() && bounds(Allowed::Any).check(65).is_err());
+    assert!(bounds(Allowed::MultipleOf(6)).allows(12) && !bounds(Allowed::MultipleOf(6)).allows(8));
+    assert_eq!(bounds(Allowed::PowerOfTwo).at_least(33), Some(64));
+    assert_eq!(
+        bounds(Allowed::OneOf(vec![7, 99])).check(99),
+        Err(PlaceError::Size { size: 99, below: Some(7), above: None })
+    );
+    let odd = bounds(Allowed::If(Arc::new(|size| size % 2 == 1)));
+    assert_eq!((odd.at_most(4), odd.at_least(0)), (None, Some(5)));
+    assert!(Bounds::new(5, 4, Allowed::Any).is_err());
+    assert!(Bounds::new(10, 15, Allowed::Square).is_err());
+    assert!(Bounds::new(0, 9, Allowed::MultipleOf(0)).is_err());
+    assert_eq!(Bounds::new(0, 9, Allowed::Any).unwrap().min(), 1);
+}
+
+#[test]
+fn a_job_that_grew_onto_lower_nodes_is_mapped_right() {
+    let before: Vec<NodeId> = [4, 4, 5, 5].map(NodeId).to_vec();
+    let maps = Maps::of(&before, |_| false, &[2, 2, 3, 3].map(NodeId));
+    assert_eq!(maps.after.order(), [2, 3, 0, 1]);
+    let text = |map: &JobMap| map.mapping.to_string();
+    assert_eq!(text(&maps.before), "(vector,(0,2,2))");
+    assert_eq!(text(maps.joining.as_ref().unwrap()), "(vector,(2,2,2))");
+    assert_eq!(text(&maps.after), "(vector,(0,4,2))");
+    assert_eq!(maps.after.node_of_ranks().unwrap(), [4, 4, 5, 5, 2, 2, 3, 3].map(NodeId));
+    let shrunk = Maps::of(&maps.after.node_of_ranks().unwrap(), |rank| rank > 5, &[]);
+    assert_eq!(
+        (shrunk.joining.is_none(), text(&shrunk.after)),
+        (true, "(vector,(0,3,2))".to_owned())
+    );
+}
+
+#[test]
+fn wrong_vectors_are_refused_at_the_right_place() {
+    for (text, column) in [
+        ("", 1),
+        ("vector", 1),
+        ("(vector", 8),
+        ("(vector,)", 9),
+        ("(vector,(0,2))", 13),
+        ("(vector,(0,2,x))", 14),
+        ("(vector,(0,2,8)", 16),
+        ("(vector,(0,2,8))!", 17),
+        ("(vector,(0,1,1),(0,4294967295,4294967295))", 17),
+        ("(vector,(4294967295,1,1))", 9),
+    ] {
+        let Err(PlaceError::BadVector { column: at, .. }) = text.parse::<Mapping>() else {
+            panic!("{text} was accepted")
+        };
+        assert_eq!(at, column, "{text}");
+    }
+    assert_eq!("(vector)".parse::<Mapping>(), Ok(Mapping::default()));
+    let lost = JobMap { nodes: vec![], mapping: "(vector,(0,1,1))".parse().unwrap() };
+    assert!(lost.node_of_ranks().is_err());
+}
+
+proptest! {
+    #[test]
+    fn vectors_say_where_each_rank_is(nodes in proptest::collection::vec(0..6u32, 0..40)) {
+        let mapping = Mapping::of_ranks(nodes.clone());
+        prop_assert_eq!(mapping.len(), nodes.len() as u64);
+        prop_assert!(mapping.ranks().eq(nodes.iter().copied()));
+        prop_assert_eq!(mapping.to_string().parse::<Mapping>(), Ok(mapping));
+    }
+
+    #[test]
+    fn no_text_makes_a_vector_fail_otherwise(text in "[(),vector0-9]{0,40}") {
+        let _ = text.parse::<Mapping>();
+    }
+
+    #[test]
+    fn growing_and_shrinking_keeps_ranks_slots_and_the_coordinator(
+        slots in proptest::collection::vec(1..6u32, 1..6),
+        deeds in proptest::collection::vec((any::<bool>(), 1..9u32, any::<bool>()), 0..30),
+        node_units in any::<bool>(),
+    ) {
+        let mut nodes = nodes(&slots);
+        let mut cursor = Cursor::new();
+        let (mut ranks, mut next) = (Vec::new(), 0u64);
+        for (grows, count, stack) in deeds {
+            let free = nodes.free();
+            let before = ranks.clone();
+            if grows || ranks.is_empty() {
+                let fill = if stack { Fill::Stack } else { Fill::RoundRobin(&mut cursor) };
+                match place(&nodes, count, &[], fill, false) {
+                    Ok(chosen) => {
+                        prop_assert_eq!(chosen.len() as u32, count);
+                        let new = seats(next, &chosen, node_units);
+                        next += u64::from(count);
+                        nodes.occupy(&new).unwrap();
+                        ranks.extend(new.iter().map(|seat| seat.member));
+                        prop_assert_eq!(&ranks[..before.len()], &before[..]);
+                    }
+                    Err(error) => prop_assert_eq!(error, PlaceError::NoRoom { asked: count, free, named: false }),
+                }
+            } else {
+                let reclaim = Reclaim { count: Some(count), hosts: &[] };
+                match leavers(&nodes, &ranks, ranks[0], reclaim) {
+                    Ok(leaving) => {
+                        prop_assert_eq!(leaving.len() as u32, count);
+                        prop_assert!(!leaving.contains(&ranks[0]));
+                        let cut: Vec<UnitId> = ranks.iter().filter(|member| !leaving.contains(member))
+                            .map(|member| nodes.seat(*member).unwrap().unit).collect();
+                        prop_assert!(leaving.iter()
+                            .all(|member| !cut.contains(&nodes.seat(*member).unwrap().unit)));
+                        if !node_units {
+                            prop_assert!(leaving.iter().rev().eq(ranks[ranks.len() - leaving.len()..].iter()));
+                        }
+                        for emptied in nodes.vacate(&leaving).unwrap() {
+                            prop_assert_eq!(nodes.get(emptied).unwrap().processes(), 0);
+                        }
+                        ranks.retain(|member| !leaving.contains(member));
+                    }
+                    Err(PlaceError::TooFew { asked, possible }) => {
+                        prop_assert!(asked == count && possible < count);
+                    }
+                    Err(PlaceError::Indivisible { fewer, more, .. }) => {
+                        prop_assert!(node_units && fewer < count && count < more);
+                        let reclaim = |count| Reclaim { count: Some(count), hosts: &[] };
+                        prop_assert!(leavers(&nodes, &ranks, ranks[0], reclaim(fewer)).is_ok());
+                        prop_assert!(leavers(&nodes, &ranks, ranks[0], reclaim(more)).is_ok());
+                    }
+                    Err(error) => prop_assert!(false, "{}", error),
+                }
+            }
+            prop_assert!(nodes.iter().all(|node| node.processes() <= node.slots()));
+            let total: u32 = nodes.iter().map(|node| node.processes()).sum();
+            prop_assert_eq!(total as usize, ranks.len());
+        }
+    }
+}

@@ -1,1 +1,40 @@
 //! How arrays lie on ranks, and who sends what to whom when the ranks change.
+//!
+//! Pure: no MPI, no system call. All ranks that ask the same question get the same answer, so nothing
+//! is exchanged to agree on a schedule.
+//!
+//! | question | answer | file |
+//! |---|---|---|
+//! | which ranks? | [`Ranks`] | `ranks.rs` |
+//! | where does each element lie? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs` |
+//! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
+//! | who sends what to whom, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
+//! | in which step, without contention? | | `steps/` |
+//! | which bytes, and how are they moved? | [`Message`] | `message.rs`, `meet.rs`, `kernel.rs` |
+//! | what does it cost? | [`Statistics`], [`Link`] | `cost.rs` |
+//! | what can be wrong? | [`LayoutError`] | `error.rs` |
+//!
+//! Source: dissertation of R. Sudarsan (Virginia Tech, 2009), chapter 3.
+
+mod axis;
+mod cost;
+mod distribution;
+mod error;
+mod kernel;
+mod meet;
+mod message;
+mod ranks;
+mod schedule;
+mod sparse;
+mod steps;
+
+#[cfg(test)]
+mod tests;
+
+pub use cost::{Link, Statistics};
+pub use distribution::{Distribution, Grid, Order, Storage};
+pub use error::LayoutError;
+pub use message::{Message, Piece, Source};
+pub use ranks::Ranks;
+pub use schedule::{Part, Schedule, Step};
+pub use sparse::Compressed;

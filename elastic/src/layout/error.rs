@@ -1,0 +1,109 @@
+//! What can be wrong with a distribution, a schedule or the memory it is applied to.
+
+/// Why a distribution or a schedule cannot be. Every rank that asks the same question gets the same
+/// error, but for [`LayoutError::Memory`], which is about memory of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// An array needs at least one rank to lie on.
+    #[error("{call}: there are no ranks to hold the array")]
+    NoRanks {
+        /// The function that was called.
+        call: &'static str,
+    },
+    /// A rank may hold one part of an array.
+    #[error("ranks: rank {rank} is named twice; a rank holds one part of an array")]
+    RankTwice {
+        /// The rank.
+        rank: usize,
+    },
+    /// A process grid needs exactly one rank for each of its places.
+    #[error("{call}: a grid of {rows} x {columns} has {} places for {ranks} ranks", (*.rows).saturating_mul(*.columns))]
+    Grid {
+        /// The function that was called.
+        call: &'static str,
+        /// Rows of the process grid.
+        rows: usize,
+        /// Columns of the process grid.
+        columns: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// A block of no elements would never get to the end of the array.
+    #[error("{call}: the block size is 0; a block has at least one element")]
+    EmptyBlock {
+        /// The function that was called.
+        call: &'static str,
+    },
+    /// An element has at least one byte.
+    #[error("schedule: the element size is 0 bytes; an element has at least one")]
+    EmptyElement,
+    /// The size, in elements or bytes, is more than an address can hold.
+    #[error("{call}: the array is too large: its size does not fit in {} bits", usize::BITS)]
+    TooLarge {
+        /// The function that was called.
+        call: &'static str,
+    },
+    /// Boundaries have to begin at 0 and must not descend.
+    #[error(
+        "{call}: boundary {position} is {found} after {before}; they begin at 0 and never descend"
+    )]
+    Descending {
+        /// The function that was called.
+        call: &'static str,
+        /// Which boundary.
+        position: usize,
+        /// The boundary before it, 0 for the first one.
+        before: usize,
+        /// Its value.
+        found: usize,
+    },
+    /// Each rank needs a beginning and an end.
+    #[error("{call}: {found} boundaries for {ranks} ranks; there has to be one more than ranks")]
+    Boundaries {
+        /// The function that was called.
+        call: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many boundaries were given.
+        found: usize,
+    },
+    /// A schedule moves one array, which has one shape.
+    #[error(
+        "schedule: the array is {} x {} before and {} x {} after; redistribution keeps the shape",
+        .old.0, .old.1, .new.0, .new.1
+    )]
+    Shape {
+        /// Rows and columns before.
+        old: (usize, usize),
+        /// Rows and columns after.
+        new: (usize, usize),
+    },
+    /// The array does not fall into equal parts of whole blocks, and the caller asked for that.
+    #[error(
+        "{axis}: {extent} elements in blocks of {block} do not fall into whole blocks, as many for \
+         each of {parts} parts"
+    )]
+    Uneven {
+        /// `rows` or `columns`.
+        axis: &'static str,
+        /// Elements along the axis.
+        extent: usize,
+        /// Elements in a block along the axis.
+        block: usize,
+        /// Ranks of the grid along the axis.
+        parts: usize,
+    },
+    /// A slice has another length than the schedule says.
+    #[error("{call}: the {what} has {found} bytes and has to have {expected}")]
+    Memory {
+        /// The function that was called.
+        call: &'static str,
+        /// Which slice.
+        what: &'static str,
+        /// Its length according to the schedule, in bytes.
+        expected: usize,
+        /// Its length, in bytes.
+        found: usize,
+    },
+}

@@ -1,0 +1,305 @@
+//! The loops that move bytes: from strided memory to dense memory, back, and from strided to
+//! strided. Short runs of common widths are moves of a known size, long ones are `copy_from_slice`.
+
+/// How often something repeats, and how far apart it lies on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Level {
+    pub count: usize,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// At most this many levels: three for each of two axes.
+pub(super) const LEVELS: usize = 6;
+
+/// Loops around a run of bytes that lies together: the innermost level is the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Nest {
+    levels: [Level; LEVELS],
+    depth: usize,
+    /// Bytes that lie together on the sides that count.
+    pub run: usize,
+}
+
+impl Nest {
+    /// Brings levels into an order that both ends of a message agree on, and drops those that do
+    /// not repeat.
+    pub fn new(levels: [Level; LEVELS], element: usize) -> Self {
+        let mut nest = Self { levels, depth: 0, run: element };
+        for level in levels {
+            if level.count != 1 {
+                nest.levels[nest.depth] = level;
+                nest.depth += 1;
+            }
+        }
+        let depth = nest.depth;
+        nest.levels[..depth].sort_by_key(|level| std::cmp::Reverse((level.from, level.to)));
+        nest
+    }
+
+    pub fn levels(&self) -> &[Level] {
+        &self.levels[..self.depth]
+    }
+
+    /// Bytes it moves.
+    pub fn bytes(&self) -> usize {
+        self.levels().iter().map(|level| level.count).product::<usize>() * self.run
+    }
+
+    /// How many runs it moves.
+    pub fn runs(&self) -> usize {
+        self.levels().iter().map(|level| level.count).product()
+    }
+
+    /// Joins levels that follow on from each other; `joins` says whether an outer level goes on
+    /// where `length` bytes, repeated within, have ended.
+    fn joined(&self, joins: impl Fn(&Level, (usize, usize)) -> bool) -> Self {
+        let mut nest = Self { levels: [Level::default(); LEVELS], depth: 0, run: self.run };
+        let mut inner_first = [Level::default(); LEVELS];
+        let mut depth = 0;
+        for level in self.levels().iter().rev() {
+            if depth == 0 && joins(level, (nest.run, nest.run)) {
+                nest.run *= level.count;
+                continue;
+            }
+            if depth > 0 {
+                let inner: &mut Level = &mut inner_first[depth - 1];
+                if joins(level, (inner.from * inner.count, inner.to * inner.count)) {
+                    inner.count *= level.count;
+                    continue;
+                }
+            }
+            inner_first[depth] = *level;
+            depth += 1;
+        }
+        for (level, inner) in nest.levels.iter_mut().zip(inner_first[..depth].iter().rev()) {
+            *level = *inner;
+        }
+        nest.depth = depth;
+        nest
+    }
+
+    /// As the side that data comes from sees it.
+    pub fn at_source(&self) -> Self {
+        self.joined(|level, (from, _)| level.from == from)
+    }
+
+    /// As the side that data goes to sees it.
+    pub fn at_target(&self) -> Self {
+        self.joined(|level, (_, to)| level.to == to)
+    }
+
+    /// As both sides see it.
+    pub fn at_both(&self) -> Self {
+        self.joined(|level, (from, to)| level.from == from && level.to == to)
+    }
+}
+
+/// Strided to dense. `out` is as long as what is moved.
+pub(super) fn gather(nest: &Nest, memory: &[u8], out: &mut [u8]) {
+    match nest.levels() {
+        [] => out.copy_from_slice(&memory[..nest.run]),
+        levels => gather_levels(levels, nest.run, memory, out),
+    }
+}
+
+fn gather_levels(levels: &[Level], run: usize, memory: &[u8], out: &mut [u8]) {
+    match levels {
+        [] => {}
+        [level] => {
+            let memory = &memory[..(level.count - 1) * level.from + run];
+            match run {
+                1 => gather_run::<1>(level.from, memory, out),
+                2 => gather_run::<2>(level.from, memory, out),
+                4 => gather_run::<4>(level.from, memory, out),
+                8 => gather_run::<8>(level.from, memory, out),
+                16 => gather_run::<16>(level.from, memory, out),
+                32 => gather_run::<32>(level.from, memory, out),
+                64 => gather_run::<64>(level.from, memory, out),
+                128 => gather_run::<128>(level.from, memory, out),
+                _ => {
+                    for (out, run) in out.chunks_exact_mut(run).zip(memory.chunks(level.from)) {
+                        out.copy_from_slice(&run[..out.len()]);
+                    }
+                }
+            }
+        }
+        [outer, inner @ ..] => {
+            let part = out.len() / outer.count;
+            for (number, out) in out.chunks_exact_mut(part).enumerate() {
+                gather_levels(inner, run, &memory[number * outer.from..], out);
+            }
+        }
+    }
+}
+
+fn gather_run<const WIDTH: usize>(stride: usize, memory: &[u8], out: &mut [u8]) {
+    for (out, run) in out.chunks_exact_mut(WIDTH).zip(memory.chunks(stride)) {
+        out.copy_from_slice(&run[..WIDTH]);
+    }
+}
+
+/// Dense to strided. `dense` is as long as what is moved.
+pub(super) fn scatter(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
+    match nest.levels() {
+        [] => memory[..nest.run].copy_from_slice(dense),
+        [.., outer, inner] if outer.to == nest.run && inner.to > outer.to && nest.run <= 16 => {
+            scatter_turned(nest, dense, memory);
+        }
+        levels => scatter_levels(levels, nest.run, dense, memory),
+    }
+}
+
+fn scatter_levels(levels: &[Level], run: usize, dense: &[u8], memory: &mut [u8]) {
+    match levels {
+        [] => {}
+        [level] => {
+            let memory = &mut memory[..(level.count - 1) * level.to + run];
+            match run {
+                1 => scatter_run::<1>(level.to, dense, memory),
+                2 => scatter_run::<2>(level.to, dense, memory),
+                4 => scatter_run::<4>(level.to, dense, memory),
+                8 => scatter_run::<8>(level.to, dense, memory),
+                16 => scatter_run::<16>(level.to, dense, memory),
+                32 => scatter_run::<32>(level.to, dense, memory),
+                64 => scatter_run::<64>(level.to, dense, memory),
+                128 => scatter_run::<128>(level.to, dense, memory),
+                _ => {
+                    for (run, memory) in dense.chunks_exact(run).zip(memory.chunks_mut(level.to)) {
+                        memory[..run.len()].copy_from_slice(run);
+                    }
+                }
+            }
+        }
+        [outer, inner @ ..] => {
+            let part = dense.len() / outer.count;
+            for (number, dense) in dense.chunks_exact(part).enumerate() {
+                scatter_levels(inner, run, dense, &mut memory[number * outer.to..]);
+            }
+        }
+    }
+}
+
+fn scatter_run<const WIDTH: usize>(stride: usize, dense: &[u8], memory: &mut [u8]) {
+    for (run, memory) in dense.chunks_exact(WIDTH).zip(memory.chunks_mut(stride)) {
+        memory[..WIDTH].copy_from_slice(run);
+    }
+}
+
+/// Rows become columns: what comes element after element goes far apart. Squares that fit in the
+/// first cache are turned one after the other.
+fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
+    let (levels, run) = (nest.levels(), nest.run);
+    let (around, turned) = levels.split_at(levels.len() - 2);
+    let (outer, inner) = (turned[0], turned[1]);
+    let part = outer.count * inner.count * run;
+    let mut dense = dense.chunks_exact(part);
+    each(around, 0, &mut |start| {
+        if let Some(dense) = dense.next() {
+            let source = Level { from: run, ..inner };
+            let lines = Level { from: inner.count * run, ..outer };
+            turn(run, (lines, source), dense, &mut memory[start..]);
+        }
+    });
+}
+
+/// Calls with the target offset of each turn of the levels.
+fn each(levels: &[Level], start: usize, call: &mut impl FnMut(usize)) {
+    match levels {
+        [] => call(start),
+        [outer, inner @ ..] => {
+            for number in 0..outer.count {
+                each(inner, start + number * outer.to, call);
+            }
+        }
+    }
+}
+
+/// The edge of the squares, in elements.
+const SQUARE: usize = 32;
+
+fn turn(run: usize, levels: (Level, Level), from: &[u8], to: &mut [u8]) {
+    match run {
+        4 => turn_run::<4>(levels, from, to),
+        8 => turn_run::<8>(levels, from, to),
+        16 => turn_run::<16>(levels, from, to),
+        _ => turn_any(run, levels, from, to),
+    }
+}
+
+fn turn_run<const WIDTH: usize>((outer, inner): (Level, Level), from: &[u8], to: &mut [u8]) {
+    for first in (0..inner.count).step_by(SQUARE) {
+        for line in (0..outer.count).step_by(SQUARE) {
+            let lines = SQUARE.min(outer.count - line);
+            for number in first..(first + SQUARE).min(inner.count) {
+                let to = &mut to[number * inner.to + line * outer.to..][..lines * WIDTH];
+                let from = &from[number * inner.from + line * outer.from..];
+                let from = &from[..(lines - 1) * outer.from + WIDTH];
+                for (to, from) in to.chunks_exact_mut(WIDTH).zip(from.chunks(outer.from)) {
+                    to.copy_from_slice(&from[..WIDTH]);
+                }
+            }
+        }
+    }
+}
+
+fn turn_any(run: usize, (outer, inner): (Level, Level), from: &[u8], to: &mut [u8]) {
+    for number in 0..inner.count {
+        for line in 0..outer.count {
+            let to = &mut to[number * inner.to + line * outer.to..][..run];
+            to.copy_from_slice(&from[number * inner.from + line * outer.from..][..run]);
+        }
+    }
+}
+
+/// Strided to strided.
+pub(super) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) {
+    match nest.levels() {
+        [.., outer, inner] if outer.to == nest.run && inner.to > outer.to && nest.run <= 16 => {
+            let levels = nest.levels();
+            copy_around(&levels[..levels.len() - 2], from, to, &|from, to| {
+                turn(nest.run, (*outer, *inner), from, to);
+            });
+        }
+        [around @ .., level] => {
+            copy_around(around, from, to, &|from, to| copy_level(level, nest.run, from, to));
+        }
+        [] => to[..nest.run].copy_from_slice(&from[..nest.run]),
+    }
+}
+
+fn copy_around(levels: &[Level], from: &[u8], to: &mut [u8], call: &impl Fn(&[u8], &mut [u8])) {
+    match levels {
+        [] => call(from, to),
+        [outer, inner @ ..] => {
+            for number in 0..outer.count {
+                let (from, to) = (&from[number * outer.from..], &mut to[number * outer.to..]);
+                copy_around(inner, from, to, call);
+            }
+        }
+    }
+}
+
+fn copy_level(level: &Level, run: usize, from: &[u8], to: &mut [u8]) {
+    let from = &from[..(level.count - 1) * level.from + run];
+    let to = &mut to[..(level.count - 1) * level.to + run];
+    match run {
+        4 => copy_run::<4>(level, from, to),
+        8 => copy_run::<8>(level, from, to),
+        16 => copy_run::<16>(level, from, to),
+        32 => copy_run::<32>(level, from, to),
+        64 => copy_run::<64>(level, from, to),
+        128 => copy_run::<128>(level, from, to),
+        _ => {
+            for (to, from) in to.chunks_mut(level.to).zip(from.chunks(level.from)) {
+                to[..run].copy_from_slice(&from[..run]);
+            }
+        }
+    }
+}
+
+fn copy_run<const WIDTH: usize>(level: &Level, from: &[u8], to: &mut [u8]) {
+    for (to, from) in to.chunks_mut(level.to).zip(from.chunks(level.from)) {
+        to[..WIDTH].copy_from_slice(&from[..WIDTH]);
+    }
+}

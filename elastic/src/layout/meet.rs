@@ -1,0 +1,292 @@
+//! What a part of one distribution and a part of another have in common, without listing it.
+//!
+//! Two combs of blocks meet in a pattern that repeats with the least common multiple of their
+//! strides, so a few [`Family`] values describe an array of any size. This is the idea of the line
+//! segments of PITFALLS, which the dissertation cites (section 3.2).
+
+use super::axis::{Comb, common_divisor, least_multiple};
+
+/// Runs of equal length at equal distances, in two levels. None of them crosses the end of a block
+/// of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Family {
+    /// Where the first run begins, within the old and the new part.
+    pub old: At,
+    pub new: At,
+    /// Indices in a run.
+    pub length: usize,
+    /// The inner level runs through the blocks of one side within a block of the other.
+    pub inner: Repeat,
+    /// The outer level repeats the pattern.
+    pub outer: Repeat,
+}
+
+/// A position or a distance within a part: whole blocks and elements. The two are kept apart
+/// because in memory that is cut into tiles they have strides of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct At {
+    pub blocks: usize,
+    pub elements: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeat {
+    pub count: usize,
+    pub old: At,
+    pub new: At,
+}
+
+const ONCE: Repeat =
+    Repeat { count: 1, old: At { blocks: 0, elements: 0 }, new: At { blocks: 0, elements: 0 } };
+
+impl Family {
+    pub fn indices(&self) -> usize {
+        self.length * self.inner.count * self.outer.count
+    }
+}
+
+impl Comb {
+    fn at(&self, index: usize) -> At {
+        let offset = index - self.first;
+        At { blocks: offset / self.stride, elements: offset % self.stride }
+    }
+}
+
+/// The indices that both parts hold. Both ends of a message compute the same list in the same order.
+pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
+    let mut families = Vec::new();
+    if old.is_empty() || new.is_empty() {
+        return families;
+    }
+    let end = old.end;
+    let period = least_multiple(old.stride, new.stride).filter(|&period| period < end);
+    let window = period.unwrap_or(end);
+    let divisor = common_divisor(old.stride, new.stride);
+    // Blocks that overlap are less than a block apart, and their distance is known modulo `divisor`.
+    let distances = (old.block + new.block) / divisor + 1;
+    if distances < old.blocks_below(window).min(new.blocks_below(window)) {
+        by_distance(old, new, divisor, &mut families);
+        return families;
+    }
+    let Some(period) = period else {
+        by_blocks(old, new, 0, end, ONCE, &mut families);
+        return families;
+    };
+    let whole = end / period;
+    let repeat = Repeat {
+        count: whole,
+        old: At { blocks: period / old.stride, elements: 0 },
+        new: At { blocks: period / new.stride, elements: 0 },
+    };
+    by_blocks(old, new, 0, period, repeat, &mut families);
+    if whole * period < end {
+        by_blocks(old, new, whole * period, end, ONCE, &mut families);
+    }
+    families
+}
+
+/// Walks through the blocks of the side that has fewer of them in `low..high`, which begins at a
+/// multiple of both strides.
+fn by_blocks(
+    old: &Comb,
+    new: &Comb,
+    low: usize,
+    high: usize,
+    outer: Repeat,
+    out: &mut Vec<Family>,
+) {
+    let old_walks = old.blocks_below(high) - old.blocks_below(low)
+        <= new.blocks_below(high) - new.blocks_below(low);
+    let (walked, met) = if old_walks { (old, new) } else { (new, old) };
+    // Successive runs lie one block further in the side that is met, and a stride of that side
+    // further within the same block of the side that is walked.
+    let inside = At { blocks: 0, elements: met.stride };
+    let across = At { blocks: 1, elements: 0 };
+    let mut push = |start: usize, length: usize, count: usize| {
+        let (inner_old, inner_new) = if old_walks { (inside, across) } else { (across, inside) };
+        let inner =
+            if count == 1 { ONCE } else { Repeat { count, old: inner_old, new: inner_new } };
+        out.push(Family { old: old.at(start), new: new.at(start), length, inner, outer });
+    };
+    for number in walked.blocks_below(low)..walked.blocks_below(high) {
+        let (start, end) = walked.block_at(number);
+        let end = end.min(high);
+        let mut index = met.block_after(start);
+        let last = met.blocks_below(end);
+        while index < last {
+            let (low, high) = met.block_at(index);
+            let (from, to) = (low.max(start), high.min(end));
+            let mut count = 1;
+            if to - from == met.block {
+                // All whole blocks at once.
+                let room = end - from;
+                count = (room - met.block) / met.stride + 1;
+                count = count.min(last - index);
+            }
+            push(from, to - from, count);
+            index += count;
+        }
+    }
+}
+
+/// For each distance at which two blocks overlap, finds the first place where they are that far
+/// apart: a pair of congruences. Then it repeats with the period.
+fn by_distance(old: &Comb, new: &Comb, divisor: usize, out: &mut Vec<Family>) {
+    let (old_stride, new_stride) = (wide(old.stride), wide(new.stride));
+    let (step, end) = (wide(divisor), wide(old.end));
+    let period = old_stride / step * new_stride;
+    let inverse = inverse(old_stride / step, new_stride / step);
+    let apart = wide(new.first) - wide(old.first);
+    // The least distance above -new.block that is congruent.
+    let least = 1 - wide(new.block);
+    let mut distance = least + (apart - least).rem_euclid(step);
+    while distance < wide(old.block) {
+        // old.first + k * old_stride + distance = new.first (modulo new_stride)
+        let turns = ((apart - distance) / step * inverse).rem_euclid(new_stride / step);
+        let block = wide(old.first) + turns * old_stride;
+        let start = block + distance.max(0);
+        let length = wide(old.block).min(distance + wide(new.block)) - distance.max(0);
+        if start < end {
+            let whole = if start + length <= end { (end - start - length) / period + 1 } else { 0 };
+            let mut push = |start: i128, length: i128, outer: Repeat| {
+                let start = narrow(start);
+                let (old, new) = (old.at(start), new.at(start));
+                out.push(Family { old, new, length: narrow(length), inner: ONCE, outer });
+            };
+            if whole > 0 {
+                let across = |stride| At { blocks: narrow(period / stride), elements: 0 };
+                let outer = Repeat {
+                    count: narrow(whole),
+                    old: across(old_stride),
+                    new: across(new_stride),
+                };
+                push(start, length, if whole == 1 { ONCE } else { outer });
+            }
+            let rest = start + whole * period;
+            if rest < end {
+                push(rest, end - rest, ONCE);
+            }
+        }
+        distance += step;
+    }
+}
+
+/// Products of two strides need 128 bits.
+pub(super) fn wide(number: usize) -> i128 {
+    i128::try_from(number).unwrap_or(i128::MAX)
+}
+
+/// For what is known to be an index again.
+pub(super) fn narrow(number: i128) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+/// The inverse of a number modulo another, to which it is prime.
+pub(super) fn inverse(number: i128, modulus: i128) -> i128 {
+    let (mut rest, mut next) = (modulus, number.rem_euclid(modulus));
+    let (mut factor, mut following) = (0, 1);
+    while next != 0 {
+        let quotient = rest / next;
+        (rest, next) = (next, rest - quotient * next);
+        (factor, following) = (following, factor - quotient * following);
+    }
+    factor.rem_euclid(modulus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::Axis;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn listed(comb: &Comb, from: impl Fn(&Family) -> (At, At, At), family: &Family) -> Vec<usize> {
+        let (start, inner, outer) = from(family);
+        let index = |at: At| comb.first + at.blocks * comb.stride + at.elements;
+        let mut all = Vec::new();
+        for o in 0..family.outer.count {
+            for i in 0..family.inner.count {
+                for e in 0..family.length {
+                    all.push(index(At {
+                        blocks: start.blocks + i * inner.blocks + o * outer.blocks,
+                        elements: start.elements + i * inner.elements + o * outer.elements + e,
+                    }));
+                }
+            }
+        }
+        all
+    }
+
+    fn check(old: &Axis, new: &Axis) -> Result<(), TestCaseError> {
+        for a in 0..old.parts() {
+            let mut partners = Vec::new();
+            for b in 0..new.parts() {
+                let (x, y) = (old.comb(a), new.comb(b));
+                let mut found = Vec::new();
+                for family in meet(&x, &y) {
+                    let ours = listed(&x, |f| (f.old, f.inner.old, f.outer.old), &family);
+                    let theirs = listed(&y, |f| (f.new, f.inner.new, f.outer.new), &family);
+                    prop_assert_eq!(&ours, &theirs, "both sides mean the same elements");
+                    prop_assert_eq!(ours.len(), family.indices());
+                    found.extend(ours);
+                }
+                found.sort_unstable();
+                let expected: Vec<usize> = (0..old.extent())
+                    .filter(|&index| old.place(index).0 == a && new.place(index).0 == b)
+                    .collect();
+                if !expected.is_empty() {
+                    partners.push(b);
+                }
+                prop_assert_eq!(found, expected);
+            }
+            prop_assert_eq!(new.parts_meeting(&old.comb(a)), partners);
+        }
+        Ok(())
+    }
+
+    pub(in crate::layout) fn axis(extent: usize) -> impl Strategy<Value = Axis> {
+        prop_oneof![
+            (1..9usize, 1..8usize).prop_map(move |(block, parts)| Axis::Cyclic {
+                extent,
+                block,
+                parts
+            }),
+            (1..20usize).prop_map(move |parts| Axis::blocks(extent, parts)),
+            prop::collection::vec(0..=extent, 0..6).prop_map(move |mut cuts| {
+                cuts.extend([0, extent]);
+                cuts.sort_unstable();
+                Axis::Cuts(cuts.into())
+            }),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn parts_meet_in_what_both_hold((old, new) in (0..160usize).prop_flat_map(|n| (axis(n), axis(n)))) {
+            check(&old, &new)?;
+        }
+    }
+
+    #[test]
+    fn a_description_does_not_grow_with_the_array() {
+        for extent in [10_000, 1_000_000_000, 100_000_000_000_000] {
+            let old = Axis::Cyclic { extent, block: 64, parts: 6 };
+            let new = Axis::Cyclic { extent, block: 64, parts: 10 };
+            assert!(meet(&old.comb(1), &new.comb(3)).len() <= 2);
+            let other = Axis::Cyclic { extent, block: 48, parts: 10 };
+            assert!(meet(&old.comb(1), &other.comb(3)).len() <= 8);
+            // One element in turns against one long block.
+            let fine = Axis::Cyclic { extent, block: 1, parts: 4 };
+            assert!(meet(&fine.comb(1), &Axis::blocks(extent, 7).comb(3)).len() <= 3);
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_parts_meet_without_walking_through_their_blocks() {
+        let extent = 1 << 50;
+        let old = Axis::Cyclic { extent, block: 8, parts: 100_000 };
+        let new = Axis::Cyclic { extent, block: 8, parts: 100_003 };
+        assert_eq!(meet(&old.comb(99_999), &new.comb(0)).len(), 1);
+    }
+}

@@ -1,0 +1,213 @@
+//! What one rank sends to another: which bytes of its memory, and where they go.
+
+use std::sync::Arc;
+
+use super::LayoutError;
+use super::distribution::Strides;
+use super::kernel::{self, LEVELS, Level, Nest};
+use super::meet::{At, Family, Repeat};
+
+/// Memory of one end: its strides, and its length, both in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub strides: Strides,
+    pub room: usize,
+}
+
+/// Which array a message is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The memory of the old distribution.
+    #[default]
+    Old,
+    /// The memory of the new distribution, filled in an earlier step: replicated arrays are passed
+    /// on by those that have just got them.
+    New,
+}
+
+/// Data that goes from one rank to another, or stays and changes its place.
+///
+/// It is described by a few strides, whatever the size of the array. Both ends compute the same
+/// order of the bytes in between, so what [`Message::pack`] wrote at one end [`Message::unpack`]
+/// puts in place at the other. Where both memories can be seen, [`Message::copy`] does it at once.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub(super) peer: usize,
+    pub(super) source: Source,
+    pub(super) element: usize,
+    pub(super) rows: Arc<[Family]>,
+    pub(super) columns: Arc<[Family]>,
+    pub(super) from: End,
+    pub(super) to: End,
+}
+
+/// Bytes that lie together at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Where they begin in the memory they come from.
+    pub from: usize,
+    /// Where they begin in the memory they go to.
+    pub to: usize,
+    /// How many.
+    pub length: usize,
+}
+
+impl Message {
+    /// The rank at the other end; the own rank if the data stays.
+    #[must_use]
+    pub fn peer(&self) -> usize {
+        self.peer
+    }
+
+    /// Whether the sender takes it from the old memory or from the new one.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// How many bytes are moved.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();
+        indices(&self.rows) * indices(&self.columns) * self.element
+    }
+
+    /// The length of the memory that the data comes from, in bytes.
+    #[must_use]
+    pub fn source_bytes(&self) -> usize {
+        self.from.room * self.element
+    }
+
+    /// The length of the memory that the data goes to, in bytes.
+    #[must_use]
+    pub fn target_bytes(&self) -> usize {
+        self.to.room * self.element
+    }
+
+    /// The pieces it consists of, in no particular order: as long as they lie together at both ends.
+    /// Made one after the other; there may be as many as elements.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.nests().flat_map(|(from, to, nest)| {
+            let nest = nest.at_both();
+            (0..nest.runs()).map(move |number| {
+                let mut piece = Piece { from, to, length: nest.run };
+                let mut rest = number;
+                for level in nest.levels().iter().rev() {
+                    piece.from += rest % level.count * level.from;
+                    piece.to += rest % level.count * level.to;
+                    rest /= level.count;
+                }
+                piece
+            })
+        })
+    }
+
+    /// How many pieces there are.
+    #[must_use]
+    pub fn piece_count(&self) -> usize {
+        self.nests().map(|(_, _, nest)| nest.at_both().runs()).sum()
+    }
+
+    /// Brings the data together, ready to be sent.
+    ///
+    /// # Errors
+    /// [`LayoutError::Memory`] if `memory` is not [`Message::source_bytes`] long or `packed` is not
+    /// [`Message::bytes`] long; nothing is written then.
+    pub fn pack(&self, memory: &[u8], packed: &mut [u8]) -> Result<(), LayoutError> {
+        check("pack", "memory it comes from", self.source_bytes(), memory.len())?;
+        check("pack", "packed message", self.bytes(), packed.len())?;
+        let mut rest = packed;
+        for (from, _, nest) in self.nests() {
+            let (part, behind) = rest.split_at_mut(nest.bytes());
+            kernel::gather(&nest.at_source(), &memory[from..], part);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Puts data that was received in its place.
+    ///
+    /// # Errors
+    /// [`LayoutError::Memory`] if `packed` is not [`Message::bytes`] long or `memory` is not
+    /// [`Message::target_bytes`] long; nothing is written then.
+    pub fn unpack(&self, packed: &[u8], memory: &mut [u8]) -> Result<(), LayoutError> {
+        check("unpack", "packed message", self.bytes(), packed.len())?;
+        check("unpack", "memory it goes to", self.target_bytes(), memory.len())?;
+        let mut rest = packed;
+        for (_, to, nest) in self.nests() {
+            let (part, behind) = rest.split_at(nest.bytes());
+            kernel::scatter(&nest.at_target(), part, &mut memory[to..]);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Moves data from the one memory to the other without packing.
+    ///
+    /// # Errors
+    /// [`LayoutError::Memory`] if `from` is not [`Message::source_bytes`] long or `to` is not
+    /// [`Message::target_bytes`] long; nothing is written then.
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) -> Result<(), LayoutError> {
+        check("copy", "memory it comes from", self.source_bytes(), from.len())?;
+        check("copy", "memory it goes to", self.target_bytes(), to.len())?;
+        for (start, target, nest) in self.nests() {
+            kernel::copy(&nest.at_both(), &from[start..], &mut to[target..]);
+        }
+        Ok(())
+    }
+
+    /// Loops, with where they begin at both ends, in bytes.
+    fn nests(&self) -> impl Iterator<Item = (usize, usize, Nest)> + '_ {
+        let pairs = self.rows.iter().flat_map(|row| self.columns.iter().map(move |c| (row, c)));
+        pairs.map(|(row, column)| {
+            let (from, to) = (&self.from.strides, &self.to.strides);
+            let along_rows = |repeat: &Repeat| Level {
+                count: repeat.count,
+                from: from.row_bytes(repeat.old, self.element),
+                to: to.row_bytes(repeat.new, self.element),
+            };
+            let along_columns = |repeat: &Repeat| Level {
+                count: repeat.count,
+                from: from.column_bytes(repeat.old, self.element),
+                to: to.column_bytes(repeat.new, self.element),
+            };
+            let step = At { blocks: 0, elements: 1 };
+            let single = |count| Repeat { count, old: step, new: step };
+            let levels: [Level; LEVELS] = [
+                along_rows(&row.outer),
+                along_rows(&row.inner),
+                along_rows(&single(row.length)),
+                along_columns(&column.outer),
+                along_columns(&column.inner),
+                along_columns(&single(column.length)),
+            ];
+            let element = self.element;
+            let start = from.row_bytes(row.old, element) + from.column_bytes(column.old, element);
+            let target = to.row_bytes(row.new, element) + to.column_bytes(column.new, element);
+            (start, target, Nest::new(levels, element))
+        })
+    }
+}
+
+impl Strides {
+    fn row_bytes(&self, at: At, element: usize) -> usize {
+        (at.blocks * self.row_block + at.elements * self.row) * element
+    }
+
+    fn column_bytes(&self, at: At, element: usize) -> usize {
+        (at.blocks * self.column_block + at.elements * self.column) * element
+    }
+}
+
+fn check(
+    call: &'static str,
+    what: &'static str,
+    expected: usize,
+    found: usize,
+) -> Result<(), LayoutError> {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(LayoutError::Memory { call, what, expected, found })
+    }
+}

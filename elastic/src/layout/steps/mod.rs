@@ -1,0 +1,176 @@
+//! In which step each message goes, so that no rank sends twice or receives twice in a step.
+//!
+//! Who has something for whom is a bipartite graph, and a schedule without contention is a colouring
+//! of its edges: at least as many steps as the busiest rank has messages, and by Kőnig's theorem no
+//! more. What stays on its rank is copied and takes no step.
+//!
+//! | graph | how it is coloured | steps | file |
+//! |---|---|---|---|
+//! | block-cyclic over any two grids: disjoint complete graphs | Latin squares, or the published order where that has no contention | fewest | `groups.rs` |
+//! | runs to runs: a path | greedily along it | fewest | `staircase.rs` |
+//! | anything else of moderate size | alternating paths | fewest | `colour.rs` |
+//! | anything else of any size | each axis by itself, then the product | no contention | `product.rs` |
+//! | replicated before or after | doubling, or in turns | fewest | `replicas.rs` |
+//!
+//! A rank finds its own messages without those of the others, but for the third row.
+
+mod colour;
+mod groups;
+mod product;
+mod replicas;
+mod staircase;
+
+use super::Distribution;
+use colour::Coloured;
+use groups::Groups;
+use product::Product;
+
+/// A message by the positions of its ranks among the old and the new ones, and its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub old: usize,
+    pub new: usize,
+    /// None for what stays on its rank.
+    pub step: Option<usize>,
+    /// Sent on by a rank that has got it in this schedule: `old` counts among the new ranks.
+    pub passed_on: bool,
+}
+
+/// How the steps of a pair of distributions are found.
+#[derive(Debug)]
+pub(super) enum Plan {
+    Groups(Groups),
+    Staircase,
+    Coloured(Coloured),
+    Product(Product),
+    /// Replicated before, not after.
+    Deal,
+    /// Replicated before and after.
+    Double,
+}
+
+/// The two distributions of a schedule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a> {
+    pub old: &'a Distribution,
+    pub new: &'a Distribution,
+}
+
+impl Pair<'_> {
+    /// Whether the two positions are the same rank.
+    fn is_self(&self, old: usize, new: usize) -> bool {
+        self.old.ranks.at(old) == self.new.ranks.at(new)
+    }
+}
+
+/// Graphs with more messages are not coloured as a whole: every rank does it for itself.
+const MOST_EDGES: usize = 1 << 16;
+/// Axes with more pairs of parts are not looked at pair by pair.
+const MOST_PAIRS: usize = 1 << 20;
+
+impl Plan {
+    pub fn choose(pair: Pair) -> Self {
+        match (pair.old.replicated, pair.new.replicated) {
+            (true, true) => return Self::Double,
+            (true, false) => return Self::Deal,
+            (false, true) => return Self::Groups(Groups::to_replicas(pair)),
+            (false, false) => {}
+        }
+        if staircase::fits(pair) {
+            return Self::Staircase;
+        }
+        let groups = Groups::on_grids(pair);
+        if groups.is_exact() {
+            return Self::Groups(groups);
+        }
+        let product = Product::of(pair);
+        let Some(graph) = colour::Graph::of(pair) else {
+            return if groups.steps() <= product.steps() {
+                Self::Groups(groups)
+            } else {
+                Self::Product(product)
+            };
+        };
+        let fewest = graph.busiest(pair);
+        if groups.steps() == fewest {
+            Self::Groups(groups.known_minimal())
+        } else if product.steps() == fewest {
+            Self::Product(product.known_minimal())
+        } else if let Some(coloured) = graph.coloured(pair, fewest) {
+            Self::Coloured(coloured)
+        } else if groups.steps() <= product.steps() {
+            Self::Groups(groups)
+        } else {
+            Self::Product(product)
+        }
+    }
+
+    pub fn steps(&self, pair: Pair) -> usize {
+        match self {
+            Self::Groups(groups) => groups.steps(),
+            Self::Staircase => staircase::steps(pair),
+            Self::Coloured(coloured) => coloured.steps,
+            Self::Product(product) => product.steps(),
+            Self::Deal => replicas::deal_steps(pair),
+            Self::Double => replicas::double_steps(pair),
+        }
+    }
+
+    /// Whether there can be no fewer steps. What is only found to be minimal when it is looked at
+    /// message by message counts where it was.
+    pub fn is_minimal(&self) -> bool {
+        match self {
+            Self::Groups(groups) => groups.is_minimal(),
+            Self::Product(product) => product.is_minimal(),
+            Self::Staircase | Self::Coloured(_) | Self::Deal | Self::Double => true,
+        }
+    }
+
+    /// What the old rank at a position sends and keeps; with doubling, also what a rank passes on
+    /// that has only been there since: see [`Plan::passed_on`].
+    pub fn sends(&self, pair: Pair, old: usize) -> Vec<Edge> {
+        match self {
+            Self::Groups(groups) => groups.sends(pair, old),
+            Self::Staircase => staircase::edges(pair).filter(|edge| edge.old == old).collect(),
+            Self::Coloured(coloured) => coloured.sends(pair, old),
+            Self::Product(product) => product.sends(pair, old),
+            Self::Deal => replicas::deal_sends(pair, old),
+            Self::Double => replicas::double_sends(pair, old),
+        }
+    }
+
+    /// What the new rank at a position receives or keeps.
+    pub fn receives(&self, pair: Pair, new: usize) -> Vec<Edge> {
+        match self {
+            Self::Groups(groups) => groups.receives(pair, new),
+            Self::Staircase => staircase::edges(pair).filter(|edge| edge.new == new).collect(),
+            Self::Coloured(coloured) => coloured.receives(pair, new),
+            Self::Product(product) => product.receives(pair, new),
+            Self::Deal => replicas::deal_receives(pair, new),
+            Self::Double => replicas::double_receives(pair, new),
+        }
+    }
+
+    /// What the new rank at a position passes on of what it has received.
+    pub fn passed_on(&self, pair: Pair, new: usize) -> Vec<Edge> {
+        match self {
+            Self::Double => replicas::passed_on(pair, new),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Every message, and everything that stays, once.
+    pub fn all(&self, pair: Pair, mut found: impl FnMut(Edge)) {
+        match self {
+            Self::Staircase => staircase::edges(pair).for_each(found),
+            Self::Coloured(coloured) => coloured.all(pair).for_each(found),
+            _ => {
+                (0..pair.old.ranks.len())
+                    .flat_map(|old| self.sends(pair, old))
+                    .for_each(&mut found);
+                let passed_on = (0..pair.new.ranks.len()).flat_map(|new| self.passed_on(pair, new));
+                passed_on.for_each(found);
+            }
+        }
+    }
+}

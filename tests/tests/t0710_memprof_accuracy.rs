@@ -4,13 +4,14 @@
 //! `MEMPROF_TESTS_PROGRAMS` says how many programs (100000), `MEMPROF_TESTS_SEED` where to begin (1).
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use quo_tests::memprof::{Finished, Profiled, fake_mpi};
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi};
 use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, run_compiler};
 
 const TESTS: &[Test] = &[
     ("owned_is_right_to_the_byte_over_random_programs", owned),
@@ -19,6 +20,8 @@ const TESTS: &[Test] = &[
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
     ("what_a_library_loaded_again_gives_back_is_seen_at_once", reloads),
     ("huge_pages_are_counted", huge),
+    ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
+    ("a_stack_that_a_program_has_given_to_a_thread_is_its_own_again_afterwards", given_stacks),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
 ];
 
@@ -151,6 +154,61 @@ fn huge() -> Result<()> {
     };
     std::fs::write(POOL, before)?;
     verdict
+}
+
+/// Runs a program in C that asks the profiler itself.
+fn asking(source: &str, variables: &[(&str, &str)]) -> Result<Finished> {
+    let root = Checkout::find()?.root().to_path_buf();
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("asking");
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    command.arg("-I").arg(root.join("memprof/api/include")).arg(root.join(PROGRAMS).join(source));
+    run_compiler(command.arg("-o").arg(&program).arg("-ldl"))?;
+    let profiled = Profiled::new(program, folder.path())?.env("MEMPROF_RECORD", "all");
+    let profiled = variables.iter().fold(profiled, |to, (name, value)| to.env(name, value));
+    let finished = profiled.run(LIMIT)?;
+    finished.expect_success()?;
+    Ok(finished)
+}
+
+/// The numbers in each line that it has printed.
+fn numbers(finished: &Finished) -> Vec<Vec<i64>> {
+    let words = |line: &str| line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    finished.stdout.lines().map(words).collect()
+}
+
+/// Eight threads take turns, so that there is one order of all they do, and the program knows its peak.
+fn exact_peaks() -> Result<()> {
+    const KEPT: i64 = 8 * (64 << 10);
+    for (exact, off) in [("1", 0), ("0", KEPT)] {
+        let finished = asking("threads_peak.c", &[("MEMPROF_EXACT", exact)])?;
+        let told = numbers(&finished);
+        let [most, peak, left] = told.first().context("it says nothing")?[..] else {
+            bail!("{}", finished.report())
+        };
+        let fits = (most - off..=most + off).contains(&peak) && left == 0;
+        ensure!(fits, "{exact}: {}", finished.report());
+    }
+    Ok(())
+}
+
+fn given_stacks() -> Result<()> {
+    let finished = asking("given_stacks.c", &[])?;
+    let told = numbers(&finished);
+    let [before, rounds @ ..] = &told[..] else { bail!("{}", finished.report()) };
+    ensure!(rounds.len() == 4, "{}", finished.report());
+    let (own, owned) = (before[1], before[2]);
+    for (round, told) in rounds.iter().enumerate() {
+        let (stack, more) = (told[0], told[1] - own);
+        // In the first round the thread returns, in the second it ends by pthread_exit.
+        let fits = match round {
+            0 | 2 => stack >= 4096 && more < 512,
+            _ => stack < 64 && more >= 4096,
+        };
+        ensure!(fits && told[2] >= owned, "{round}: {}", finished.report());
+    }
+    Ok(())
 }
 
 fn inert() -> Result<()> {

@@ -243,6 +243,19 @@ pub unsafe fn unmap(start: usize, bytes: usize) {
     let _ = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
 }
 
+/// The calling thread's number.
+pub fn thread() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_gettid, [0; 6]) }.map_or(0, |number| number as i32)
+}
+
+/// Whether there is a thread of this number in the process.
+pub fn is_thread(number: i32) -> bool {
+    // SAFETY: signal 0 is only asked about.
+    let told = unsafe { call(libc::SYS_tgkill, [process() as usize, number as usize, 0, 0, 0, 0]) };
+    told.is_ok()
+}
+
 /// The process as the kernel sees it now, not as a parent before a fork did.
 pub fn process() -> u32 {
     // SAFETY: takes nothing.

@@ -86,13 +86,43 @@ impl Local {
             return false;
         }
         let entry = self.mpi_stack.get();
-        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since.
-        if stack < entry && unsafe { *(entry as *const usize) } == self.mpi_return.get() {
+        if stack < entry && return_address(entry, entry - stack) == Some(self.mpi_return.get()) {
             return true;
         }
         self.mpi.set(0);
         false
     }
+
+    /// These addresses are given back. If MPI was called on a stack there, as of a coroutine that will not
+    /// be gone on with, it was left for good.
+    #[inline]
+    pub fn forget_stack(&self, start: usize, length: usize) {
+        if self.mpi.get() != 0 && self.mpi_stack.get().wrapping_sub(start) < length {
+            self.mpi.set(0);
+        }
+    }
+}
+
+/// Stacks that are less than this above a place in use are taken to be the same.
+const SAME_STACK: usize = 1 << 20;
+
+/// What is at the beginning of a frame. Where it is so far off that it may be of another stack, which may
+/// be gone, the kernel is asked.
+#[inline]
+fn return_address(entry: usize, distance: usize) -> Option<usize> {
+    if distance < SAME_STACK {
+        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since; one that
+        // this thread has given back was forgotten then.
+        return Some(unsafe { *(entry as *const usize) });
+    }
+    far_return_address(entry)
+}
+
+#[cold]
+#[inline(never)]
+fn far_return_address(entry: usize) -> Option<usize> {
+    let mut word = [0; size_of::<usize>()];
+    crate::kernel::peek(entry, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
 /// What a thread owns beyond the sums of the process, and the most it did since it was last folded into
@@ -286,6 +316,34 @@ impl Drop for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stack_that_mpi_was_called_on_may_be_gone() {
+        // Of a thread of its own: the words are the thread's.
+        let ask = || {
+            let length = 4 << 20;
+            let stack = crate::kernel::map_anonymous(length).unwrap();
+            let entry = stack + length - 64;
+            let local = local();
+            let enter = || {
+                local.mpi.set(1);
+                local.mpi_stack.set(entry);
+                local.mpi_return.set(0);
+            };
+            enter();
+            assert!(local.inside_mpi(entry - 100));
+            assert!(local.inside_mpi(entry - length / 2), "the same stack, far down");
+            local.forget_stack(stack - 4096, 4096);
+            assert!(local.inside_mpi(entry - 100), "another one");
+            local.forget_stack(stack, length);
+            assert!(!local.inside_mpi(entry - 100), "given back by this thread");
+            enter();
+            // SAFETY: mapped above, and used by nobody.
+            unsafe { libc::munmap(stack as *mut _, length) };
+            assert!(!local.inside_mpi(entry - length / 2), "given back by another");
+        };
+        std::thread::spawn(ask).join().unwrap();
+    }
 
     #[test]
     fn guards_nest_and_belong_to_their_thread() {

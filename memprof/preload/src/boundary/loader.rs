@@ -157,7 +157,73 @@ struct Folder {
 const SIZE_OF_FOLDERS: c_int = 5;
 const FOLDERS: c_int = 4;
 
-/// Tries the folders that the loader would, had the object called it.
+/// The folders of an object, as many as there is room for; on the stack, since nothing here may allocate.
+struct Searched {
+    /// Words, for alignment.
+    space: [usize; 1024],
+}
+
+impl Searched {
+    const fn new() -> Searched {
+        Searched { space: [0; 1024] }
+    }
+
+    /// Those that the loader searches for an open object, in their order.
+    fn of(&mut self, handle: *mut c_void) -> &[Folder] {
+        let head = self.space.as_mut_ptr().cast::<Folders>();
+        // SAFETY: the handle is open; the loader fills in what fits, and says before how much that is.
+        unsafe {
+            let mut need = Folders { size: 0, count: 0 };
+            if libc::dlinfo(handle, SIZE_OF_FOLDERS, (&raw mut need).cast()) != 0
+                || need.size > size_of_val(&self.space)
+            {
+                return &[];
+            }
+            *head = need;
+            if libc::dlinfo(handle, FOLDERS, head.cast()) != 0 {
+                return &[];
+            }
+            core::slice::from_raw_parts(head.add(1).cast(), (*head).count as usize)
+        }
+    }
+}
+
+impl Folder {
+    fn name(&self) -> &[u8] {
+        if self.name.is_null() {
+            return b"";
+        }
+        // SAFETY: the loader's names end with a mark, and are in the room that it has filled.
+        unsafe { CStr::from_ptr(self.name) }.to_bytes()
+    }
+}
+
+/// How many of an object's folders come before the loader's cache. The last are those of the system, which
+/// come after it: the same ones as the last of an object that has no folders of its own, but for those of
+/// the environment, which come before them there.
+fn before_cache<'t>(
+    own: impl DoubleEndedIterator<Item = &'t [u8]> + ExactSizeIterator,
+    of_other: impl DoubleEndedIterator<Item = &'t [u8]>,
+    environment: &[u8],
+) -> usize {
+    let count = own.len();
+    let alike = own.rev().zip(of_other.rev()).take_while(|(own, other)| own == other);
+    let is_environments = |folder: &[u8]| {
+        let mut entries = environment.split(|&byte| byte == b':' || byte == b';');
+        entries.any(|entry| entry.strip_suffix(b"/").unwrap_or(entry) == folder)
+    };
+    // The number of the system's, from the end; in front of them may stand some of the environment's.
+    let (mut systems, mut seen) = (0, 0);
+    for (folder, _) in alike {
+        seen += 1;
+        if !is_environments(folder) {
+            systems = seen;
+        }
+    }
+    count - systems
+}
+
+/// Tries the folders that the loader would try before its cache, had the object called it.
 fn search(
     text: &[u8],
     flags: c_int,
@@ -171,41 +237,37 @@ fn search(
         forget_error();
         return None;
     }
+    let other = real_open(c"libc.so.6".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+    let (mut own, mut of_other) = (Searched::new(), Searched::new());
+    let own = own.of(handle);
+    let of_other = if other.is_null() { &[] } else { of_other.of(other) };
+    // SAFETY: a name with a zero at its end; what is found has one too.
+    let environment = unsafe {
+        let found = libc::getenv(c"LD_LIBRARY_PATH".as_ptr());
+        if found.is_null() { b"" } else { CStr::from_ptr(found).to_bytes() }
+    };
+    let first =
+        before_cache(own.iter().map(Folder::name), of_other.iter().map(Folder::name), environment);
     let mut found = None;
-    // Words, for alignment; on the stack, since nothing here may allocate.
-    let mut space = [0usize; 2048];
-    let head = space.as_mut_ptr().cast::<Folders>();
-    // SAFETY: the handle is open; the loader fills in what fits, and says before how much that is.
-    unsafe {
-        let mut need = Folders { size: 0, count: 0 };
-        if libc::dlinfo(handle, SIZE_OF_FOLDERS, (&raw mut need).cast()) == 0
-            && need.size <= size_of_val(&space)
-        {
-            *head = need;
-            if libc::dlinfo(handle, FOLDERS, head.cast()) == 0 {
-                let first = head.add(1).cast::<Folder>();
-                for index in 0..(*head).count as usize {
-                    let folder = (*first.add(index)).name;
-                    if folder.is_null() {
-                        continue;
-                    }
-                    let Some(path) = join(buffer, &[CStr::from_ptr(folder).to_bytes(), b"/", text])
-                    else {
-                        continue;
-                    };
-                    if libc::access(path.as_ptr(), libc::R_OK) != 0 {
-                        continue;
-                    }
-                    let opened = real_open(path.as_ptr(), flags);
-                    if !opened.is_null() {
-                        found = Some(opened);
-                        break;
-                    }
-                    forget_error();
-                }
-            }
+    for folder in own[..first].iter().filter(|folder| !folder.name().is_empty()) {
+        let Some(path) = join(buffer, &[folder.name(), b"/", text]) else { continue };
+        // SAFETY: a text with its end mark.
+        if unsafe { libc::access(path.as_ptr(), libc::R_OK) } != 0 {
+            continue;
         }
-        libc::dlclose(handle);
+        let opened = real_open(path.as_ptr(), flags);
+        if !opened.is_null() {
+            found = Some(opened);
+            break;
+        }
+        forget_error();
+    }
+    for handle in [handle, other].into_iter().filter(|handle| !handle.is_null()) {
+        // SAFETY: opened above.
+        unsafe { libc::dlclose(handle) };
+    }
+    if other.is_null() {
+        forget_error();
     }
     found
 }
@@ -277,4 +339,45 @@ unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> us
         return 0;
     }
     patch::mpi_target(symbol, found).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_system_come_after_the_cache() {
+        let count = |own: &[&'static str], other: &[&'static str], environment: &str| {
+            let bytes = |names: &[&'static str]| -> Vec<&'static [u8]> {
+                names.iter().map(|name| name.as_bytes()).collect()
+            };
+            let (own, other) = (bytes(own), bytes(other));
+            before_cache(own.into_iter(), other.into_iter(), environment.as_bytes())
+        };
+        assert_eq!(count(&["/a", "/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 1);
+        assert_eq!(count(&["/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 0);
+        // RUNPATH comes behind the environment, RPATH before it.
+        assert_eq!(count(&["/e", "/a", "/lib"], &["/e", "/lib"], "/e/"), 2);
+        assert_eq!(count(&["/a", "/e", "/lib"], &["/e", "/lib"], "/e"), 2);
+        // An object's own folder may be one of the system's too.
+        assert_eq!(count(&["/lib", "/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 1);
+        // One of the environment's, too.
+        assert_eq!(
+            count(&["/usr/lib", "/lib", "/usr/lib"], &["/usr/lib", "/lib", "/usr/lib"], "/usr/lib"),
+            1
+        );
+        // Where nothing is known of another object, all are tried, as far as there are any.
+        assert_eq!(count(&["/a", "/lib"], &[], ""), 2);
+    }
+
+    #[test]
+    fn the_loader_tells_of_the_folders_of_the_system_last() {
+        // SAFETY: a library that is loaded.
+        let handle =
+            unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        let mut searched = Searched::new();
+        let folders = searched.of(handle);
+        let last = folders.last().map(|folder| folder.name().to_vec());
+        assert!(last.is_some_and(|last| last.starts_with(b"/")), "{}", folders.len());
+    }
 }

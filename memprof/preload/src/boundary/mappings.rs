@@ -13,6 +13,9 @@ use crate::{objects, ranges, sampler};
 /// What is given back in smaller pieces is not looked at first.
 pub const LOOKED_AT: usize = 1 << 20;
 
+/// Since Linux 5.7.
+const MREMAP_DONTUNMAP: usize = 4;
+
 type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
 /// # Safety
@@ -115,6 +118,7 @@ unsafe extern "C-unwind" fn munmap_work(
     if length >= LOOKED_AT {
         sampler::before_release(address, length);
     }
+    local().forget_stack(address, length);
     let leaving = ranges::leaves(address, length);
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Munmap, words) };
@@ -142,6 +146,8 @@ unsafe extern "C-unwind" fn mremap_work(
     if let Some(moving) = moving {
         match failed(result) {
             true => ranges::stayed(&moving),
+            // Only the pages move: the old addresses stay mapped, and the owner's.
+            false if flags & MREMAP_DONTUNMAP != 0 => ranges::doubled(&moving, result, length),
             false => ranges::moved(&moving, result, length),
         }
     }

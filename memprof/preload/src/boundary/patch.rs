@@ -62,6 +62,9 @@ impl Pin {
             libc::dlopen(object.loader_path()?.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY)
         };
         if handle.is_null() {
+            // Nobody is to find our error.
+            // SAFETY: no arguments.
+            unsafe { libc::dlerror() };
             return None;
         }
         let pin = Pin(handle);

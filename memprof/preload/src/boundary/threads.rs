@@ -20,6 +20,8 @@ struct Order {
     start: usize,
     argument: *mut c_void,
     home: Component,
+    /// Start and length of the stack, where the program has given one.
+    stack: (usize, usize),
 }
 
 struct Place {
@@ -40,6 +42,7 @@ static ORDERS: [Place; PLACES] = [const {
             start: 0,
             argument: core::ptr::null_mut(),
             home: Component::UNATTRIBUTED,
+            stack: (0, 0),
         }),
     }
 }; PLACES];
@@ -79,7 +82,10 @@ unsafe extern "C-unwind" fn create(
         return unsafe { real(thread, attributes, start, argument) };
     };
     // SAFETY: the place is ours.
-    unsafe { *place.order.get() = Order { start, argument, home: home(start, caller, stack) } };
+    unsafe {
+        let (home, stack) = (home(start, caller, stack), given(attributes));
+        *place.order.get() = Order { start, argument, home, stack };
+    }
     let told = core::ptr::from_ref(place).cast_mut().cast();
     // SAFETY: as the caller asks, but for where the thread begins.
     let result = unsafe { real(thread, attributes, begin as *const () as usize, told) };
@@ -87,6 +93,24 @@ unsafe extern "C-unwind" fn create(
         place.taken.store(0, Ordering::Release);
     }
     result
+}
+
+/// The stack that the program gives by its attributes; no length where it gives none.
+///
+/// # Safety
+///
+/// Attributes as of [`libc::pthread_create`].
+unsafe fn given(attributes: *const libc::pthread_attr_t) -> (usize, usize) {
+    let (mut low, mut size) = (core::ptr::null_mut(), 0);
+    // SAFETY: as promised; the call only writes what it is given.
+    let told = !attributes.is_null()
+        && unsafe { libc::pthread_attr_getstack(attributes, &raw mut low, &raw mut size) } == 0;
+    // Without one the upper end is at zero.
+    if told && (low as usize).wrapping_add(size) != 0 && !low.is_null() {
+        (low as usize, size)
+    } else {
+        (0, 0)
+    }
 }
 
 fn take() -> Option<&'static Place> {
@@ -132,11 +156,19 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
         let _guard = Guard::enter();
         let here = 0u8;
         crate::faults::thread_begins();
-        ranges::stack(core::ptr::from_ref(&here) as usize, objects::stacks_of(order.home));
+        let owner = objects::stacks_of(order.home);
+        match order.stack {
+            (_, 0) => ranges::stack(core::ptr::from_ref(&here) as usize, owner),
+            (start, length) => ranges::given(start, length, owner),
+        }
     }
     // SAFETY: what the program wanted to run, with its argument.
-    unsafe {
+    let result = unsafe {
         let start: Start = core::mem::transmute(order.start);
         start(order.argument)
+    };
+    if order.stack.1 > 0 {
+        ranges::given_back(order.stack.0);
     }
+    result
 }

@@ -123,6 +123,24 @@ impl Map {
         if new != old {
             self.remove(new, new_end);
         }
+        self.insert_kept(moving, (old, old_end), (new, new_end), known);
+    }
+
+    /// What was kept is at new addresses too, and stays at the old ones.
+    pub fn doubled(&mut self, moving: &Moving, new: usize, new_end: usize, known: u32) {
+        let Leaving { start: old, end: old_end, .. } = moving.old;
+        self.stayed(&moving.old, known);
+        self.remove(new, new_end);
+        self.insert_kept(moving, (old, old_end), (new, new_end), known);
+    }
+
+    fn insert_kept(
+        &mut self,
+        moving: &Moving,
+        (old, old_end): (usize, usize),
+        (new, new_end): (usize, usize),
+        known: u32,
+    ) {
         for piece in &moving.kept[..moving.count] {
             let start = new + (piece.start - old);
             let end = (start + (piece.end - piece.start)).min(new_end);

@@ -29,6 +29,19 @@ enum Call {
     Move { start: usize, length: usize, new: usize, new_length: usize, fails: bool },
 }
 
+#[test]
+fn addresses_whose_pages_moved_alone_stay_the_owners() {
+    let mut map = Box::new(Map::new());
+    let piece =
+        |start, end| Piece { start, end, owner: Component(20), kind: Kind::Private, known: 1 };
+    map.insert(piece(10, 20));
+    let moving = map.moves(10, 20);
+    map.doubled(&moving, 40, 50, 1);
+    assert_eq!(map.owned(Component(20)), 20);
+    assert_eq!(map.next(0), Some(piece(10, 20)));
+    assert_eq!(map.next(30), Some(piece(40, 50)));
+}
+
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let (place, length) = (0..PAGES - 8, 1..8_usize);
     let call = prop_oneof![

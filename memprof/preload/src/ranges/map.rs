@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use super::given::Stacks;
 use crate::component::{Component, LIMIT};
 use crate::memory;
 
@@ -90,6 +91,8 @@ pub struct Map {
     pub marks: u32,
     /// Pieces not taken in since there was no memory for them.
     pub lost: u64,
+    /// Memory of others that is in use as stacks.
+    pub given: Stacks,
 }
 
 impl Map {
@@ -107,6 +110,7 @@ impl Map {
             walking: None,
             marks: 0,
             lost: 0,
+            given: Stacks::new(),
         }
     }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 mod calls;
+mod given;
 mod map;
 
 use core::cell::UnsafeCell;
@@ -102,6 +103,13 @@ pub fn moved(moving: &Moving, new: usize, new_length: usize) {
     with(|map| map.moved(moving, new, end, known));
 }
 
+/// The pages of a mapping moved, and its old addresses stay mapped.
+pub fn doubled(moving: &Moving, new: usize, new_length: usize) {
+    let (new, end) = pages(new, new_length);
+    let known = WALK.load(Ordering::Acquire);
+    with(|map| map.doubled(moving, new, end, known));
+}
+
 /// In the child of a fork: other threads' calls do not come back.
 pub fn forget_calls() {
     with(map::Map::forget_marks);
@@ -123,6 +131,37 @@ pub fn stack(address: usize, owner: Component) {
     let low = low as usize;
     if (low..low.saturating_add(size)).contains(&address) {
         insert(low, size, owner, Kind::Stack);
+    }
+}
+
+/// The calling thread has begun on memory that the program has given it for a stack; [`given_back`] or
+/// [`look_at_threads`] tell its end.
+pub fn given(start: usize, length: usize, owner: Component) {
+    let thread = kernel::thread();
+    with(|map| map.given.begins(given::Stack { start, end: start + length, owner, thread }));
+}
+
+/// The thread is done with it.
+pub fn given_back(start: usize) {
+    with(|map| map.given.ends(start));
+}
+
+/// Threads may end in ways that are not seen: whose is gone has no stack any more.
+pub fn look_at_threads() {
+    with(|map| map.given.retain(|stack| kernel::is_thread(stack.thread)));
+}
+
+/// As [`next`], for who asks what the memory is used for: start, end, and whose.
+pub fn next_use(address: usize) -> Option<(usize, usize, Component)> {
+    let (given, piece) = (with(|map| map.given.next(address)), next(address));
+    let Some(given) = given else {
+        return piece.map(|piece| (piece.start, piece.end, piece.owner));
+    };
+    match piece {
+        Some(piece) if piece.start.max(address) < given.start => {
+            Some((piece.start, piece.end.min(given.start), piece.owner))
+        }
+        _ => Some((given.start, given.end, given.owner)),
     }
 }
 

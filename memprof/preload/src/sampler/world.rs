@@ -79,6 +79,7 @@ impl Owners {
 
     /// Takes in what is there now.
     pub fn look(&mut self) {
+        ranges::look_at_threads();
         let mask = crate::kernel::page() - 1;
         self.look_at_objects(objects::serial(), |each| {
             objects::each(|object| {
@@ -160,10 +161,10 @@ impl World for Owners {
     }
 
     fn range(&self, address: usize) -> Option<Span> {
-        let piece = ranges::next(address)?;
-        let is_allocator = self.allocator == Some(piece.owner);
-        let owner = if is_allocator { Component::SLACK } else { piece.owner };
-        Some(Span { start: piece.start, end: piece.end, owner })
+        let (start, end, owner) = ranges::next_use(address)?;
+        let is_allocator = self.allocator == Some(owner);
+        let owner = if is_allocator { Component::SLACK } else { owner };
+        Some(Span { start, end, owner })
     }
 
     fn object(&self, address: usize) -> Option<Span> {

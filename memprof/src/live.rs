@@ -5,6 +5,8 @@ use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
 use crate::terminal::{self, Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,8 +21,11 @@ pub struct Options {
     /// The folder of the job
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Only one job, where a script started several; 1 is the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub job: Option<u32>,
     /// Show once and end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "every")]
     pub once: bool,
     /// Seconds between refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
@@ -28,6 +33,9 @@ pub struct Options {
     /// Show so many ranks, those that hold most
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
+    /// A line of JSON for each look, of all ranks
+    #[arg(long, conflicts_with = "ranks")]
+    pub json: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -40,21 +48,27 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     signals::handle();
-    let terminal = std::io::stdout().is_terminal();
+    let terminal = std::io::stdout().is_terminal() && !options.json;
     let look = Look::stdout();
     let mut waited = false;
     let mut unread = Unread::default();
     loop {
-        let job = match Job::load_summaries(&options.folder) {
-            Ok(job) => Some(job),
-            // A job that has just been started has no ranks yet, or one that is being made.
-            Err(LoadError::Empty(_) | LoadError::Unreadable { .. }) if !options.once => None,
-            Err(error) => return Err(error.into()),
-        };
+        let job =
+            match Job::load_summaries(&options.folder, options.job) {
+                Ok(job) => Some(job),
+                // A job that has just been started has no ranks yet, or one that is being made.
+                Err(
+                    LoadError::Empty(_) | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
+                ) if !options.once => None,
+                Err(error) => return Err(error.into()),
+            };
         let ended = job.as_ref().is_some_and(|job| over(job) && unread.stay(job));
         match &job {
             Some(job) => {
-                let text = display(job, options.ranks, look);
+                let text = match options.json {
+                    true => json(job)?,
+                    false => display(job, options.ranks, look),
+                };
                 // Home, then each line to its end, then the rest of the screen.
                 let text = match terminal && !options.once {
                     true => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
@@ -75,7 +89,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         if !pause(Duration::from_secs_f64(options.every)) {
             return Ok(ExitCode::SUCCESS);
         }
-        if !terminal && job.is_some() {
+        if !terminal && !options.json && job.is_some() {
             terminal::print("\n")?;
         }
     }
@@ -194,6 +208,64 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     }
     out += &format!("\n{}\n", look.dim(&line));
     out
+}
+
+/// Version of the JSON form; fields are only added within one.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    memprof_live: u32,
+    program: &'a str,
+    duration_ns: u64,
+    resident: u64,
+    unattributed: u64,
+    unread: usize,
+    ranks: Vec<RankNow<'a>>,
+}
+
+#[derive(Serialize)]
+struct RankNow<'a> {
+    rank: Option<u32>,
+    job: Option<u32>,
+    host: &'a str,
+    pid: u32,
+    state: State,
+    duration_ns: u64,
+    resident: u64,
+    unattributed: u64,
+    peak: u64,
+    groups: BTreeMap<&'static str, u64>,
+}
+
+/// One look, for other programs.
+fn json(job: &Job) -> anyhow::Result<String> {
+    let now = |rank: &'_ Rank| {
+        let groups = Group::ALL.into_iter().map(|group| (group.label(), held(rank, group)));
+        groups.collect::<BTreeMap<_, _>>()
+    };
+    let ranks = job.ranks().map(|rank| RankNow {
+        rank: rank.identity.rank,
+        job: rank.job,
+        host: &rank.identity.host,
+        pid: rank.identity.pid,
+        state: rank.state,
+        duration_ns: rank.duration_ns,
+        resident: rank.totals.resident,
+        unattributed: rank.totals.unattributed,
+        peak: rank.peak.bytes,
+        groups: now(rank),
+    });
+    let document = Document {
+        memprof_live: VERSION,
+        program: job.program(),
+        duration_ns: job.duration_ns(),
+        resident: job.balance.resident,
+        unattributed: job.balance.unattributed,
+        unread: job.unread.len(),
+        ranks: ranks.collect(),
+    };
+    Ok(serde_json::to_string(&document)? + "\n")
 }
 
 fn held(rank: &Rank, group: Group) -> u64 {

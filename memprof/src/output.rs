@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Fills a file, which is there when it is whole; how many bytes it has. What is no plain file, as `/dev/null` or a
 /// pipe, is written to and stays what it is.
@@ -38,6 +38,16 @@ pub fn fill(
         let _ = std::fs::remove_file(&part);
     }
     written.with_context(cannot)
+}
+
+/// A path in JSON. What is not Unicode in it is shown as such, as in tables, and is no reason to have no report.
+pub fn path<S: serde::Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(&path.display())
+}
+
+/// The same of several.
+pub fn paths<S: serde::Serializer>(paths: &[PathBuf], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 /// Writes a file of this content; how many bytes.

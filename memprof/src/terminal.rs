@@ -2,33 +2,48 @@
 
 use anyhow::Context;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// How text is set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     colour: bool,
+    /// Characters of a line, where that is a limit.
+    width: Option<usize>,
 }
 
 impl Look {
     /// For standard output.
     pub fn stdout() -> Look {
-        Look::of(std::io::stdout().is_terminal())
+        let out = std::io::stdout();
+        Look::of(out.is_terminal(), width(&out))
     }
 
     /// For standard error.
     pub fn stderr() -> Look {
-        Look::of(std::io::stderr().is_terminal())
+        let out = std::io::stderr();
+        Look::of(out.is_terminal(), width(&out))
     }
 
-    /// Without colour.
+    /// Without colour, for lines of any length.
     pub fn plain() -> Look {
-        Look { colour: false }
+        Look { colour: false, width: None }
     }
 
-    fn of(terminal: bool) -> Look {
+    /// For lines of at most so many characters.
+    pub fn narrow(self, width: usize) -> Look {
+        Look { width: Some(width), ..self }
+    }
+
+    /// How many characters a line may have, where that is a limit.
+    pub fn width(self) -> Option<usize> {
+        self.width
+    }
+
+    fn of(terminal: bool, width: Option<usize>) -> Look {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Look { colour: terminal && !dumb && !set("NO_COLOR") }
+        Look { colour: terminal && !dumb && !set("NO_COLOR"), width }
     }
 
     /// Headings and sums.
@@ -57,6 +72,12 @@ impl Look {
             false => text.to_owned(),
         }
     }
+}
+
+/// Of a terminal that says how wide it is.
+fn width(out: &impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// Text from a trace or a file name, made safe to show: no control characters.
@@ -138,7 +159,7 @@ mod tests {
     #[test]
     fn without_colour_text_stays_as_it_is() {
         assert_eq!(Look::plain().bold("x"), "x");
-        assert_eq!(Look { colour: true }.warn("x"), "\x1b[33mx\x1b[0m");
-        assert_eq!(Look { colour: true }.dim(""), "");
+        assert_eq!(Look { colour: true, width: None }.warn("x"), "\x1b[33mx\x1b[0m");
+        assert_eq!(Look { colour: true, width: None }.dim(""), "");
     }
 }

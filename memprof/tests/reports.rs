@@ -111,6 +111,21 @@ fn wrong_command_lines_end_with_2() {
     fails(&["report"], 2, "DIR");
     fails(&["report", ".", "--rank", "x"], 2, "invalid value");
     fails(&["report", ".", "--rank", "1", "--node", "n"], 2, "cannot be used with");
+    fails(&["report", ".", "--sites", "0"], 2, "invalid value");
+    for ignored in [
+        ["--rank", "1", "--html", "x"],
+        ["--node", "n", "--html", "x"],
+        ["--phase", "p", "--html", "x"],
+        ["--phase", "p", "--svg", "x"],
+        ["--phase", "p", "--png", "x"],
+        ["--sites", "3", "--rank", "1"],
+        ["--all", "--json", "--job", "1"],
+        ["--all", "--html", "x", "--json"],
+    ] {
+        let arguments: Vec<&str> = ["report", "."].into_iter().chain(ignored).collect();
+        fails(&arguments, 2, "cannot be used with");
+    }
+    fails(&["live", ".", "--once", "--every", "2"], 2, "cannot be used with");
     fails(&["live", ".", "--every", "0"], 2, "seconds from");
     fails(&["nonsense"], 2, "unrecognized subcommand");
     fails(&["run", "--"], 2, "COMMAND");
@@ -161,6 +176,99 @@ fn a_rank_without_a_trace_is_missed() {
     fs::remove_file(&made.files()[1]).expect("removed");
     let shown = made.report(&[]);
     assert!(shown.contains("1 rank left no trace"), "{shown}");
+}
+
+/// As a script leaves them that calls mpirun twice.
+#[test]
+fn several_jobs_of_one_folder_are_told_apart() {
+    let made = Made::new(4, 1);
+    let other = made.folder.with_file_name("other");
+    let shape = JobShape {
+        ranks: 2,
+        nodes: 1,
+        samples: 40,
+        file_size: 1 << 20,
+        seed: 7,
+        ..JobShape::default()
+    };
+    for (number, file) in
+        generate::job(&other, &shape, &mut |_, _| {}).expect("a job").iter().enumerate()
+    {
+        fs::rename(file, made.folder.join(format!("second-{number}.memprof"))).expect("moved");
+    }
+    let both = made.report(&[]);
+    assert!(both.starts_with("ocean  6 ranks of 2 jobs on "), "{both}");
+    assert!(both.contains("note: 2 jobs in this folder"), "{both}");
+    let numbers = ["1", "2"].map(|number| {
+        let one = made.report(&["--job", number]);
+        assert!(!one.contains("jobs"), "{one}");
+        one.split_once(" ranks on ").expect("ranks").0.trim_start_matches("ocean  ").to_owned()
+    });
+    let mut sorted = numbers.clone();
+    sorted.sort();
+    assert_eq!(sorted, ["2", "4"], "{numbers:?}");
+    fails(&["report", made.path(), "--job", "3"], 1, "no job 3");
+    fails(&["report", made.path(), "--rank", "0"], 1, "name it with --job");
+    assert!(made.report(&["--job", "2", "--rank", "0"]).starts_with("rank 0 "));
+    let exported = run(&["export", made.path(), "--format", "csv", "--job", "1"]);
+    assert_eq!(text(&exported.stderr), "");
+    let exported = run(&["export", made.path(), "--format", "csv"]);
+    assert!(text(&exported.stderr).contains("2 jobs in this folder"));
+}
+
+/// Sizes that a trace never has: nothing waits, and nothing takes the memory that a file claims.
+#[test]
+fn large_sparse_files_take_neither_time_nor_memory() {
+    let made = Made::new(2, 1);
+    let files = made.files();
+    let grow = |file: &Path, size: u64| {
+        let opened = fs::File::options().write(true).create(true).truncate(false).open(file);
+        opened.and_then(|file| file.set_len(size)).expect("grown");
+    };
+    grow(&files[1], 1 << 30);
+    grow(&made.folder.join("zeros.memprof"), 1 << 30);
+    grow(&made.folder.join("larger.memprof"), 8 << 30);
+    let script = "ulimit -v 524288 -t 20; exec \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_memprof"), "report", made.path()])
+        .output()
+        .expect("memprof runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("ocean  2 ranks on 1 node"), "{shown}");
+    assert!(shown.contains("larger.memprof: ") && shown.contains("zeros.memprof: "), "{shown}");
+}
+
+#[test]
+fn folders_whose_names_are_not_unicode_have_every_report() {
+    use std::os::unix::ffi::OsStrExt;
+    let made = Made::new(2, 1);
+    let folder = made.folder.with_file_name(std::ffi::OsStr::from_bytes(b"j\xffb"));
+    fs::rename(&made.folder, &folder).expect("renamed");
+    for arguments in [&["report", "--json"][..], &["live", "--once", "--json"], &["report"]] {
+        let output = memprof().args(arguments).arg(&folder).output().expect("memprof runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        if arguments.len() > 1 {
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON");
+        }
+    }
+}
+
+#[test]
+fn a_look_at_a_job_is_a_line_of_json_with_every_rank() {
+    let made = Made::new(4, 2);
+    let output = run(&["live", "--once", "--json", made.path()]);
+    let shown = text(&output.stdout);
+    assert_eq!(shown.lines().count(), 1);
+    let look: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(look["memprof_live"], 1);
+    let ranks = look["ranks"].as_array().expect("ranks");
+    assert_eq!(ranks.len(), 4);
+    for rank in ranks {
+        let groups = rank["groups"].as_object().expect("groups").values();
+        let sum: u64 = groups.filter_map(serde_json::Value::as_u64).sum();
+        assert_eq!(Some(sum), rank["resident"].as_u64());
+    }
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn when_nothing_is_recorded_the_reason_is_said_and_no_empty_folder_stays() {
     assert!(said.contains("no rank recorded anything"), "{said}");
     assert!(said.contains("MPI_Init"), "{said}");
     assert!(left(place.path()).is_empty(), "{:?}", left(place.path()));
+    let output = run(place.path(), &["--quiet", "--", "true"]);
+    assert!(output.stderr.is_empty() && left(place.path()).is_empty());
 }
 
 #[test]

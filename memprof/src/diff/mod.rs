@@ -27,8 +27,11 @@ pub struct Options {
     /// Leave changes of fewer bytes out, and never fail for them; K, M and G are understood
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     pub least: u64,
+    /// Of both folders only this job, where scripts started several; 1 is the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub job: Option<u32>,
     /// Leave nothing out of the table
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub all: bool,
     /// Everything as JSON on standard output
     #[arg(long)]
@@ -37,8 +40,8 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let before = report::load(&options.before)?;
-    let after = report::load(&options.after)?;
+    let before = report::load(&options.before, options.job)?;
+    let after = report::load(&options.after, options.job)?;
     let comparison = compare(&before, &after);
     let verdict = options.fail_above.map(|percent| comparison.judge(percent, options.least));
     if options.json {
@@ -47,7 +50,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let least = if options.all { 0 } else { options.least };
         terminal::print(&text::table(&comparison, least, options.all, Look::stdout()))?;
     }
-    for job in [&before, &after].into_iter().filter(|job| !job.is_whole()) {
+    for job in [&before, &after].into_iter().filter(|job| !job.is_whole() || job.jobs.len() > 1) {
         let folder = report::table::shown(&job.folder);
         for line in report::table::missing(job, Look::plain()).lines() {
             say(&format!("{}: {}", terminal::clean(&folder), line.trim_start_matches("note: ")));

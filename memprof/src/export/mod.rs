@@ -38,6 +38,9 @@ pub struct Options {
     /// Where to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Only one job, where a script started several; 1 is the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub job: Option<u32>,
     /// Only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub rank: Vec<u32>,
@@ -76,7 +79,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.output.is_none() && options.format.is_binary() && std::io::stdout().is_terminal() {
         bail!("this form is not for a terminal; name a file with -o");
     }
-    let job = Job::load_summaries(&options.folder)?;
+    let job = Job::load_summaries(&options.folder, options.job)?;
     let ranks = chosen(&job, options)?;
     match &options.output {
         None => {
@@ -91,6 +94,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
         }
     }
+    if let Some(several) = job.several() {
+        say(&several);
+    }
     for unread in &job.unread {
         say(&format!("left out {}: {}", unread.file.display(), unread.why));
     }
@@ -102,6 +108,7 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
     let mut ranks: Vec<&Rank> = match options.rank.as_slice() {
         [] => job.ranks().collect(),
         numbers => {
+            job.one_job()?;
             let named = numbers.iter().map(|number| {
                 let rank = job.rank(*number);
                 rank.with_context(|| {
@@ -112,6 +119,7 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
         }
     };
     ranks.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank));
+    ranks.dedup_by_key(|rank| &rank.file);
     if options.format == Format::Massif {
         match (ranks.as_slice(), options.rank.as_slice()) {
             ([_], _) => {}

@@ -10,10 +10,7 @@ use std::io::Write;
 use super::protobuf::Message;
 use crate::model::{Frame, Object, Rank};
 use crate::report::symbols::Symbols;
-use anyhow::Context;
 use flate2::{Compression, GzBuilder};
-use memprof_trace::layout::FRAMES;
-use memprof_trace::read::{Options, Trace};
 
 /// What a sample has values for: name and unit. What is still in use when a program has ended says
 /// little, so what lived at the peak is shown first.
@@ -89,37 +86,27 @@ impl Profile {
 
     /// One more process.
     pub fn rank(&mut self, rank: &Rank) -> anyhow::Result<()> {
-        let trace = Trace::open_with(&rank.file, Options { history: false })
-            .with_context(|| format!("cannot read {}", rank.file.display()))?;
+        let (objects, sites) = rank.sites()?;
         self.duration = self.duration.max(rank.offset_ns.saturating_add(rank.duration_ns));
-        let mut numbers = HashMap::new();
-        for object in &trace.objects {
-            let length = (object.row.build_id_length as usize).min(object.row.build_id.len());
-            let id = object.row.build_id[..length].iter().map(|byte| format!("{byte:02x}"));
-            let path = object.row.path.to_string().into();
-            let known = Object { path, build_id: id.collect::<String>().into() };
+        let mut numbers = Vec::new();
+        for object in objects {
             let next = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
-            let number = *self.numbers.entry(known.clone()).or_insert(next);
+            let number = *self.numbers.entry(object.clone()).or_insert(next);
             if number == next {
-                self.objects.push(known);
+                self.objects.push(object);
             }
-            numbers.insert(object.index, number);
+            numbers.push(number);
         }
-        for site in &trace.sites {
-            let row = &site.row;
-            let frames =
-                (row.objects.iter().zip(&row.offsets)).take(row.frames as usize).take(FRAMES);
-            let frames = frames.map(|(object, offset)| Frame {
-                object: numbers.get(object).copied().unwrap_or(u32::MAX),
-                offset: *offset,
-            });
+        for mut site in sites {
+            for frame in &mut site.frames {
+                frame.object = numbers.get(frame.object as usize).copied().unwrap_or(u32::MAX);
+            }
             let rank = rank.identity.rank.filter(|_| self.apart);
-            let component = trace.component_name(row.component as usize);
-            let key = (frames.collect::<Vec<_>>(), component, rank);
+            let key = (site.frames, site.component.to_string(), rank);
             let next = self.places.len();
             let place = *self.places.entry(key.clone()).or_insert(next);
             let (_, values) = self.samples.entry(place).or_insert((key, [0; 3]));
-            for (sum, more) in values.iter_mut().zip([row.total, row.live, row.at_peak]) {
+            for (sum, more) in values.iter_mut().zip([site.total, site.live, site.at_peak]) {
                 *sum = sum.saturating_add(more);
             }
         }
@@ -159,8 +146,9 @@ impl Profile {
             let label = Message::default().number(1, component_key);
             sample = sample.message(3, label.number(2, strings.number(component)));
             if let Some(rank) = rank {
+                // As text: readers take the number 0 for no label at all.
                 let label = Message::default().number(1, rank_key);
-                sample = sample.message(3, label.number(3, u64::from(*rank)));
+                sample = sample.message(3, label.number(2, strings.number(&rank.to_string())));
             }
             put(field::SAMPLE, sample)?;
         }
@@ -175,7 +163,7 @@ impl Profile {
             put(field::MAPPING, mapping)?;
         }
         let mut functions: HashMap<(String, String), u64> = HashMap::new();
-        let mut symbols = Symbols::new(&self.objects);
+        let mut symbols = Symbols::new(&self.objects, self.began);
         for (index, frame) in frames.iter().enumerate() {
             let mut location = Message::default().number(1, index as u64 + 1);
             if (frame.object as usize) < self.objects.len() {

@@ -3,7 +3,7 @@
 use super::site::Collect;
 use super::{
     Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    Timeline, Touches, Unread, Who, balance, join::Join, phase, statistics,
+    Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -230,6 +230,7 @@ impl Assembler {
             notes: self.notes,
             unread,
             missing: Vec::new(),
+            jobs: Vec::new(),
             absent: Absent::default(),
             touches: Touches::default(),
             started_ns: self.axis.start_realtime_ns,
@@ -237,7 +238,8 @@ impl Assembler {
         };
         job.components = statistics::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
-        job.missing = missing(&job);
+        job.jobs = jobs::parts(job.ranks().map(|rank| (rank.job, &rank.identity)));
+        job.missing = job.jobs.iter().flat_map(|part| part.missing.iter().copied()).collect();
         job.touches = Touches::sum(job.ranks().map(|rank| &rank.touches));
         if let Some(rank) = job.nodes.first().and_then(|node| node.ranks.first()) {
             job.timeline.phases = rank.spans();
@@ -310,16 +312,6 @@ fn heat(axis: &Timeline, timeline: &Timeline, totals: &[u64]) -> Vec<u64> {
         Some(series) => series.high,
         None => vec![0; axis.bins],
     }
-}
-
-/// Ranks that the others were told of and that left no trace.
-fn missing(job: &Job) -> Vec<u32> {
-    /// No job is larger; a hostile size must not make a list of four thousand million ranks.
-    const LARGEST: u32 = 1 << 20;
-    let size = job.ranks().filter_map(|rank| rank.identity.size).max();
-    let known: std::collections::HashSet<u32> =
-        job.ranks().filter_map(|rank| rank.identity.rank).collect();
-    (0..size.unwrap_or(0).min(LARGEST)).filter(|rank| !known.contains(rank)).collect()
 }
 
 #[cfg(test)]

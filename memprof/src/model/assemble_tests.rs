@@ -47,6 +47,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         rank: Rank {
             file: format!("{number}.memprof").into(),
             identity: Identity { rank: Some(number), size: Some(3), ..Identity::default() },
+            job: Some(1),
             state: State::Closed,
             offset_ns: 0,
             duration_ns: bins as u64 * 10,

@@ -1,8 +1,12 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
 use super::absent::{self, Who};
-use super::reduce::{self, Part};
-use super::{Absent, Assembler, Axis, Clock, Job, Rank, Reduced, Span, State, Timeline};
+use super::living::Living;
+use super::reduce::{self, First, Part};
+use super::{
+    Absent, Assembler, Axis, Clock, Job, JobPart, Object, Rank, Reduced, Site, Span, State,
+    Timeline, jobs,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -34,6 +38,24 @@ pub enum LoadError {
         /// What is wrong with it.
         why: String,
     },
+    /// There is no job of this number.
+    #[error("no job {number} in {folder}; there are {count}")]
+    NoJob {
+        /// The folder.
+        folder: PathBuf,
+        /// The number.
+        number: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// What was asked for is of one job, and there are several.
+    #[error("{folder} holds {count} jobs, and this is of one: name it with --job")]
+    SeveralJobs {
+        /// The folder.
+        folder: PathBuf,
+        /// How many there are.
+        count: usize,
+    },
     /// One trace could not be read.
     #[error("cannot read {file}: {why}")]
     Trace {
@@ -48,6 +70,7 @@ pub enum LoadError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unread {
     /// The file.
+    #[serde(serialize_with = "crate::output::path")]
     pub file: PathBuf,
     /// What is wrong with it.
     pub why: String,
@@ -76,33 +99,43 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 impl Job {
-    /// Reads all traces of a folder, running, closed or killed alike. `progress` is told how many of
-    /// how many are done.
-    pub fn load(folder: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<Job, LoadError> {
-        Job::read(folder, Part::Everything, progress)
+    /// Reads all traces of a folder, running, closed or killed alike; of several jobs only that of a number, if one
+    /// is given. `progress` is told how many of how many are done.
+    pub fn load(
+        folder: &Path,
+        only: Option<u32>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Job, LoadError> {
+        Job::read(folder, only, Part::Everything, progress)
     }
 
     /// The same without timelines and call stacks: what a display that refreshes itself needs.
-    pub fn load_summaries(folder: &Path) -> Result<Job, LoadError> {
-        Job::read(folder, Part::Summary, &mut |_, _| {})
+    pub fn load_summaries(folder: &Path, only: Option<u32>) -> Result<Job, LoadError> {
+        Job::read(folder, only, Part::Summary, &mut |_, _| {})
     }
 
     fn read(
         folder: &Path,
+        only: Option<u32>,
         part: Part,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Job, LoadError> {
+        let living = Living::new();
         let files = files(folder)?;
         let count = files.len();
         let mut unread = Vec::new();
-        let mut readable: Vec<(PathBuf, Clock, Who)> = Vec::new();
-        for (file, clock) in files.iter().zip(in_parallel(&files, |file| reduce::clock(file))) {
-            match clock {
-                Ok((clock, who)) => readable.push((file.clone(), clock, who)),
+        let mut readable: Vec<Found> = Vec::new();
+        for (file, first) in
+            files.iter().zip(in_parallel(&files, |file| reduce::first(file, part, &living)))
+        {
+            match first {
+                Ok(first) => {
+                    readable.push(Found { file: file.clone(), first, job: None, replaced: false })
+                }
                 Err(why) => unread.push(Unread { file: file.clone(), why }),
             }
         }
-        let (readable, helpers) = without_helpers(readable);
+        let (mut readable, helpers) = without_helpers(readable);
         if let (true, Some(first)) = (readable.is_empty(), unread.first()) {
             return Err(LoadError::Unreadable {
                 folder: folder.to_owned(),
@@ -111,21 +144,38 @@ impl Job {
                 why: first.why.clone(),
             });
         }
-        let clocks: Vec<Clock> = readable.iter().map(|(_, clock, _)| clock.clone()).collect();
+        number(&mut readable);
+        if let Some(number) = only {
+            let count = readable.iter().filter_map(|found| found.job).max().unwrap_or(0);
+            readable.retain(|found| found.job == only);
+            if readable.is_empty() {
+                return Err(LoadError::NoJob { folder: folder.to_owned(), number, count });
+            }
+        }
+        let clocks: Vec<Clock> = readable.iter().map(|found| found.first.clock.clone()).collect();
         let mut assembler = Assembler::new(Axis::new(&clocks));
-        let mut done = unread.len();
+        let mut done = count - readable.len();
         // A few at a time: what a trace is reduced to is small, its timeline is not.
-        for some in readable.chunks(2 * workers()) {
-            let reduced = in_parallel(some, |(file, _, _)| reduce::reduce(file, part));
-            for ((file, clock, replaced), reduced) in some.iter().zip(reduced) {
+        for some in readable.chunks_mut(2 * workers()) {
+            let reduced = in_parallel(some, |found| match found.first.reduced {
+                Some(_) => None,
+                None => Some(reduce::reduce(&found.file, part, &living)),
+            });
+            for (found, reduced) in some.iter_mut().zip(reduced) {
+                let reduced = match (reduced, found.first.reduced.take()) {
+                    (Some(reduced), _) => reduced,
+                    (None, Some(reduced)) => Ok(*reduced),
+                    (None, None) => continue,
+                };
                 match reduced {
                     Ok(mut reduced) => {
-                        if *replaced && reduced.rank.state != State::Closed {
+                        reduced.rank.job = found.job;
+                        if found.replaced && reduced.rank.state != State::Closed {
                             reduced.rank.state = State::Replaced;
                         }
-                        assembler.add(clock, reduced);
+                        assembler.add(&found.first.clock, reduced);
                     }
-                    Err(why) => unread.push(Unread { file: file.clone(), why }),
+                    Err(why) => unread.push(Unread { file: found.file.clone(), why }),
                 }
                 done += 1;
                 progress(done, count);
@@ -140,18 +190,38 @@ impl Job {
     }
 }
 
-/// The traces that count, with whether the process became another program, and how many others there are.
-fn without_helpers(traces: Vec<(PathBuf, Clock, Who)>) -> (Vec<(PathBuf, Clock, bool)>, usize) {
-    let all: Vec<Who> = traces.iter().map(|(_, _, who)| who.clone()).collect();
+/// A trace that can be read.
+struct Found {
+    file: PathBuf,
+    first: First,
+    /// Number of its job.
+    job: Option<u32>,
+    /// Its process became another program.
+    replaced: bool,
+}
+
+/// The traces that count, and how many others there are.
+fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
+    let all: Vec<Who> = traces.iter().map(|found| found.first.who.clone()).collect();
     let count = traces.len();
-    let kept: Vec<_> = traces
+    let kept: Vec<Found> = traces
         .into_iter()
         .zip(absent::parts(&all))
         .filter(|(_, part)| *part != absent::Part::Helper)
-        .map(|((file, clock, _), part)| (file, clock, part == absent::Part::Replaced))
+        .map(|(found, part)| Found { replaced: part == absent::Part::Replaced, ..found })
         .collect();
     let helpers = count - kept.len();
     (kept, helpers)
+}
+
+/// Says of each trace which job it is of.
+fn number(traces: &mut [Found]) {
+    let begun = |found: &Found| found.first.clock.realtime_ns;
+    let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
+    let numbers = jobs::numbers(&all);
+    for (found, number) in traces.iter_mut().zip(numbers) {
+        found.job = number;
+    }
 }
 
 /// Nodes whose phases are looked for in the history of one of their ranks.
@@ -159,11 +229,14 @@ const SHADED: usize = 8;
 
 /// Takes the phases of sums from their first rank: ranks of a job go through the same phases.
 fn shade(job: &mut Job) {
-    let first = job.nodes.first().and_then(|node| node.ranks.first());
-    if let Some(rank) = first {
-        job.timeline.phases = spans(rank);
-        job.timeline.name_peak();
+    // Each job of several has its own.
+    let first = |part: &JobPart| job.ranks().find(|rank| rank.job == Some(part.number));
+    let mut firsts: Vec<&Rank> = job.jobs.iter().take(SHADED).filter_map(first).collect();
+    if firsts.is_empty() {
+        firsts.extend(job.ranks().next());
     }
+    job.timeline.phases = firsts.into_iter().flat_map(spans).collect();
+    job.timeline.name_peak();
     for node in job.nodes.iter_mut().take(SHADED) {
         if let Some(rank) = node.ranks.first() {
             node.timeline.phases = spans(rank);
@@ -186,7 +259,7 @@ pub fn spans(rank: &Rank) -> Vec<Span> {
 
 /// The timeline of a rank, on the axis of its job.
 pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
-    let Reduced { mut timeline, .. } = reduce::reduce(&rank.file, Part::Everything)
+    let Reduced { mut timeline, .. } = reduce::reduce(&rank.file, Part::Everything, &Living::new())
         .map_err(|why| LoadError::Trace { file: rank.file.clone(), why })?;
     timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
     timeline.phases = spans(rank);
@@ -195,6 +268,11 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     timeline.peak_at_most = peak.bytes;
     timeline.peak = Some(peak);
     Ok(timeline)
+}
+
+/// The sampled call stacks of a rank, and the objects they are in.
+pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
+    reduce::sites(&rank.file).map_err(|why| LoadError::Trace { file: rank.file.clone(), why })
 }
 
 fn workers() -> usize {

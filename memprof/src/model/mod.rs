@@ -7,7 +7,9 @@ mod absent;
 mod assemble;
 mod balance;
 mod component;
+mod jobs;
 mod join;
+mod living;
 mod load;
 mod phase;
 mod rank;
@@ -21,6 +23,7 @@ pub use absent::{Absent, Refused, refused};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
 pub use component::Group;
+pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
 pub use load::{LoadError, Unread, files};
 pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
@@ -38,6 +41,7 @@ use std::sync::Arc;
 #[derive(Debug, Serialize)]
 pub struct Job {
     /// Where the traces are.
+    #[serde(serialize_with = "crate::output::path")]
     pub folder: PathBuf,
     /// Sorted by their lowest rank.
     pub nodes: Vec<Node>,
@@ -59,6 +63,8 @@ pub struct Job {
     pub unread: Vec<Unread>,
     /// Ranks that should be there, by the size the others were told, and are not.
     pub missing: Vec<u32>,
+    /// The jobs whose ranks these are; more than one where a script started several.
+    pub jobs: Vec<JobPart>,
     /// Of what is not here, what is known.
     pub absent: Absent,
     /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
@@ -101,9 +107,27 @@ impl Job {
         self.nodes.iter().flat_map(|node| &node.ranks)
     }
 
-    /// The process with this rank.
+    /// The first process with this rank.
     pub fn rank(&self, number: u32) -> Option<&Rank> {
         self.ranks().find(|rank| rank.identity.rank == Some(number))
+    }
+
+    /// That there are several jobs, in words; nothing where there is one.
+    pub fn several(&self) -> Option<String> {
+        let count = self.jobs.len();
+        (count > 1).then(|| {
+            format!(
+                "{count} jobs in this folder, together in every figure; --job 1 to --job {count} for one"
+            )
+        })
+    }
+
+    /// Refuses the number of a rank that several jobs have.
+    pub fn one_job(&self) -> Result<(), LoadError> {
+        match self.jobs.len() {
+            0 | 1 => Ok(()),
+            count => Err(LoadError::SeveralJobs { folder: self.folder.clone(), count }),
+        }
     }
 
     /// The node a rank is on.

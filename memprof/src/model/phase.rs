@@ -43,7 +43,8 @@ pub struct PhaseAcross {
     /// Time it was open, in nanoseconds.
     pub time_ns: Spread,
     /// Sum of the resident peaks of all components in a process: what the process held at most, or
-    /// more where components peaked at different moments of the phase.
+    /// more where components peaked at different moments of the phase. Of the processes in which a sample was
+    /// taken in it.
     pub resident_peak: Spread,
     /// By component, largest first.
     pub components: Vec<PhaseComponent>,
@@ -99,8 +100,11 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
             into.processes += 1;
             into.entries = into.entries.saturating_add(phase.entries);
             into.time_ns.add(phase.total_ns, &who);
-            let resident = phase.peaks.iter().fold(0u64, |s, p| s.saturating_add(p.2));
-            into.resident_peak.add(resident, &who);
+            // Between two samples it was opened and closed: what was resident in it is not known.
+            if !phase.peaks.is_empty() {
+                let resident = phase.peaks.iter().fold(0u64, |s, p| s.saturating_add(p.2));
+                into.resident_peak.add(resident, &who);
+            }
             for (name, owned, resident) in &phase.peaks {
                 let at = *sum.at.entry(name.clone()).or_insert_with(|| {
                     into.components.push(PhaseComponent {

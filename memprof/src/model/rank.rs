@@ -9,9 +9,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Serialize)]
 pub struct Rank {
     /// Its trace.
+    #[serde(serialize_with = "crate::output::path")]
     pub file: PathBuf,
     /// Who it is.
     pub identity: Identity,
+    /// Number of its job among those of the folder; nothing of a process that is no rank.
+    pub job: Option<u32>,
     /// How it ended, or that it has not.
     pub state: State,
     /// Its start after the start of the job, in nanoseconds.
@@ -186,12 +189,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Share of one processor the sampler took.
+    /// Share of one processor the sampler took, over a second at least: what it costs once, at the start, is no rate.
     pub fn duty(&self, duration_ns: u64) -> f64 {
-        if duration_ns == 0 {
-            return 0.0;
-        }
-        self.cpu_ns as f64 / duration_ns as f64
+        self.cpu_ns as f64 / duration_ns.max(1_000_000_000) as f64
     }
 }
 
@@ -232,6 +232,11 @@ impl Rank {
     /// Reads from the file again when phases were open, those entered several times too.
     pub fn all_spans(&self) -> Vec<Span> {
         super::load::spans(self)
+    }
+
+    /// Reads the sampled call stacks from the file again, with the objects they are in.
+    pub fn sites(&self) -> Result<(Vec<super::Object>, Vec<super::Site>), super::LoadError> {
+        super::load::sites(self)
     }
 
     /// Reads the timeline from the file again, on the axis of the job.

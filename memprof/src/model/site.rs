@@ -9,6 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Object {
     /// Its path.
+    #[serde(serialize_with = "crate::output::path")]
     pub path: PathBuf,
     /// Its build id in hexadecimal, empty where it has none.
     pub build_id: Arc<str>,

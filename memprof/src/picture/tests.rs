@@ -209,7 +209,31 @@ fn a_curve_stays_within_what_was_measured() {
             fitted("mpi.shm", "mpi", 0.5, 4.0),
         ],
     };
-    keep("curve", &curve(&picture, &Style::default()));
+    let style = Style::default();
+    let svg = curve(&picture, &style);
+    keep("curve", &svg);
+    let numbers = |text: &str| -> Vec<f64> {
+        let words = text.split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-');
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let parts = |begin: &str, end: &str| -> Vec<Vec<f64>> {
+        let found = svg.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
+        found.map(numbers).collect()
+    };
+    // What was measured: dots, smaller than those of the legend.
+    let dots: Vec<Vec<f64>> =
+        parts("<circle cx=\"", " fill").into_iter().filter(|dot| dot[2] == 3.6).collect();
+    let lines = parts("class=\"line\" d=\"", "\"");
+    assert_eq!((dots.len(), lines.len()), (15, 3));
+    for (fitted, (dots, line)) in picture.fits.iter().zip(dots.chunks(5).zip(&lines)) {
+        assert!(dots.windows(2).all(|pair| pair[0][0] < pair[1][0]), "{}: {dots:?}", fitted.name);
+        let rises = fitted.name != "app.exe";
+        assert_eq!(dots[0][1] > dots[4][1], rises, "{}: {dots:?}", fitted.name);
+        for place in line.chunks(2) {
+            assert!((dots[0][0]..=dots[4][0]).contains(&place[0]), "{}: {place:?}", fitted.name);
+            assert!((0.0..style.height).contains(&place[1]), "{}: {place:?}", fitted.name);
+        }
+    }
 }
 
 proptest! {

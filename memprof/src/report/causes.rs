@@ -101,7 +101,7 @@ pub struct Cause {
 pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let mut sites: Vec<_> = job.sites.sites.iter().filter(|site| site.at_peak > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.at_peak));
-    let mut symbols = Symbols::new(&job.sites.objects);
+    let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
     let causes = sites.into_iter().take(limit).map(|site| {
         let owner = site.component.split_once(':').map_or("", |(_, object)| object);
         let own = site.frames.iter().find(|frame| {

@@ -1,4 +1,5 @@
-//! Columns of text: widths by content, numbers to the right, nothing at the ends of lines.
+//! Columns of text: widths by content, numbers to the right, nothing at the ends of lines. On a terminal that is too
+//! narrow the columns that say least are left out.
 
 use crate::terminal::Look;
 
@@ -27,12 +28,19 @@ pub enum Weight {
 pub struct Grid {
     align: Vec<Align>,
     rows: Vec<(Weight, Vec<String>)>,
+    least: Vec<usize>,
 }
 
 impl Grid {
     /// With these columns.
     pub fn new(align: &[Align]) -> Grid {
-        Grid { align: align.to_vec(), rows: Vec::new() }
+        Grid { align: align.to_vec(), rows: Vec::new(), least: Vec::new() }
+    }
+
+    /// The columns that may be left out where there is no room, the first of these first.
+    pub fn least(mut self, columns: &[usize]) -> Grid {
+        self.least = columns.to_vec();
+        self
     }
 
     /// One more row; cells that are left out are empty.
@@ -51,12 +59,23 @@ impl Grid {
             let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        let mut widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        let room = look.width().unwrap_or(usize::MAX);
+        let needed = |widths: &[usize]| {
+            widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>()
+        };
+        for column in &self.least {
+            if needed(&widths) <= room.saturating_add(2) {
+                break;
+            }
+            widths[*column] = 0;
+        }
         let mut out = String::new();
         for (weight, cells) in &self.rows {
             let mut line = String::new();
             for (column, align) in self.align.iter().enumerate() {
                 let cell = cells.get(column).map_or("", String::as_str);
+                let cell = if widths[column] > 0 { cell } else { "" };
                 let pad = " ".repeat(widths[column] - cell.chars().count());
                 if column > 0 && widths[column] > 0 {
                     line.push_str("  ");
@@ -66,7 +85,8 @@ impl Grid {
                     Align::Right => line.extend([pad.as_str(), cell]),
                 }
             }
-            let line = line.trim_end();
+            let line = cut(line.trim_end(), room);
+            let line = line.as_str();
             out.push_str(&match weight {
                 Weight::Head => look.dim(line),
                 Weight::Sum => look.bold(line),
@@ -75,6 +95,14 @@ impl Grid {
             out.push('\n');
         }
         out
+    }
+}
+
+/// As much of a line as has room.
+fn cut(line: &str, room: usize) -> String {
+    match line.chars().nth(room) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
@@ -88,5 +116,17 @@ mod tests {
         grid.row(Weight::Head, ["name", "bytes"].map(String::from));
         grid.row(Weight::Plain, ["µ", "12", "", "7"].map(String::from));
         assert_eq!(grid.text(Look::plain()), "name  bytes\nµ        12  7\n");
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_least_columns_go_first_and_long_lines_are_cut() {
+        let columns = [Align::Left, Align::Right, Align::Right];
+        let mut grid = Grid::new(&columns).least(&[2, 1]);
+        grid.row(Weight::Plain, ["component", "12 MiB", "34 MiB"].map(String::from));
+        let of = |width| grid.text(Look::plain().narrow(width));
+        assert_eq!(of(25), "component  12 MiB  34 MiB\n");
+        assert_eq!(of(24), "component  12 MiB\n");
+        assert_eq!(of(16), "component\n");
+        assert_eq!(of(5), "comp…\n");
     }
 }

@@ -25,6 +25,9 @@ pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Of one job, where a script started several; 1 is the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub job: Option<u32>,
     /// Of one rank
     #[arg(long, value_name = "N", conflicts_with_all = ["node", "phase"])]
     pub rank: Option<u32>,
@@ -35,22 +38,26 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
     /// Where memory was allocated: the largest sampled call stacks
-    #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10")]
-    pub sites: Option<usize>,
-    /// Leave nothing out
-    #[arg(short, long)]
+    #[arg(
+        long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["rank", "node", "phase"]
+    )]
+    pub sites: Option<u32>,
+    /// Leave nothing out of the table
+    #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "png", "svg"])]
     pub all: bool,
     /// Everything as JSON on standard output
     #[arg(long, conflicts_with_all = ["sites", "all"])]
     pub json: bool,
-    /// Write a page that needs nothing else
-    #[arg(long, value_name = "FILE")]
+    /// Write a page of the whole job that needs nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "node", "phase"])]
     pub html: Option<PathBuf>,
     /// Draw the timeline into a picture
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "phase")]
     pub png: Option<PathBuf>,
     /// Draw the timeline as vectors
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "phase")]
     pub svg: Option<PathBuf>,
 }
 
@@ -64,7 +71,7 @@ enum View<'a> {
 
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let job = load(&options.folder)?;
+    let job = load(&options.folder, options.job)?;
     let view = select(&job, options)?;
     if let Some(file) = &options.html {
         let bytes = html::write(&job, file)?;
@@ -94,9 +101,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Loads a job, with progress where somebody looks.
-pub fn load(folder: &Path) -> anyhow::Result<Job> {
+pub fn load(folder: &Path, only: Option<u32>) -> anyhow::Result<Job> {
     let mut progress = Progress::new("reading");
-    Ok(Job::load(folder, &mut |done, total| {
+    Ok(Job::load(folder, only, &mut |done, total| {
         progress.at(done, total);
     })?)
 }
@@ -107,6 +114,7 @@ fn wrote(file: &Path, bytes: u64) {
 
 fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
     if let Some(number) = options.rank {
+        job.one_job()?;
         let Some(rank) = job.rank(number) else {
             bail!("no trace of rank {number}; there are {}", ranks(job));
         };
@@ -155,7 +163,7 @@ fn ranks(job: &Job) -> String {
 fn text(job: &Job, view: &View, options: &Options) -> String {
     let look = Look::stdout();
     if let Some(count) = options.sites {
-        return sites::text(job, count, look);
+        return sites::text(job, count as usize, look);
     }
     match view {
         View::Job => table::full(job, options.all, look),

@@ -22,7 +22,8 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         rank.state.label(),
         time(rank.duration_ns)
     );
-    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Left]);
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Left])
+        .least(&[8, 7, 1, 6, 3, 2]);
     let head = ["", "owned", "peak", "resident", "at peak", "peak", "when", "allocated", "where"];
     grid.row(Weight::Head, head.map(String::from));
     for group in Group::ALL {
@@ -115,7 +116,10 @@ fn phases(rank: &Rank, look: Look) -> String {
                 phase.entries.to_string(),
                 time(phase.total_ns),
                 time(phase.first_ns),
-                largest.join(", "),
+                match largest.is_empty() {
+                    true => "no sample".to_owned(),
+                    false => largest.join(", "),
+                },
             ],
         );
     }

@@ -18,7 +18,7 @@ pub struct Named {
 /// The largest sites of a job with the names of their functions.
 pub fn named(job: &Job, limit: usize) -> Vec<Named> {
     let sites = job.sites.sites.iter().take(limit);
-    let mut symbols = Symbols::new(&job.sites.objects);
+    let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
     sites
         .map(|site| Named {
             site: site.clone(),

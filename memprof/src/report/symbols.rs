@@ -1,13 +1,15 @@
 //! Names of functions and lines, from the objects on this machine.
 //!
 //! A path in a trace is only a hint: the file there has to be the one that was loaded, by its build
-//! id, or its names would mislead. Work is bounded, since debug information can be large.
+//! id, or its names would mislead; where neither has one, it must not have changed since the job began.
+//! Work is bounded, since debug information can be large.
 
 use crate::model::{Frame, Object};
 use object::Object as _;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,16 +23,18 @@ const INLINED: usize = 6;
 /// Looks names up.
 pub struct Symbols<'a> {
     objects: &'a [Object],
+    began_ns: u64,
     loaded: HashMap<u32, Option<addr2line::Loader>>,
     names: HashMap<Frame, Vec<String>>,
     until: Instant,
 }
 
 impl<'a> Symbols<'a> {
-    /// Of these objects.
-    pub fn new(objects: &'a [Object]) -> Symbols<'a> {
+    /// Of these objects, loaded in a job that began so many nanoseconds after 1970.
+    pub fn new(objects: &'a [Object], began_ns: u64) -> Symbols<'a> {
         Symbols {
             objects,
+            began_ns,
             loaded: HashMap::new(),
             names: HashMap::new(),
             until: Instant::now() + PATIENCE,
@@ -60,7 +64,7 @@ impl<'a> Symbols<'a> {
     }
 
     fn find(&mut self, frame: Frame, object: &Object) -> Vec<String> {
-        let loaded = self.loaded.entry(frame.object).or_insert_with(|| load(object));
+        let loaded = self.loaded.entry(frame.object).or_insert_with(|| load(object, self.began_ns));
         let Some(loader) = loaded else {
             return Vec::new();
         };
@@ -105,15 +109,22 @@ fn short(path: &Path) -> String {
 }
 
 /// Opens an object if it is the one that was loaded.
-fn load(object: &Object) -> Option<addr2line::Loader> {
+fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     let data = object.path.metadata().ok()?;
     if !data.is_file() || data.len() > LARGEST {
         return None;
     }
-    if build_id(&object.path)?.as_str() != &*object.build_id {
+    let found = build_id(&object.path)?;
+    if found.as_str() != &*object.build_id || found.is_empty() && changed_ns(&data) > began_ns {
         return None;
     }
     addr2line::Loader::new(&object.path).ok()
+}
+
+/// When a file or what is known of it was last changed, which no copy takes over from its original.
+fn changed_ns(data: &std::fs::Metadata) -> u64 {
+    let ns = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
+    u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
 }
 
 /// In hexadecimal; empty where there is none.
@@ -147,7 +158,7 @@ mod tests {
     fn a_function_of_this_program_is_found_by_name() {
         let objects = [here()];
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
-        let names = Symbols::new(&objects).names(frame);
+        let names = Symbols::new(&objects, u64::MAX).names(frame);
         assert!(names.iter().any(|name| name.contains("offset_of_a_function")), "{names:?}");
     }
 
@@ -155,8 +166,26 @@ mod tests {
     fn a_file_that_is_not_the_one_loaded_gives_addresses_not_wrong_names() {
         let other = Object { build_id: "00ff".into(), ..here() };
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
-        let names = Symbols::new(std::slice::from_ref(&other)).names(frame);
+        let names = Symbols::new(std::slice::from_ref(&other), u64::MAX).names(frame);
         assert_eq!(names, [format!("{}+{:#x}", short(&other.path), frame.offset)]);
+    }
+
+    #[test]
+    fn without_build_ids_a_file_built_again_after_the_job_began_gives_addresses() {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("object");
+        let mut content = std::fs::read(here().path).expect("read");
+        // The note of the linker, made one of another kind.
+        let note = [4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0];
+        let at = content.windows(note.len()).position(|bytes| bytes == note).expect("a note");
+        content[at + 8] = 0x33;
+        std::fs::write(&path, content).expect("written");
+        assert_eq!(build_id(&path).as_deref(), Some(""));
+        let object = [Object { path, build_id: "".into() }];
+        let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
+        let before = Symbols::new(&object, u64::MAX).names(frame);
+        assert!(before.iter().any(|name| name.contains("offset_of_a_function")), "{before:?}");
+        assert_eq!(Symbols::new(&object, 1).names(frame), [format!("object+{:#x}", frame.offset)]);
     }
 
     #[test]
@@ -164,8 +193,8 @@ mod tests {
         for path in ["/dev/zero", "/nowhere", "/proc/self/cmdline", "/"] {
             let object = Object { path: path.into(), build_id: "".into() };
             let frame = Frame { object: 0, offset: 16 };
-            assert!(Symbols::new(&[object]).names(frame)[0].ends_with("+0x10"));
+            assert!(Symbols::new(&[object], u64::MAX).names(frame)[0].ends_with("+0x10"));
         }
-        assert_eq!(Symbols::new(&[]).names(Frame { object: 9, offset: 1 }), ["0x1"]);
+        assert_eq!(Symbols::new(&[], 0).names(Frame { object: 9, offset: 1 }), ["0x1"]);
     }
 }

@@ -65,8 +65,12 @@ fn heading(job: &Job, look: Look) -> String {
         true => "rank",
         false => "process",
     };
+    let jobs = match job.jobs.len() {
+        0 | 1 => String::new(),
+        several => format!(" of {several} jobs"),
+    };
     let mut parts = vec![
-        format!("{} on {}", count(ranks, what), count(job.nodes.len(), "node")),
+        format!("{}{jobs} on {}", count(ranks, what), count(job.nodes.len(), "node")),
         time(job.duration_ns()),
     ];
     if let Some(library) =
@@ -104,7 +108,8 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
 
 fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> String {
     use Align::{Left, Right};
-    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Right, Left]);
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Right, Left])
+        .least(&[9, 5, 1, 8, 3, 7, 2]);
     let several = total.peak.count > 1;
     let head = match several {
         true => [
@@ -307,7 +312,7 @@ fn phases(phases: &[PhaseAcross], look: Look) -> String {
     if phases.is_empty() {
         return String::new();
     }
-    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]);
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]).least(&[4, 1]);
     let head = ["phase", "times", "time", "resident peak", "rank", "largest"];
     grid.row(Weight::Head, head.map(String::from));
     for phase in phases.iter().take(SHOWN) {
@@ -325,8 +330,11 @@ fn phases(phases: &[PhaseAcross], look: Look) -> String {
                 format!("{indent}{}", clean(&phase.name)),
                 (phase.entries / u64::from(phase.processes.max(1))).to_string(),
                 time(phase.time_ns.mean()),
-                bytes(phase.resident_peak.max),
-                phase.resident_peak.max_at.to_string(),
+                resident_in(&phase.resident_peak),
+                match phase.resident_peak.count {
+                    0 => String::new(),
+                    _ => phase.resident_peak.max_at.to_string(),
+                },
                 largest.join(", "),
             ],
         );
@@ -335,6 +343,14 @@ fn phases(phases: &[PhaseAcross], look: Look) -> String {
         grid.row(Weight::Plain, [format!("{} more", phases.len() - SHOWN)]);
     }
     format!("\n{}", grid.text(look))
+}
+
+/// The largest; of a phase that was over before a sample was taken in any rank, that.
+pub fn resident_in(peak: &Spread) -> String {
+    match peak.count {
+        0 => "no sample".to_owned(),
+        _ => bytes(peak.max),
+    }
 }
 
 /// The quality of the numbers, what was noted, what is missing.
@@ -347,21 +363,29 @@ pub fn closing(job: &Job, look: Look) -> String {
         millionths(balance.worst_unattributed),
         balance.worst_at
     );
+    line += &match balance.kernel_distance {
+        0 => "; the sum is the kernel's own, to the page".to_owned(),
+        distance => format!(
+            "; the sum within {} of the kernel's own (rank {})",
+            bytes(distance),
+            balance.kernel_at
+        ),
+    };
+    let mut more = format!("         sampler {} of a processor", millionths(balance.duty));
     if balance.ranks > balance.nodes {
         let repeated = balance.ranks - balance.nodes;
-        line += &format!("; {} shared counted once", bytes(repeated));
+        more += &format!("; {} shared counted once", bytes(repeated));
         if balance.uncertain > 0 {
-            line += &format!(" (± {})", bytes(balance.uncertain));
+            more += &format!(" (± {})", bytes(balance.uncertain));
         }
     }
-    line += &format!("; sampler {} of a processor", millionths(balance.duty));
     let mut out = String::from("\n");
     let well = now < 10_000 && balance.excesses.is_empty();
     out += &match well {
         true => look.good(&line),
         false => look.warn(&line),
     };
-    out.push('\n');
+    out += &format!("\n{}\n", look.dim(&more));
     for excess in balance.excesses.iter().take(3) {
         let text = format!(
             "  {} of rank {} has {} resident and owns {}",
@@ -395,11 +419,16 @@ pub fn missing(job: &Job, look: Look) -> String {
     use crate::model::State;
     let mut out = String::new();
     let mut line = |text: String| out.push_str(&format!("{} {text}\n", look.warn("note:")));
-    if !job.missing.is_empty() {
-        let some: Vec<String> = job.missing.iter().take(8).map(u32::to_string).collect();
-        let more = if job.missing.len() > 8 { ", ..." } else { "" };
-        let ranks = count(job.missing.len(), "rank");
-        line(format!("{ranks} left no trace: {}{more}", some.join(", ")));
+    let several = job.several();
+    if let Some(several) = &several {
+        line(several.clone());
+    }
+    for part in job.jobs.iter().filter(|part| !part.missing.is_empty()) {
+        let some: Vec<String> = part.missing.iter().take(8).map(u32::to_string).collect();
+        let more = if part.missing.len() > 8 { ", ..." } else { "" };
+        let ranks = count(part.missing.len(), "rank");
+        let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
+        line(format!("{ranks}{of} left no trace: {}{more}", some.join(", ")));
     }
     for refused in job.absent.refused.chunk_by(|a, b| a.why == b.why) {
         let who = match refused[0].rank {

@@ -88,8 +88,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(refused.status()));
         }
     };
-    if !options.quiet {
-        summarize(&recorded);
+    match options.quiet {
+        false => summarize(&recorded),
+        // As far as it is empty.
+        true => recorded.folder.drop_if_made(),
     }
     if options.report {
         write_report(&recorded.folder.path);
@@ -190,7 +192,7 @@ fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>>
 /// The short table, on standard error: standard output is the command's.
 fn summarize(recorded: &Recorded) {
     let mut progress = Progress::new("reading");
-    let job = Job::load(&recorded.folder.path, &mut |done, total| progress.at(done, total));
+    let job = Job::load(&recorded.folder.path, None, &mut |done, total| progress.at(done, total));
     drop(progress);
     match job {
         Ok(job) => {
@@ -219,7 +221,7 @@ fn eprint(text: &str) {
 
 fn write_report(folder: &Path) {
     let file = folder.join("report.html");
-    let written = Job::load(folder, &mut |_, _| {})
+    let written = Job::load(folder, None, &mut |_, _| {})
         .map_err(anyhow::Error::from)
         .and_then(|job| html::write(&job, &file));
     match written {

@@ -79,6 +79,7 @@ pub struct Study {
     /// The numbers of ranks, ascending.
     pub counts: Vec<u32>,
     /// The jobs.
+    #[serde(serialize_with = "crate::output::paths")]
     pub folders: Vec<PathBuf>,
     /// Peak of one rank, all components together.
     pub rank: Growth,
@@ -99,8 +100,9 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
     let mut sizes: Vec<f64> = Vec::new();
     let mut components: BTreeMap<Arc<str>, Vec<(usize, f64)>> = BTreeMap::new();
     for (at, folder) in folders.iter().enumerate() {
-        let job =
-            crate::report::load(folder).with_context(|| format!("in {}", folder.display()))?;
+        let job = crate::report::load(folder, None)
+            .with_context(|| format!("in {}", folder.display()))?;
+        job.one_job()?;
         let seen = job.ranks().filter(|rank| rank.identity.rank.is_some()).count();
         if seen == 0 {
             bail!("no rank of an MPI job left a trace in {}", folder.display());

@@ -203,9 +203,15 @@ pub fn phases(job: &Job) -> String {
                 (phase.entries / u64::from(phase.processes.max(1))).to_string(),
                 time(phase.time_ns.mean()),
                 time(phase.time_ns.max),
-                bytes(phase.resident_peak.mean()),
-                bytes(phase.resident_peak.max),
-                who(&phase.resident_peak),
+                match phase.resident_peak.count {
+                    0 => String::new(),
+                    _ => bytes(phase.resident_peak.mean()),
+                },
+                table::resident_in(&phase.resident_peak),
+                match phase.resident_peak.count {
+                    0 => String::new(),
+                    _ => who(&phase.resident_peak),
+                },
             ],
         );
     }

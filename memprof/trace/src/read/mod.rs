@@ -29,12 +29,15 @@ pub struct Options {
     /// The ring: every sample of the last part of the run. It is most of a file; the timeline, which is
     /// always read, tells about the whole run.
     pub history: bool,
+    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them it is told who the
+    /// process is, what it held last and at most, and in which phases it was.
+    pub detail: bool,
 }
 
 impl Default for Options {
     /// Everything.
     fn default() -> Self {
-        Self { history: true }
+        Self { history: true, detail: true }
     }
 }
 

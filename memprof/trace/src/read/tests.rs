@@ -150,6 +150,6 @@ fn only_regular_files_of_a_reasonable_size_are_read() {
     writer(&mut buffer).quick(&SampleHead::default());
     std::fs::write(&file, buffer.bytes()).unwrap();
     assert_eq!(Trace::open(&file).unwrap(), Trace::from_bytes(buffer.bytes()).unwrap());
-    let less = Trace::open_with(&file, Options { history: false }).unwrap();
+    let less = Trace::open_with(&file, Options { history: false, detail: true }).unwrap();
     assert!(less.history.is_empty() && less.faults.is_empty());
 }

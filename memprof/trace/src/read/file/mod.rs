@@ -7,7 +7,7 @@ mod timeline;
 
 use self::rows::{Checked, table};
 use super::source::Source;
-use super::{Fault, History, Options, Row, Trace, TraceError};
+use super::{Fault, Options, Row, Trace, TraceError};
 use crate::layout::{
     BLOCK_SIZE, COMPONENTS_LIMIT, HEADER_CHECKSUM, HEADER_SIZE, HeaderStart, IDENTITY, Identity,
     SECTION_TABLE, SECTIONS_LIMIT, SectionEntry, SectionKind, SlotHead, StateRow,
@@ -75,6 +75,7 @@ pub(super) fn decode(
     let (state, trusted) = state(&mut decoder)?;
     // Without a state nobody knows how many rows there have to be.
     let count = |rows: u32| trusted.then_some(rows);
+    let detail = options.detail;
     let trace = Trace {
         version: start.version,
         file_size: start.file_size,
@@ -85,21 +86,31 @@ pub(super) fn decode(
         names: table(&mut decoder, SectionKind::Names, count(state.names))?,
         summary: rows::summary(&mut decoder)?,
         phases: table(&mut decoder, SectionKind::Phases, count(state.phases))?,
-        phase_peaks: table(&mut decoder, SectionKind::PhasePeaks, count(state.phase_peaks))?,
-        segments: table(&mut decoder, SectionKind::Segments, count(state.segments))?,
-        sites: rows::sites(&mut decoder, count(state.sites))?,
-        touches: table(&mut decoder, SectionKind::Touches, None)?,
-        timeline: timeline::read(&mut decoder, start.bin_shift)?,
-        history: if options.history {
-            history::read(&mut decoder, count_blocks(&state, trusted))?
-        } else {
-            History::default()
-        },
+        phase_peaks: wanted(detail, || {
+            table(&mut decoder, SectionKind::PhasePeaks, count(state.phase_peaks))
+        })?,
+        segments: wanted(detail, || {
+            table(&mut decoder, SectionKind::Segments, count(state.segments))
+        })?,
+        sites: wanted(detail, || rows::sites(&mut decoder, count(state.sites)))?,
+        touches: wanted(detail, || table(&mut decoder, SectionKind::Touches, None))?,
+        timeline: wanted(detail, || timeline::read(&mut decoder, start.bin_shift))?,
+        history: wanted(options.history, || {
+            history::read(&mut decoder, count_blocks(&state, trusted))
+        })?,
         state,
         faults: Vec::new(),
     };
     decoder.fault(state.rows_lost, |rows| Fault::NoRoom { rows });
     Ok(Trace { faults: decoder.faults, ..trace })
+}
+
+/// What is not wanted is empty, and not read.
+fn wanted<T: Default>(
+    wanted: bool,
+    read: impl FnOnce() -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
+    if wanted { read() } else { Ok(T::default()) }
 }
 
 fn count_blocks(state: &StateRow, trusted: bool) -> u64 {

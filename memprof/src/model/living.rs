@@ -1,0 +1,91 @@
+//! Which processes run on this machine, those in containers too.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+/// What this machine runs, looked at once.
+pub struct Living {
+    boot: Option<[u8; 16]>,
+    /// Of processes in pid namespaces below ours: number in the innermost, and start.
+    nested: OnceLock<HashSet<(u32, u64)>>,
+}
+
+impl Living {
+    /// As of now.
+    pub fn new() -> Living {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        Living { boot: boot.ok().and_then(|text| boot_id(&text)), nested: OnceLock::new() }
+    }
+
+    /// Whether this boot of a machine is that of this one.
+    pub fn is_here(&self, boot: &[u8; 16]) -> bool {
+        self.boot.as_ref() == Some(boot)
+    }
+
+    /// Whether the process of this number, as it knows itself, that began at this time, lives.
+    pub fn runs(&self, pid: u32, start: u64) -> bool {
+        start_ticks(pid) == Some(start) || self.nested.get_or_init(nested).contains(&(pid, start))
+    }
+}
+
+fn boot_id(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
+}
+
+/// When a process that lives began: the 22nd field, counted after the name in parentheses.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = line.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.nth(18)?.parse().ok(),
+    }
+}
+
+fn nested() -> HashSet<(u32, u64)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return HashSet::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let inside = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        Some((innermost(&status)?, start_ticks(pid)?))
+    };
+    names.filter_map(inside).collect()
+}
+
+/// The number of a process in the innermost of its namespaces; nothing where that is the reader's.
+fn innermost(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().skip(1).last()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_one_of_another_start_does_not() {
+        let living = Living::new();
+        let pid = std::process::id();
+        let start = start_ticks(pid).expect("this process");
+        assert!(living.runs(pid, start));
+        assert!(!living.runs(pid, start + 1));
+        assert!(!living.is_here(&[0; 16]) && living.boot.is_some());
+    }
+
+    #[test]
+    fn a_process_in_a_container_is_known_by_its_number_there() {
+        assert_eq!(innermost("Name:\tx\nNSpid:\t812\t7\nNSpgid:\t1\n"), Some(7));
+        assert_eq!(innermost("NSpid:\t812\t90\t1\n"), Some(1));
+        assert_eq!(innermost("NSpid:\t812\n"), None);
+        assert_eq!(innermost("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_bytes_of_a_boot_are_those_of_its_text() {
+        let bytes = boot_id("00112233-4455-6677-8899-aabbccddeeff\n").expect("read");
+        assert_eq!(bytes[..3], [0, 0x11, 0x22]);
+        assert_eq!(bytes[15], 0xff);
+    }
+}

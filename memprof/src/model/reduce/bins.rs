@@ -1,0 +1,132 @@
+//! The timeline of a trace on bins of equal width.
+
+use super::{Names, end_of};
+use crate::model::{BINS, Group, Series, Timeline};
+use memprof_trace::layout;
+use memprof_trace::read::{Bin, Trace};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bins of equal width, and the largest total in each.
+pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
+    let bins = &trace.timeline;
+    let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
+        return Default::default();
+    };
+    let end = end_of(trace).max(last.start.saturating_add(1));
+    let mut width = bins.iter().map(|bin| bin.width).max().unwrap_or(1).max(1);
+    let start = first.start;
+    let count = |width: u64| (end.saturating_sub(start).max(1)).div_ceil(width);
+    while count(width) > 2 * BINS as u64 {
+        width = width.saturating_mul(2);
+    }
+    let mut timeline = Timeline {
+        start_ns: start,
+        bin_ns: width,
+        bins: count(width) as usize,
+        ..Timeline::default()
+    };
+    let parts = parts(bins, &timeline);
+    let mut totals = vec![0u64; timeline.bins];
+    let mut before = 0;
+    for (total, range) in totals.iter_mut().zip(&parts) {
+        // What is not known has no total; what was before still held.
+        let bins = bins[range.clone()].iter().filter(|bin| bin.is_known());
+        before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
+        *total = before;
+    }
+    let begun = bins.iter().find(|bin| bin.is_known()).map_or(0, |bin| bin.head.first_time);
+    let most = bins.iter().map(|bin| bin.cells.len()).max().unwrap_or(0);
+    let mut known: HashMap<Arc<str>, usize> = HashMap::new();
+    for index in 0..most.min(layout::COMPONENTS_LIMIT) {
+        if bins.iter().all(|bin| bin.cell(index) == Default::default()) {
+            continue;
+        }
+        let name = names.component(index);
+        let mut series = Series::zero(name.clone(), Group::of(&name), timeline.bins);
+        for (at, range) in parts.iter().enumerate() {
+            fold(&mut series, at, &bins[range.clone()], index, begun);
+        }
+        if series.group.has_ledger() {
+            bound(&mut series, bins, &parts, index);
+        }
+        match known.get(&name) {
+            Some(at) => timeline.series[*at].add(&series),
+            None => {
+                known.insert(name, timeline.series.len());
+                timeline.series.push(series);
+            }
+        }
+    }
+    timeline.sort();
+    (timeline, totals)
+}
+
+/// Which bins of the trace lie in each bin of the timeline; where none does, the one before, whose
+/// values still held.
+fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
+    let mut parts: Vec<std::ops::Range<usize>> = Vec::with_capacity(timeline.bins);
+    let mut next = 0;
+    for bin in 0..timeline.bins as u64 {
+        let end = (timeline.start_ns).saturating_add(timeline.bin_ns.saturating_mul(bin + 1));
+        let from = next;
+        while next < bins.len() && bins[next].start < end {
+            next += 1;
+        }
+        parts.push(match next > from {
+            true => from..next,
+            false => next.saturating_sub(1)..next,
+        });
+    }
+    parts
+}
+
+/// `begun` is when the first of them began to be known.
+fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u64) {
+    let (mut sum, mut length) = (0u128, 0u128);
+    let mut low = u32::MAX;
+    let (mut high, mut owned) = (0, 0);
+    for bin in bins {
+        let cell = bin.cell(component);
+        high = high.max(cell.resident_max);
+        owned = owned.max(cell.owned_max);
+        if !bin.is_known() {
+            continue;
+        }
+        let weight = u128::from(bin.end().saturating_sub(bin.start.max(begun)).max(1));
+        sum += u128::from(cell.resident_mean) * weight;
+        length += weight;
+        low = low.min(cell.resident_min);
+    }
+    series.high[at] = u64::from(high) << 10;
+    series.owned[at] = u64::from(owned) << 10;
+    if let Some(mean) = sum.checked_div(length) {
+        series.mean[at] = (mean as u64) << 10;
+        series.low[at] = u64::from(low) << 10;
+    } else if at > 0 {
+        series.mean[at] = series.mean[at - 1];
+        series.low[at] = series.low[at - 1];
+        series.high[at] = series.high[at].max(series.mean[at - 1]);
+        series.owned[at] = series.owned[at].max(series.owned[at - 1]);
+    }
+    (series.floor[at], series.ceiling[at]) = (series.low[at], series.high[at]);
+}
+
+/// What the trace says of the times between full samples. Such a time counts there for the bin of the
+/// later sample, and may have begun bins before.
+fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], component: usize) {
+    let mut later: Option<(u64, u64)> = None;
+    for (at, range) in parts.iter().enumerate().rev() {
+        let cells = bins[range.clone()].iter().filter(|bin| bin.head.samples > 0);
+        let here = (cells.map(|bin| bin.cell(component)))
+            .map(|cell| (cell.floor, cell.ceiling))
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+            .filter(|bounds| bounds.1 < u32::MAX)
+            .map(|(floor, ceiling)| (u64::from(floor) << 10, u64::from(ceiling) << 10));
+        for (floor, ceiling) in here.into_iter().chain(later) {
+            series.floor[at] = series.floor[at].min(floor);
+            series.ceiling[at] = series.ceiling[at].max(ceiling);
+        }
+        later = here.or(later);
+    }
+}

@@ -1,0 +1,59 @@
+//! Sampled call stacks of a trace.
+
+use super::{DETAIL, Names, open};
+use crate::model::{Frame, Object, Site};
+use memprof_trace::layout::{self, NONE};
+use memprof_trace::read::Trace;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// The object that stands between a program and MPI: its frames say nothing about the program.
+const OWN: &str = "libmemprof_preload.so";
+
+/// Reads only the stacks of a trace.
+pub fn read(file: &Path) -> Result<(Vec<Object>, Vec<Site>), String> {
+    let trace = open(file, DETAIL)?;
+    Ok(sites(&trace, &Names::of(&trace)))
+}
+
+/// The stacks, and the objects their frames are in.
+pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let mut own = HashSet::new();
+    let mut objects = Vec::new();
+    for object in &trace.objects {
+        let path: PathBuf = object.row.path.to_string().into();
+        if path.file_name().is_some_and(|name| name == OWN) {
+            own.insert(object.index);
+        }
+        numbers.insert(object.index, objects.len() as u32);
+        let length = (object.row.build_id_length as usize).min(object.row.build_id.len());
+        let id = object.row.build_id[..length].iter();
+        objects.push(Object {
+            path,
+            build_id: id.map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        });
+    }
+    let sites = trace.sites.iter().map(|site| {
+        let row = &site.row;
+        let frames = (row.frames as usize).min(layout::FRAMES);
+        Site {
+            frames: (row.objects.iter().zip(&row.offsets))
+                .take(frames)
+                .filter(|(object, _)| !own.contains(object))
+                .map(|(object, offset)| Frame {
+                    object: numbers.get(object).copied().unwrap_or(NONE),
+                    offset: *offset,
+                })
+                .collect(),
+            component: names.component(row.component as usize),
+            live: row.live,
+            peak: row.peak,
+            peak_max: row.peak,
+            at_peak: row.at_peak,
+            total: row.total,
+            processes: 1,
+        }
+    });
+    (objects, sites.collect())
+}

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
     cc::Build::new()
         .compiler(Path::new(&compiler))
         .file("src/mpi.c")
+        .file("src/members.c")
         .flag("-std=c11")
         .flag("-fvisibility=hidden")
         .flag("-Wall")

@@ -7,24 +7,15 @@
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
-use std::ptr;
 use std::time::Duration;
 
 use quo::environment;
 use quo::group::{Group, GroupError, Patience};
 use quo::node::ForkId;
 
+use crate::operation::Operation;
 use crate::raw::succeed;
 use crate::{Comm, is_running, is_usable, launch, raw, running};
-
-/// Polls before the waiter starts to yield: about the time of a collective among awake ranks.
-const EAGER_POLLS: u32 = 2_000;
-/// Yields before the waiter starts to sleep between polls.
-const YIELDS: u32 = 200;
-/// How long to sleep between later polls: the rank that is waited for may need this core.
-const NAP: Duration = Duration::from_micros(50);
-/// Polls between two looks at the clock and at the other members.
-const POLLS_PER_CHECK: u32 = 64;
 
 /// The ranks of an MPI communicator.
 ///
@@ -44,50 +35,6 @@ fn create_timeout() -> Duration {
         .ok()
         .flatten()
         .unwrap_or(environment::DEFAULT_CREATE_TIMEOUT)
-}
-
-/// A non-blocking operation that has begun. MPI writes into C's memory until it has completed, which
-/// may be after the wait was given up: only a completed one is freed.
-struct Operation {
-    call: &'static str,
-    operation: *mut raw::Operation,
-}
-
-impl Operation {
-    /// Begins one by a call of C that gives MPI's code.
-    fn begin(
-        call: &'static str,
-        begin: impl FnOnce(*mut *mut raw::Operation) -> c_int,
-    ) -> Result<Self, GroupError> {
-        let mut operation = ptr::null_mut();
-        succeed(call, begin(&raw mut operation))?;
-        Ok(Self { call, operation })
-    }
-
-    /// Waits for its end; gives the communicator of a duplication, else the null communicator.
-    fn wait(self, patience: &Patience<'_>) -> Result<Comm, GroupError> {
-        let mut done: c_int = 0;
-        let mut polls: u32 = 0;
-        loop {
-            // SAFETY: the operation has begun and was not ended.
-            succeed(self.call, unsafe { raw::quo_mpi_test(self.operation, &raw mut done) })?;
-            if done != 0 {
-                // SAFETY: complete, and used by nobody any more.
-                return Ok(Comm(unsafe { raw::quo_mpi_operation_end(self.operation) }));
-            }
-            polls = polls.saturating_add(1);
-            if polls > EAGER_POLLS {
-                if polls > EAGER_POLLS + YIELDS {
-                    std::thread::sleep(NAP);
-                } else {
-                    std::thread::yield_now();
-                }
-                if polls.is_multiple_of(POLLS_PER_CHECK) {
-                    patience.check(self.call)?;
-                }
-            }
-        }
-    }
 }
 
 impl MpiGroup {

@@ -1,10 +1,10 @@
 //! Groups over MPI communicators: the only part of quo that meets MPI.
 //!
-//! One C file, compiled by the compiler wrapper of the MPI in use (`MPICC`, else `bin/mpicc` in
-//! `MPI_HOME`, else `mpicc`), makes the dozen MPI calls; communicators cross as words. So all Rust
-//! code is the same for every MPI, and only that file is built per MPI.
+//! Two C files, compiled by the compiler wrapper of the MPI in use (`MPICC`, else `bin/mpicc` in
+//! `MPI_HOME`, else `mpicc`), make the MPI calls; communicators cross as words. So all Rust
+//! code is the same for every MPI, and only these files are built per MPI.
 //!
-//! That file also carries which MPI it was compiled against. In a process with another one nothing is
+//! They also carry which MPI it was compiled against. In a process with another one nothing is
 //! done with handles: [`is_usable`] refuses it first.
 //!
 //! Rust programs that use the crate `mpi` turn on the feature `rsmpi` and hand its communicators to
@@ -14,6 +14,8 @@ mod comm;
 mod group;
 mod identity;
 mod launch;
+pub mod members;
+mod operation;
 mod process;
 mod program;
 mod raw;

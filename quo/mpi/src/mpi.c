@@ -3,8 +3,9 @@
 #define _GNU_SOURCE /* dladdr */
 #include "quo_mpi.h"
 
+#include "handle.h"
+
 #include <dlfcn.h>
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +40,7 @@
 #define VERSION "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
 #endif
 
-struct quo_mpi_operation {
-    MPI_Request request;
-    MPI_Comm duplicate;
-};
-
 _Static_assert(MPI_SUCCESS == 0, "the layer takes 0 for success");
-_Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a communicator fits into a word");
 /* MPI 5's own binary interface leaves Fortran's integers to Fortran and converts handles to ints. */
 #if defined(MPI_ABI_VERSION)
 typedef int fortran_integer;
@@ -58,11 +53,6 @@ typedef MPI_Fint fortran_integer;
 #endif
 
 _Static_assert(sizeof(fortran_integer) <= sizeof(uint64_t), "an integer of Fortran fits into a word");
-
-/* Only the handle's own bits count: where it is an int, whoever passed it by value left the others as they were. */
-static MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
-
-static uint64_t word(MPI_Comm comm) { return (uint64_t)(intptr_t)comm; }
 
 int quo_mpi_built_family(void) { return FAMILY; }
 
@@ -152,40 +142,19 @@ int quo_mpi_comm_free(uint64_t comm)
     return MPI_Comm_free(&freed);
 }
 
-static quo_mpi_operation *begin(void)
-{
-    quo_mpi_operation *operation = malloc(sizeof *operation);
-    if (operation != NULL) {
-        operation->request = MPI_REQUEST_NULL;
-        operation->duplicate = MPI_COMM_NULL;
-    }
-    return operation;
-}
-
-/* An operation that did not begin is nobody's. */
-static int begun(int code, quo_mpi_operation *operation, quo_mpi_operation **out)
-{
-    if (code != MPI_SUCCESS) {
-        free(operation);
-        operation = NULL;
-    }
-    *out = operation;
-    return code;
-}
-
 int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **out)
 {
-    quo_mpi_operation *made = begin();
+    quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    return begun(MPI_Comm_idup(handle(comm), &made->duplicate, &made->request), made, out);
+    return quo_mpi_begun(MPI_Comm_idup(handle(comm), &made->duplicate, &made->request), made, out);
 }
 
 int quo_mpi_iallgather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
 {
-    quo_mpi_operation *made = begin();
+    quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
     int code = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, handle(comm), &made->request);
-    return begun(code, made, out);
+    return quo_mpi_begun(code, made, out);
 }
 
 int quo_mpi_test(quo_mpi_operation *operation, int *done)
@@ -214,6 +183,34 @@ uint64_t quo_mpi_load_comm(const void *place) { return word(*(const MPI_Comm *)p
 void quo_mpi_store_comm(uint64_t comm, void *place) { *(MPI_Comm *)place = handle(comm); }
 
 void quo_mpi_store_fortran(uint64_t comm, void *place) { *(fortran_integer *)place = TO_FORTRAN(handle(comm)); }
+
+int quo_mpi_isend(uint64_t comm, const void *bytes, int count, int to, int tag, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    return quo_mpi_begun(MPI_Isend(bytes, count, MPI_BYTE, to, tag, handle(comm), &made->request), made, out);
+}
+
+int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, from, tag, handle(comm), &made->request), made, out);
+}
+
+int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    return quo_mpi_begun(MPI_Ibarrier(handle(comm), &made->request), made, out);
+}
+
+int quo_mpi_ibcast(uint64_t comm, void *bytes, int count, int root, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    return quo_mpi_begun(MPI_Ibcast(bytes, count, MPI_BYTE, root, handle(comm), &made->request), made, out);
+}
 
 int quo_mpi_init(void) { return MPI_Init(NULL, NULL); }
 

@@ -3,6 +3,7 @@
 
 use quo::group::GroupError;
 
+use crate::members::ThreadLevel;
 use crate::raw::succeed;
 use crate::{Comm, MpiGroup, is_the_right_mpi, raw};
 
@@ -20,15 +21,30 @@ impl Mpi {
     /// [`GroupError::OtherMpi`], [`GroupError::Unsuitable`] if it was initialised before,
     /// [`GroupError::Mpi`].
     pub fn initialize() -> Result<Self, GroupError> {
-        const CALL: &str = "MPI_Init";
+        // SAFETY: MPI has not been initialised.
+        Self::begin("MPI_Init", || unsafe { raw::quo_mpi_init() })
+    }
+
+    fn begin(call: &'static str, begin: impl FnOnce() -> i32) -> Result<Self, GroupError> {
         is_the_right_mpi()?;
         if raw::quo_mpi_is_initialized() != 0 {
             let reason = "MPI can be initialised only once in a process";
-            return Err(GroupError::Unsuitable { call: CALL, reason });
+            return Err(GroupError::Unsuitable { call, reason });
         }
-        // SAFETY: MPI has not been initialised.
-        succeed(CALL, unsafe { raw::quo_mpi_init() })?;
+        succeed(call, begin())?;
         Ok(Self { _bound: std::marker::PhantomData })
+    }
+
+    /// As [`initialize`](Self::initialize), for as many threads as `level` says, or fewer where the MPI has no
+    /// more: [`members::thread_level`](crate::members::thread_level) tells.
+    ///
+    /// # Errors
+    /// As [`initialize`](Self::initialize).
+    pub fn initialize_for(level: ThreadLevel) -> Result<Self, GroupError> {
+        Self::begin("MPI_Init_thread", || {
+            // SAFETY: MPI has not been initialised.
+            unsafe { raw::quo_mpi_init_threads(level as i32) }
+        })
     }
 
     /// All ranks. Collective.

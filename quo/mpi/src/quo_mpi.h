@@ -76,7 +76,40 @@ uint64_t quo_mpi_load_comm(const void *place);
 void quo_mpi_store_comm(uint64_t comm, void *place);
 void quo_mpi_store_fortran(uint64_t comm, void *place);
 
+/* Messages, begun only; the buffers belong to MPI until they have completed. */
+int quo_mpi_isend(uint64_t comm, const void *bytes, int count, int to, int tag, quo_mpi_operation **operation);
+int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_mpi_operation **operation);
+int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **operation);
+int quo_mpi_ibcast(uint64_t comm, void *bytes, int count, int root, quo_mpi_operation **operation);
+
+/* Membership (members.c). A part of a communicator, called by the ranks of the part alone, in the order of the list. */
+int quo_mpi_comm_part(uint64_t comm, const int *ranks, int count, int tag, uint64_t *part);
+/* Two groups that know each other through `peer`, where `other` is the rank of the other side's leader. */
+int quo_mpi_intercomm(uint64_t local, int leader, uint64_t peer, int other, int tag, uint64_t *inter);
+int quo_mpi_merge(uint64_t inter, int high, uint64_t *merged);
+int quo_mpi_comm_remote_size(uint64_t inter, int *size);
+int quo_mpi_comm_disconnect(uint64_t comm);
+/* MPI_COMM_SELF's duplicate, errors return. */
+int quo_mpi_comm_self(uint64_t *self);
+/* The intercommunicator to those who spawned this process, null for launched ones. */
+int quo_mpi_parent(uint64_t *parent);
+int quo_mpi_spawn(uint64_t self, const char *command, char **arguments, int count, const char *const *keys,
+    const char *const *values, int pairs, uint64_t *inter);
+int quo_mpi_port_length(void);
+int quo_mpi_open_port(char *port);
+int quo_mpi_close_port(const char *port);
+int quo_mpi_accept(const char *port, uint64_t local, uint64_t *inter);
+int quo_mpi_connect(const char *port, uint64_t local, uint64_t *inter);
+/* MPI_UNIVERSE_SIZE, or -1 where it is not set. */
+int quo_mpi_universe(int *size);
+/* The level of threads that MPI was initialised with: 0 single, 1 funneled, 2 serialized, 3 multiple. */
+int quo_mpi_thread_level(int *level);
+/* A word of 64 bits that duplicates of the communicator have as well; 0 where there is none. */
+int quo_mpi_mark(uint64_t comm, uint64_t mark);
+uint64_t quo_mpi_marked(uint64_t comm);
+
 /* For programs that are ours. */
+int quo_mpi_init_threads(int level);
 int quo_mpi_init(void);
 int quo_mpi_finalize(void);
 uint64_t quo_mpi_comm_world(void);

@@ -55,6 +55,70 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_load_comm(place: *const c_void) -> u64;
     pub(crate) fn quo_mpi_store_comm(comm: u64, place: *mut c_void);
     pub(crate) fn quo_mpi_store_fortran(comm: u64, place: *mut c_void);
+    pub(crate) fn quo_mpi_isend(
+        comm: u64,
+        bytes: *const c_void,
+        count: c_int,
+        to: c_int,
+        tag: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_irecv(
+        comm: u64,
+        bytes: *mut c_void,
+        count: c_int,
+        from: c_int,
+        tag: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_ibarrier(comm: u64, operation: *mut *mut Operation) -> c_int;
+    pub(crate) fn quo_mpi_ibcast(
+        comm: u64,
+        bytes: *mut c_void,
+        count: c_int,
+        root: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_comm_part(
+        comm: u64,
+        ranks: *const c_int,
+        count: c_int,
+        tag: c_int,
+        part: *mut u64,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_intercomm(
+        local: u64,
+        leader: c_int,
+        peer: u64,
+        other: c_int,
+        tag: c_int,
+        inter: *mut u64,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_merge(inter: u64, high: c_int, merged: *mut u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_remote_size(inter: u64, size: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_comm_disconnect(comm: u64) -> c_int;
+    pub(crate) fn quo_mpi_comm_self(own: *mut u64) -> c_int;
+    pub(crate) fn quo_mpi_parent(parent: *mut u64) -> c_int;
+    pub(crate) fn quo_mpi_spawn(
+        own: u64,
+        command: *const c_char,
+        arguments: *mut *mut c_char,
+        count: c_int,
+        keys: *const *const c_char,
+        values: *const *const c_char,
+        pairs: c_int,
+        inter: *mut u64,
+    ) -> c_int;
+    pub(crate) safe fn quo_mpi_port_length() -> c_int;
+    pub(crate) fn quo_mpi_open_port(port: *mut c_char) -> c_int;
+    pub(crate) fn quo_mpi_close_port(port: *const c_char) -> c_int;
+    pub(crate) fn quo_mpi_accept(port: *const c_char, local: u64, inter: *mut u64) -> c_int;
+    pub(crate) fn quo_mpi_connect(port: *const c_char, local: u64, inter: *mut u64) -> c_int;
+    pub(crate) fn quo_mpi_universe(size: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_thread_level(level: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_mark(comm: u64, mark: u64) -> c_int;
+    pub(crate) fn quo_mpi_marked(comm: u64) -> u64;
+    pub(crate) fn quo_mpi_init_threads(level: c_int) -> c_int;
     pub(crate) fn quo_mpi_init() -> c_int;
     pub(crate) fn quo_mpi_finalize() -> c_int;
     pub(crate) safe fn quo_mpi_comm_world() -> u64;

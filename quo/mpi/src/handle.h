@@ -1,0 +1,43 @@
+/* Words and handles, and operations that have begun: what the C files share. */
+#ifndef QUO_MPI_HANDLE_H
+#define QUO_MPI_HANDLE_H
+
+#include "quo_mpi.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+
+struct quo_mpi_operation {
+    MPI_Request request;
+    MPI_Comm duplicate;
+};
+
+_Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a communicator fits into a word");
+
+/* Only the handle's own bits count: where it is an int, whoever passed it by value left the others as they were. */
+static inline MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
+
+static inline uint64_t word(MPI_Comm comm) { return (uint64_t)(intptr_t)comm; }
+
+static inline quo_mpi_operation *quo_mpi_begin(void)
+{
+    quo_mpi_operation *operation = malloc(sizeof *operation);
+    if (operation != NULL) {
+        operation->request = MPI_REQUEST_NULL;
+        operation->duplicate = MPI_COMM_NULL;
+    }
+    return operation;
+}
+
+/* An operation that did not begin is nobody's. */
+static inline int quo_mpi_begun(int code, quo_mpi_operation *operation, quo_mpi_operation **out)
+{
+    if (code != MPI_SUCCESS) {
+        free(operation);
+        operation = NULL;
+    }
+    *out = operation;
+    return code;
+}
+
+#endif

@@ -1,0 +1,577 @@
+//! Communicators whose members change: parts, merges, and processes that are started while the program runs.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int, c_void};
+use std::ptr;
+
+use quo::group::{GroupError, Patience};
+use quo::node::ForkId;
+
+use crate::operation::Operation;
+use crate::raw::succeed;
+use crate::{Comm, MpiGroup, is_running, is_usable, raw};
+
+/// The most bytes of one message; longer ones travel in pieces.
+const PIECE: usize = 1 << 30;
+
+/// An intracommunicator of ours, whose errors return. Calls marked *collective* are made by all its ranks.
+///
+/// Dropping it leaks it: giving it back is collective, see [`free`](Self::free).
+#[derive(Debug)]
+pub struct Communicator {
+    comm: Comm,
+    process: ForkId,
+    rank: usize,
+    size: usize,
+}
+
+/// Two groups that know each other, as processes that were started and those who started them.
+#[derive(Debug)]
+pub struct Intercommunicator {
+    comm: Comm,
+    process: ForkId,
+}
+
+/// What to start, see [`spawn`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpawnRequest {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// How many processes.
+    pub processes: usize,
+    /// Keys and values for the launcher, such as `host`.
+    pub info: Vec<(String, String)>,
+}
+
+/// How much of MPI several threads may use, as it was initialised.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThreadLevel {
+    /// One thread in the process.
+    Single,
+    /// The thread that initialised it.
+    Funneled,
+    /// One thread at a time.
+    Serialized,
+    /// All.
+    Multiple,
+}
+
+/// How MPI was initialised. Local.
+///
+/// # Errors
+/// [`GroupError`] when MPI is not running.
+pub fn thread_level() -> Result<ThreadLevel, GroupError> {
+    is_usable()?;
+    let mut level: c_int = 0;
+    // SAFETY: MPI is running; writes one int.
+    succeed("MPI_Query_thread", unsafe { raw::quo_mpi_thread_level(&raw mut level) })?;
+    Ok(match level {
+        3 => ThreadLevel::Multiple,
+        2 => ThreadLevel::Serialized,
+        1 => ThreadLevel::Funneled,
+        _ => ThreadLevel::Single,
+    })
+}
+
+/// How many processes the launcher has room for altogether, where it says so. Local.
+///
+/// # Errors
+/// [`GroupError`] when MPI is not running.
+pub fn universe() -> Result<Option<usize>, GroupError> {
+    is_usable()?;
+    let mut size: c_int = -1;
+    // SAFETY: MPI is running; writes one int.
+    succeed("MPI_Comm_get_attr", unsafe { raw::quo_mpi_universe(&raw mut size) })?;
+    Ok(usize::try_from(size).ok())
+}
+
+fn int(call: &'static str, value: usize) -> Result<c_int, GroupError> {
+    let reason = "a number is larger than an int of MPI";
+    c_int::try_from(value).map_err(|_| GroupError::Unsuitable { call, reason })
+}
+
+fn text(call: &'static str, value: &str) -> Result<CString, GroupError> {
+    let reason = "a text has a zero byte in it";
+    CString::new(value).map_err(|_| GroupError::Unsuitable { call, reason })
+}
+
+impl Communicator {
+    /// All ranks that were launched, or started, together. Collective over them.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw`].
+    pub fn world() -> Result<Self, GroupError> {
+        is_usable()?;
+        // SAFETY: MPI is running, so the communicator is live.
+        unsafe { Self::duplicate(Comm(raw::quo_mpi_comm_world())) }
+    }
+
+    /// A duplicate of a communicator. Collective over it.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw`].
+    ///
+    /// # Safety
+    /// As [`MpiGroup::from_raw`].
+    pub unsafe fn duplicate(comm: Comm) -> Result<Self, GroupError> {
+        // SAFETY: by this function's contract.
+        let group = unsafe { MpiGroup::from_raw(comm) }?;
+        Self::adopt(group.into_raw())
+    }
+
+    /// This process alone. Local.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn alone() -> Result<Self, GroupError> {
+        is_usable()?;
+        let mut own = 0;
+        // SAFETY: MPI is running; writes one word.
+        succeed("MPI_Comm_dup", unsafe { raw::quo_mpi_comm_self(&raw mut own) })?;
+        Self::adopt(Comm(own))
+    }
+
+    fn adopt(comm: Comm) -> Result<Self, GroupError> {
+        let (mut rank, mut size): (c_int, c_int) = (0, 0);
+        // SAFETY: `comm` is live; writes one int.
+        succeed("MPI_Comm_rank", unsafe { raw::quo_mpi_comm_rank(comm.0, &raw mut rank) })?;
+        // SAFETY: `comm` is live; writes one int.
+        succeed("MPI_Comm_size", unsafe { raw::quo_mpi_comm_size(comm.0, &raw mut size) })?;
+        Ok(Self {
+            comm,
+            process: ForkId::current(),
+            rank: usize::try_from(rank).unwrap_or(0),
+            size: usize::try_from(size).unwrap_or(0),
+        })
+    }
+
+    /// This process's rank. Local.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks. Local.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The handle, which stays ours. Local.
+    #[must_use]
+    pub fn as_raw(&self) -> Comm {
+        self.comm
+    }
+
+    /// A group over a duplicate, for contexts. Collective.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw`].
+    pub fn group(&self) -> Result<MpiGroup, GroupError> {
+        // SAFETY: ours and live.
+        unsafe { MpiGroup::from_raw(self.comm) }
+    }
+
+    /// The communicator of some ranks, in the order of the list. Collective over these ranks only; all give the
+    /// same list, and the same tag, which no other call at the same time has.
+    ///
+    /// # Errors
+    /// [`GroupError::Unsuitable`] for a rank that does not exist, [`GroupError::Mpi`].
+    pub fn part(&self, ranks: &[usize], tag: u16) -> Result<Self, GroupError> {
+        const CALL: &str = "MPI_Comm_create_group";
+        is_running()?;
+        if ranks.iter().any(|&rank| rank >= self.size) || !ranks.contains(&self.rank) {
+            let reason = "the list has ranks that do not exist, or lacks the caller";
+            return Err(GroupError::Unsuitable { call: CALL, reason });
+        }
+        let count = int(CALL, ranks.len())?;
+        let ranks = ranks.iter().map(|&rank| int(CALL, rank)).collect::<Result<Vec<_>, _>>()?;
+        let mut part = 0;
+        // The least upper bound for tags that the standard allows.
+        let tag = c_int::from(tag & 0x7fff);
+        // SAFETY: `self.comm` is live; the list has `count` ranks that exist; collective by contract.
+        succeed(CALL, unsafe {
+            raw::quo_mpi_comm_part(self.comm.0, ranks.as_ptr(), count, tag, &raw mut part)
+        })?;
+        Self::adopt(Comm(part))
+    }
+
+    /// Knows another group from now on: `leader` of this one and `other` of that one, its rank in `peer`, are both
+    /// in `peer`, which only leaders look at. Collective over both groups.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn meet(
+        &self,
+        leader: usize,
+        peer: &Self,
+        other: usize,
+        tag: u16,
+    ) -> Result<Intercommunicator, GroupError> {
+        const CALL: &str = "MPI_Intercomm_create";
+        is_running()?;
+        let (leader, other) = (int(CALL, leader)?, int(CALL, other)?);
+        let tag = c_int::from(tag & 0x7fff);
+        let mut inter = 0;
+        // SAFETY: both communicators are live; collective by contract.
+        succeed(CALL, unsafe {
+            raw::quo_mpi_intercomm(self.comm.0, leader, peer.comm.0, other, tag, &raw mut inter)
+        })?;
+        Ok(Intercommunicator::adopt(Comm(inter)))
+    }
+
+    /// Waits for the other side of a port that rank 0 has opened. Collective; the port counts on rank 0.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn accept(&self, port: &str) -> Result<Intercommunicator, GroupError> {
+        const CALL: &str = "MPI_Comm_accept";
+        is_running()?;
+        let port = text(CALL, port)?;
+        let mut inter = 0;
+        // SAFETY: live; the text outlives the call; collective by contract.
+        let code = unsafe { raw::quo_mpi_accept(port.as_ptr(), self.comm.0, &raw mut inter) };
+        succeed(CALL, code)?;
+        Ok(Intercommunicator::adopt(Comm(inter)))
+    }
+
+    /// Goes to the side that accepts at a port. Collective; the port counts on rank 0.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn connect(&self, port: &str) -> Result<Intercommunicator, GroupError> {
+        const CALL: &str = "MPI_Comm_connect";
+        is_running()?;
+        let port = text(CALL, port)?;
+        let mut inter = 0;
+        // SAFETY: live; the text outlives the call; collective by contract.
+        let code = unsafe { raw::quo_mpi_connect(port.as_ptr(), self.comm.0, &raw mut inter) };
+        succeed(CALL, code)?;
+        Ok(Intercommunicator::adopt(Comm(inter)))
+    }
+
+    /// Sends bytes to one rank and receives as many as `from` says from another, at the same time. Not collective:
+    /// the ranks that are named take part.
+    ///
+    /// # Errors
+    /// [`GroupError::Late`] and the patience's own, [`GroupError::Mpi`]. What was on its way then is lost.
+    pub fn exchange(
+        &self,
+        to: Option<(usize, Vec<u8>)>,
+        from: Option<(usize, usize)>,
+        tag: u16,
+        patience: &Patience<'_>,
+    ) -> Result<Vec<u8>, GroupError> {
+        is_running()?;
+        let tag = c_int::from(tag & 0x7fff);
+        let mut begun = Vec::new();
+        // Buffers belong to MPI until the operations are complete: given up, they are leaked on purpose.
+        let received = from.map(|(_, bytes)| Box::leak(vec![0_u8; bytes].into_boxed_slice()));
+        let sent = to.map(|(rank, bytes)| (rank, Box::leak(bytes.into_boxed_slice())));
+        if let (Some((rank, _)), Some(place)) = (from, &received) {
+            let rank = int("MPI_Irecv", rank)?;
+            for piece in place.chunks(PIECE) {
+                let start = piece.as_ptr().cast_mut().cast::<c_void>();
+                // SAFETY: the piece lives until the operation is complete, and nobody else looks at it.
+                begun.push(Operation::begin("MPI_Irecv", |out| unsafe {
+                    raw::quo_mpi_irecv(self.comm.0, start, piece.len() as c_int, rank, tag, out)
+                })?);
+            }
+        }
+        if let Some((rank, bytes)) = &sent {
+            let rank = int("MPI_Isend", *rank)?;
+            for piece in bytes.chunks(PIECE) {
+                let start = piece.as_ptr().cast::<c_void>();
+                // SAFETY: the piece lives until the operation is complete.
+                begun.push(Operation::begin("MPI_Isend", |out| unsafe {
+                    raw::quo_mpi_isend(self.comm.0, start, piece.len() as c_int, rank, tag, out)
+                })?);
+            }
+        }
+        for operation in begun {
+            operation.wait(patience)?;
+        }
+        if let Some((_, bytes)) = sent {
+            // SAFETY: leaked above; all operations are complete.
+            drop(unsafe { Box::from_raw(ptr::from_mut(bytes)) });
+        }
+        Ok(received.map_or_else(Vec::new, |place| {
+            // SAFETY: as above.
+            unsafe { Box::from_raw(ptr::from_mut(place)) }.into_vec()
+        }))
+    }
+
+    /// Gives every rank the bytes of one. Collective; the bytes count on the root.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange).
+    pub fn broadcast(
+        &self,
+        bytes: Vec<u8>,
+        root: usize,
+        patience: &Patience<'_>,
+    ) -> Result<Vec<u8>, GroupError> {
+        const CALL: &str = "MPI_Ibcast";
+        is_running()?;
+        let length = if self.rank == root { bytes.len() as u64 } else { 0 };
+        let length = self.broadcast_piece(length.to_ne_bytes().to_vec(), root, patience)?;
+        let length = length.try_into().map_or(0, u64::from_ne_bytes);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > PIECE {
+            let reason = "more than a gigabyte would be told to everybody";
+            return Err(GroupError::Unsuitable { call: CALL, reason });
+        }
+        let bytes = if self.rank == root { bytes } else { vec![0; length] };
+        self.broadcast_piece(bytes, root, patience)
+    }
+
+    fn broadcast_piece(
+        &self,
+        bytes: Vec<u8>,
+        root: usize,
+        patience: &Patience<'_>,
+    ) -> Result<Vec<u8>, GroupError> {
+        const CALL: &str = "MPI_Ibcast";
+        let root = int(CALL, root)?;
+        let place = Box::leak(bytes.into_boxed_slice());
+        let (start, count) = (place.as_mut_ptr().cast::<c_void>(), int(CALL, place.len())?);
+        // SAFETY: lives until the operation is complete; leaked if that is given up.
+        let begun = Operation::begin(CALL, |out| unsafe {
+            raw::quo_mpi_ibcast(self.comm.0, start, count, root, out)
+        })?;
+        begun.wait(patience)?;
+        // SAFETY: leaked above; complete.
+        Ok(unsafe { Box::from_raw(ptr::from_mut(place)) }.into_vec())
+    }
+
+    /// Waits for all ranks. Collective.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange).
+    pub fn barrier(&self, patience: &Patience<'_>) -> Result<(), GroupError> {
+        is_running()?;
+        // SAFETY: live; collective by contract.
+        let begun = Operation::begin("MPI_Ibarrier", |out| unsafe {
+            raw::quo_mpi_ibarrier(self.comm.0, out)
+        })?;
+        begun.wait(patience).map(drop)
+    }
+
+    /// Puts a word on the communicator that its duplicates will have as well. Local.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn mark(&self, mark: u64) -> Result<(), GroupError> {
+        is_running()?;
+        // SAFETY: live.
+        succeed("MPI_Comm_set_attr", unsafe { raw::quo_mpi_mark(self.comm.0, mark) })
+    }
+
+    /// Gives it back. Collective, but waits for nobody.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn free(self) -> Result<(), GroupError> {
+        if self.process != ForkId::current() {
+            return Ok(());
+        }
+        is_running()?;
+        // SAFETY: ours, live, and not used any more.
+        succeed("MPI_Comm_free", unsafe { raw::quo_mpi_comm_free(self.comm.0) })
+    }
+}
+
+/// The word of [`Communicator::mark`] on a communicator or on what it is a duplicate of; 0 without one. Local.
+///
+/// # Safety
+/// `comm` is a live communicator.
+#[must_use]
+pub unsafe fn marked(comm: Comm) -> u64 {
+    if is_running().is_err() || comm.is_null() {
+        return 0;
+    }
+    // SAFETY: by this function's contract.
+    unsafe { raw::quo_mpi_marked(comm.0) }
+}
+
+impl Intercommunicator {
+    fn adopt(comm: Comm) -> Self {
+        Self { comm, process: ForkId::current() }
+    }
+
+    /// To those who started this process; none for one that was launched. Local.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn parent() -> Result<Option<Self>, GroupError> {
+        is_usable()?;
+        let mut parent = 0;
+        // SAFETY: MPI is running; writes one word.
+        succeed("MPI_Comm_get_parent", unsafe { raw::quo_mpi_parent(&raw mut parent) })?;
+        let comm = Comm(parent);
+        Ok((!comm.is_null()).then(|| Self::adopt(comm)))
+    }
+
+    /// The handle, which stays ours. Local.
+    #[must_use]
+    pub fn as_raw(&self) -> Comm {
+        self.comm
+    }
+
+    /// How many ranks the other group has. Local.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn remote_size(&self) -> Result<usize, GroupError> {
+        is_running()?;
+        let mut size: c_int = 0;
+        // SAFETY: live; writes one int.
+        let code = unsafe { raw::quo_mpi_comm_remote_size(self.comm.0, &raw mut size) };
+        succeed("MPI_Comm_remote_size", code)?;
+        Ok(usize::try_from(size).unwrap_or(0))
+    }
+
+    /// One communicator of both groups; the ranks of the side that says `high` come last. Collective over both.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn merge(&self, high: bool) -> Result<Communicator, GroupError> {
+        is_running()?;
+        let mut merged = 0;
+        // SAFETY: live; collective by contract.
+        succeed("MPI_Intercomm_merge", unsafe {
+            raw::quo_mpi_merge(self.comm.0, c_int::from(high), &raw mut merged)
+        })?;
+        Communicator::adopt(Comm(merged))
+    }
+
+    /// Sends bytes to a rank of the other group.
+    ///
+    /// # Errors
+    /// As [`Communicator::exchange`].
+    pub fn send(
+        &self,
+        bytes: &[u8],
+        to: usize,
+        tag: u16,
+        patience: &Patience<'_>,
+    ) -> Result<(), GroupError> {
+        self.message().exchange(Some((to, bytes.to_vec())), None, tag, patience).map(drop)
+    }
+
+    /// Receives bytes, as many as are sent, from a rank of the other group.
+    ///
+    /// # Errors
+    /// As [`Communicator::exchange`].
+    pub fn receive(
+        &self,
+        bytes: usize,
+        from: usize,
+        tag: u16,
+        patience: &Patience<'_>,
+    ) -> Result<Vec<u8>, GroupError> {
+        self.message().exchange(None, Some((from, bytes)), tag, patience)
+    }
+
+    /// Messages go the same way over both kinds.
+    fn message(&self) -> Communicator {
+        Communicator { comm: self.comm, process: self.process, rank: 0, size: 0 }
+    }
+
+    /// Gives it back without waiting. Collective over both groups.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn free(self) -> Result<(), GroupError> {
+        self.message().free()
+    }
+
+    /// Gives it back and parts: the groups are not connected through it any more. Collective over both groups.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`].
+    pub fn disconnect(self) -> Result<(), GroupError> {
+        is_running()?;
+        // SAFETY: ours, live, and not used any more.
+        succeed("MPI_Comm_disconnect", unsafe { raw::quo_mpi_comm_disconnect(self.comm.0) })
+    }
+}
+
+/// Starts processes. Called by one process, whose other calls of MPI may stand still meanwhile, with MPICH for most
+/// of the time.
+///
+/// # Errors
+/// [`GroupError::Mpi`] with the launcher's reason; some launchers end the job instead, as for a host that cannot be
+/// reached: look before.
+pub fn spawn(request: &SpawnRequest) -> Result<Intercommunicator, GroupError> {
+    const CALL: &str = "MPI_Comm_spawn";
+    let own = Communicator::alone()?;
+    let command = text(CALL, &request.command)?;
+    let arguments =
+        request.arguments.iter().map(|word| text(CALL, word)).collect::<Result<Vec<_>, _>>()?;
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (key, value) in &request.info {
+        keys.push(text(CALL, key)?);
+        values.push(text(CALL, value)?);
+    }
+    let mut arguments: Vec<_> = arguments.iter().map(|word| word.as_ptr().cast_mut()).collect();
+    arguments.push(ptr::null_mut());
+    let keys: Vec<_> = keys.iter().map(|key| key.as_ptr()).collect();
+    let values: Vec<_> = values.iter().map(|value| value.as_ptr()).collect();
+    let (processes, pairs) = (int(CALL, request.processes)?, int(CALL, keys.len())?);
+    let mut inter = 0;
+    // SAFETY: all texts outlive the call, and the lists end as C expects; MPI does not write to the arguments.
+    let code = unsafe {
+        raw::quo_mpi_spawn(
+            own.comm.0,
+            command.as_ptr(),
+            arguments.as_mut_ptr(),
+            processes,
+            keys.as_ptr(),
+            values.as_ptr(),
+            pairs,
+            &raw mut inter,
+        )
+    };
+    let spawned = succeed(CALL, code).map(|()| Intercommunicator::adopt(Comm(inter)));
+    own.free()?;
+    spawned
+}
+
+/// A place where another group can come to, closed when dropped.
+#[derive(Debug)]
+pub struct Port {
+    name: CString,
+}
+
+impl Port {
+    /// Opens one. Local.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`] where the transport of the MPI has none.
+    pub fn open() -> Result<Self, GroupError> {
+        is_usable()?;
+        let mut name = vec![0_u8; usize::try_from(raw::quo_mpi_port_length()).unwrap_or(0).max(1)];
+        // SAFETY: the buffer has the length that was asked for.
+        succeed("MPI_Open_port", unsafe { raw::quo_mpi_open_port(name.as_mut_ptr().cast()) })?;
+        name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(0));
+        Ok(Self { name: CString::new(name).unwrap_or_default() })
+    }
+
+    /// Its name, for the other group.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if is_running().is_ok() {
+            // SAFETY: a port that was opened.
+            unsafe { raw::quo_mpi_close_port(self.name.as_ptr()) };
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
+//! - [`world`]: who is in it now, and the calls with which a program lets it change;
 
 pub mod change;
 pub mod layout;
@@ -16,3 +17,14 @@ pub mod place;
 pub mod round;
 pub mod sets;
 pub mod word;
+pub mod world;
+
+// The edges: shared memory, threads and links between agents.
+mod agents;
+mod coordinator;
+mod error;
+mod lobby;
+mod order;
+
+pub use error::Error;
+pub use world::{Status, Window, World, WorldOptions};

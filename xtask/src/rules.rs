@@ -22,6 +22,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/handle.rs",
     "bindings-c/src/phase.rs",
     "bindings-c/src/types.rs",
+    "elastic/src/lobby/words.rs",
     "examples/coupled/src/couple/shared.rs",
     "examples/coupled/src/l1/library.rs",
     "examples/coupled/src/l1/mod.rs",

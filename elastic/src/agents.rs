@@ -1,0 +1,214 @@
+//! The agents of all nodes, as the coordinator sees them: its own is a call, the others are a line of text away.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::lobby::Lobby;
+use crate::order::Order;
+use crate::round;
+
+/// What the coordinator asks of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Call {
+    /// Raise the signal; the answer is the floor of the running ranks, named by their node ranks.
+    Raise(Vec<usize>),
+    /// Tell the agreed round.
+    Tell(u64),
+    /// Nothing is pending any more.
+    Lower,
+    /// Put an order into the mailbox.
+    Post(Order),
+    /// Ring for sleepers, named by their node ranks.
+    Ring(Vec<usize>),
+    /// Wait until sleepers are ready to join.
+    Ready {
+        /// The resize.
+        resize: u64,
+        /// Their node ranks.
+        members: Vec<usize>,
+        /// How long to wait.
+        milliseconds: u64,
+    },
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// It is done.
+    Done,
+    /// The floor of the node.
+    Floor(u64),
+    /// It could not be done.
+    Failed(String),
+}
+
+/// Does on this node what the coordinator asks.
+pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
+    match call {
+        Call::Raise(running) => return Answer::Floor(lobby.raise(running)),
+        Call::Tell(round) => lobby.tell_round(*round),
+        Call::Lower => lobby.lower(),
+        Call::Ring(members) => members.iter().for_each(|&member| lobby.ring(member)),
+        Call::Ready { resize, members, milliseconds } => {
+            let deadline = Instant::now() + Duration::from_millis(*milliseconds);
+            let failed = members
+                .iter()
+                .find_map(|&member| lobby.wait_until_ready(member, *resize, deadline).err());
+            if let Some(error) = failed {
+                return Answer::Failed(error.to_string());
+            }
+        }
+        Call::Post(order) => {
+            let text = serde_json::to_vec(order).map_err(|error| error.to_string());
+            let posted = text.and_then(|text| lobby.post(&text).map_err(|error| error.to_string()));
+            if let Err(reason) = posted {
+                return Answer::Failed(reason);
+            }
+        }
+    }
+    Answer::Done
+}
+
+/// The way to an agent on another node.
+#[derive(Debug)]
+pub(crate) struct Link {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+/// The most bytes of a line between agents.
+const LONGEST_LINE: u64 = 4 * crate::lobby::MAIL_BYTES as u64;
+
+impl Link {
+    pub(crate) fn new(stream: TcpStream) -> std::io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), writer: stream })
+    }
+
+    /// From now on it is quiet for as long as nothing is asked.
+    pub(crate) fn wait_for_ever(&self) -> std::io::Result<()> {
+        self.writer.set_read_timeout(None)
+    }
+
+    pub(crate) fn send(&mut self, what: &impl Serialize) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        self.writer.write_all(&line)
+    }
+
+    /// `None` when the other side has gone in order.
+    pub(crate) fn receive<T: for<'a> Deserialize<'a>>(&mut self) -> std::io::Result<Option<T>> {
+        let mut line = Vec::new();
+        let mut limited = std::io::Read::take(&mut self.reader, LONGEST_LINE);
+        match limited.read_until(b'\n', &mut line)? {
+            0 => Ok(None),
+            _ if !line.ends_with(b"\n") => Err(std::io::ErrorKind::InvalidData.into()),
+            _ => Ok(Some(serde_json::from_slice(&line)?)),
+        }
+    }
+}
+
+/// All of them: this node's, which is the first, and the others in the order of the nodes.
+#[derive(Debug)]
+pub(crate) struct Agents {
+    here: Arc<Lobby>,
+    others: Vec<Link>,
+    /// Node index and node rank of every live process.
+    places: Vec<(usize, usize)>,
+}
+
+impl Agents {
+    pub(crate) fn new(here: Arc<Lobby>, others: Vec<Link>, places: Vec<(usize, usize)>) -> Self {
+        Self { here, others, places }
+    }
+
+    fn nodes(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Asks one agent after another has been asked, then collects: the nodes work at the same time.
+    fn ask(&mut self, what: &'static str, calls: Vec<Call>) -> Result<Vec<Answer>, Error> {
+        let failed = |node: usize, reason: String| Err(Error::Agent { call: what, node, reason });
+        for (link, (node, call)) in self.others.iter_mut().zip((1..).zip(&calls[1..])) {
+            if let Err(error) = link.send(call) {
+                return failed(node, error.to_string());
+            }
+        }
+        let mut answers = vec![serve(&self.here, &calls[0])];
+        for (node, link) in (1..).zip(&mut self.others) {
+            match link.receive() {
+                Ok(Some(answer)) => answers.push(answer),
+                Ok(None) => return failed(node, "it has gone".to_owned()),
+                Err(error) => return failed(node, error.to_string()),
+            }
+        }
+        let refused = answers.iter().enumerate().find_map(|(node, answer)| match answer {
+            Answer::Failed(reason) => Some((node, reason.clone())),
+            _ => None,
+        });
+        refused.map_or(Ok(answers), |(node, reason)| failed(node, reason))
+    }
+
+    fn ask_all(&mut self, what: &'static str, call: &Call) -> Result<(), Error> {
+        self.ask(what, vec![call.clone(); self.nodes()]).map(drop)
+    }
+
+    /// Node ranks by node.
+    fn by_node(&self, processes: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
+        let mut nodes = vec![Vec::new(); self.nodes()];
+        for process in processes {
+            let (node, node_rank) = self.places[process];
+            nodes[node].push(node_rank);
+        }
+        nodes
+    }
+
+    /// Puts an order into every mailbox.
+    pub(crate) fn post(&mut self, order: &Order) -> Result<(), Error> {
+        self.ask_all("post an order", &Call::Post(order.clone()))
+    }
+
+    /// Wakes sleepers.
+    pub(crate) fn ring(&mut self, processes: impl IntoIterator<Item = usize>) -> Result<(), Error> {
+        let calls = self.by_node(processes).into_iter().map(Call::Ring).collect();
+        self.ask("wake sleepers", calls).map(drop)
+    }
+
+    /// Waits until all these sleepers are ready to join.
+    pub(crate) fn wait_until_ready(
+        &mut self,
+        resize: u64,
+        joiners: impl IntoIterator<Item = usize>,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let calls = self.by_node(joiners).into_iter();
+        let calls = calls.map(|members| Call::Ready { resize, members, milliseconds }).collect();
+        self.ask("wait for joiners", calls).map(drop)
+    }
+
+    /// Brings all running ranks to one round, and tells which.
+    pub(crate) fn agree(&mut self, running: &[usize]) -> Result<u64, Error> {
+        let calls = self.by_node(running.iter().copied()).into_iter().map(Call::Raise).collect();
+        let answers = self.ask("raise the signal", calls)?;
+        let floors = answers.into_iter().map(|answer| match answer {
+            Answer::Floor(floor) => floor,
+            _ => 0,
+        });
+        let round = round::agree(floors);
+        self.ask_all("tell the round", &Call::Tell(round))?;
+        Ok(round)
+    }
+
+    /// Nothing is pending any more.
+    pub(crate) fn lower(&mut self) -> Result<(), Error> {
+        self.ask_all("lower the signal", &Call::Lower)
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong with a world, and what it means for the job.
+
+use quo::group::GroupError;
+
+use crate::lobby::LobbyError;
+
+/// Why a call of a world failed. Collective calls fail alike on every rank that takes part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The communication library.
+    #[error("{call}: {source}")]
+    Group {
+        /// The call.
+        call: &'static str,
+        /// What it said.
+        source: GroupError,
+    },
+    /// The node's runtime.
+    #[error("{call}: {source}")]
+    Context {
+        /// The call.
+        call: &'static str,
+        /// What it said.
+        source: quo::Error,
+    },
+    /// The processes of this node could not go on together.
+    #[error("{call}: {reason}")]
+    Node {
+        /// The call.
+        call: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// Agents of other nodes could not be reached, or answered wrongly.
+    #[error("{call}: the agent of node {node}: {reason}")]
+    Agent {
+        /// The call.
+        call: &'static str,
+        /// The node's index.
+        node: usize,
+        /// What happened.
+        reason: String,
+    },
+    /// The call does not fit what the world is doing.
+    #[error("{call}: {reason}")]
+    Misplaced {
+        /// The call.
+        call: &'static str,
+        /// What the world is doing, and what to call instead.
+        reason: &'static str,
+    },
+    /// A request was refused; nothing has changed.
+    #[error("{call}: refused: {reason}")]
+    Refused {
+        /// The call.
+        call: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A resize was given up by all; the world is what it was.
+    #[error("{call}: given up because of rank {rank}: {reason}")]
+    GivenUp {
+        /// The call.
+        call: &'static str,
+        /// The first rank, in the communicator of the window, that wanted it.
+        rank: usize,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn group(call: &'static str) -> impl Fn(GroupError) -> Self {
+        move |source| Self::Group { call, source }
+    }
+
+    pub(crate) fn context(call: &'static str) -> impl Fn(quo::Error) -> Self {
+        move |source| Self::Context { call, source }
+    }
+
+    pub(crate) fn node(call: &'static str) -> impl Fn(LobbyError) -> Self {
+        move |error| Self::Node { call, reason: error.to_string() }
+    }
+}

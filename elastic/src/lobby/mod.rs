@@ -1,0 +1,205 @@
+//! Where the processes of a node meet, whether they run, sleep or are about to join: shared words, and mail from
+//! the agents.
+//!
+//! Every live process of the job has a place in the lobby of its node: the slot and the doorbell that are its own,
+//! and the signal and the mailbox that all share. Agents write the mailbox and the signal; see [`crate::round`] for
+//! how the signal is read.
+
+mod words;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use quo::Context;
+
+use crate::round::{Hold, Interrupted, Probe, floor, probe};
+use words::{Words, sleep, wake};
+
+/// How long a sleeper sleeps before it looks whether the others of its node are still there.
+const SLICE: Duration = Duration::from_millis(350);
+
+/// Bytes that an agent can tell the processes of its node at once.
+pub(crate) const MAIL_BYTES: usize = words::MAIL_BYTES;
+
+/// Why a process could not go on waiting in the lobby.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LobbyError {
+    /// A process of the node has ended without a word.
+    #[error("node rank {0} has ended")]
+    Dead(usize),
+    /// Nobody came before the deadline.
+    #[error("nothing came in time")]
+    Late,
+    /// An order is longer than the mailbox.
+    #[error("an order of {0} bytes is longer than the mailbox of {MAIL_BYTES} bytes")]
+    TooLong(usize),
+    /// The shared memory could not be had.
+    #[error("shared memory of the node: {0}")]
+    Memory(String),
+}
+
+/// The lobby of this node, and this process's place in it.
+#[derive(Debug)]
+pub(crate) struct Lobby {
+    context: Context,
+    words: Words,
+    own: usize,
+}
+
+impl Lobby {
+    /// Makes it over a context of all live processes. Collective over the context.
+    pub(crate) fn open(context: Context) -> Result<Self, LobbyError> {
+        let own = context.node_rank();
+        let failed = |error: quo::Error| LobbyError::Memory(error.to_string());
+        let memory = context.allocate(Words::bytes(own)).map_err(failed)?;
+        let words = Words::of(memory, context.node_size())
+            .ok_or_else(|| LobbyError::Memory("it has another shape".to_owned()))?;
+        // Nobody looks at another's words before all are there.
+        context.barrier().map_err(failed)?;
+        Ok(Self { context, words, own })
+    }
+
+    /// The context of all live processes.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// One probe of a running rank.
+    ///
+    /// # Errors
+    /// [`LobbyError::Dead`] while the round is not agreed and a process of the node is gone.
+    #[inline]
+    pub(crate) fn probe(&self, round: u64) -> Result<Probe, LobbyError> {
+        let mut held = Held { lobby: self, dead: None };
+        probe(self.words.signal(), self.words.slot(self.own), round, &mut held)
+            .map_err(|Interrupted| LobbyError::Dead(held.dead.unwrap_or(self.own)))
+    }
+
+    /// Before the first probe of an epoch.
+    pub(crate) fn reset_round(&self) {
+        self.words.slot(self.own).reset();
+    }
+
+    /// The first round that none of these ranks of the node can have passed: for the agent, once it has raised
+    /// the signal.
+    pub(crate) fn raise(&self, running: &[usize]) -> u64 {
+        self.words.signal().raise();
+        floor(running.iter().map(|&member| self.words.slot(member)))
+    }
+
+    /// The agreed round, for the agent.
+    pub(crate) fn tell_round(&self, round: u64) {
+        self.words.signal().tell(round);
+        wake(self.words.signal_half());
+    }
+
+    /// Nothing is pending any more, for the agent.
+    pub(crate) fn lower(&self) {
+        self.words.signal().lower();
+        wake(self.words.signal_half());
+    }
+
+    /// Puts an order into the mailbox, where it stays until the next one. For the agent.
+    ///
+    /// # Errors
+    /// [`LobbyError::TooLong`].
+    pub(crate) fn post(&self, order: &[u8]) -> Result<(), LobbyError> {
+        if self.words.write_mail(order) { Ok(()) } else { Err(LobbyError::TooLong(order.len())) }
+    }
+
+    /// What the mailbox holds.
+    pub(crate) fn mail(&self) -> Vec<u8> {
+        self.words.read_mail()
+    }
+
+    /// How often somebody has rung for this process.
+    pub(crate) fn rings(&self) -> u32 {
+        self.words.rings(self.own)
+    }
+
+    /// Rings for a process of the node.
+    pub(crate) fn ring(&self, member: usize) {
+        wake(self.words.count_ring(member));
+    }
+
+    /// Sleeps until somebody rings for this process more often than `seen`.
+    ///
+    /// # Errors
+    /// [`LobbyError::Late`], [`LobbyError::Dead`].
+    pub(crate) fn wait_for_ring(
+        &self,
+        seen: u32,
+        deadline: Option<Instant>,
+    ) -> Result<u32, LobbyError> {
+        loop {
+            let now = self.rings();
+            if now != seen {
+                return Ok(now);
+            }
+            let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(LobbyError::Late);
+            }
+            sleep(self.words.bell(self.own), seen, left.min(SLICE));
+            self.look()?;
+        }
+    }
+
+    /// Says that this process is ready to join with a resize.
+    pub(crate) fn say_ready(&self, resize: u64) {
+        let ready = self.words.ready(self.own);
+        ready.store(resize as u32, Ordering::Release);
+        wake(ready);
+    }
+
+    /// Sleeps until a process of the node is ready to join with a resize. For the agent.
+    ///
+    /// # Errors
+    /// [`LobbyError::Late`], [`LobbyError::Dead`].
+    pub(crate) fn wait_until_ready(
+        &self,
+        member: usize,
+        resize: u64,
+        deadline: Instant,
+    ) -> Result<(), LobbyError> {
+        let word = self.words.ready(member);
+        loop {
+            let seen = word.load(Ordering::Acquire);
+            if seen == resize as u32 {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(LobbyError::Late);
+            }
+            sleep(word, seen, left.min(SLICE));
+            self.look()?;
+        }
+    }
+
+    fn look(&self) -> Result<(), LobbyError> {
+        match self.context.dead_node_ranks().first() {
+            Some(&dead) => Err(LobbyError::Dead(dead)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A rank that waits for the round to be agreed.
+struct Held<'a> {
+    lobby: &'a Lobby,
+    dead: Option<usize>,
+}
+
+impl Hold<std::sync::atomic::AtomicU64> for Held<'_> {
+    fn hold(&mut self, _: &std::sync::atomic::AtomicU64) -> Result<(), Interrupted> {
+        sleep(self.lobby.words.signal_half(), u32::MAX, SLICE);
+        match self.lobby.context.dead_node_ranks().first() {
+            Some(&dead) => {
+                self.dead = Some(dead);
+                Err(Interrupted)
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The world: who is in it now, and the calls with which a program lets it change.
+//!
+//! ```no_run
+//! use elastic::{Status, World, WorldOptions};
+//! # fn compute(_rank: usize, _size: usize) {}
+//! # fn move_data(_window: &elastic::Window<'_>) {}
+//! # fn main() -> Result<(), elastic::Error> {
+//! let mut world = World::create(&WorldOptions::new())?;
+//! let mut step = 0;
+//! loop {
+//!     match world.status() {
+//!         Status::Parked if !world.wait()? => break, // asleep, until there is work, or none any more
+//!         Status::Ended => break,
+//!         _ => {}
+//!     }
+//!     if world.status() == Status::Joining || world.probe()? {
+//!         let mut window = world.begin()?;
+//!         move_data(&window);
+//!         window.tell(&mut step)?; // joiners learn where the others are
+//!         window.commit(Ok(()))?;
+//!         continue;
+//!     }
+//!     if step == 100 {
+//!         break;
+//!     }
+//!     compute(world.rank(), world.size());
+//!     step += 1;
+//! }
+//! world.end()
+//! # }
+//! ```
+
+mod create;
+mod window;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quo::group::Patience;
+use quo_mpi::members::Communicator;
+
+pub use create::WorldOptions;
+pub use window::Window;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::lobby::Lobby;
+use crate::order::{Order, Part, Resize};
+use crate::round::Probe;
+
+/// What this process is to the world.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// A rank since the beginning of the job.
+    New,
+    /// Called in: [`World::begin`] is next.
+    Joining,
+    /// A rank after a resize.
+    Staying,
+    /// No rank: asleep in [`World::wait`], or about to be.
+    Parked,
+    /// The job is over for this process.
+    Ended,
+}
+
+/// The ranks there are now, and this process's place among them or beside them.
+///
+/// Used by one thread per process. Calls marked *collective* are made by all ranks of the world in the same order.
+#[derive(Debug)]
+pub struct World {
+    /// All live processes, also those that sleep.
+    base: Communicator,
+    lobby: Arc<Lobby>,
+    /// In the process that never leaves.
+    coordinator: Option<Coordinator>,
+    /// The thread that answers the coordinator on another node.
+    agent: Option<create::AgentThread>,
+    status: Status,
+    epoch: u64,
+    /// The ranks of the world as ranks of `base`.
+    ranks: Vec<usize>,
+    /// None while parked.
+    current: Option<Communicator>,
+    round: u64,
+    /// The bell has been heard so often.
+    rings: u32,
+    pending: Option<Resize>,
+    patience: Duration,
+}
+
+impl World {
+    /// Makes the world. Collective over all processes that were launched together, after MPI has been initialised.
+    ///
+    /// The first `start` ranks begin as [`Status::New`], the others as [`Status::Parked`].
+    ///
+    /// # Errors
+    /// [`Error::Group`], [`Error::Context`], [`Error::Node`], [`Error::Agent`].
+    pub fn create(options: &WorldOptions) -> Result<Self, Error> {
+        create::create(options)
+    }
+
+    /// What this process is to the world. Local.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// How many resizes have been committed. Local.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// This process's rank; 0 while parked. Local.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.current.as_ref().map_or(0, Communicator::rank)
+    }
+
+    /// How many ranks there are, also for one who is parked: as of the last resize it saw. Local.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.current.as_ref().map_or(self.ranks.len(), Communicator::size)
+    }
+
+    /// How many ranks there can be. Local.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.base.size()
+    }
+
+    /// The communicator of the world, until the next resize; none while parked. Local.
+    #[must_use]
+    pub fn communicator(&self) -> Option<&Communicator> {
+        self.current.as_ref()
+    }
+
+    /// Asks for another number of ranks, from rank 0. Local; the ranks enter at one of their next probes.
+    ///
+    /// Gives the number of the resize.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason; nothing has changed then.
+    pub fn request(&self, size: usize) -> Result<u64, Error> {
+        const CALL: &str = "request";
+        let coordinator = self
+            .coordinator
+            .as_ref()
+            .ok_or(Error::Misplaced { call: CALL, reason: "requests go through rank 0" })?;
+        coordinator.request(size).map_err(|reason| Error::Refused { call: CALL, reason })
+    }
+
+    /// Whether all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places
+    /// of the program; no rank waits for another one's progress in it. With nothing pending it is a store, a fence
+    /// and a load.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] in a process that is no rank, [`Error::Node`] when the agreement broke down.
+    #[doc(alias = "MPI_Probe_adapt")]
+    #[inline]
+    pub fn probe(&mut self) -> Result<bool, Error> {
+        const CALL: &str = "probe";
+        if self.current.is_none() || self.pending.is_some() {
+            let reason = "only a rank that is in no resize probes: call wait or begin";
+            return Err(Error::Misplaced { call: CALL, reason });
+        }
+        self.round += 1;
+        match self.lobby.probe(self.round).map_err(Error::node(CALL))? {
+            Probe::Go => Ok(false),
+            Probe::Enter => self.enter().map(|()| true),
+        }
+    }
+
+    #[cold]
+    fn enter(&mut self) -> Result<(), Error> {
+        match self.read_order("probe")? {
+            Order::Resize(resize) => {
+                self.pending = Some(resize);
+                Ok(())
+            }
+            Order::End => {
+                Err(Error::Misplaced { call: "probe", reason: "the job has ended on rank 0" })
+            }
+        }
+    }
+
+    fn read_order(&self, call: &'static str) -> Result<Order, Error> {
+        serde_json::from_slice(&self.lobby.mail())
+            .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
+    }
+
+    /// Sleeps, without a core, until this process is called in or the job is over: whether it joins. Local, for
+    /// parked processes.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] for a rank, [`Error::Node`] when a process of the node has died.
+    pub fn wait(&mut self) -> Result<bool, Error> {
+        const CALL: &str = "wait";
+        if self.status == Status::Ended {
+            return Ok(false);
+        }
+        if self.current.is_some() {
+            let reason = "only a parked process waits: call probe";
+            return Err(Error::Misplaced { call: CALL, reason });
+        }
+        loop {
+            self.rings = self.lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+            let resize = match self.read_order(CALL)? {
+                Order::End => {
+                    self.status = Status::Ended;
+                    return Ok(false);
+                }
+                Order::Resize(resize) => resize,
+            };
+            let me = self.base.rank();
+            if resize.part_of(me) != Part::Joins {
+                continue;
+            }
+            self.lobby.say_ready(resize.number);
+            // Rung for again when the ranks have come, or when it was taken back.
+            self.rings = self.lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+            match self.read_order(CALL)? {
+                Order::Resize(still) if still == resize => {
+                    self.pending = Some(resize);
+                    self.status = Status::Joining;
+                    return Ok(true);
+                }
+                Order::End => {
+                    self.status = Status::Ended;
+                    return Ok(false);
+                }
+                Order::Resize(_) => {}
+            }
+        }
+    }
+
+    /// Opens the window in which the data move. Collective over all who stay, leave or join.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] without a resize, [`Error::Group`].
+    #[doc(alias = "MPI_Comm_adapt_begin")]
+    pub fn begin(&mut self) -> Result<Window<'_>, Error> {
+        Window::open(self)
+    }
+
+    /// Ends the world: sleepers wake up and are told. Collective over the ranks, and made by processes that are
+    /// parked or [`Status::Ended`] as well, before MPI is finalised.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn end(mut self) -> Result<(), Error> {
+        const CALL: &str = "end";
+        let failed = Error::group(CALL);
+        if let Some(current) = self.current.take() {
+            let patience = Patience::for_at_most(self.patience);
+            current.barrier(&patience).map_err(&failed)?;
+            current.free().map_err(&failed)?;
+        }
+        // Ends the sleepers' sleep.
+        drop(self.coordinator.take());
+        while self.status == Status::Parked {
+            self.wait()?;
+        }
+        drop(self.agent.take());
+        self.base.barrier(&Patience::for_at_most(self.patience)).map_err(&failed)?;
+        self.base.free().map_err(&failed)
+    }
+}

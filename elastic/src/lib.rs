@@ -6,6 +6,7 @@
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
+//! - [`plan`]: scripted plans, when the world is to have which size;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change;
@@ -14,6 +15,7 @@ pub mod change;
 pub mod layout;
 pub mod member;
 pub mod place;
+pub mod plan;
 pub mod round;
 pub mod sets;
 pub mod word;

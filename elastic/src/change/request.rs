@@ -30,7 +30,9 @@ pub enum Wish {
     Grow(u32),
     /// This many ranks fewer. Growth that still waits is dropped for it.
     Shrink(u32),
-    /// As many ranks, on other nodes.
+    /// Nobody on the hosts [`Request::from`]. Growth that still waits is dropped for it.
+    Leave,
+    /// As many ranks, with those on the hosts [`Request::from`] on the hosts [`Request::on`] instead.
     Move,
 }
 
@@ -39,7 +41,7 @@ impl Wish {
     pub fn supersedes(self, earlier: Wish) -> bool {
         match self {
             Wish::Size(_) => true,
-            Wish::Shrink(_) => matches!(earlier, Wish::Grow(_)),
+            Wish::Shrink(_) | Wish::Leave => matches!(earlier, Wish::Grow(_)),
             Wish::Grow(_) | Wish::Move => false,
         }
     }
@@ -50,9 +52,12 @@ impl Wish {
 pub struct Request {
     /// What is wanted.
     pub wish: Wish,
-    /// Names of hosts to grow on, or to leave; empty: whoever decides on places chooses.
+    /// Hosts to grow on; empty: whoever decides on places chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<String>,
+    pub on: Vec<String>,
+    /// Hosts to leave; empty: the highest ranks leave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
     /// How long ranks may take, from the announcement on, until the resize is done.
     #[serde(
         default,
@@ -68,7 +73,7 @@ pub struct Request {
 impl Request {
     /// A request on hosts of nobody's choice and without a deadline.
     pub fn new(wish: Wish, origin: impl Into<String>) -> Request {
-        Request { wish, hosts: Vec::new(), grace: None, origin: origin.into() }
+        Request { wish, on: Vec::new(), from: Vec::new(), grace: None, origin: origin.into() }
     }
 }
 

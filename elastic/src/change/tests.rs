@@ -267,12 +267,12 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
 fn events_are_lines_and_come_back() {
     let mut changes = Changes::new(4, now(0));
     let mut request = Request::new(Wish::Size(6), "so\"cket\n");
-    (request.hosts, request.grace) = (vec!["n1".to_owned()], Some(now(1)));
+    (request.on, request.grace) = (vec!["n1".to_owned()], Some(now(1)));
     let id = changes.request(request, now(1));
     changes.refuse(id, Cause::new(CauseKind::Unreachable, "n1"), now(2)).unwrap();
     let text: String = changes.events().iter().map(|event| event.to_line() + "\n").collect();
     let golden = r#"{"sequence":0,"time_us":0,"event":"started","epoch":0,"size":4}
-{"sequence":1,"time_us":1000,"event":"requested","request":1,"epoch":0,"size":4,"asked":{"wish":{"size":6},"hosts":["n1"],"grace_us":1000,"origin":"so\"cket\n"}}
+{"sequence":1,"time_us":1000,"event":"requested","request":1,"epoch":0,"size":4,"asked":{"wish":{"size":6},"on":["n1"],"grace_us":1000,"origin":"so\"cket\n"}}
 {"sequence":2,"time_us":2000,"event":"refused","request":1,"epoch":0,"size":4,"cause":{"kind":"unreachable","detail":"n1"},"steps":{"requested":1000,"refused":2000}}
 "#;
     assert_eq!(text, golden);
@@ -319,6 +319,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         (1..4u32).prop_map(Wish::Grow),
         (1..4u32).prop_map(Wish::Shrink),
         (1..9u32).prop_map(Wish::Size),
+        Just(Wish::Leave),
         Just(Wish::Move)
     ];
     let id = 0..3u64;

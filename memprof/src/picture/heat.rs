@@ -2,8 +2,9 @@
 
 use super::Style;
 use super::palette::{heat_colour, inks};
-use super::scale::{bytes, time_axis};
+use super::scale::time_axis;
 use super::svg::{Anchor, Svg, fit, number};
+use crate::units::bytes;
 use std::fmt::Write;
 
 const LEFT: f64 = 92.0;

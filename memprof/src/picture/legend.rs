@@ -2,10 +2,10 @@
 
 use super::areas::Area;
 use super::palette::{Inks, Shades};
-use super::scale::bytes;
 use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::timeline::{BAND, BAND_OPACITY, LEGEND, ROW, nearest};
 use super::{Style, Timeline};
+use crate::units::bytes;
 
 pub(super) fn legend(
     svg: &mut Svg,
@@ -26,7 +26,8 @@ pub(super) fn legend(
         11.0,
         Anchor::End,
         inks.muted,
-        if at_peak.is_some() { "at the peak" } else { "at most" },
+        // Means of the time in which the peak lies: of sums, and of a rank that was looked at rarely, nobody knows better.
+        if at_peak.is_some() { "around the peak" } else { "at most" },
     );
     // The line and the band are explained below the areas.
     let below = usize::from(picture.outline.is_some()) + usize::from(picture.band.is_some());
@@ -38,17 +39,7 @@ pub(super) fn legend(
             "g",
             &[("class", &"entry"), ("data-series", &area.name), ("data-group", &area.group)],
         );
-        svg.element(
-            "rect",
-            &[
-                ("x", &number(left)),
-                ("y", &number(y - 9.5)),
-                ("width", &11),
-                ("height", &11),
-                ("rx", &2),
-                ("fill", &area.colour(shades)),
-            ],
-        );
+        swatch(svg, (left, y), &area.colour(shades), 1.0);
         let amount = bytes(size(area));
         let room = right - left - 18.0 - text_width(&amount, 11.5) - 8.0;
         svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, &fit(&area.name, 11.5, room));
@@ -92,17 +83,23 @@ pub(super) fn legend(
     }
     if picture.band.is_some() {
         y += ROW;
-        svg.element(
-            "rect",
-            &[
-                ("x", &number(left)),
-                ("y", &number(y - 9.5)),
-                ("width", &11),
-                ("height", &11),
-                ("fill", &inks.ink),
-                ("fill-opacity", &BAND_OPACITY),
-            ],
-        );
+        swatch(svg, (left, y), inks.ink, BAND_OPACITY);
         svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, BAND);
     }
+}
+
+/// The square before a name whose base line this is.
+fn swatch(svg: &mut Svg, (left, y): (f64, f64), colour: &str, opacity: f64) {
+    svg.element(
+        "rect",
+        &[
+            ("x", &number(left)),
+            ("y", &number(y - 9.5)),
+            ("width", &11),
+            ("height", &11),
+            ("rx", &2),
+            ("fill", &colour),
+            ("fill-opacity", &opacity),
+        ],
+    );
 }

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use super::areas::{Area, areas, shades, totals, value};
 use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
-use super::scale::{Axis, byte_axis, bytes, duration, time_axis};
+use super::scale::{Axis, byte_axis, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::{Phase, Series, Style, Timeline};
+use crate::units::{bytes, time};
 
 /// Room around the areas.
 const LEFT: f64 = 64.0;
@@ -378,7 +379,7 @@ impl Plot {
         let Some(peak) = &picture.peak else { return };
         let (x, y) = (self.x(peak.time), self.y(peak.bytes as f64).max(self.top));
         let label = match peak.label.as_str() {
-            "" => format!("peak {} at {}", bytes(peak.bytes), duration(peak.time)),
+            "" => format!("peak {} at {}", bytes(peak.bytes), time(peak.time)),
             label => label.to_owned(),
         };
         let label = fit(&label, 12.0, self.width - 8.0);

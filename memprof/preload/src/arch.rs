@@ -60,23 +60,26 @@ mod present {
     // References that may lead nowhere: the loader fills them before any code runs, so they can be
     // asked when no function of a library that is being replaced may be called yet.
     pub fn sanitizer() -> bool {
-        let (address, thread, memory): (usize, usize, usize);
-        // SAFETY: reads three words of the table of addresses of this object.
+        let (address, thread, memory, leaks): (usize, usize, usize, usize);
+        // SAFETY: reads four words of the table of addresses of this object.
         unsafe {
             core::arch::asm!(
                 ".weak __asan_init",
                 ".weak __tsan_init",
                 ".weak __msan_init",
+                ".weak __lsan_init",
                 "mov {address}, qword ptr [rip + __asan_init@GOTPCREL]",
                 "mov {thread}, qword ptr [rip + __tsan_init@GOTPCREL]",
                 "mov {memory}, qword ptr [rip + __msan_init@GOTPCREL]",
+                "mov {leaks}, qword ptr [rip + __lsan_init@GOTPCREL]",
                 address = out(reg) address,
                 thread = out(reg) thread,
                 memory = out(reg) memory,
+                leaks = out(reg) leaks,
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        address | thread | memory != 0
+        address | thread | memory | leaks != 0
     }
 }
 

@@ -51,20 +51,11 @@ pub fn look() -> bool {
     if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
         note::say(
             Code::Sanitizer,
-            format_args!("{name} is in the process: blocks are not seen, only mappings"),
+            format_args!("{name} is in the process: blocks and calls of MPI are not seen"),
         );
         FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
         return true;
     }
-    objects::each(|object| {
-        let path = object.path();
-        let file = path.rsplit('/').next().unwrap_or(path);
-        if file.starts_with(VALGRIND) {
-            note::say(Code::Emulated, format_args!("valgrind replaces the allocator"));
-        } else if WATCHERS.iter().any(|watcher| file.starts_with(watcher)) {
-            note::say(Code::OtherPreload, format_args!("{file} watches the allocator as well"));
-        }
-    });
     // The first definition is the one that the program and its libraries call.
     let first = defined(c"malloc");
     match objects::component_at(first) {
@@ -87,6 +78,7 @@ pub fn look() -> bool {
         }
         None => {}
     }
+    watchers();
     // SAFETY: a name with a zero at its end.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc".as_ptr()) as usize };
     if let Some(owner) = objects::component_at(next)
@@ -96,6 +88,44 @@ pub fn look() -> bool {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
     }
     false
+}
+
+/// Has ThreadSanitizer not look at what this thread does, which is for the rest of its life the tool's:
+/// it does not know the tool's locks, and would end the program with complaints.
+pub fn be_unseen() {
+    if FLAGS.load(Ordering::Relaxed) & flags::OWN_ALLOCATOR == 0 {
+        return;
+    }
+    for name in [c"AnnotateIgnoreReadsBegin", c"AnnotateIgnoreWritesBegin"] {
+        let begin = defined(name);
+        if begin != 0 {
+            type Begin = unsafe extern "C" fn(*const core::ffi::c_char, core::ffi::c_int);
+            // SAFETY: functions of these names have this type, wherever they are defined.
+            unsafe { core::mem::transmute::<usize, Begin>(begin)(c"memprof".as_ptr(), 0) };
+        }
+    }
+}
+
+/// Says which objects watch allocations beside the tool.
+fn watchers() {
+    objects::each(|object| {
+        let path = object.path();
+        let file = path.rsplit('/').next().unwrap_or(path);
+        if file.starts_with(VALGRIND) {
+            note::say(
+                Code::Emulated,
+                format_args!(
+                    "valgrind replaces the allocator, and its own memory counts: blocks are not seen"
+                ),
+            );
+        } else if WATCHERS.iter().any(|watcher| file.starts_with(watcher)) {
+            let lost = if heap::stands_aside() { ": blocks are not seen" } else { "" };
+            note::say(
+                Code::OtherPreload,
+                format_args!("{file} watches the allocator as well{lost}"),
+            );
+        }
+    });
 }
 
 /// What MPI libraries replace the first bytes of, to be told of memory that comes and goes.

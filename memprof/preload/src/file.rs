@@ -131,9 +131,9 @@ fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     kernel::write_in_place(file);
     match kernel::allocate(file, size) {
-        // A file system that cannot promise room. What is written has it, but some (NFS) say only
-        // when they are asked to finish that it has not.
-        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+        // A file system that cannot promise room, or somebody who refuses the call. What is written has
+        // it, but some (NFS) say only when they are asked to finish that it has not.
+        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM)) => {
             let zeroes = [0; 4096];
             for at in (0..size).step_by(zeroes.len()) {
                 kernel::write_at(file, &zeroes, at as u64)?;

@@ -89,7 +89,8 @@ pub fn process() -> Process {
     let host = kernel::read_path(c"/proc/sys/kernel/hostname", &mut buffer).unwrap_or(b"unknown");
     let host = Text::cut(host.trim_ascii());
     let mut buffer = [0; 256];
-    let program = kernel::read_link(c"/proc/self/exe", &mut buffer).unwrap_or(b"");
+    let program =
+        kernel::read_link(c"/proc/self/exe", &mut buffer).unwrap_or_else(|_| kernel::started_as());
     Process { pid: kernel::process(), start_ticks, boot, host, program: Text::cut(program) }
 }
 

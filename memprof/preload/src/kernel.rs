@@ -67,6 +67,23 @@ pub fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, Errno> {
     result.map(|descriptor| File(descriptor as i32))
 }
 
+/// The path that the program was started by, for places without `/proc`.
+pub fn started_as() -> &'static [u8] {
+    // SAFETY: the kernel put a text with a zero at its end on the first stack, where it stays.
+    unsafe {
+        let path = libc::getauxval(libc::AT_EXECFN) as *const core::ffi::c_char;
+        if path.is_null() { b"" } else { CStr::from_ptr(path).to_bytes() }
+    }
+}
+
+/// How large the stack of the first thread may become.
+pub fn stack_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills what it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+    if known { limit.rlim_cur } else { u64::MAX }
+}
+
 /// Reads at an offset; short reads are the caller's business.
 pub fn read_at(file: File, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let words = [file.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize, 0, 0];

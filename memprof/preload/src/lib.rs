@@ -22,6 +22,7 @@ mod hooks;
 mod identity;
 mod kept;
 mod kernel;
+mod limit;
 mod lock;
 mod losses;
 mod memory;

@@ -45,10 +45,14 @@ pub enum Code {
     MemoryHooks = 14,
     /// The kernel does not tell of page faults, or not of all.
     NoFaults = 15,
+    /// The control group of the process limits its memory.
+    MemoryLimit = 16,
+    /// There is too little stack to work on.
+    NoStack = 17,
 }
 
 /// By these nothing is lost that somebody has to be told at once.
-const QUIET: [Code; 2] = [Code::Static, Code::MemoryHooks];
+const QUIET: [Code; 3] = [Code::Static, Code::MemoryHooks, Code::MemoryLimit];
 
 /// The longest text of a note.
 pub const LENGTH: usize = 120;

@@ -9,13 +9,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use memprof_trace::layout::flags;
 
 use crate::identity::{self, Place};
+use crate::kernel::Errno;
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::{Guard, local};
 use crate::{
-    boundary, conflicts, faults, fork, heap, kernel, memory, objects, phases, ranges, sampler,
-    sites, writer,
+    boundary, conflicts, faults, file, fork, heap, kernel, limit, memory, objects, phases, ranges,
+    sampler, sites, writer,
 };
 
 /// What is known of the process once it is loaded.
@@ -95,7 +96,7 @@ extern "C" fn load() {
     sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     heap::look_around();
-    if !is_recorded {
+    if !is_recorded || !has_stack(settled) {
         // Nothing is to be recorded here; blocks keep their owners, since children inherit them.
         return;
     }
@@ -115,10 +116,40 @@ extern "C" fn load() {
     let has_mpi = cfg!(feature = "archive") || objects::mpi().is_some();
     if all || has_mpi || is_rank {
         record(all || (has_mpi && is_rank));
+        if standing_aside && has_mpi && is_rank {
+            // Its calls are not seen, and it is a rank all the same.
+            writer::flags(flags::MPI_SEEN | flags::NO_BOUNDARY, 0);
+        }
         if all || has_mpi {
             sampler::start();
         }
     }
+}
+
+/// What it takes to begin a trace, and something for the program.
+const STACK: u64 = 256 << 10;
+
+/// Whether the stack is large enough to begin a trace on it. Where it is not, that is said.
+fn has_stack(settled: &Settled) -> bool {
+    let limit = kernel::stack_limit();
+    if limit >= STACK {
+        return true;
+    }
+    GIVEN_UP.store(true, Ordering::Relaxed);
+    let Settled { options, place, .. } = settled;
+    if options.record == Record::All || place.rank >= 0 {
+        note::of_rank(place.rank);
+        if !options.quiet {
+            note::aloud();
+        }
+        note::say(
+            Code::NoStack,
+            format_args!("the stack may not be larger than {limit} bytes: nothing is recorded"),
+        );
+        let process = identity::process();
+        file::leave_word(options.directory.as_bytes(), &process, place.rank, Errno(libc::ENOMEM));
+    }
+    false
 }
 
 /// What is mapped already without a name is the loader's and the C library's, but for the tool's own,
@@ -174,6 +205,7 @@ fn record(keep: bool) {
         if !options.quiet {
             note::aloud();
         }
+        limit::look();
         let kept = writer::keep(options, place, &process);
         GIVEN_UP.store(!kept, Ordering::Relaxed);
     }

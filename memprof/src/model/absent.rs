@@ -80,15 +80,17 @@ pub enum Part {
 pub fn parts(all: &[Who]) -> Vec<Part> {
     let ranks: HashSet<_> =
         all.iter().filter(|who| who.mpi).filter_map(|who| who.rank.as_ref()).collect();
+    // In name spaces of their own several ranks of a machine are the process 1.
+    let process = |who: &Who| (who.process, who.rank.clone());
     let mut last: HashMap<_, u32> = HashMap::new();
     for who in all {
-        let image = last.entry(who.process).or_default();
+        let image = last.entry(process(who)).or_default();
         *image = who.image.max(*image);
     }
     let part = |who: &Who| {
         if !who.mpi && !who.all && who.rank.as_ref().is_some_and(|rank| ranks.contains(rank)) {
             Part::Helper
-        } else if who.image < last.get(&who.process).copied().unwrap_or_default() {
+        } else if who.image < last.get(&process(who)).copied().unwrap_or_default() {
             Part::Replaced
         } else {
             Part::Member
@@ -122,6 +124,8 @@ mod tests {
         let other = Who { process: ([2; 16], 1, 7), ..who(1, Some(1), true) };
         let all = [who(1, Some(0), true), second, other];
         assert_eq!(parts(&all), [Part::Replaced, Part::Member, Part::Member]);
+        let beside = Who { image: 1, ..who(1, Some(1), true) };
+        assert_eq!(parts(&[who(1, Some(0), true), beside]), [Part::Member, Part::Member]);
     }
 
     #[test]

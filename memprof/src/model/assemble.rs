@@ -3,7 +3,7 @@
 use super::site::Collect;
 use super::{
     Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
+    State, Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -240,6 +240,10 @@ impl Assembler {
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.jobs = jobs::parts(job.ranks().map(|rank| (rank.job, &rank.identity)));
         job.missing = job.jobs.iter().flat_map(|part| part.missing.iter().copied()).collect();
+        // Where nobody was killed, how much there might have been is of no interest.
+        if job.ranks().all(|rank| rank.state != State::Killed) {
+            job.notes.retain(|note| note.code != MEMORY_LIMIT);
+        }
         job.touches = Touches::sum(job.ranks().map(|rank| &rank.touches));
         if let Some(rank) = job.nodes.first().and_then(|node| node.ranks.first()) {
             job.timeline.phases = rank.spans();
@@ -248,6 +252,9 @@ impl Assembler {
         job
     }
 }
+
+/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/note.rs`.
+const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
     let Collecting { mut ranks, mut timeline, peaks, join, mapped } = node;

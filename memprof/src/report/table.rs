@@ -457,7 +457,8 @@ pub fn missing(job: &Job, look: Look) -> String {
                 1 => String::new(),
                 n => format!(" and {} more", n - 1),
             };
-            line(format!("{}{more}: {what}", first.label()));
+            let held = if state == State::Killed { last_words(&ranks) } else { String::new() };
+            line(format!("{}{more}: {what}{held}", first.label()));
         }
     }
     let mut faulty: Vec<&Rank> = job.ranks().filter(|r| !r.faults.is_empty()).collect();
@@ -477,6 +478,16 @@ pub fn missing(job: &Job, look: Look) -> String {
         line(format!("{} more files cannot be read", job.unread.len() - 4));
     }
     out
+}
+
+/// Of processes that were ended: which held most when it was last seen, and when that was.
+fn last_words(ranks: &[&Rank]) -> String {
+    let Some(most) = ranks.iter().max_by_key(|rank| rank.totals.resident) else {
+        return String::new();
+    };
+    let who = if ranks.len() > 1 { format!("most had {}, ", most.label()) } else { String::new() };
+    let end = time(most.offset_ns.saturating_add(most.duration_ns));
+    format!("; {who}last seen at {end} with {}", bytes(most.totals.resident))
 }
 
 /// A path as people write it: relative where it is below this folder.

@@ -4,6 +4,7 @@ mod folder;
 mod launcher;
 mod nothing;
 mod preload;
+mod program;
 
 use crate::model::{Job, LoadError};
 use crate::report::{html, table};
@@ -13,9 +14,10 @@ use anyhow::{Context, bail};
 use folder::Folder;
 use launcher::Launcher;
 pub(crate) use preload::beside;
+use program::Kind;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 
 /// Runs a command and records its ranks.
 #[derive(Debug, clap::Args)]
@@ -141,8 +143,19 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
             }
         })?;
     variables.push(("MEMPROF_DIR", folder.path.clone().into()));
-    let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
-    variables.push(("LD_PRELOAD", list));
+    if let Some(other) = std::env::var_os("MEMPROF_DIR").filter(|other| !other.is_empty()) {
+        let (other, here) = (clean(&other.to_string_lossy()), folder.path.display());
+        say(&format!(
+            "within another memprof run, for {other}: these ranks are recorded in {here}"
+        ));
+    }
+    // Nothing is loaded into a program that would not start with it.
+    if program::kind(&program) != Kind::Musl {
+        let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
+        variables.push(("LD_PRELOAD", list));
+        // It refuses to run where anything was loaded before it.
+        variables.push(("ASAN_OPTIONS", unordered(std::env::var_os("ASAN_OPTIONS"))));
+    }
 
     let launcher = Launcher::of(&options.command[0]);
     let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
@@ -151,15 +164,46 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
         say(&told);
     }
     signals::handle();
-    let mut child =
-        Command::new(&command[0]).args(&command[1..]).envs(variables).spawn().map_err(|error| {
-            // Nothing was recorded: nothing stays behind.
-            folder.drop_if_made();
-            NotRun { command: clean(&command[0].to_string_lossy()), cause: error }
-        })?;
+    let mut child = spawn(&command, &variables).map_err(|error| {
+        // Nothing was recorded: nothing stays behind.
+        folder.drop_if_made();
+        NotRun { command: clean(&command[0].to_string_lossy()), cause: error }
+    })?;
     signals::pass_to(child.id());
     let status = signals::wait(&mut child).context("cannot wait for the command")?;
     Ok(Recorded { folder, status, program, all: options.all })
+}
+
+/// Starts a command; a script that does not say what runs it is run as shells do.
+fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Result<Child> {
+    let with = |mut starting: Command| starting.envs(variables.iter().cloned()).spawn();
+    let mut starting = Command::new(&command[0]);
+    starting.args(&command[1..]);
+    match with(starting) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            let script = launcher::program(&command[..1]);
+            if program::is_binary(&script) {
+                return Err(error);
+            }
+            let mut shell = Command::new("/bin/sh");
+            shell.arg(script).args(&command[1..]);
+            with(shell)
+        }
+        result => result,
+    }
+}
+
+/// The options of AddressSanitizer with the one that lets the profiler come before it, unless something
+/// is said about that.
+fn unordered(present: Option<OsString>) -> OsString {
+    let mut options = present.unwrap_or_default();
+    if !options.to_string_lossy().contains("verify_asan_link_order") {
+        if !options.is_empty() {
+            options.push(":");
+        }
+        options.push("verify_asan_link_order=0");
+    }
+    options
 }
 
 /// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.

@@ -23,7 +23,7 @@ mod tests;
 pub use account::{all, be_exact, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot};
 pub use blocks::give;
 pub use family::look_around;
-pub use real::{look, next, stand_aside};
+pub use real::{look, next, stand_aside, stands_aside};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};

@@ -165,7 +165,7 @@ pub fn stand_aside() {
 }
 
 /// Whether the ledger has been given up.
-fn stands_aside() -> bool {
+pub fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 

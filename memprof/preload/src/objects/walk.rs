@@ -14,6 +14,7 @@ use super::table::{LIMIT, Range};
 use super::turn::Turn;
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
 use crate::component::{self, Class, Component};
+use crate::kernel;
 use crate::losses::{self, Table};
 use crate::thread::Guard;
 
@@ -433,7 +434,7 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
         object.set_path(
             path.get(..length.max(0) as usize)
                 .filter(|path| !path.is_empty())
-                .unwrap_or(b"program"),
+                .unwrap_or_else(|| kernel::started_as()),
         );
     } else {
         object.set_path(name);

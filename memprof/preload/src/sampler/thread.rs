@@ -11,7 +11,7 @@ use crate::kernel::{self, SignalsBlocked};
 use crate::note::{self, Code};
 use crate::options::Options;
 use crate::thread::Guard;
-use crate::{faults, heap, memory, phases, start, writer};
+use crate::{conflicts, faults, heap, memory, phases, start, writer};
 
 use super::duty::{Duty, LONGEST_AGE};
 
@@ -95,6 +95,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let _guard = Guard::enter();
     // SAFETY: names this thread; the name ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"memprof".as_ptr(), 0, 0, 0) };
+    conflicts::be_unseen();
     let mut idle = 0;
     let mut last = Last { record: kernel::monotonic(), ..Last::default() };
     let between_flushes = start::flush_interval();

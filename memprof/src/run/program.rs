@@ -1,0 +1,113 @@
+//! What a program is, as far as its file tells whether something can be loaded into it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Whether anything can be loaded into a program.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The system's loader starts it.
+    Dynamic,
+    /// Another loader starts it, that of musl.
+    Musl,
+    /// No loader starts it.
+    Static,
+    /// It is for another machine, which is named.
+    Foreign(String),
+    /// A script, or nothing that can be told.
+    Other,
+}
+
+/// Reads as much of an ELF file as says whether it has an interpreter.
+pub fn kind(program: &Path) -> Kind {
+    let mut start = Vec::new();
+    let read = File::open(program).and_then(|file| file.take(64 << 10).read_to_end(&mut start));
+    if read.is_err() || !start.starts_with(b"\x7fELF") {
+        return Kind::Other;
+    }
+    kind_of(&start)
+}
+
+/// Whether a file is of the kind that shells refuse to take for a script: it has a zero in its first line.
+pub fn is_binary(program: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(program).and_then(|file| file.take(4096).read_to_end(&mut start));
+    let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    read.is_err() || line.contains(&0)
+}
+
+fn kind_of(start: &[u8]) -> Kind {
+    let word = |at: usize| start.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    let long = |at: usize| {
+        let bytes = start.get(at..at + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let wide = start.get(4) == Some(&2) && start.get(5) == Some(&1);
+    if !wide {
+        return Kind::Foreign("not 64 bits, little end first".to_owned());
+    }
+    let machine = match std::env::consts::ARCH {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        "powerpc64" => 21,
+        "riscv64" => 243,
+        _ => return Kind::Other,
+    };
+    if word(18) != Some(machine) {
+        return Kind::Foreign(format!("ELF machine {}", word(18).unwrap_or(0)));
+    }
+    let (Some(offset), Some(size), Some(count)) = (long(32), word(54), word(56)) else {
+        return Kind::Other;
+    };
+    for index in 0..usize::from(count) {
+        let at = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| offset.checked_add(index.checked_mul(usize::from(size))?));
+        let Some(bytes) = at.and_then(|at| start.get(at..at.checked_add(16)?)) else {
+            return Kind::Other;
+        };
+        const INTERPRETER: [u8; 4] = 3u32.to_le_bytes();
+        if bytes[..4] == INTERPRETER {
+            let at = at.and_then(|at| long(at + 8)).and_then(|at| usize::try_from(at).ok());
+            let path = at.and_then(|at| start.get(at..)).unwrap_or_default();
+            let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
+            let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            return if name.starts_with(b"ld-musl") { Kind::Musl } else { Kind::Dynamic };
+        }
+    }
+    Kind::Static
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_the_system_is_dynamic_and_a_script_is_no_program() {
+        let own = std::env::current_exe().expect("this test");
+        assert_eq!(kind(&own), Kind::Dynamic);
+        assert_eq!(kind(Path::new("/proc/self/cmdline")), Kind::Other);
+        assert_eq!(kind(Path::new("/nowhere")), Kind::Other);
+    }
+
+    #[test]
+    fn without_an_interpreter_it_is_static_and_garbage_is_not_trusted() {
+        let own = std::env::current_exe().expect("this test");
+        let mut start = std::fs::read(own).expect("read");
+        start.truncate(64 << 10);
+        let mut none = start.clone();
+        none[56..58].copy_from_slice(&0u16.to_le_bytes());
+        assert_eq!(kind_of(&none), Kind::Static);
+        let loader = start.windows(9).position(|bytes| bytes == b"/ld-linux").expect("a loader");
+        let mut other = start.clone();
+        other[loader..loader + 9].copy_from_slice(b"/ld-musl-");
+        assert_eq!(kind_of(&other), Kind::Musl);
+        for at in 0..64 {
+            let mut broken = start.clone();
+            broken[at] = 0xff;
+            kind_of(&broken);
+            kind_of(&start[..at]);
+        }
+    }
+}

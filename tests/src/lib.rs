@@ -30,6 +30,7 @@ mod launcher;
 mod leftovers;
 mod library;
 mod listener;
+mod memory_group;
 pub mod memprof;
 mod recorded;
 mod running;
@@ -50,11 +51,12 @@ pub use installation::Installation;
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Family, Launcher, Network};
 pub use library::{Library, run_compiler};
+pub use memory_group::MemoryGroup;
 pub use recorded::Recorded;
 pub use running::{MARK, Outcome, Running};
 pub use selection::Selection;
 pub use still::Still;
-pub use wait::ends_within;
+pub use wait::{ends_within, until};
 
 /// The Rust program of the README compiles.
 #[cfg(doctest)]

@@ -67,6 +67,22 @@ impl Recorded {
         program: &Path,
         arguments: &[&str],
     ) -> Result<Recorded> {
+        let recorded = Recorded::ended(options, launch, program, arguments)?;
+        recorded.outcome.expect_success()?;
+        Ok(recorded)
+    }
+
+    /// `memprof run OPTIONS -- LAUNCH PROGRAM ...`, however it ends.
+    ///
+    /// # Errors
+    ///
+    /// It does not start, or a trace cannot be read.
+    pub fn ended(
+        options: &[&str],
+        launch: &Command,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Recorded> {
         let folder = tempfile::tempdir()?;
         let traces = folder.path().join("traces");
         let mut command = Command::new(Checkout::find()?.program("memprof")?);
@@ -82,7 +98,6 @@ impl Recorded {
         let description = format!("{command:?}");
         let running = Running::start(&mut command, &description, LIMIT)?;
         let outcome = running.finish()?;
-        outcome.expect_success()?;
         let mut books = Vec::new();
         for file in traces_in(&traces)? {
             books.push(Books::open(&file)?);

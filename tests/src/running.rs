@@ -124,6 +124,11 @@ impl Running {
         self.finish()
     }
 
+    /// Kills the launcher and all ranks at once.
+    pub fn kill_all(&self) {
+        leftovers::end_marked(&self.mark);
+    }
+
     /// Politely first, so that the launcher removes its own files.
     fn stop(&self) -> Result<()> {
         let launcher = Pid::from_child(&self.child);

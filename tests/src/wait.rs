@@ -1,8 +1,8 @@
-//! Waiting for processes that may never end, without polling.
+//! Waiting, for so long and no longer: for processes that may never end, and for what nobody tells of.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -27,4 +27,22 @@ pub fn ends_within(pid: Pid, limit: Duration) -> Result<bool> {
             Err(error) => return Err(error).context("watching a process"),
         }
     }
+}
+
+/// Asks again and again until what only another process can bring about is so, which is called `what`.
+/// For events that nobody is told of.
+///
+/// # Errors
+///
+/// It is not so within the limit, or cannot be asked.
+pub fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + limit;
+    while !is_so()? {
+        if Instant::now() > end {
+            bail!("waited for {} s: {what}", limit.as_secs());
+        }
+        // Sleeps: so that whoever brings it about gets the processor.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }

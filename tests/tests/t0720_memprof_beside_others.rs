@@ -7,14 +7,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, traces_in};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Books, Checkout, run_compiler};
+use quo_tests::{Books, Checkout, run_compiler, until};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 const TESTS: &[Test] = &[
@@ -71,13 +70,10 @@ fn kernel() -> Result<()> {
     command.stdin(gate.try_clone()?);
     command.stdout(fs::File::create(&stdout)?).stderr(fs::File::create(&stderr)?);
     let mut child = Guard(command.spawn()?);
-    let end = Instant::now() + LIMIT;
-    while !fs::read_to_string(&stdout)?.contains("ready") {
+    until(LIMIT, "it says that it is ready", || {
         ensure!(child.0.try_wait()?.is_none(), "{}", fs::read_to_string(&stderr)?);
-        ensure!(Instant::now() < end, "it does not come so far");
-        // Sleeps: the other process writes into a file.
-        thread::sleep(Duration::from_millis(2));
-    }
+        Ok(fs::read_to_string(&stdout)?.contains("ready"))
+    })?;
     let pid = Pid::from_child(&child.0);
     kill_process(pid, Signal::STOP)?;
     // Comes back when all threads stand still.

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::flags;
 use memprof_trace::read::Trace;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, traces_in};
 use quo_tests::suite::{self, Test};
-use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
+use quo_tests::{APPLICATION, Books, Checkout, run_compiler, until};
 
 const TESTS: &[Test] = &[
     ("a_child_that_calls_mpi_is_the_rank_and_its_parent_leaves_nothing", child),
@@ -99,13 +99,8 @@ fn daemon() -> Result<()> {
     fs::create_dir(&traces)?;
     Profiled::new(program, &traces)?.arg("daemon").run(LIMIT)?.expect_success()?;
     // It is nobody's child any more: its trace says when it has ended.
-    let end = Instant::now() + LIMIT;
     let closed = |file: &PathBuf| Trace::open(file).is_ok_and(|trace| trace.has(flags::CLOSED));
-    while !traces_in(&traces)?.iter().any(closed) {
-        ensure!(Instant::now() < end, "the daemon does not end");
-        // Sleeps: the other process writes into a file.
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(LIMIT, "the daemon ends", || Ok(traces_in(&traces)?.iter().any(closed)))?;
     let report = report(&traces)?;
     ensure!(states(&report) == ["closed"], "{:?}", states(&report));
     Ok(())

@@ -1,0 +1,141 @@
+/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER. Until then, and while
+ * the others wait to be ended, each keeps in FOLDER/RANK what time it is, and for how long the profiler's
+ * thread has been ready to run and had no processor. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mpi.h>
+
+#include "memprof.h"
+
+enum { MEBI = 1 << 20, PATIENCE = 60 };
+
+static int clock_file = -1, waits_file = -1;
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* The file that tells how long the thread of this name has waited for a processor. */
+static int waits_of(const char *wanted)
+{
+    char path[320], name[32] = "";
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        int is_it = file && fgets(name, sizeof name, file) && !strncmp(name, wanted, strlen(wanted));
+        if (file) fclose(file);
+        if (!is_it) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+        closedir(tasks);
+        return open(path, O_RDONLY | O_CLOEXEC);
+    }
+    if (tasks) closedir(tasks);
+    return -1;
+}
+
+static void tell(void)
+{
+    char text[64] = "";
+    uint64_t ran, told[2] = { now(), 0 };
+    ssize_t length = waits_file < 0 ? 0 : pread(waits_file, text, sizeof text - 1, 0);
+    if (length > 0) sscanf(text, "%lu %lu", &ran, &told[1]);
+    if (pwrite(clock_file, told, sizeof told, 0) != sizeof told) abort();
+}
+
+/* Waits, and talks to MPI as a rank does that waits for others. */
+static void idle(void)
+{
+    int is_there;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
+    tell();
+    /* Sleeps: so that ranks that share a processor do not keep it from each other. */
+    usleep(500);
+}
+
+static char *more(size_t bytes)
+{
+    char *volatile block = malloc(bytes);
+    memset(block, 1, bytes);
+    return block;
+}
+
+/* Until the profiler has seen that much. */
+static void be_seen(uint64_t bytes)
+{
+    memprof_hooks_function_t find;
+    *(void **)&find = dlsym(RTLD_DEFAULT, "memprof_hooks");
+    const memprof_hooks_t *hooks = find ? find(1) : NULL;
+    memprof_totals_t totals = { 0 };
+    for (uint64_t end = now() + PATIENCE * UINT64_C(1000000000); totals.resident < bytes; idle())
+        if (!hooks || hooks->totals(&totals) || now() > end) abort();
+}
+
+static void end(const char *how)
+{
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "MPI_Abort")) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (!strcmp(how, "_exit")) _exit(0);
+    if (!strcmp(how, "quick_exit")) quick_exit(0);
+    if (!strcmp(how, "exit")) exit(0);
+    if (!strcmp(how, "exec")) execlp("true", "true", (char *)NULL);
+    if (!strcmp(how, "kill")) raise(SIGKILL);
+    /* Where nobody ends it, it ends itself. */
+    for (int mebi = 0; !strcmp(how, "hoard") && mebi < 4096; mebi++) {
+        more(MEBI);
+        tell();
+    }
+    if (!strcmp(how, "fork")) {
+        /* Not allowed, and done all the same. */
+        pid_t child = fork();
+        int rank, status = 1;
+        if (!child) {
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            void *block;
+            MPI_Alloc_mem(MEBI, MPI_INFO_NULL, &block);
+            _exit(more(30 * MEBI) == NULL);
+        }
+        waitpid(child, &status, 0);
+        printf("the child ended with %d\n", status);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 3 ? argv[1] : "";
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d", argc > 3 ? argv[3] : ".", rank);
+    clock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    waits_file = waits_of("memprof");
+    tell();
+    more(50 * MEBI);
+    printf("rank %d is %d\n", rank, (int)getpid());
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 3 && atoi(argv[2]) == rank) {
+        be_seen(50 * MEBI);
+        tell();
+        end(how);
+    }
+    /* The others know of nothing, and are ended; if nobody does, they end. */
+    for (uint64_t end = now() + PATIENCE * UINT64_C(1000000000); strcmp(how, "fork") && now() < end;) idle();
+    MPI_Finalize();
+    return 0;
+}

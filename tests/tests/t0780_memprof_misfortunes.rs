@@ -1,0 +1,354 @@
+//! A job of several ranks in which one comes to grief, in any way: whatever was recorded of any rank can
+//! be read, is at most a second old, and the report says who was ended and what it held.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use memprof_trace::layout::flags;
+use quo_tests::memprof::{PROGRAMS, preload, traces_in};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{
+    BindTo, Books, Checkout, Launcher, MemoryGroup, Recorded, Running, mpicc, run_compiler, until,
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TESTS: &[Test] = &[
+    ("however_one_rank_ends_the_traces_of_all_are_there_and_fresh", endings),
+    ("a_job_that_is_killed_at_any_moment_leaves_readable_traces", killed_anywhere),
+    ("a_rank_that_the_kernel_ends_for_its_memory_is_named_with_what_it_held", out_of_memory),
+    ("a_rank_that_is_stopped_can_be_read_and_goes_on", stopped),
+    ("a_child_that_calls_mpi_though_it_may_not_disturbs_nobody", forked),
+    ("several_launches_in_one_script_are_one_recording", several),
+    ("a_recording_within_a_recording_is_said", nested),
+    ("ranks_in_name_spaces_of_processes_are_told_apart", name_spaces),
+    ("ranks_that_see_little_of_proc_and_dev_shm_run", without_places),
+];
+
+const LIMIT: Duration = Duration::from_secs(100);
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// The program `misfortune.c`, and a folder in which its ranks tell the time.
+struct Misfortune {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Misfortune {
+    fn new() -> Result<Misfortune> {
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("misfortune");
+        let root = Checkout::find()?.root().to_owned();
+        let mut compiler = Command::new(mpicc());
+        compiler.args(["-std=gnu11", "-O1", "-fno-builtin"]);
+        compiler.arg(format!("-I{}", root.join("memprof/api/include").display()));
+        compiler.arg(root.join(PROGRAMS).join("misfortune.c")).arg("-o").arg(&program);
+        run_compiler(compiler.arg("-ldl"))?;
+        Ok(Misfortune { folder, program })
+    }
+
+    /// `memprof run` with these ranks, one of which ends so.
+    fn run(&self, ranks: usize, how: &str, rank: &str) -> Result<Recorded> {
+        self.run_within(&launch(ranks)?, how, rank)
+    }
+
+    fn run_within(&self, launch: &Command, how: &str, rank: &str) -> Result<Recorded> {
+        let arguments = [how, rank, &self.folder.path().to_string_lossy()];
+        Recorded::ended(&[], launch, &self.program, &arguments).context(how.to_owned())
+    }
+
+    /// When the rank last told the time, and how long the profiler had waited for a processor until then.
+    fn told(&self, rank: usize) -> Result<(u64, u64)> {
+        let bytes = fs::read(self.folder.path().join(rank.to_string()))?;
+        let number = |at: usize| -> Result<u64> {
+            let bytes = bytes.get(at..at + 8).context("it told nothing")?;
+            Ok(u64::from_ne_bytes(bytes.try_into()?))
+        };
+        Ok((number(0)?, number(8)?))
+    }
+
+    /// What is written of the rank is at most a second older than what it told.
+    fn expect_fresh(&self, one: &Books) -> Result<()> {
+        let rank = usize::try_from(one.trace.identity.rank)?;
+        let (told, waited) = self.told(rank)?;
+        let lived = told.saturating_sub(one.trace.identity.monotonic_ns);
+        let samples = one.trace.history.samples().map(|(sample, _)| sample.time);
+        let times: Vec<u64> = samples.chain([lived]).collect();
+        let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let longest = Duration::from_nanos(gaps.max().context("no samples")?);
+        let allowed = Duration::from_secs(1) + Duration::from_nanos(waited);
+        ensure!(longest <= allowed, "rank {rank}: {longest:?} without a sample\n{}", one.table());
+        let summary = Duration::from_nanos(one.summary()?.head.time);
+        let lived = Duration::from_nanos(lived);
+        ensure!(summary + allowed >= lived, "rank {rank}: {summary:?} of {lived:?}");
+        Ok(())
+    }
+}
+
+fn launch(ranks: usize) -> Result<Command> {
+    Ok(Launcher::find()?.command(ranks, BindTo::None))
+}
+
+/// The same launch as words of a shell, behind other words.
+fn words(launch: &Command) -> String {
+    let words = [launch.get_program()].into_iter().chain(launch.get_args());
+    words.map(|word| format!("'{}' ", word.to_string_lossy())).collect()
+}
+
+/// A shell that does this and has the variables of a launch.
+fn shell(launch: &Command, script: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]);
+    shell.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
+/// Whole and plausible.
+fn expect_good(one: &Books) -> Result<()> {
+    let summary = one.summary()?;
+    let walked = summary.head.walked;
+    ensure!(walked > MEBI, "{walked} B resident\n{}", one.table());
+    let sum: u64 = summary.rows.iter().map(|row| row.resident).sum();
+    ensure!(sum == walked, "{sum} B have owners, {walked} B were found\n{}", one.table());
+    Ok(())
+}
+
+fn endings() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    for how in ["abort", "MPI_Abort", "_exit", "quick_exit", "exit", "exec", "kill"] {
+        let job = misfortune.run(4, how, "1")?.expect_ranks(4).context(how)?;
+        for one in &job.books {
+            let rank = one.trace.identity.rank;
+            expect_good(one).with_context(|| format!("{how}: rank {rank}"))?;
+            misfortune.expect_fresh(one).context(how)?;
+            ensure!(!one.trace.has(flags::FINALIZED), "{how}: {}", one.table());
+            let says_goodbye = rank == 1 && how == "exit";
+            ensure!(!says_goodbye || one.trace.has(flags::CLOSED), "{how}: {}", one.table());
+        }
+        let peak = job.books[1].summary()?.head.peak;
+        ensure!(peak >= 50 * MEBI, "{how}: {peak} B\n{}", job.books[1].table());
+        let said = job.report()?;
+        ensure!(said.contains("ended without") && said.contains("last seen at"), "{how}: {said}");
+    }
+    Ok(())
+}
+
+fn killed_anywhere() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let mut whole = 0;
+    for round in 0..20_u64 {
+        let folder = tempfile::tempdir()?;
+        let launch = launch(4)?;
+        let mut command = Command::new(launch.get_program());
+        command.args(launch.get_args());
+        command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("LD_PRELOAD", preload()?).env("MEMPROF_DIR", folder.path());
+        command.arg(&misfortune.program).args(["nothing", "-1"]).arg(misfortune.folder.path());
+        let running = Running::start(&mut command, &format!("round {round}"), LIMIT)?;
+        until(LIMIT, "traces of all", || Ok(traces_in(folder.path())?.len() == 4))?;
+        // Sleeps: the kill is to land anywhere, from before MPI_Init has returned.
+        std::thread::sleep(Duration::from_micros(round * round * 1997 % 300_000));
+        running.kill_all();
+        running.end()?;
+        let traces = traces_in(folder.path())?;
+        ensure!(traces.len() == 4, "{} traces", traces.len());
+        let (mut good, mut unbegun) = (0, 0);
+        for trace in &traces {
+            match Books::open(trace) {
+                // Before the first sample there is nothing to be good.
+                Ok(books) if books.trace.summary.is_none() => continue,
+                Ok(books) => expect_good(&books).with_context(|| format!("round {round}"))?,
+                // There are some microseconds between the name of a file and its first page.
+                Err(error) if format!("{error:#}").contains("was never begun") => {
+                    unbegun += 1;
+                    continue;
+                }
+                Err(error) => return Err(error).with_context(|| format!("round {round}")),
+            }
+            good += 1;
+        }
+        let output = Command::new(&memprof).arg("report").arg(folder.path()).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let ended = if unbegun == 0 { "3 more: ended without" } else { "was never begun" };
+        ensure!(unbegun == 4 || output.status.success() && said.contains(ended), "{said}");
+        whole += u32::from(good == 4);
+    }
+    ensure!(whole > 5, "{whole} rounds with all ranks");
+    Ok(())
+}
+
+fn out_of_memory() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let Some(group) = MemoryGroup::new(600 * MEBI) else {
+        let why = "a memory control group needs root and its controller";
+        return Err(Skipped(why.to_owned()).into());
+    };
+    let launch = launch(4)?;
+    let script = format!("echo $$ >'{}' && exec {}\"$@\"", group.tasks.display(), words(&launch));
+    let job = misfortune.run_within(&shell(&launch, &script), "hoard", "2")?.expect_ranks(4)?;
+    for one in &job.books {
+        expect_good(one)?;
+        misfortune.expect_fresh(one)?;
+        ensure!(!one.trace.has(flags::CLOSED), "{}", one.table());
+    }
+    let said = job.report()?;
+    let ended = said.lines().find(|line| line.contains("most had rank 2, last seen at"));
+    ensure!(ended.is_some(), "{said}\n{}", job.outcome.report());
+    ensure!(said.contains("may hold 629145600 bytes (600 MiB)"), "{said}");
+    Ok(())
+}
+
+/// What the ranks have said of their numbers.
+fn process_of(rank: usize, running: &Running) -> Result<Pid> {
+    let said = running.said();
+    let told = said.lines().find_map(|line| line.strip_prefix(&format!("rank {rank} is ")));
+    let number = told.with_context(|| format!("no rank {rank} in\n{said}"))?.trim().parse()?;
+    Pid::from_raw(number).context("no process")
+}
+
+fn stopped() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let folder = tempfile::tempdir()?;
+    let traces = folder.path().join("traces");
+    let launch = launch(2)?;
+    let mut command = Command::new(&memprof);
+    command.arg("run").arg("--output").arg(&traces).arg("--").arg(launch.get_program());
+    command.args(launch.get_args()).arg(&misfortune.program).args(["nothing", "-1"]);
+    command.arg(misfortune.folder.path());
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let running = Running::start(&mut command, "a rank that is stopped", LIMIT)?;
+    running.wait_for("rank ", 2)?;
+    let process = process_of(1, &running)?;
+    kill_process(process, Signal::STOP)?;
+    let status = format!("/proc/{}/stat", process.as_raw_nonzero());
+    until(LIMIT, "the rank stops", || Ok(fs::read_to_string(&status)?.contains(") T ")))?;
+    let trace = traces_in(&traces)?
+        .into_iter()
+        .find(|file| Books::open(file).is_ok_and(|books| books.trace.identity.rank == 1));
+    let trace = trace.context("no trace of the rank")?;
+    let before = Books::open(&trace)?;
+    expect_good(&before)?;
+    let output = Command::new(&memprof).arg("report").arg(&traces).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("still running"), "{said}");
+    kill_process(process, Signal::CONT)?;
+    let before = before.summary()?.head.time;
+    until(LIMIT, "it goes on", || Ok(Books::open(&trace)?.summary()?.head.time > before))?;
+    kill_process(process, Signal::KILL)?;
+    running.finish()?;
+    expect_good(&Books::open(&trace)?)
+}
+
+fn forked() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let job = misfortune.run(2, "fork", "1")?.expect_ranks(2)?;
+    // What becomes of the child is the affair of MPI; the ranks go on, and are counted alone.
+    job.expect_said("the child ended with")?;
+    for one in &job.books {
+        expect_good(one)?;
+        ensure!(one.trace.has(flags::CLOSED | flags::FINALIZED), "{}", one.table());
+        let peak = one.summary()?.head.peak;
+        ensure!(peak < 120 * MEBI, "{peak} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+fn several() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let launches = [launch(2)?, launch(3)?];
+    let script: Vec<String> = launches.iter().map(|one| format!("{}\"$@\"", words(one))).collect();
+    let job = misfortune.run_within(&shell(&launches[0], &script.join(" && ")), "fork", "-1")?;
+    job.outcome.expect_success()?;
+    ensure!(job.books.len() == 5, "{} traces\n{}", job.books.len(), job.outcome.report());
+    let said = job.report()?;
+    ensure!(said.contains("5 ranks on 1 node"), "{said}");
+    Ok(())
+}
+
+fn nested() -> Result<()> {
+    let misfortune = Misfortune::new()?;
+    let inner = misfortune.folder.path().join("inner");
+    let launch = launch(2)?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let script = format!(
+        "exec '{}' run --output '{}' -- {}\"$@\"",
+        memprof.display(),
+        inner.display(),
+        words(&launch)
+    );
+    let job = misfortune.run_within(&shell(&launch, &script), "fork", "-1")?;
+    job.outcome.expect_success()?;
+    ensure!(job.outcome.stderr.contains("within another memprof run"), "{}", job.outcome.report());
+    ensure!(job.books.is_empty() && traces_in(&inner)?.len() == 2, "{}", job.outcome.report());
+    Ok(())
+}
+
+/// Whether root's tools for name spaces work here.
+fn expect_name_spaces(options: &[&str]) -> Result<()> {
+    let made = Command::new("unshare").args(options).arg("true").output();
+    if made.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    Err(Skipped(format!("only root can do `unshare {}`", options.join(" "))).into())
+}
+
+fn name_spaces() -> Result<()> {
+    expect_name_spaces(&["--pid", "--fork", "--mount-proc"])?;
+    let misfortune = Misfortune::new()?;
+    // The launcher as well, which all MPIs can live with; whoever reports is outside.
+    let launch = launch(2)?;
+    let script =
+        format!("exec unshare --pid --fork --mount-proc --kill-child {}\"$@\"", words(&launch));
+    let job = misfortune.run_within(&shell(&launch, &script), "fork", "-1")?.expect_ranks(2)?;
+    job.outcome.expect_success()?;
+    job.expect_good_books()?;
+    let said = job.report()?;
+    ensure!(!said.contains("still running") && !said.contains("another program"), "{said}");
+    Ok(())
+}
+
+fn without_places() -> Result<()> {
+    expect_name_spaces(&["--mount"])?;
+    let misfortune = Misfortune::new()?;
+    for (what, said) in [
+        ("umount --lazy /proc", "the kernel does not tell which pages are resident"),
+        ("mount -t proc -o hidepid=2 proc /proc", ""),
+        ("mount -o remount,ro,bind /dev/shm", ""),
+    ] {
+        let mut launch = launch(2)?;
+        // The ranks alone: launchers read /proc.
+        launch.args(["unshare", "--mount", "sh", "-c", &format!("{what} && exec \"$@\""), "sh"]);
+        let job = misfortune.run_within(&launch, "fork", "-1").context(what)?.expect_ranks(2)?;
+        if !job.outcome.status.success() && !runs_without(&launch, &misfortune)? {
+            // It is this MPI that needs the place.
+            continue;
+        }
+        job.outcome.expect_success().context(what)?;
+        for one in &job.books {
+            ensure!(one.trace.has(flags::CLOSED), "{what}: {}", one.table());
+            let program = one.trace.identity.program.to_string();
+            ensure!(program.ends_with("misfortune"), "{what}: it calls itself `{program}`");
+            let notes = one.notes();
+            let noted = notes.iter().any(|note| note.contains(said));
+            ensure!(said.is_empty() && notes.is_empty() || noted, "{what}: {notes:?}");
+        }
+    }
+    Ok(())
+}
+
+fn runs_without(launch: &Command, misfortune: &Misfortune) -> Result<bool> {
+    let mut command = Command::new(launch.get_program());
+    command.args(launch.get_args()).arg(&misfortune.program).args(["fork", "-1"]);
+    command.arg(misfortune.folder.path());
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let running = Running::start(&mut command, "without the profiler", LIMIT)?;
+    Ok(running.finish()?.status.success())
+}

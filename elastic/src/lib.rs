@@ -7,6 +7,7 @@
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`plan`]: scripted plans, when the world is to have which size;
+//! - [`points`]: resize points as ReSHAPE has them: next sizes, and the history of times;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change;
@@ -16,6 +17,7 @@ pub mod layout;
 pub mod member;
 pub mod place;
 pub mod plan;
+pub mod points;
 pub mod round;
 pub mod sets;
 pub mod word;

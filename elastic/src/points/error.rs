@@ -1,0 +1,55 @@
+//! What can be wrong with what a program says of itself.
+
+use super::Configuration;
+
+/// Why a call was rejected; nothing has changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointsError {
+    /// An arrangement of no processors, or of more than can be counted.
+    #[error("{call}: {rows} x {columns} processors are none, or too many to count")]
+    NoProcessors {
+        /// The call that was rejected.
+        call: &'static str,
+        /// Rows.
+        rows: u32,
+        /// Columns; 1 where there are none.
+        columns: u32,
+    },
+    /// The arrangement is not of the kind the program said.
+    #[error("start: {configuration} is not {wanted}")]
+    NotOfThisKind {
+        /// What the program starts with.
+        configuration: Configuration,
+        /// What it said.
+        wanted: &'static str,
+    },
+    /// An increment, block or interval of 0.
+    #[error("{call}: {what} is 0")]
+    Zero {
+        /// The call that was rejected.
+        call: &'static str,
+        /// What.
+        what: &'static str,
+    },
+    /// A time that is negative, infinite, or no number.
+    #[error("{call}: {seconds} is no time in seconds")]
+    BadTime {
+        /// The call that was rejected.
+        call: &'static str,
+        /// What was given.
+        seconds: f64,
+    },
+    /// A decision that leads nowhere from here.
+    #[error("{call}: from {from} to {to} is not what was decided: {decided}")]
+    NotDecided {
+        /// The call that was rejected.
+        call: &'static str,
+        /// The configuration of the loop.
+        from: Configuration,
+        /// The one that was given.
+        to: Configuration,
+        /// What the program was told: `continue`, `expand` or `shrink`.
+        decided: &'static str,
+    },
+}

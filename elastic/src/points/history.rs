@@ -1,0 +1,168 @@
+//! What a program has run on, and how fast it was there.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Configuration, PointsError};
+
+/// A stay on one configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Where.
+    pub configuration: Configuration,
+    /// How many iteration times were reported.
+    pub reports: u64,
+    /// Their mean in seconds; 0 before the first.
+    pub mean: f64,
+    /// The last one in seconds; 0 before the first.
+    pub last: f64,
+}
+
+/// The cost of one redistribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Redistribution {
+    from: Configuration,
+    to: Configuration,
+    seconds: f64,
+}
+
+/// A configuration that a program can be shrunk to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShrinkPoint {
+    /// The configuration, on which the program has run before.
+    pub configuration: Configuration,
+    /// How many processors that gives back.
+    pub relinquished: u32,
+    /// By how many seconds an iteration is expected to be slower; negative if it was faster there.
+    pub slower_by: f64,
+    /// By what factor: 2 means twice the time.
+    pub factor: f64,
+}
+
+/// All stays of a program, oldest first, and what moving between them cost.
+///
+/// ```
+/// use elastic::points::{Configuration::Line, History};
+/// let mut history = History::new(Line(4));
+/// history.iteration(160.0).unwrap();
+/// history.resized(Line(8), 2.5).unwrap();
+/// history.iteration(90.0).unwrap();
+/// assert_eq!(history.last_resize_helped(), Some(true));
+/// let points = history.shrink_points();
+/// assert_eq!((points[0].configuration, points[0].relinquished), (Line(4), 4));
+/// assert_eq!(points[0].slower_by, 70.0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    earlier: Vec<Visit>,
+    now: Visit,
+    redistributions: Vec<Redistribution>,
+}
+
+impl History {
+    /// A program that begins here.
+    pub fn new(start: Configuration) -> History {
+        History { earlier: Vec::new(), now: begun(start), redistributions: Vec::new() }
+    }
+
+    /// What it began with; it is never shrunk below.
+    pub fn start(&self) -> Configuration {
+        self.earlier.first().unwrap_or(&self.now).configuration
+    }
+
+    /// What it runs on.
+    pub fn current(&self) -> Configuration {
+        self.now.configuration
+    }
+
+    /// All stays, the present one last.
+    pub fn visits(&self) -> impl DoubleEndedIterator<Item = &Visit> {
+        self.earlier.iter().chain(std::iter::once(&self.now))
+    }
+
+    /// How often it was resized.
+    pub fn resizes(&self) -> usize {
+        self.earlier.len()
+    }
+
+    /// An iteration took so long.
+    pub fn iteration(&mut self, seconds: f64) -> Result<(), PointsError> {
+        check("iteration", seconds)?;
+        self.now.reports += 1;
+        self.now.mean += (seconds - self.now.mean) / self.now.reports as f64;
+        self.now.last = seconds;
+        Ok(())
+    }
+
+    /// It runs on another configuration now, and moving its data took so long.
+    pub fn resized(&mut self, to: Configuration, seconds: f64) -> Result<(), PointsError> {
+        check("resized", seconds)?;
+        let from = self.now.configuration;
+        self.redistributions.push(Redistribution { from, to, seconds });
+        self.earlier.push(std::mem::replace(&mut self.now, begun(to)));
+        Ok(())
+    }
+
+    /// The mean iteration time of the latest stay on this configuration that reported any.
+    pub fn seconds(&self, on: Configuration) -> Option<f64> {
+        let stays = self.visits().rev().filter(|visit| visit.reports > 0);
+        stays.into_iter().find(|visit| visit.configuration == on).map(|visit| visit.mean)
+    }
+
+    /// What moving between these two cost the last time.
+    pub fn redistribution(&self, from: Configuration, to: Configuration) -> Option<f64> {
+        let same = |one: &&Redistribution| one.from == from && one.to == to;
+        self.redistributions.iter().rfind(same).map(|one| one.seconds)
+    }
+
+    /// What moving cost in all.
+    pub fn redistribution_total(&self) -> f64 {
+        self.redistributions.iter().map(|one| one.seconds).sum()
+    }
+
+    /// Whether iterations are faster than before the last resize; `None` before the first, or
+    /// without times for both.
+    pub fn last_resize_helped(&self) -> Option<bool> {
+        let before = self.earlier.last().filter(|visit| visit.reports > 0)?;
+        (self.now.reports > 0).then_some(self.now.mean < before.mean)
+    }
+
+    /// Where it can be shrunk to: configurations it has run on with known times, with fewer
+    /// processors than now and no fewer than at the start. The one that costs least comes first.
+    /// Empty until there are times for the present one.
+    pub fn shrink_points(&self) -> Vec<ShrinkPoint> {
+        if self.now.reports == 0 {
+            return Vec::new();
+        }
+        let size = self.current().size();
+        let smaller = self.visits().map(|visit| visit.configuration);
+        let mut smaller: Vec<Configuration> =
+            smaller.filter(|one| (self.start().size()..size).contains(&one.size())).collect();
+        smaller.sort_unstable();
+        smaller.dedup();
+        let mut points: Vec<ShrinkPoint> = smaller
+            .into_iter()
+            .filter_map(|configuration| {
+                let seconds = self.seconds(configuration)?;
+                Some(ShrinkPoint {
+                    configuration,
+                    relinquished: size - configuration.size(),
+                    slower_by: seconds - self.now.mean,
+                    factor: if self.now.mean > 0.0 { seconds / self.now.mean } else { 1.0 },
+                })
+            })
+            .collect();
+        points.sort_by(|a, b| a.slower_by.total_cmp(&b.slower_by));
+        points
+    }
+}
+
+fn begun(configuration: Configuration) -> Visit {
+    Visit { configuration, reports: 0, mean: 0.0, last: 0.0 }
+}
+
+pub(super) fn check(call: &'static str, seconds: f64) -> Result<(), PointsError> {
+    match seconds.is_finite() && seconds >= 0.0 {
+        true => Ok(()),
+        false => Err(PointsError::BadTime { call, seconds }),
+    }
+}

@@ -1,0 +1,23 @@
+//! Resize points as ReSHAPE has them: which sizes come next, how fast each was, and what a program is told.
+//!
+//! [`Topology`] says how a program's processors are arranged and [`Growth`] which [`Configuration`] follows
+//! which. [`History`] keeps the iteration times of each configuration and what redistribution cost, and
+//! answers what schedulers ask: where the program can shrink to and what that would cost, and
+//! whether more processors are likely to help. [`ResizePoints`] is the bookkeeping of one rank's main loop.
+//! When to resize is decided elsewhere.
+//!
+//! Source: R. Sudarsan, dissertation, Virginia Tech 2009, sections 2.3, 2.4 and 4.2.
+
+mod error;
+mod growth;
+mod history;
+mod predict;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use error::PointsError;
+pub use growth::{Configuration, Growth, Topology};
+pub use history::{History, ShrinkPoint, Visit};
+pub use predict::{Measure, Predictor, slope};
+pub use steps::{Decision, Report, ResizePoints};

@@ -1,0 +1,119 @@
+//! Whether more processors are likely to help.
+
+use serde::{Deserialize, Serialize};
+
+use super::History;
+
+/// What of a configuration is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Measure {
+    /// How many times as fast as at the start. Rises where processors help, and has no unit, so that
+    /// one threshold fits all programs.
+    Speedup,
+    /// Iterations in a second.
+    Rate,
+    /// Seconds for an iteration, as the dissertation says; falls where processors help.
+    Time,
+}
+
+/// How the future is guessed from the past; section 2.4.1 of the dissertation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predictor {
+    /// How many resizes back, at most, it looks.
+    pub window: usize,
+    /// From which slope on more processors are likely to help.
+    pub threshold: f64,
+    /// What is compared.
+    pub measure: Measure,
+}
+
+impl Default for Predictor {
+    /// The last three resizes, and a slope of 0.2, of the speedup.
+    fn default() -> Predictor {
+        Predictor { window: 3, threshold: 0.2, measure: Measure::Speedup }
+    }
+}
+
+impl Predictor {
+    /// How much the measure changes for one processor more, at the present size: the slope of the
+    /// curve through what the last resizes led to. One resize gives one sample, the size it
+    /// led to; two samples give a line, three a parabola, more the parabola of least squares. `None`
+    /// with fewer: nothing can be said.
+    #[doc(alias = "expand potential")]
+    pub fn potential(&self, history: &History) -> Option<f64> {
+        let first = history.seconds(history.start()).filter(|seconds| *seconds > 0.0)?;
+        let reached: Vec<_> = history.visits().skip(1).filter(|visit| visit.reports > 0).collect();
+        let recent = &reached[reached.len().saturating_sub(self.window)..];
+        let samples: Vec<(f64, f64)> = recent
+            .iter()
+            .filter(|visit| visit.mean > 0.0)
+            .map(|visit| {
+                let measured = match self.measure {
+                    Measure::Speedup => first / visit.mean,
+                    Measure::Rate => 1.0 / visit.mean,
+                    Measure::Time => visit.mean,
+                };
+                (f64::from(visit.configuration.size()), measured)
+            })
+            .collect();
+        slope(&samples, f64::from(history.current().size()))
+    }
+
+    /// Whether more processors are likely to help; `None` if nothing can be said.
+    pub fn says_yes(&self, history: &History) -> Option<bool> {
+        let potential = self.potential(history)?;
+        Some(match self.measure {
+            Measure::Time => -potential > self.threshold,
+            _ => potential > self.threshold,
+        })
+    }
+}
+
+/// The slope at `at` of the parabola of least squares through these points, which goes through them
+/// if there are three; of the line if there are two. Of points at the same place the last counts.
+/// `None` with fewer than two.
+pub fn slope(points: &[(f64, f64)], at: f64) -> Option<f64> {
+    let mut distinct: Vec<(f64, f64)> = Vec::new();
+    for &(x, y) in points.iter().rev() {
+        if !distinct.iter().any(|(other, _)| *other == x) {
+            distinct.push((x, y));
+        }
+    }
+    match distinct.as_slice() {
+        [] | [_] => None,
+        [(x0, y0), (x1, y1)] => Some((y1 - y0) / (x1 - x0)).filter(|slope| slope.is_finite()),
+        _ => parabola(&distinct, at),
+    }
+}
+
+/// Around the mean place, in units of the spread: large counts of processors lose no digits.
+fn parabola(points: &[(f64, f64)], at: f64) -> Option<f64> {
+    let count = points.len() as f64;
+    let centre = points.iter().map(|(x, _)| x).sum::<f64>() / count;
+    let spread = points.iter().map(|(x, _)| (x - centre).abs()).fold(0.0, f64::max);
+    let mut sums = [0.0; 5];
+    let mut right = [0.0; 3];
+    for (x, y) in points {
+        let x = (x - centre) / spread;
+        let mut power = 1.0;
+        for (index, sum) in sums.iter_mut().enumerate() {
+            *sum += power;
+            if index < 3 {
+                right[index] += power * y;
+            }
+            power *= x;
+        }
+    }
+    let column = |index: usize| [sums[index], sums[index + 1], sums[index + 2]];
+    let (a, b, c) = (column(0), column(1), column(2));
+    let whole = determinant(a, b, c);
+    let linear = determinant(a, right, c) / whole;
+    let quadratic = determinant(a, b, right) / whole;
+    let slope = (linear + 2.0 * quadratic * (at - centre) / spread) / spread;
+    slope.is_finite().then_some(slope)
+}
+
+fn determinant(a: [f64; 3], b: [f64; 3], c: [f64; 3]) -> f64 {
+    a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1])
+        + c[0] * (a[1] * b[2] - a[2] * b[1])
+}

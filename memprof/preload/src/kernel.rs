@@ -285,6 +285,16 @@ pub fn parent() -> u32 {
     unsafe { call(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as u32
 }
 
+/// The most bytes that were ever resident, as the kernel counts.
+pub fn most_resident() -> u64 {
+    // SAFETY: zeroes are numbers, and the kernel fills what it is given.
+    unsafe {
+        let mut usage = core::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        (usage.ru_maxrss as u64) << 10
+    }
+}
+
 fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid place for the answer.

@@ -268,7 +268,7 @@ pub fn mpi_ready() {
 
 /// `MPI_Finalize` begins.
 pub fn mpi_ends() {
-    sampler::request();
+    sampler::ending();
 }
 
 /// It has returned.

@@ -181,12 +181,41 @@ fn into(file: File) -> Result<(), Errno> {
     // SAFETY: our own memory, to which nobody writes while the lock is held.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, size) };
     // The first page last: before it is there, the file is no trace.
-    for (page, bytes) in bytes.chunks(4096).enumerate().rev() {
-        if bytes.iter().any(|byte| *byte != 0) {
-            kernel::write_at(file, bytes, page as u64 * 4096)?;
-        }
-    }
+    let (first, rest) = bytes.split_at(4096.min(size));
+    each_written(address + first.len(), address + size, &mut |start, end| {
+        let mut pages = rest[start..end].chunks(4096).zip((first.len() + start..).step_by(4096));
+        pages.try_for_each(|(page, at)| match page.iter().any(|byte| *byte != 0) {
+            true => kernel::write_at(file, page, at as u64),
+            false => Ok(()),
+        })
+    })?;
+    kernel::write_at(file, first, 0)?;
     kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0).map(|_| ())
+}
+
+/// Calls `each` with the parts that were ever written to, counted from `start`: to read what was not would
+/// take longer than all else at a start.
+fn each_written(
+    start: usize,
+    end: usize,
+    each: &mut dyn FnMut(usize, usize) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let Ok(mut scanner) = sampler::Scanner::open() else { return each(0, end - start) };
+    let mut runs = [sampler::Run::EMPTY; 32];
+    let mut at = start;
+    let mut result = Ok(());
+    while at < end && result.is_ok() {
+        let Ok((count, to)) = scanner.next(at, end, false, &mut runs) else {
+            result = each(at - start, end - start);
+            break;
+        };
+        let mut parts = runs[..count].iter();
+        result =
+            parts.try_for_each(|run| each(run.start as usize - start, run.end as usize - start));
+        at = to;
+    }
+    scanner.close();
+    result
 }
 
 /// Asks for what was written to be on the disk. Takes as long as the disk does; no lock is held.

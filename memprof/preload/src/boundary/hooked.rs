@@ -118,3 +118,14 @@ macro_rules! hook {
 }
 
 pub(crate) use hook;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hooked_is_among_the_names_that_are_read() {
+        let firsts = super::super::patch::FIRSTS;
+        assert!(HOOKS.iter().all(|hook| firsts.contains(&hook.name.to_bytes()[0])));
+    }
+}

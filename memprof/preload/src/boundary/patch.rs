@@ -32,9 +32,10 @@ pub fn everything() {
     let _guard = Guard::enter();
     TURN.walk(true, || {
         let mut index = 0;
-        while let Some(object) = objects::at(index) {
-            if let (Some(object), Some(done)) = (object, DONE.get(index))
-                && done.load(Ordering::Relaxed) != object.since
+        while let Some(since) = objects::since(index) {
+            if let (Some(since), Some(done)) = (since, DONE.get(index))
+                && done.load(Ordering::Relaxed) != since
+                && let Some(Some(object)) = objects::at(index)
                 && one(&object)
             {
                 done.store(object.since, Ordering::Relaxed);
@@ -95,19 +96,21 @@ fn one(object: &Known) -> bool {
     let image = unsafe { object.image() };
     let size = object.high - object.low;
     let mut ready = true;
-    image.each_relocation(|relocation| {
-        if relocation.kind == JUMP_SLOT {
+    if !object.initial {
+        image.each_relocation(&[JUMP_SLOT], |relocation| {
             // SAFETY: within a segment of the pinned object.
             let value = unsafe { cell(relocation.slot) }.load(Ordering::Relaxed);
             ready &= value == 0 || value >= size || !objects::is_nobodys(value);
-        }
-    });
+        });
+    }
     if !ready {
         return false;
     }
-    image.each_relocation(|relocation| {
-        if matches!(relocation.kind, JUMP_SLOT | GLOBAL_DATA | ADDRESS) && relocation.addend == 0 {
-            fill(object, &image, &pin, plan, relocation);
+    image.each_relocation(&[JUMP_SLOT, GLOBAL_DATA, ADDRESS], |relocation| {
+        if relocation.addend == 0
+            && let Some(symbol) = relocation.symbol(FIRSTS)
+        {
+            fill(object, &image, &pin, plan, relocation, symbol);
         }
     });
     true
@@ -152,7 +155,17 @@ unsafe fn cell(address: usize) -> &'static AtomicUsize {
     unsafe { &*(address as *const AtomicUsize) }
 }
 
-fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Relocation<'_>) {
+/// What the names of MPI's functions and of those that [`hooked`] has begin with.
+pub const FIRSTS: &[u8] = b"MPbdmps";
+
+fn fill(
+    object: &Known,
+    image: &Image,
+    pin: &Pin,
+    plan: Plan,
+    relocation: Relocation<'_>,
+    symbol: &[u8],
+) {
     if !relocation.slot.is_multiple_of(8) {
         return;
     }
@@ -163,20 +176,19 @@ fn fill(object: &Known, image: &Image, pin: &Pin, plan: Plan, relocation: Reloca
         return;
     }
     let own = value >= object.low && value < object.high;
-    let target = if relocation.symbol.starts_with(b"MPI") || relocation.symbol.starts_with(b"PMPI")
-    {
+    let target = if symbol.starts_with(b"MPI") || symbol.starts_with(b"PMPI") {
         // The stub of a program at a fixed address stands for the function; the way leads through it.
         if !plan.mpi || (!own && objects::is_executables(value)) {
             return;
         }
-        let real = if own { resolve(pin, relocation.symbol, relocation.kind) } else { Some(value) };
-        real.and_then(|real| mpi_target(relocation.symbol, real))
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
+        real.and_then(|real| mpi_target(symbol, real))
     } else if relocation.kind == ADDRESS {
         None
     } else {
-        hooked::target(relocation.symbol, plan.memory, plan.look_ups)
+        hooked::target(symbol, plan.memory, plan.look_ups)
             // One that has not been called yet leads to the object's own table.
-            .filter(|_| is_systems(if own { hooked::first(relocation.symbol) } else { value }))
+            .filter(|_| is_systems(if own { hooked::first(symbol) } else { value }))
     };
     let Some(target) = target.filter(|&target| target != value) else {
         return;

@@ -47,13 +47,24 @@ struct Table {
 }
 
 /// One relocation that names a symbol.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone)]
 pub struct Relocation<'a> {
+    image: &'a Image,
+    symbol: usize,
     /// Address of the word that is filled in.
     pub slot: usize,
     pub kind: u32,
-    pub symbol: &'a [u8],
     pub addend: u64,
+}
+
+impl<'a> Relocation<'a> {
+    /// The name, if it begins with one of these: of most names no more is read than their first byte.
+    pub fn symbol(&self, firsts: &[u8]) -> Option<&'a [u8]> {
+        let entry = self.image.symbols.checked_add(self.symbol.checked_mul(SYMBOL_SIZE)?)?;
+        let offset = self.image.read::<u32>(entry)? as usize;
+        let first = self.image.read::<u8>(self.image.strings.address.checked_add(offset)?)?;
+        firsts.contains(&first).then(|| self.image.string(offset))?
+    }
 }
 
 /// A loaded object, as far as it can be read.
@@ -264,30 +275,33 @@ impl Image {
         Some(false)
     }
 
-    /// The relocations that name a symbol, those of procedure linkage last.
-    pub fn each_relocation(&self, mut each: impl FnMut(Relocation<'_>)) {
+    /// The relocations of these kinds that name a symbol, those of procedure linkage last.
+    pub fn each_relocation(&self, kinds: &[u32], mut each: impl FnMut(Relocation<'_>)) {
         for table in self.relocations {
-            for index in 0..(table.bytes / RELOCATION_SIZE).min(LIMIT) {
-                let entry = table.address.wrapping_add(index * RELOCATION_SIZE);
-                let (Some(offset), Some(information), Some(addend)) = (
-                    self.read::<u64>(entry),
-                    self.read::<u64>(entry.wrapping_add(8)),
-                    self.read::<u64>(entry.wrapping_add(16)),
-                ) else {
-                    break;
+            let mut count = (table.bytes / RELOCATION_SIZE).min(LIMIT);
+            if !self.within(table.address, count * RELOCATION_SIZE) {
+                count = self.room(table.address) / RELOCATION_SIZE;
+            }
+            for index in 0..count {
+                // SAFETY: all of them are in one readable segment, and any bytes are three numbers.
+                let [offset, information, addend] = unsafe {
+                    let entry = (table.address + index * RELOCATION_SIZE) as *const [u64; 3];
+                    core::ptr::read_unaligned(entry)
                 };
-                let index = (information >> 32) as usize;
-                if index == 0 {
-                    continue;
-                }
+                let (symbol, kind) = ((information >> 32) as usize, information as u32);
                 let slot = self.base.wrapping_add(offset as usize);
-                if let Some((symbol, _)) = self.symbol(index)
-                    && self.within(slot, 8)
-                {
-                    each(Relocation { slot, kind: information as u32, symbol, addend });
+                if symbol != 0 && kinds.contains(&kind) && self.within(slot, 8) {
+                    each(Relocation { image: self, symbol, slot, kind, addend });
                 }
             }
         }
+    }
+
+    /// How many bytes can be read from there on.
+    fn room(&self, address: usize) -> usize {
+        let segments = &self.segments[..self.count];
+        let holds = |&&(start, end): &&(usize, usize)| address >= start && address < end;
+        segments.iter().find(holds).map_or(0, |&(_, end)| end - address)
     }
 
     /// The build id in a note segment.
@@ -390,10 +404,13 @@ mod tests {
         image.each_needed(|name| needed.push(name.to_vec()));
         assert_eq!(needed, [b"libx.so.1".to_vec()]);
         let mut found = Vec::new();
-        image.each_relocation(|relocation| {
-            found.push((relocation.slot, relocation.kind, relocation.symbol.to_vec()));
+        image.each_relocation(&[6], |_| panic!("there is none of this kind"));
+        image.each_relocation(&[7], |relocation| {
+            assert_eq!(relocation.symbol(b"xyz"), None);
+            let symbol = relocation.symbol(b"ef").map(<[u8]>::to_vec);
+            found.push((relocation.slot, relocation.kind, symbol));
         });
-        assert_eq!(found, [(memory.as_ptr() as usize + 1400, 7, b"free()".to_vec())]);
+        assert_eq!(found, [(memory.as_ptr() as usize + 1400, 7, Some(b"free()".to_vec()))]);
         assert!(image.defines(b"MPI_Init"));
         assert!(!image.defines(b"free()"), "only needed here");
         assert!(!image.defines(b"MPI_Finalize"));
@@ -438,7 +455,10 @@ mod tests {
             words.push((tag::GNU_HASH, 1024));
             let (_memory, image) = object(&words, |bytes| bytes[1024..].copy_from_slice(&noise));
             image.each_needed(|_| ());
-            image.each_relocation(|_| ());
+            let all: Vec<u32> = (0..64).collect();
+            image.each_relocation(&all, |relocation| {
+                let _ = relocation.symbol(&name);
+            });
             let _ = image.soname();
             let _ = image.defines(&name);
             let _ = image.build_id(image.base + 1024, 1024);

@@ -24,7 +24,7 @@ pub use parts::are_known as parts_are_known;
 pub use table::LIMIT;
 pub use walk::{
     Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely,
-    serial,
+    serial, since,
 };
 
 /// Whose code called.

@@ -289,6 +289,20 @@ pub fn at(index: usize) -> Option<Option<Known>> {
     Some(object.live.then_some(object))
 }
 
+/// The walk that found the object of this number, if one is loaded. None beyond the last, or when the list
+/// is busy for long.
+pub fn since(index: usize) -> Option<Option<u32>> {
+    let _guard = Guard::enter();
+    if index >= REGISTRY.used.load(Ordering::Acquire) || !REGISTRY.turn.read() {
+        return None;
+    }
+    // SAFETY: it is this thread's turn.
+    let object = unsafe { &objects()[index] };
+    let since = object.live.then_some(object.since);
+    REGISTRY.turn.give();
+    Some(since)
+}
+
 /// The object at `base`, found by a walk later than `since`, was opened by MPI or by the program.
 pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     let _guard = Guard::enter();
@@ -330,6 +344,8 @@ pub fn after_fork(child: bool) {
 struct Walk<'a> {
     objects: &'a mut [Known; LIMIT],
     serial: u32,
+    /// Where the next one is looked for first.
+    next: usize,
     first: bool,
     changed: bool,
     unchanged: bool,
@@ -341,8 +357,15 @@ fn walk() {
     let serial = SERIAL.load(Ordering::Relaxed) + 1;
     // SAFETY: it is this thread's turn.
     let list = unsafe { objects() };
-    let mut walk =
-        Walk { objects: list, serial, first: true, changed: false, unchanged: false, refused: 0 };
+    let mut walk = Walk {
+        objects: list,
+        serial,
+        next: 0,
+        first: true,
+        changed: false,
+        unchanged: false,
+        refused: 0,
+    };
     // SAFETY: the callback gets what it expects and the loader's lock is held while it runs.
     unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::from_mut(&mut walk).cast()) };
     if walk.unchanged {
@@ -350,7 +373,8 @@ fn walk() {
     }
     losses::at_least(Table::Objects, walk.refused);
     let mut changed = walk.changed;
-    for object in walk.objects.iter_mut() {
+    // Not those never used: their pages are not even there.
+    for object in walk.objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
         if object.live && object.seen != serial {
             object.live = false;
             changed = true;
@@ -391,14 +415,20 @@ unsafe extern "C" fn visit(
         // SAFETY: the loader's names end with a mark.
         unsafe { CStr::from_ptr(information.dlpi_name) }.to_bytes()
     };
-    let same = |object: &&mut Known| {
+    let same = |object: &Known| {
         object.live
             && object.base == base
             && object.headers == headers
             && (object.executable || object.path().as_bytes() == &name[..name.len().min(PATH - 1)])
     };
-    if let Some(object) = walk.objects[..used].iter_mut().find(same) {
+    // Mostly the next one: the loader's order is that in which they were found.
+    let (before, after) = walk.objects[..used].split_at_mut(walk.next.min(used));
+    let found = after.iter_mut().enumerate().find(|(_, object)| same(object));
+    let found = found.map(|(index, object)| (before.len() + index, object));
+    let found = found.or_else(|| before.iter_mut().enumerate().find(|(_, object)| same(object)));
+    if let Some((index, object)) = found {
         object.seen = walk.serial;
+        walk.next = index + 1;
         return 0;
     }
     let Some(index) = (0..LIMIT).find(|&index| !walk.objects[index].live) else {
@@ -415,6 +445,7 @@ unsafe extern "C" fn visit(
     // SAFETY: the loader's lock is held, so the object stays.
     unsafe { describe(object, name) };
     walk.changed = true;
+    walk.next = index + 1;
     REGISTRY.used.store(used.max(index + 1), Ordering::Relaxed);
     0
 }
@@ -582,8 +613,9 @@ fn enter(object: &mut Known, class: Class) {
 
 /// Turns the names that objects need into indices.
 fn resolve(work: &mut Work, objects: &[Known]) {
-    let size = work.names.len();
-    work.names.fill((0, 0));
+    // No more of the table than keeps it half empty.
+    let size = (objects.len() * 4).next_power_of_two().min(work.names.len());
+    work.names[..size].fill((0, 0));
     for (index, object) in objects.iter().enumerate().filter(|(_, object)| object.live) {
         for name in object.names {
             let mut at = name as usize % size;

@@ -1,16 +1,28 @@
 //! How often to look: as often as wanted, as rarely as the promised share of a processor demands.
 
-/// Decides when the next full sample may be, from what the last ones cost. Times in nanoseconds.
+/// Decides when the next full sample may be, from what the last ones cost. All that sampling costs is
+/// charged, whoever does it and why; what the last sample will cost is kept back. Times in nanoseconds.
 #[derive(Copy, Clone, Debug)]
 pub struct Duty {
     minimum: u64,
     share: f64,
-    /// What a full sample costs, smoothed; rises at once.
+    /// What a full sample costs, smoothed; rises at once. And what was resident then.
     cost: f64,
-    /// What all others (ticks, summaries) cost so far, and since when.
+    resident: u64,
+    /// What everything has cost so far, and since when.
     spent: u64,
     began: u64,
 }
+
+/// The share of so much time may be spent from the beginning: a run that is shorter may cost more than its
+/// share, but no more than this.
+const SHORTEST_RUN: u64 = 1_000_000_000;
+
+/// What a byte more costs the next sample, as long as none has told: 3 µs for a MiB of small pages.
+const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
+
+/// What may be spent before it is earned where a peak would be lost; what comes later waits for it.
+const BURST: u64 = 20_000_000;
 
 /// The longest time between two looks.
 pub const LONGEST_TICK: u64 = 900_000_000;
@@ -24,18 +36,19 @@ const SHORTEST_TICK: u64 = 1_000_000;
 
 impl Duty {
     pub fn new(minimum: u64, share: f64, now: u64) -> Duty {
-        Duty { minimum, share, cost: 0.0, spent: 0, began: now }
+        Duty { minimum, share, cost: 0.0, resident: 0, spent: 0, began: now }
     }
 
-    /// A full sample has cost that much processor time.
-    pub fn sampled(&mut self, cost: u64) {
-        let cost = cost as f64;
-        self.cost = if cost > self.cost { cost } else { 0.7 * self.cost + 0.3 * cost };
-        self.spent = self.spent.saturating_add(cost as u64);
+    /// A full sample of so many resident bytes has cost that much processor time.
+    pub fn sampled(&mut self, cost: u64, resident: u64) {
+        let new = cost as f64;
+        self.cost = if new > self.cost { new } else { 0.7 * self.cost + 0.3 * new };
+        self.resident = resident;
+        self.charge(cost);
     }
 
     /// Something else has.
-    pub fn ticked(&mut self, cost: u64) {
+    pub fn charge(&mut self, cost: u64) {
         self.spent = self.spent.saturating_add(cost);
     }
 
@@ -44,11 +57,25 @@ impl Duty {
         ((self.cost / self.share) as u64).max(self.minimum)
     }
 
-    /// Whether all that was spent is within the share of all the time since the beginning, with a
-    /// start of a tenth of a second.
-    pub fn affordable(&self, now: u64) -> bool {
-        let earned = (now.saturating_sub(self.began) + 100_000_000) as f64 * self.share;
-        self.spent as f64 + self.cost <= earned.max(self.cost) || self.spent == 0
+    /// What a full sample of so many resident bytes will cost.
+    fn expected(&self, resident: u64) -> f64 {
+        self.cost + resident.saturating_sub(self.resident) as f64 * COST_OF_BYTE
+    }
+
+    /// What all the time since the beginning has earned.
+    fn earned(&self, now: u64) -> f64 {
+        now.saturating_sub(self.began).max(SHORTEST_RUN) as f64 * self.share
+    }
+
+    /// Whether a full sample of so many resident bytes leaves enough for the last one. The first is always
+    /// taken.
+    pub fn affordable(&self, now: u64, resident: u64) -> bool {
+        self.cost == 0.0 || self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
+    }
+
+    /// Whether a full sample may be taken that shows what no later one can.
+    pub fn may_overdraw(&self, now: u64) -> bool {
+        self.spent as f64 <= self.earned(now) + BURST as f64
     }
 
     /// Time to the next tick after so many in a row that found nothing new, when what was last written
@@ -68,14 +95,14 @@ mod tests {
     #[test]
     fn cheap_samples_come_as_often_as_wanted() {
         let mut duty = Duty::new(20_000_000, 0.005, 0);
-        duty.sampled(50_000);
+        duty.sampled(50_000, 0);
         assert_eq!(duty.interval(), 20_000_000);
     }
 
     #[test]
     fn dear_samples_come_rarely() {
         let mut duty = Duty::new(20_000_000, 0.005, 0);
-        duty.sampled(5_000_000);
+        duty.sampled(5_000_000, 0);
         assert_eq!(duty.interval(), 1_000_000_000);
     }
 
@@ -105,20 +132,71 @@ mod tests {
         }
 
         #[test]
-        fn over_any_costs_the_share_is_kept(costs in proptest::collection::vec(1_000_u64..20_000_000, 50..300)) {
+        fn over_any_costs_the_share_is_kept(
+            costs in proptest::collection::vec((1_000_u64..20_000_000, 0_u64..300_000_000), 1..300),
+        ) {
+            let share = 0.005;
+            let mut duty = Duty::new(20_000_000, share, 0);
+            let (mut now, mut spent, mut most) = (0_u64, 0_u64, 0_u64);
+            for (cost, later) in costs {
+                now += later;
+                if duty.affordable(now, 0) {
+                    spent += cost;
+                    most = most.max(cost);
+                    duty.sampled(cost, 0);
+                }
+                spent += cost / 1_000;
+                duty.charge(cost / 1_000);
+                // With the last sample, if it costs no more than others did; the first, and one that
+                // costs more than those before, were not known.
+                let earned = now.max(SHORTEST_RUN) as f64 * share;
+                let ticks = 300.0 * 20_000.0;
+                prop_assert!(spent as f64 <= earned + most as f64 + ticks, "{spent} of {earned}");
+            }
+        }
+
+        #[test]
+        fn with_costs_that_are_known_the_last_sample_is_within_the_share(
+            cost in 1_000_u64..2_000_000,
+            times in proptest::collection::vec(0_u64..300_000_000, 1..300),
+        ) {
             let share = 0.005;
             let mut duty = Duty::new(20_000_000, share, 0);
             let (mut now, mut spent) = (0_u64, 0_u64);
-            for cost in costs {
-                now += duty.interval();
-                if duty.affordable(now) {
+            for later in times {
+                now += later;
+                if duty.affordable(now, 0) {
                     spent += cost;
-                    duty.sampled(cost);
+                    duty.sampled(cost, 0);
                 }
+                let earned = now.max(SHORTEST_RUN) as f64 * share;
+                prop_assert!((spent + cost) as f64 <= earned, "{spent} and {cost} of {earned}");
             }
-            // One sample more than earned, and the start.
-            let earned = (now + 100_000_000) as f64 * share + 20_000_000.0 * 2.0;
-            prop_assert!(spent as f64 <= earned, "{spent} of {earned}");
         }
+    }
+
+    #[test]
+    fn a_process_that_has_grown_much_is_expected_to_cost_more() {
+        let mut duty = Duty::new(20_000_000, 0.005, 0);
+        duty.sampled(300_000, 10 << 20);
+        assert!(duty.affordable(0, 10 << 20));
+        assert!(!duty.affordable(1_000_000_000, 2 << 30));
+        assert!(duty.affordable(3_000_000_000, 2 << 30));
+    }
+
+    #[test]
+    fn what_would_be_lost_is_looked_at_before_it_is_earned_and_the_rest_waits_for_it() {
+        let mut duty = Duty::new(20_000_000, 0.005, 0);
+        for _ in 0..8 {
+            assert!(duty.may_overdraw(0));
+            duty.sampled(2_500_000, 0);
+        }
+        assert!(!duty.affordable(0, 0));
+        assert!(!duty.affordable(4_000_000_000, 0));
+        assert!(duty.affordable(5_000_000_000, 0));
+        for _ in 0..3 {
+            duty.charge(2_500_000);
+        }
+        assert!(!duty.may_overdraw(0));
     }
 }

@@ -10,12 +10,14 @@ impl Sampler {
     /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed. There is
     /// time for one, or it is the first of the phase, of which there are few.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
+        let began = kernel::monotonic();
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
         let owned = heap::all().0.abs_diff(blocks + mappings);
-        let changed = self.kernel_resident().abs_diff(then).max(owned) > then / 64;
-        let affordable = self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic()));
-        if changed && (affordable || !self.has_peaks(index)) {
+        let resident = self.kernel_resident();
+        let changed = resident.abs_diff(then).max(owned) > then / 64;
+        self.charge(kernel::monotonic().saturating_sub(began));
+        if changed && (self.affordable(resident) || !self.has_peaks(index)) {
             self.full(sample::PHASE);
         } else if changed && begins {
             self.outdated = true;

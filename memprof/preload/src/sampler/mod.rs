@@ -115,13 +115,28 @@ pub fn request() -> bool {
         })
 }
 
+/// A sample, if there is time for one beside the last: the process is about to end.
+pub fn ending() {
+    if writer::is_recording() {
+        with(|sampler| {
+            let resident = sampler.kernel_resident();
+            if sampler.affordable(resident) {
+                sampler.full(sample::ASKED);
+            }
+        });
+    }
+}
+
 /// The last sample: the process ends by itself. No other follows.
 pub fn last() {
     if writer::is_recording() {
         crate::faults::look();
         with(|sampler| {
             sampler.full(sample::LAST);
+            let began = kernel::thread_time();
             sampler.published.sites();
+            // What the sample itself has cost is in the summary that is written after it.
+            sampler.charge(kernel::thread_time().saturating_sub(began));
             sampler.publish();
             sampler.stop();
         });

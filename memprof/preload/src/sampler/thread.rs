@@ -22,13 +22,11 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 /// What the thread needs beside what the C library puts on its stack.
 const STACK: usize = 128 * 1024;
 
-/// The file is there: what is asked of the kernel again and again is opened, and a first sample taken.
+/// There is a trace: what is asked of the kernel again and again is opened. The first sample is the thread's:
+/// the program does not wait for it.
 pub fn settle(options: &Options, allocator: Option<Component>) {
     let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
-    super::with(|sampler| {
-        sampler.prepare(duty, allocator);
-        sampler.full(0);
-    });
+    super::with(|sampler| sampler.prepare(duty, allocator));
 }
 
 /// Starts the thread, once. It lives until the process ends.
@@ -100,8 +98,13 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut last = Last { record: kernel::monotonic(), ..Last::default() };
     let between_flushes = start::flush_interval();
     let mut flushed = kernel::monotonic();
+    // What the thread had cost when it last said so.
+    let mut charged = 0;
     loop {
         let tick = super::with(|sampler| {
+            let cost = kernel::thread_time();
+            sampler.charge(cost.saturating_sub(charged).saturating_sub(last.sampled));
+            (charged, last.sampled) = (cost, 0);
             let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
             sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))
         });
@@ -144,11 +147,12 @@ struct Last {
     record: u64,
     /// Something has changed since the last full sample.
     pending: bool,
+    /// What the last full sample has cost, which says so itself.
+    sampled: u64,
 }
 
 /// One tick. Whether anything has changed.
 fn look(last: &mut Last) -> bool {
-    let began = kernel::thread_time();
     super::with(|sampler| {
         if !sampler.is_ready() {
             return false;
@@ -162,9 +166,11 @@ fn look(last: &mut Last) -> bool {
         last.pending |= changed;
         let Some(duty) = sampler.duty else { return false };
         // A full sample in between, before a release or because somebody asked, counts as well.
-        let is_due = now.saturating_sub(last.full) >= duty.interval() && duty.affordable(now);
-        if last.pending && is_due && !phases::paused() {
+        let is_due = now.saturating_sub(last.full) >= duty.interval();
+        if last.pending && is_due && duty.affordable(now, resident) && !phases::paused() {
+            let before = sampler.head.cpu_ns;
             sampler.full(0);
+            last.sampled = sampler.head.cpu_ns - before;
             (last.full, last.record, last.pending) = (now, now, false);
             return true;
         }
@@ -176,11 +182,6 @@ fn look(last: &mut Last) -> bool {
         if sampler.is_stale() {
             sampler.head.time = writer::now();
             sampler.publish();
-        }
-        let cost = kernel::thread_time() - began;
-        sampler.head.cpu_ns += cost;
-        if let Some(duty) = &mut sampler.duty {
-            duty.ticked(cost);
         }
         changed
     })

@@ -57,7 +57,7 @@ pub struct Sampler {
     text: Option<&'static mut [u8]>,
     /// The same, for what is read while the other text is.
     second_text: Option<&'static mut [u8]>,
-    runs: [Run; 512],
+    pub runs: [Run; 512],
     entries: [Entry; BATCH],
     owners: Owners,
     totals: Totals,
@@ -209,9 +209,27 @@ impl Sampler {
         let cost = kernel::thread_time() - cpu;
         self.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
-            duty.sampled(cost);
+            duty.sampled(cost, self.resident_then);
             self.head.interval_ns = duty.interval();
         }
+    }
+
+    /// Sampling took that much of a processor's time, beside what full samples say themselves.
+    pub fn charge(&mut self, cost: u64) {
+        self.head.cpu_ns += cost;
+        if let Some(duty) = &mut self.duty {
+            duty.charge(cost);
+        }
+    }
+
+    /// Whether there is time for a full sample now, of so many resident bytes.
+    pub fn affordable(&self, resident: u64) -> bool {
+        self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic(), resident))
+    }
+
+    /// Whether there is time for one that would come too late if it waited.
+    pub fn may_overdraw(&self) -> bool {
+        self.duty.is_some_and(|duty| duty.may_overdraw(kernel::monotonic()))
     }
 
     /// Goes through the mappings, batch by batch.
@@ -482,6 +500,7 @@ impl Sampler {
         TOTAL.resident.store(head.walked, Relaxed);
         TOTAL.peak.store(head.peak, Relaxed);
         SEEN_TIME.store(time, Relaxed);
+        self.tell_known();
     }
 
     fn write(&mut self, flags: u8) {
@@ -509,9 +528,14 @@ impl Sampler {
     /// Whether a component's resident bytes, if they were these, would be more than ever, or than in
     /// the current phase.
     pub fn would_be_peak(&self, index: usize, bytes: u64, margin: u64) -> bool {
+        bytes > self.least_peak(index) + margin
+    }
+
+    /// What a component had resident at most, ever or in the current phase: the less of both.
+    pub fn least_peak(&self, index: usize) -> u64 {
         let ever = self.rows[index].resident_peak;
         let phase = self.phases.get(usize::from(phases::current()));
-        bytes > phase.map_or(ever, |phase| ever.min(phase[index])) + margin
+        phase.map_or(ever, |phase| ever.min(phase[index]))
     }
 }
 

@@ -68,6 +68,27 @@ pub fn boot(text: &[u8]) -> [u8; 16] {
     bytes
 }
 
+/// Whether a program of this path starts ranks and never is one, by its name.
+pub fn is_launcher(path: &[u8]) -> bool {
+    const NAMES: &[&str] = &[
+        "mpirun",
+        "mpiexec",
+        "mpiexec.hydra",
+        "oshrun",
+        "orterun",
+        "orted",
+        "prterun",
+        "prte",
+        "prted",
+        "hydra_pmi_proxy",
+        "hydra_bstrap_proxy",
+        "srun",
+        "slurmstepd",
+    ];
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    NAMES.iter().any(|launcher| launcher.as_bytes() == name)
+}
+
 /// Who this process is, as far as the kernel tells.
 pub struct Process {
     pub pid: u32,
@@ -116,6 +137,12 @@ mod tests {
         assert_eq!(read(&slurm), Place { rank: -1, size: -1, local_rank: -1 });
         let step: Vec<_> = slurm.into_iter().chain([("SLURM_STEP_ID", "0")]).collect();
         assert_eq!(read(&step), Place { rank: 7, size: 8, local_rank: 3 });
+    }
+
+    #[test]
+    fn launchers_are_known_by_name() {
+        assert!(is_launcher(b"/usr/lib/mpi/bin/mpirun") && is_launcher(b"orted"));
+        assert!(!is_launcher(b"/opt/mpirun/app") && !is_launcher(b"") && !is_launcher(b"mpirun2"));
     }
 
     #[test]

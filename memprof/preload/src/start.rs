@@ -100,6 +100,14 @@ extern "C" fn load() {
         // Nothing is to be recorded here; blocks keep their owners, since children inherit them.
         return;
     }
+    let all = options.record == Record::All;
+    let is_rank = settled.place.rank >= 0;
+    if !all && !is_rank && identity::is_launcher(started_as()) {
+        // Its ranks wait for it, and nobody wants to know what it holds.
+        sites::configure(0);
+        heap::stand_aside();
+        return;
+    }
     objects::refresh();
     let standing_aside = conflicts::look();
     if standing_aside {
@@ -109,8 +117,6 @@ extern "C" fn load() {
     }
     phases::start();
     found();
-    let all = options.record == Record::All;
-    let is_rank = settled.place.rank >= 0;
     // A program that brings no MPI along may load it later, as Python does, or be a shell or a tool
     // that a rank has started. Its trace stays in memory until it calls MPI.
     let has_mpi = cfg!(feature = "archive") || objects::mpi().is_some();
@@ -150,6 +156,14 @@ fn has_stack(settled: &Settled) -> bool {
         file::leave_word(options.directory.as_bytes(), &process, place.rank, Errno(libc::ENOMEM));
     }
     false
+}
+
+/// The path that the kernel was told to start.
+fn started_as() -> &'static [u8] {
+    // SAFETY: asks for a word.
+    let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const core::ffi::c_char;
+    // SAFETY: the kernel's text with its end mark, which stays.
+    if path.is_null() { b"" } else { unsafe { CStr::from_ptr(path) }.to_bytes() }
 }
 
 /// What is mapped already without a name is the loader's and the C library's, but for the tool's own,

@@ -6,7 +6,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memprof_trace::Text as Field;
-use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow};
+use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow, SectionKind};
 use memprof_trace::write::Writer;
 
 use crate::component::LIMIT;
@@ -182,6 +182,21 @@ fn into(file: File) -> Result<(), Errno> {
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, size) };
     // The first page last: before it is there, the file is no trace.
     let (first, rest) = bytes.split_at(4096.min(size));
+    // Where rows will come first the file gets its pages now, many at once: each that is first touched
+    // through the mapping costs tens of microseconds on some file systems.
+    let mut done = first.len();
+    let placement = Geometry::for_file(size).and_then(|geometry| geometry.place(size));
+    for section in
+        placement.iter().flat_map(|placement| SectionKind::ALL.map(|kind| placement.section(kind)))
+    {
+        let end =
+            (section.offset + section.length().min(BEGINNING)).next_multiple_of(4096).min(size);
+        let start = done.max(section.offset / 4096 * 4096);
+        if start < end {
+            kernel::write_at(file, &bytes[start..end], start as u64)?;
+            done = end;
+        }
+    }
     each_written(address + first.len(), address + size, &mut |start, end| {
         let mut pages = rest[start..end].chunks(4096).zip((first.len() + start..).step_by(4096));
         pages.try_for_each(|(page, at)| match page.iter().any(|byte| *byte != 0) {
@@ -192,6 +207,9 @@ fn into(file: File) -> Result<(), Errno> {
     kernel::write_at(file, first, 0)?;
     kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0).map(|_| ())
 }
+
+/// Of each section, in bytes.
+const BEGINNING: usize = 128 * 1024;
 
 /// Calls `each` with the parts that were ever written to, counted from `start`: to read what was not would
 /// take longer than all else at a start.

@@ -10,13 +10,13 @@ impl Sampler {
     /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed. There is
     /// time for one, or it is the first of the phase, of which there are few.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
-        let began = kernel::monotonic();
+        let began = kernel::thread_time();
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
         let owned = heap::all().0.abs_diff(blocks + mappings);
         let resident = self.kernel_resident();
         let changed = resident.abs_diff(then).max(owned) > then / 64;
-        self.charge(kernel::monotonic().saturating_sub(began));
+        self.charge(kernel::thread_time().saturating_sub(began));
         if changed && (self.affordable(resident) || !self.has_peaks(index)) {
             self.full(sample::PHASE);
         } else if changed && begins {

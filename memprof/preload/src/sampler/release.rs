@@ -81,9 +81,9 @@ pub fn before_release(start: usize, length: usize) {
     let owner = owner.unwrap_or(Component::UNATTRIBUTED);
     let looked = !is_known(owner)
         && super::with(|sampler| {
-            let began = kernel::monotonic();
+            let began = kernel::thread_time();
             let wanted = sampler.would_lose(owner) && sampler.holds(start, length);
-            sampler.charge(kernel::monotonic().saturating_sub(began));
+            sampler.charge(kernel::thread_time().saturating_sub(began));
             let looks = wanted && sampler.may_overdraw();
             if looks {
                 sampler.full(sample::RELEASE);

@@ -1,7 +1,9 @@
 /* Bandwidth and message rate of several pairs of ranks: the first half sends windows of messages to the
  * second, which answers each window with one byte. Prints one JSON object.
  *
- * messages [milliseconds per size] [largest size] */
+ * messages [size:milliseconds...]
+ *
+ * Without sizes: from one byte to 4 MiB, each four times the one before. With `none`: none. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,13 +40,28 @@ static double seconds_for(int bytes, long windows, int peer, int sends)
     return slowest;
 }
 
+/* Finds how many windows fill the time, which warms up, and fills it. */
+static void measure(int bytes, double wanted, int pairs, int peer, int sends)
+{
+    static int sizes;
+    long windows = 4;
+    double took = seconds_for(bytes, windows, peer, sends);
+    while (took < wanted / 8) {
+        windows *= 2;
+        took = seconds_for(bytes, windows, peer, sends);
+    }
+    windows = (long)((double)windows * wanted / took) + 1;
+    MPI_Bcast(&windows, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    took = seconds_for(bytes, windows, peer, sends);
+    double rate = (double)windows * WINDOW * pairs / took;
+    if (rank == 0) printf("%s\"%d\": %.0f", sizes++ ? ", " : "", bytes, rate);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    double wanted = (argc > 1 ? atof(argv[1]) : 300) / 1000;
-    int largest = argc > 2 ? atoi(argv[2]) : LARGEST;
     int pairs = ranks / 2, sends = rank < pairs, peer = sends ? rank + pairs : rank - pairs;
     if (ranks % 2) {
         if (rank == 0) fprintf(stderr, "messages: wants pairs of ranks\n");
@@ -54,19 +71,14 @@ int main(int argc, char **argv)
     memory = malloc(LARGEST);
     memset(memory, 1, LARGEST);
     if (rank == 0) printf("{\"pairs\": %d, \"messages_per_second\": {", pairs);
-    for (int bytes = 1; bytes <= largest; bytes *= 4) {
-        /* Finds how many windows fill the time; what that costs warms up. */
-        long windows = 4;
-        double took = seconds_for(bytes, windows, peer, sends);
-        while (took < wanted / 8) {
-            windows *= 2;
-            took = seconds_for(bytes, windows, peer, sends);
+    if (argc > 1) {
+        for (int number = 1; number < argc; number++) {
+            int bytes, milliseconds;
+            if (sscanf(argv[number], "%d:%d", &bytes, &milliseconds) == 2 && bytes <= LARGEST)
+                measure(bytes, milliseconds / 1e3, pairs, peer, sends);
         }
-        windows = (long)((double)windows * wanted / took) + 1;
-        MPI_Bcast(&windows, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-        took = seconds_for(bytes, windows, peer, sends);
-        double rate = (double)windows * WINDOW * pairs / took;
-        if (rank == 0) printf("%s\"%d\": %.0f", bytes > 1 ? ", " : "", bytes, rate);
+    } else {
+        for (int bytes = 1; bytes <= LARGEST; bytes *= 4) measure(bytes, 0.3, pairs, peer, sends);
     }
     if (rank == 0) printf("}}\n");
     free(memory);

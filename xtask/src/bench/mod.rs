@@ -43,10 +43,19 @@ pub struct Options {
     /// Only what the memory profiler costs.
     #[arg(long, conflicts_with = "operations_only")]
     memprof_only: bool,
+    /// Only what rates of messages the memory profiler leaves, on the MPI that `--mpi` names.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
+    messages_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure()?;
+    if options.messages_only {
+        let folder = project::target()?.join("xtask/benches/memprof");
+        let measured = memprof::messages(&folder)?;
+        print_profiled(&measured, options);
+        return write_json(options, &json!({"memprof": measured.to_json()}));
+    }
     if options.memprof_only {
         let measured = profiled(options)?;
         return write_json(options, &json!({"memprof": measured.to_json()}));
@@ -103,8 +112,13 @@ fn profiled(options: &Options) -> Result<memprof::Measured> {
         println!("memory profiler, round {round} of {}", options.rounds);
         programs.round(&mut measured, round == 1)?;
     }
-    println!("\n{}", table::lines(&memprof::HEADINGS, &measured.lines(), options.markdown));
+    programs.turns(&mut measured)?;
+    print_profiled(&measured, options);
     Ok(measured)
+}
+
+fn print_profiled(measured: &memprof::Measured, options: &Options) {
+    println!("\n{}", table::lines(&memprof::HEADINGS, &measured.lines(), options.markdown));
 }
 
 fn print_tables(rows: &[table::Row], quiescence: &Quiescence, markdown: bool) {

@@ -1,15 +1,21 @@
 //! What the memory profiler costs: each program with and without it, in turns, so that only ratios and
 //! differences of one run are compared.
 
+mod alternating;
+mod turns;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use memprof_trace::read::{Options, Trace};
 use quo_tests::memprof::{make_fake_mpi, traces_in};
-use quo_tests::{BindTo, Job, mpicc, run_compiler};
+use quo_tests::{Job, mpicc, run_compiler};
 use serde_json::{Value, json};
+
+use alternating::late_mapping;
+use turns::{Ratio, Turns};
 
 use super::table::median;
 use crate::{project, release, run};
@@ -19,11 +25,12 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// As many calls of MPI as a long run makes.
 const CALLS: &str = "1000000000";
 
-/// What comes out, one object per round.
+/// What comes out, one object per round, and what was measured in turns.
 #[derive(Default)]
 pub struct Measured {
     without: Vec<Value>,
     with: Vec<Value>,
+    turns: Vec<Turns>,
 }
 
 /// How two numbers are compared, and with what.
@@ -38,6 +45,8 @@ enum Target {
     AtMost(f64),
     /// Shown for its own sake.
     None,
+    /// The same, as a difference.
+    Difference,
 }
 
 struct Entry {
@@ -73,16 +82,23 @@ const ENTRIES: &[Entry] = &[
     pair("1 to 16 KiB, 64 live", "/malloc_free/16384_pool_64/with"),
     pair("1 to 16 KiB, 1024 live", "/malloc_free/16384_pool_1024/with"),
     entry("mmap and munmap, median", "/mmap_munmap_median_ns", "µs", 1e-3, Target::None),
-    entry("mmap and munmap, 99.9 %", "/mmap_munmap_p999_ns", "µs", 1e-3, Target::Times(2.0)),
+    entry("mmap and munmap, 99.9 %", LATE, "µs", 1e-3, Target::Times(2.0)),
     entry("messages of 1 B", "/messages_per_second/1", "10⁶/s", 1e-6, Target::Share(0.97)),
     entry("messages of 64 B", "/messages_per_second/64", "10⁶/s", 1e-6, Target::Share(0.97)),
     entry("messages of 4 KiB", "/messages_per_second/4096", "10⁶/s", 1e-6, Target::Share(0.97)),
     entry("messages of 64 KiB", "/messages_per_second/65536", "10³/s", 1e-3, Target::Share(0.97)),
     entry("messages of 4 MiB", "/messages_per_second/4194304", "/s", 1.0, Target::Share(0.97)),
     entry("coupled example", "/coupled_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("the same, ten times as long", "/long_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("start and end of 2 ranks", "/start_seconds", "ms", 1e3, Target::Difference),
     entry("sampler, of a processor", "/duty", "%", 100.0, Target::AtMost(0.5)),
+    entry("in the coupled example", "/coupled_duty", "%", 100.0, Target::AtMost(0.5)),
+    entry("ten times as long", "/long_duty", "%", 100.0, Target::AtMost(0.5)),
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
+
+/// What is made of all turns together.
+const LATE: &str = "/late_mapping_ns";
 
 /// What the columns of [`Measured::lines`] are.
 pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared", "target", ""];
@@ -103,7 +119,7 @@ impl Programs {
         make_fake_mpi(project::root(), &fake)?;
         let sources = project::root().join("memprof/benches");
         let headers = project::root().join("memprof/tests/programs/fakempi");
-        let (costs, messages) = (folder.join("costs"), folder.join("messages"));
+        let costs = folder.join("costs");
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-O2", "-fno-builtin-malloc", "-fno-builtin-free"]);
         compiler.arg("-I").arg(headers).arg(sources.join("costs.c")).arg("-o").arg(&costs);
@@ -118,11 +134,19 @@ impl Programs {
         compiler.args(["-fno-builtin-malloc", "-fno-builtin-free"]);
         compiler.arg(project::root().join("memprof/preload/benches/allocation.c"));
         run_compiler(compiler.arg("-o").arg(&allocation).arg("-ldl"))?;
-        let mut compiler = Command::new(mpicc());
-        compiler.args(["-std=gnu11", "-O2"]).arg(sources.join("messages.c"));
-        run_compiler(compiler.arg("-o").arg(&messages))?;
+        let messages = Self::messages(folder)?;
         let coupled = release::build("coupled")?.join("coupled");
         Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
+    }
+
+    fn messages(folder: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(folder)?;
+        let messages = folder.join("messages");
+        let mut compiler = Command::new(mpicc());
+        compiler.args(["-std=gnu11", "-O2"]);
+        compiler.arg(project::root().join("memprof/benches/messages.c"));
+        run_compiler(compiler.arg("-o").arg(&messages))?;
+        Ok(messages)
     }
 
     /// One round of everything; `whole` with what takes long.
@@ -146,12 +170,14 @@ impl Programs {
             if let Some(traces) = traces {
                 clear(traces)?;
             }
-            let job = self.job(Job::new(2, &self.messages).bind_to(BindTo::Core), traces);
-            merge(&mut numbers, super::program_output(&job)?);
-            let seconds = self.coupled(folder.path(), traces)?;
-            merge(&mut numbers, json!({"coupled_seconds": seconds}));
             if profiled { &mut measured.with } else { &mut measured.without }.push(numbers);
         }
+        Ok(())
+    }
+
+    /// Everything that is measured in turns.
+    pub fn turns(&self, measured: &mut Measured) -> Result<()> {
+        measured.turns = alternating::all(self)?;
         Ok(())
     }
 
@@ -173,16 +199,6 @@ impl Programs {
         let Some(traces) = traces else { return job };
         job.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces).env("MEMPROF_QUIET", "1")
     }
-
-    fn coupled(&self, folder: &Path, traces: Option<&Path>) -> Result<f64> {
-        let deck = project::root().join("examples/coupled/decks/small.toml");
-        let job =
-            Job::new(2, &self.coupled).bind_to(BindTo::Core).arg("run").arg("--deck").arg(deck);
-        let job = job.arg("--mode").arg("quo").arg("--output").arg(folder.join("result.json"));
-        let start = Instant::now();
-        self.job(job, traces).run()?.expect_success()?;
-        Ok(start.elapsed().as_secs_f64())
-    }
 }
 
 /// The object, built as it is installed: optimised, and without what only archives need.
@@ -194,22 +210,25 @@ fn preload() -> Result<PathBuf> {
     Ok(base.join("release/libmemprof_preload.so"))
 }
 
-fn the_trace(traces: &Path) -> Result<Trace> {
-    let files = traces_in(traces)?;
-    let [file] = &files[..] else { bail!("{} traces of one process", files.len()) };
-    Trace::open_with(file, Options { history: false }).context("reading the trace")
+fn all_traces(folder: &Path) -> Result<Vec<Trace>> {
+    let open = |file: &PathBuf| Trace::open_with(file, Options { history: false });
+    traces_in(folder)?.iter().map(|file| open(file).context("reading a trace")).collect()
 }
 
-/// The share of a processor that the sampler took.
+/// The share of a processor that the sampler took, of the rank where it took most.
 fn duty(traces: &Path) -> Result<f64> {
-    let trace = the_trace(traces)?;
-    let spent = trace.summary.as_ref().context("a trace without a sample")?.head.cpu_ns;
-    Ok(spent as f64 / trace.last_time().max(1) as f64)
+    let mut most: Option<f64> = None;
+    for trace in all_traces(traces)? {
+        let spent = trace.summary.as_ref().context("a trace without a sample")?.head.cpu_ns;
+        let share = spent as f64 / trace.last_time().max(1) as f64;
+        most = Some(most.map_or(share, |most| most.max(share)));
+    }
+    most.context("no trace")
 }
 
 /// Bytes that the profiler held.
 fn tool(traces: &Path) -> Result<u64> {
-    let trace = the_trace(traces)?;
+    let trace = all_traces(traces)?.pop().context("no trace")?;
     Ok(trace.summary.context("a trace without a sample")?.head.tool)
 }
 
@@ -229,25 +248,67 @@ fn merge(into: &mut Value, more: Value) {
 impl Measured {
     /// Everything, for a file.
     pub fn to_json(&self) -> Value {
-        json!({"without": self.without, "with": self.with})
+        let turns = self.turns.iter().map(Turns::to_json).collect::<Vec<_>>();
+        json!({"without": self.without, "with": self.with, "turns": turns})
     }
 
-    /// The table's lines: what, without, with, what is compared, target, whether it is met.
+    /// The table's lines: what, without, with, what is compared, target, whether it is met. What was not
+    /// measured has none.
     pub fn lines(&self) -> Vec<[String; 6]> {
-        ENTRIES.iter().map(|entry| self.line(entry)).collect()
+        ENTRIES.iter().filter_map(|entry| self.line(entry)).collect()
     }
 
-    fn line(&self, entry: &Entry) -> [String; 6] {
-        let of = |rounds: &[Value]| Some(median(rounds, entry.measured)? * entry.scale);
-        let (without, with) = (of(&self.without), of(&self.with));
+    fn line(&self, entry: &Entry) -> Option<[String; 6]> {
+        let turns = self.turns.iter().find(|turns| !turns.of(true, entry.measured).is_empty());
+        let of = |with: bool| {
+            let rounds = if with { &self.with } else { &self.without };
+            let found = if entry.measured == LATE {
+                self.turns.iter().find_map(|turns| late_mapping(turns, with))
+            } else if let Some(turns) = turns {
+                let mut numbers = turns.of(with, entry.measured);
+                numbers.sort_by(f64::total_cmp);
+                turns::middle(&numbers)
+            } else {
+                median(rounds, entry.measured)
+            };
+            Some(found? * entry.scale)
+        };
+        let (without, with) = (of(false), of(true));
+        with.or(without)?;
         let number = |value: Option<f64>| match value {
             Some(value) => format!("{value:.2} {}", entry.unit),
             None => String::new(),
         };
-        let (compared, target, met) = compare(entry, without, with);
+        let paired = turns.and_then(|turns| match entry.target {
+            Target::Difference => turns.difference(entry.measured),
+            _ => turns.ratio(entry.measured),
+        });
+        let (compared, target, met) = match paired {
+            Some(paired) => compare_turns(entry, paired),
+            None => compare(entry, without, with),
+        };
         let verdict = met.map_or("", |met| if met { "met" } else { "missed" }).to_owned();
-        [entry.what.to_owned(), number(without), number(with), compared, target, verdict]
+        Some([entry.what.to_owned(), number(without), number(with), compared, target, verdict])
     }
+}
+
+/// As [`compare`], of turns: the median of their ratios, and its interval.
+fn compare_turns(entry: &Entry, ratio: Ratio) -> (String, String, Option<bool>) {
+    let Ratio { median, low, high } = ratio;
+    if let Target::Difference = entry.target {
+        let (unit, scale) = (entry.unit, entry.scale);
+        let text =
+            format!("{:+.1} {unit} ({:+.1} to {:+.1})", median * scale, low * scale, high * scale);
+        return (text, String::new(), None);
+    }
+    let (_, target, met) = compare(entry, Some(1.0), Some(median));
+    let text = match entry.target {
+        Target::Share(_) => {
+            format!("{:.1} % ({:.1} to {:.1})", median * 100.0, low * 100.0, high * 100.0)
+        }
+        _ => format!("{median:.3} x ({low:.3} to {high:.3})"),
+    };
+    (text, target, met)
 }
 
 fn compare(
@@ -278,8 +339,19 @@ fn compare(
         Target::AtMost(limit) => {
             (String::new(), format!("≤ {limit} {unit}"), with.map(|with| with <= limit))
         }
-        Target::None => (text(ratio, |ratio| format!("{ratio:.3} x")), String::new(), None),
+        Target::None | Target::Difference => {
+            (text(ratio, |ratio| format!("{ratio:.3} x")), String::new(), None)
+        }
     }
+}
+
+/// Rates of messages alone, on whatever MPI is in use.
+pub fn messages(folder: &Path) -> Result<Measured> {
+    let messages = Programs::messages(folder)?;
+    let none = PathBuf::new;
+    let (costs, allocation, coupled) = (none(), none(), none());
+    let programs = Programs { preload: preload()?, costs, allocation, messages, coupled };
+    Ok(Measured { turns: vec![alternating::messages(&programs)?], ..Measured::default() })
 }
 
 #[cfg(test)]
@@ -288,17 +360,31 @@ mod tests {
 
     #[test]
     fn each_line_compares_medians_as_its_target_says() {
+        let take = |one: &dyn Fn(bool) -> Value| {
+            let plan = turns::Plan { least: 2, most: 2, time: Duration::ZERO, of: "", width: 0.0 };
+            Turns::take(&plan, |with| Ok(one(with))).unwrap()
+        };
+        let messages =
+            take(&|with| json!({"messages_per_second": {"1": if with { 0.98e6 } else { 1e6 }}}));
+        let mappings = take(&|with| {
+            let slowest: Vec<u64> = vec![if with { 3000 } else { 2000 }; 3];
+            json!({"mappings": 1000, "slowest_mappings_ns": slowest})
+        });
         let measured = Measured {
-            without: vec![json!({"mpi_call_ns": 4.0, "messages_per_second": {"1": 1e6}})],
-            with: vec![json!({"mpi_call_ns": 10.0, "messages_per_second": {"1": 0.98e6},
-                "duty": 0.004, "tool": 4 << 20})],
+            without: vec![json!({"mpi_call_ns": 4.0})],
+            with: vec![json!({"mpi_call_ns": 10.0, "duty": 0.004, "tool": 4 << 20})],
+            turns: vec![messages, mappings],
         };
         let lines = measured.lines();
         let line = |what: &str| lines.iter().find(|line| line[0].starts_with(what)).unwrap();
         assert_eq!(line("MPI call, 2")[3..], ["+6.00 ns", "≤ +5 ns", "missed"]);
-        assert_eq!(line("messages of 1 B")[3..], ["98.0 %", "≥ 97 %", "met"]);
+        assert_eq!(line("messages of 1 B")[3..], ["98.0 % (98.0 to 98.0)", "≥ 97 %", "met"]);
+        assert_eq!(
+            line("mmap and munmap, 99.9")[1..],
+            ["2.00 µs", "3.00 µs", "1.500 x", "≤ 2 x", "met"]
+        );
         assert_eq!(line("sampler")[2..], ["0.40 %", "", "≤ 0.5 %", "met"]);
         assert_eq!(line("tool")[5], "met");
-        assert_eq!(line("coupled")[5], "");
+        assert!(!lines.iter().any(|line| line[0].starts_with("coupled")), "not measured");
     }
 }

@@ -1,0 +1,149 @@
+//! What is measured in many short turns without and with the profiler.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use quo_tests::{BindTo, Job};
+use serde_json::{Value, json};
+
+use super::turns::{Plan, Turns};
+use super::{Programs, merge};
+use crate::project;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Messages of these sizes for so many milliseconds: of one byte most, since that is the promise.
+const MESSAGES: [&str; 5] = ["1:300", "64:60", "4096:60", "65536:60", "4194304:60"];
+
+const OF_MESSAGES: Plan = Plan {
+    least: 20,
+    most: 60,
+    time: Duration::from_secs(110),
+    of: "/messages_per_second/1",
+    width: 0.015,
+};
+
+const OF_STARTS: Plan =
+    Plan { least: 15, most: 25, time: Duration::from_secs(20), of: "/start_seconds", width: 0.01 };
+
+const OF_COUPLED: Plan = Plan {
+    least: 15,
+    most: 40,
+    time: Duration::from_secs(45),
+    of: "/coupled_seconds",
+    width: 0.005,
+};
+
+const OF_LONG: Plan =
+    Plan { least: 5, most: 9, time: Duration::from_secs(45), of: "/long_seconds", width: 0.005 };
+
+const OF_MAPPINGS: Plan =
+    Plan { least: 15, most: 15, time: SECOND, of: "/mmap_munmap_median_ns", width: 0.0 };
+
+/// Steps of the longer run, which the deck for tests has two hundred of.
+const STEPS: &str = "steps = 2000";
+
+/// Everything.
+pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
+    Ok(vec![
+        messages(programs)?,
+        starts(programs)?,
+        coupled(programs, false)?,
+        coupled(programs, true)?,
+        mappings(programs)?,
+    ])
+}
+
+/// Rates of messages.
+pub fn messages(programs: &Programs) -> Result<Turns> {
+    told(
+        "messages",
+        Turns::take(&OF_MESSAGES, |profiled| {
+            let job = Job::new(2, &programs.messages).bind_to(BindTo::Core);
+            let job = MESSAGES.iter().fold(job, |job, size| job.arg(size));
+            let folder = tempfile::tempdir()?;
+            crate::bench::program_output(&programs.job(job, profiled.then_some(folder.path())))
+        }),
+    )
+}
+
+/// Jobs that begin and end.
+fn starts(programs: &Programs) -> Result<Turns> {
+    told(
+        "starts",
+        Turns::take(&OF_STARTS, |profiled| {
+            let folder = tempfile::tempdir()?;
+            let traces = profiled.then_some(folder.path());
+            let job = Job::new(2, &programs.messages).bind_to(BindTo::Core).arg("none");
+            let start = Instant::now();
+            programs.job(job, traces).run()?.expect_success()?;
+            Ok(json!({"start_seconds": start.elapsed().as_secs_f64()}))
+        }),
+    )
+}
+
+/// The coupled example as the tests run it, or ten times as long.
+fn coupled(programs: &Programs, long: bool) -> Result<Turns> {
+    let folder = tempfile::tempdir()?;
+    let small = project::root().join("examples/coupled/decks/small.toml");
+    let deck = if long {
+        let text = std::fs::read_to_string(&small)?.replace("steps = 200", STEPS);
+        let path = folder.path().join("long.toml");
+        std::fs::write(&path, text).context("writing a deck")?;
+        path
+    } else {
+        small
+    };
+    let (plan, seconds, duty) = match long {
+        true => (OF_LONG, "long_seconds", "long_duty"),
+        false => (OF_COUPLED, "coupled_seconds", "coupled_duty"),
+    };
+    told(
+        "the coupled example",
+        Turns::take(&plan, |profiled| {
+            let traces = tempfile::tempdir()?;
+            let job = Job::new(2, &programs.coupled).bind_to(BindTo::Core).arg("run");
+            let job = job.arg("--deck").arg(&deck).arg("--mode").arg("quo");
+            let job = job.arg("--output").arg(folder.path().join("result.json"));
+            let job = programs.job(job, profiled.then_some(traces.path()));
+            let start = Instant::now();
+            job.run()?.expect_success()?;
+            let mut measured = json!({seconds: start.elapsed().as_secs_f64()});
+            if profiled {
+                merge(&mut measured, json!({duty: super::duty(traces.path())?}));
+            }
+            Ok(measured)
+        }),
+    )
+}
+
+/// Pairs of mmap and munmap beside much that is resident.
+fn mappings(programs: &Programs) -> Result<Turns> {
+    told(
+        "mmap and munmap",
+        Turns::take(&OF_MAPPINGS, |profiled| {
+            let folder = tempfile::tempdir()?;
+            let traces = profiled.then_some(folder.path());
+            programs.alone(&programs.costs, &["mappings"], traces)
+        }),
+    )
+}
+
+fn told(what: &str, turns: Result<Turns>) -> Result<Turns> {
+    if let Ok(turns) = &turns {
+        println!("memory profiler, {what}: {} turns", turns.count());
+    }
+    turns
+}
+
+/// What one pair of a thousand of all turns together takes at least: each turn has told its slowest.
+pub fn late_mapping(turns: &Turns, with: bool) -> Option<f64> {
+    let (mut slowest, mut pairs) = (Vec::new(), 0);
+    for value in turns.values(with) {
+        pairs += value.get("mappings")?.as_u64()? as usize;
+        let of_turn = value.get("slowest_mappings_ns")?.as_array()?;
+        slowest.extend(of_turn.iter().filter_map(Value::as_f64));
+    }
+    slowest.sort_by(|left, right| right.total_cmp(left));
+    slowest.get(pairs / 1000).copied()
+}

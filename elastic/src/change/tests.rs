@@ -114,6 +114,34 @@ fn a_shrink_is_done_when_every_bound_set_has_accepted() {
 }
 
 #[test]
+fn the_log_of_a_shrink_has_its_steps_in_order_and_none_for_joiners() {
+    let mut changes = Changes::new(4, now(0));
+    let id = admitted(&mut changes, Wish::Shrink(1));
+    changes.announce(id, shrinking(1, 3..4), now(3)).unwrap();
+    changes.agreed(id, 7, now(4)).unwrap();
+    changes.step(id, Step::Begun, now(5)).unwrap();
+    changes.moved(id, 64, now(6)).unwrap();
+    changes.accept(id, &app(), now(7)).unwrap();
+    changes.finalize(id, now(8)).unwrap();
+    let order = [
+        Step::Requested,
+        Step::Accepted,
+        Step::Announced,
+        Step::Agreed,
+        Step::Begun,
+        Step::Moved,
+        Step::Finalized,
+    ];
+    assert_eq!(steps(&changes, id), order.map(Happening::Step));
+    let lines: Vec<String> = changes.events().iter().map(Event::to_line).collect();
+    assert_eq!(
+        lines[3],
+        r#"{"sequence":3,"time_us":3000,"event":"announced","request":1,"epoch":0,"size":4,"target":3,"joining":0,"leaving":1}"#
+    );
+    assert_eq!((changes.events()[6].bytes, changes.events()[7].size), (Some(64), 3));
+}
+
+#[test]
 fn some_may_join_while_others_leave() {
     let mut changes = Changes::new(4, now(0));
     let id = admitted(&mut changes, Wish::Move);

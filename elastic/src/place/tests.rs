@@ -193,6 +193,7 @@ fn what_is_rigid_stays_and_what_spans_nodes_leaves_with_both() {
         Err(PlaceError::UnitElsewhere { member: MemberId(2), .. })
     ));
     assert_eq!(ask(None, &["n2", "n3"]).unwrap(), [MemberId(3), MemberId(2)]);
+    assert_eq!(ask(Some(2), &["n3"]), Err(PlaceError::TooFew { asked: 2, possible: 0 }));
     assert_eq!(ask(Some(3), &[]), Err(PlaceError::TooFew { asked: 3, possible: 2 }));
 }
 

@@ -255,6 +255,12 @@ pub struct SetInfo {
 }
 
 impl SetInfo {
+    /// Whether a resize has altered the set that a process has not seen, which was up to date at
+    /// `local_epoch`: it has to refresh what it knows of its peers before it makes a communicator.
+    pub fn needs_refresh(&self, local_epoch: u64) -> bool {
+        local_epoch < self.epoch
+    }
+
     /// As the pairs of an `MPI_Info`: `mpi_size`, `mpi_ps_version`, `mpi_ps_epoch`, `mpi_ps_active`,
     /// `mpi_dyn`, `mpi_included`, and the hints under their own names.
     pub fn entries(&self) -> Vec<(String, String)> {

@@ -308,6 +308,18 @@ fn sets_that_keep_the_gone_are_named() {
 }
 
 #[test]
+fn a_process_of_an_earlier_epoch_has_to_refresh() {
+    let mut registry = registry(4);
+    let root = registry.application();
+    let pair = create(&mut registry, "pair", ids([0, 1]));
+    let delta = registry.define_delta(DeltaKind::Sub, ids([3])).unwrap();
+    registry.operate(ROOT, SetOp::Difference, &root, &delta, Some(&root), &plain()).unwrap();
+    let info = |set: &SetName| registry.info("test", set, ROOT).unwrap();
+    assert!(info(&root).needs_refresh(0) && !info(&root).needs_refresh(1));
+    assert!(!info(&pair).needs_refresh(0), "nothing has happened to it");
+}
+
+#[test]
 fn who_is_gone_comes_into_no_set_again() {
     let mut registry = registry(4);
     let root = registry.application();

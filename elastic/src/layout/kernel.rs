@@ -186,8 +186,8 @@ fn scatter_run<const WIDTH: usize>(stride: usize, dense: &[u8], memory: &mut [u8
     }
 }
 
-/// Rows become columns: what comes element after element goes far apart. Squares that fit in the
-/// first cache are turned one after the other.
+/// Rows become columns: what comes element after element goes far apart. Squares that fit in a
+/// cache are turned one after the other.
 fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     let (levels, run) = (nest.levels(), nest.run);
     let (around, turned) = levels.split_at(levels.len() - 2);
@@ -216,7 +216,9 @@ fn each(levels: &[Level], start: usize, call: &mut impl FnMut(usize)) {
 }
 
 /// The edge of the squares, in elements.
-const SQUARE: usize = 32;
+pub(super) const SQUARE: usize = 64;
+/// From one line of a square to the next.
+const PITCH: usize = SQUARE + 1;
 
 fn turn(run: usize, levels: (Level, Level), from: &[u8], to: &mut [u8]) {
     match run {
@@ -227,16 +229,26 @@ fn turn(run: usize, levels: (Level, Level), from: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Through a square of its own, because lines that are a power of two apart would push each other out
+/// of the cache.
 fn turn_run<const WIDTH: usize>((outer, inner): (Level, Level), from: &[u8], to: &mut [u8]) {
+    let mut square = [[0; WIDTH]; SQUARE * PITCH];
     for first in (0..inner.count).step_by(SQUARE) {
+        let numbers = SQUARE.min(inner.count - first);
         for line in (0..outer.count).step_by(SQUARE) {
             let lines = SQUARE.min(outer.count - line);
-            for number in first..(first + SQUARE).min(inner.count) {
-                let to = &mut to[number * inner.to + line * outer.to..][..lines * WIDTH];
-                let from = &from[number * inner.from + line * outer.from..];
-                let from = &from[..(lines - 1) * outer.from + WIDTH];
-                for (to, from) in to.chunks_exact_mut(WIDTH).zip(from.chunks(outer.from)) {
-                    to.copy_from_slice(&from[..WIDTH]);
+            for index in 0..lines {
+                let from = &from[(line + index) * outer.from + first * inner.from..];
+                let from = &from[..(numbers - 1) * inner.from + WIDTH];
+                let column = square[index..].iter_mut().step_by(PITCH);
+                for (element, from) in column.zip(from.chunks(inner.from)) {
+                    element.copy_from_slice(&from[..WIDTH]);
+                }
+            }
+            for index in 0..numbers {
+                let to = &mut to[(first + index) * inner.to + line * outer.to..][..lines * WIDTH];
+                for (to, element) in to.chunks_exact_mut(WIDTH).zip(&square[index * PITCH..]) {
+                    to.copy_from_slice(element);
                 }
             }
         }

@@ -43,6 +43,54 @@ impl Family {
     pub fn indices(&self) -> usize {
         self.length * self.inner.count * self.outer.count
     }
+
+    /// How many parts of at most `most` indices, at least one, it has.
+    pub fn part_count(&self, most: usize) -> usize {
+        let pattern = self.length * self.inner.count;
+        if pattern <= most {
+            self.outer.count.div_ceil(most / pattern)
+        } else if self.length <= most {
+            self.outer.count * self.inner.count.div_ceil(most / self.length)
+        } else {
+            self.outer.count * self.inner.count * self.length.div_ceil(most.max(1))
+        }
+    }
+
+    /// One of these parts.
+    pub fn part(&self, most: usize, number: usize) -> Self {
+        let pattern = self.length * self.inner.count;
+        if pattern <= most {
+            let first = number * (most / pattern);
+            let mut part = self.moved(&self.outer, first);
+            part.outer.count = (most / pattern).min(self.outer.count - first);
+            return part;
+        }
+        let each = self.part_count(most) / self.outer.count;
+        let once = Self { outer: ONCE, ..self.moved(&self.outer, number / each) };
+        let number = number % each;
+        if self.length <= most {
+            let first = number * (most / self.length);
+            let mut part = once.moved(&self.inner, first);
+            part.inner.count = (most / self.length).min(self.inner.count - first);
+            return part;
+        }
+        let most = most.max(1);
+        let each = self.length.div_ceil(most);
+        let run = Self { inner: ONCE, ..once.moved(&self.inner, number / each) };
+        let first = number % each * most;
+        let step = At { blocks: 0, elements: 1 };
+        let elements = Repeat { count: self.length, old: step, new: step };
+        Self { length: most.min(self.length - first), ..run.moved(&elements, first) }
+    }
+
+    /// The same family, `turns` of a repetition further on.
+    fn moved(&self, by: &Repeat, turns: usize) -> Self {
+        let further = |at: At, step: At| At {
+            blocks: at.blocks + turns * step.blocks,
+            elements: at.elements + turns * step.elements,
+        };
+        Self { old: further(self.old, by.old), new: further(self.new, by.new), ..*self }
+    }
 }
 
 impl Comb {

@@ -10,7 +10,7 @@
 //! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
 //! | who sends what to whom, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
 //! | in which step, without contention? | | `steps/` |
-//! | which bytes, and how are they moved? | [`Message`] | `message.rs`, `meet.rs`, `kernel.rs` |
+//! | which bytes, and how are they moved? | [`Message`], [`in_turns`] | `message.rs`, `meet.rs`, `kernel.rs` |
 //! | what does it cost? | [`Statistics`], [`Link`] | `cost.rs` |
 //! | what can be wrong? | [`LayoutError`] | `error.rs` |
 //!
@@ -34,7 +34,7 @@ mod tests;
 pub use cost::{Link, Statistics};
 pub use distribution::{Distribution, Grid, Order, Storage};
 pub use error::LayoutError;
-pub use message::{Message, Piece, Source};
+pub use message::{Message, Piece, Source, in_turns};
 pub use ranks::Ranks;
 pub use schedule::{Part, Schedule, Step};
 pub use sparse::Compressed;

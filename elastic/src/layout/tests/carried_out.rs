@@ -155,3 +155,41 @@ fn a_part_of_a_hundred_thousand_ranks_is_found_without_the_others() {
     let bytes: usize = part.steps().iter().filter_map(Step::send).map(Message::bytes).sum();
     assert_eq!(bytes + part.kept().iter().map(Message::bytes).sum::<usize>(), part.old_bytes());
 }
+
+/// Large enough for several squares where rows become columns.
+#[test]
+fn large_messages_of_short_runs_arrive() {
+    let on = |columns, storage| {
+        let ranks = Ranks::first(columns);
+        Distribution::checkerboard((700, 803), (8, 3), Grid::new(1, columns), ranks)
+            .expect("a grid")
+            .stored(storage)
+    };
+    check(&on(1, Storage::Rows), &on(2, Storage::Rows), 8);
+    check(&on(2, Storage::Rows), &on(1, Storage::Columns), 8);
+    check(&on(1, Storage::Columns), &on(2, Storage::Rows), 4);
+}
+
+#[test]
+fn messages_in_turns_arrive_like_whole_ones() {
+    let on = |rows, columns| {
+        let ranks = Ranks::first(rows * columns);
+        Distribution::checkerboard((61, 47), (3, 2), Grid::new(rows, columns), ranks)
+            .expect("a grid")
+    };
+    let schedule = Schedule::between(&on(1, 1), &on(2, 3), 8).expect("same shape");
+    let before = filled(schedule.before(), 8);
+    let mut after = blank(schedule.after(), 8);
+    let part = schedule.of(0);
+    let messages: Vec<&Message> =
+        part.kept().iter().chain(part.steps().iter().filter_map(Step::send)).collect();
+    let mut order = Vec::new();
+    for (index, part) in in_turns(messages.iter().copied(), 1000) {
+        assert!(part.bytes() <= 1000);
+        let to = after.get_mut(&messages[index].peer()).expect("it has new memory");
+        part.copy(&before[&0], to).expect("lengths fit");
+        order.push(index);
+    }
+    assert_eq!(after, filled(schedule.after(), 8));
+    assert_eq!(order[..7], [0, 1, 2, 3, 4, 5, 0]);
+}

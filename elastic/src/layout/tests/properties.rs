@@ -124,4 +124,28 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn a_message_in_parts_is_the_same_message((old, new) in pairs(), most in 1..400usize) {
+        let schedule = Schedule::between(&old, &new, 4).expect("same shape");
+        let before = filled(&old, 4);
+        for rank in schedule.ranks() {
+            let part = schedule.of(rank);
+            let sent = part.steps().iter().filter_map(Step::send);
+            for message in sent.chain(part.kept()).filter(|m| m.source() == Source::Old) {
+                let (mut whole, mut parts) = (vec![0; message.target_bytes()], vec![0; message.target_bytes()]);
+                message.copy(&before[&rank], &mut whole).expect("lengths fit");
+                let mut bytes = 0;
+                for part in message.split(most) {
+                    prop_assert!(part.bytes() <= most.max(4) && part.bytes() > 0);
+                    let mut packed = vec![0; part.bytes()];
+                    part.pack(&before[&rank], &mut packed).expect("lengths fit");
+                    part.unpack(&packed, &mut parts).expect("lengths fit");
+                    bytes += part.bytes();
+                }
+                prop_assert_eq!(bytes, message.bytes());
+                prop_assert_eq!(whole, parts);
+            }
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod books;
 mod checkout;
 mod compilers;
 mod cxx;
+mod example;
 mod fortran;
 mod frames;
 pub mod guide;
@@ -43,6 +44,7 @@ pub use books::{APPLICATION, Books, MPI, Which};
 pub use checkout::Checkout;
 pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
 pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};
+pub use example::coupled_fortran;
 pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };

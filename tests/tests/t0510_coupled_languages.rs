@@ -5,14 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use quo_tests::suite::{Skipped, Test, run};
-use quo_tests::{
-    BindTo, Checkout, Job, Outcome, fortran_support, mpicc, mpicxx, mpifort, run_compiler,
-};
+use quo_tests::{BindTo, Checkout, Job, Outcome, coupled_fortran};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -95,46 +92,9 @@ impl Coupled {
         (solver, variant): (&str, &str),
         fields: &str,
     ) -> Result<Job> {
-        let job = Job::new(ranks, self.fortran()?).arg(namelist).arg("--l1").arg(solver);
+        let job = Job::new(ranks, coupled_fortran()?).arg(namelist).arg("--l1").arg(solver);
         let job = job.arg("--variant").arg(variant);
         Ok(calm(job.arg("--fields").arg(self.path(fields))))
-    }
-
-    /// The Fortran program, made once.
-    fn fortran(&self) -> Result<PathBuf> {
-        static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-        if let Err(reason) = fortran_support() {
-            bail!(Skipped(format!("{reason:#}")));
-        }
-        if Command::new("make").arg("--version").output().is_err() {
-            bail!(Skipped("there is no make".to_owned()));
-        }
-        let made = MADE.get_or_init(|| self.make().map_err(|error| format!("{error:#}")));
-        made.clone().map_err(|reason| anyhow!("{reason}"))
-    }
-
-    fn make(&self) -> Result<PathBuf> {
-        let root = self.checkout.root();
-        let folder = self.checkout.build_folder().join("coupled-fortran");
-        let mut make = Command::new("make");
-        make.arg("-C").arg(root.join("examples/coupled")).args(["-s", "-j2"]);
-        let library = self.checkout.library()?.folder().to_path_buf();
-        let variables = [
-            ("BUILD", folder.clone()),
-            ("QUO_SOURCE", root.to_path_buf()),
-            ("QUO_LIBRARY", library),
-            ("MPICC", mpicc().into()),
-            ("MPICXX", mpicxx().into()),
-            ("MPIFC", mpifort().into()),
-            ("WARNINGS", "-Wall -Wextra -Werror".into()),
-            // The new kind of run path yields to LD_LIBRARY_PATH.
-            ("LDFLAGS", "-Wl,--disable-new-dtags".into()),
-        ];
-        for (name, value) in variables {
-            make.arg(format!("{name}={}", value.display()));
-        }
-        run_compiler(&mut make)?;
-        Ok(folder.join("coupled-fortran"))
     }
 
     /// The fields are those of `expected`, to the last bit.
@@ -337,7 +297,7 @@ fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> 
 
 fn fortran_refuses() -> Result<()> {
     let coupled = Coupled::new()?;
-    let program = coupled.fortran()?;
+    let program = coupled_fortran()?;
     let namelist = coupled.namelist(&coupled.deck(&TINY)?)?;
     let job = |deck: &Path| calm(Job::new(3, &program).arg(deck));
     expect_refusal(&Job::new(2, &program).run()?, 2, &["no deck"])?;

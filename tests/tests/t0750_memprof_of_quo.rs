@@ -2,7 +2,7 @@
 //! profiler, under the launcher of the MPI in use.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Books, Checkout, Launcher, Recorded, Selection, fortran_support};
+use quo_tests::{
+    BindTo, Books, Checkout, Launcher, Recorded, Selection, coupled_fortran, fortran_support,
+};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
@@ -18,7 +20,9 @@ const TESTS: &[Test] = &[
     ("what_a_fortran_program_holds_in_its_pushes_is_told", fortran),
     ("a_c_program_reads_its_own_numbers", numbers_in_c),
     ("a_rust_program_reads_its_own_numbers", numbers_in_rust),
-    ("the_coupled_example_closes_its_books_and_shows_its_phases", coupled),
+    ("the_coupled_example_closes_its_books_in_every_mode_and_shows_its_phases", coupled),
+    ("the_coupled_example_in_fortran_closes_its_books", coupled_in_fortran),
+    ("the_small_examples_close_their_books", widen),
 ];
 
 const MEBI: u64 = 1 << 20;
@@ -167,20 +171,78 @@ fn numbers_in_rust() -> Result<()> {
     Ok(())
 }
 
-fn coupled() -> Result<()> {
-    let checkout = Checkout::find()?;
-    let folder = tempfile::tempdir()?;
-    let output = folder.path().join("output").display().to_string();
-    let deck = checkout.root().join("examples/coupled/decks/small.toml").display().to_string();
+/// A run of an example on two ranks, each with its own core; threads that share cores do not spin.
+fn example(program: &Path, arguments: &[&str]) -> Result<Recorded> {
     let mut launch = Launcher::find()?.command(2, BindTo::Core);
     launch.env("OMP_WAIT_POLICY", "passive");
-    let arguments = ["run", "--deck", &deck, "--mode", "quo", "--output", &output];
-    let job = Recorded::under(&launch, &checkout.program("coupled")?, &arguments)?;
-    let job = job.expect_ranks(2)?;
+    Recorded::under(&launch, program, arguments)?.expect_ranks(2)
+}
+
+fn small_deck() -> Result<String> {
+    let deck = Checkout::find()?.root().join("examples/coupled/decks/small.toml");
+    Ok(deck.display().to_string())
+}
+
+/// The small deck, made smaller still: who has what memory does not depend on it.
+fn tiny_deck(folder: &Path) -> Result<String> {
+    let mut text = std::fs::read_to_string(small_deck()?)?;
+    for (from, to) in
+        [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 30")]
+    {
+        ensure!(text.contains(from), "the deck has no `{from}`");
+        text = text.replace(from, to);
+    }
+    let path = folder.join("deck.toml");
+    std::fs::write(&path, text)?;
+    Ok(path.display().to_string())
+}
+
+fn coupled() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("output").display().to_string();
+    let (program, tiny) = (Checkout::find()?.program("coupled")?, tiny_deck(folder.path())?);
+    let run = |deck: &str, mode: &str, solver: &str| {
+        let words = ["run", "--deck", deck, "--mode", mode, "--l1", solver, "--output", &output];
+        example(&program, &words)
+    };
+    let job = run(&small_deck()?, "quo", "c")?;
     job.expect_good_books()?;
     let phases = reported(&job)?;
     let pushes = phases.iter().find(|phase| phase["name"] == "quo push machine");
     let pushes = pushes.with_context(|| format!("no pushes among {phases:?}"))?;
     ensure!(pushes["parent"] == "main" && pushes["entries"].as_u64() > Some(1), "{pushes}");
+    for (mode, solver) in [("under", "c++"), ("over", "c"), ("quo", "c++")] {
+        let what = || format!("{mode} with {solver}");
+        run(&tiny, mode, solver)?.expect_good_books().with_context(what)?;
+    }
+    Ok(())
+}
+
+fn coupled_in_fortran() -> Result<()> {
+    let program = coupled_fortran()?;
+    let folder = tempfile::tempdir()?;
+    let mut deck = Command::new(Checkout::find()?.program("coupled")?);
+    let output = deck.args(["deck", "--namelist", &tiny_deck(folder.path())?]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let namelist = folder.path().join("deck.nml");
+    std::fs::write(&namelist, output.stdout)?;
+    let namelist = namelist.display().to_string();
+    for (solver, variant) in [("c", "caller"), ("c++", "callee")] {
+        let job = example(&program, &[&namelist, "--l1", solver, "--variant", variant])?;
+        job.expect_good_books().with_context(|| format!("{solver}, {variant}"))?;
+    }
+    Ok(())
+}
+
+/// The programs that are installed for people to begin with.
+fn widen() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let checkout = Checkout::find()?;
+    let in_c = checkout.compile_c("packaging/examples/widen.c", folder.path(), &[])?;
+    example(&in_c, &[])?.expect_said("packages")?.expect_good_books()?;
+    fortran_support().map_err(|reason| Skipped(format!("C alone: {reason}")))?;
+    let in_fortran =
+        checkout.compile_fortran("packaging/examples/widen.f90", folder.path(), &[])?;
+    example(&in_fortran, &[])?.expect_said("packages")?.expect_good_books()?;
     Ok(())
 }

@@ -167,7 +167,7 @@ fn started_as() -> &'static [u8] {
 }
 
 /// What is mapped already without a name is the loader's and the C library's, but for the tool's own,
-/// which may lie in the same mapping.
+/// and data of objects, which may lie in the same mapping.
 fn found() {
     let Some(system) = objects::component_at(libc::getpid as *const () as usize) else { return };
     let Ok(file) = kernel::open(c"/proc/self/maps") else { return };
@@ -177,8 +177,9 @@ fn found() {
         }
         let mut at = line.start;
         while at < line.end {
-            let tool = memory::next(at).filter(|piece| piece.0 < line.end);
-            let (stop, next) = tool.unwrap_or((line.end, line.end));
+            let others = [memory::next(at), objects::next_above(at)].into_iter().flatten();
+            let other = others.filter(|other| other.0 < line.end).min();
+            let (stop, next) = other.unwrap_or((line.end, line.end));
             if at < stop && stop - at <= FOUND && is_nobodys(at, stop) {
                 ranges::found(at, stop - at, system);
             }

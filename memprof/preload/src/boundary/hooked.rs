@@ -23,7 +23,13 @@ pub enum Function {
     Dlopen,
     Dlsym,
     PthreadCreate,
+    /// How UCX maps memory of its own, past the hooks that it has put before the C library's functions.
+    UcxMmap,
+    UcxMunmap,
 }
+
+/// How many there are.
+const FUNCTIONS: usize = UcxMunmap as usize + 1;
 
 use Function::*;
 
@@ -47,7 +53,13 @@ const HOOKS: [Hook; 11] = [
     Hook { function: PthreadCreate, name: c"pthread_create", target: threads::pthread_create },
 ];
 
-static REAL: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
+/// What comes with a library that may be loaded late; the first of them found is the one.
+const LATE: [Hook; 2] = [
+    Hook { function: UcxMmap, name: c"ucm_orig_mmap", target: mappings::ucx_mmap },
+    Hook { function: UcxMunmap, name: c"ucm_orig_munmap", target: mappings::ucx_munmap },
+];
+
+static REAL: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 
 /// What calls reach without the tool: the program, or what was preloaded before the tool, may define the
 /// function too.
@@ -78,6 +90,19 @@ pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
         _ => memory,
     };
     (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
+}
+
+/// Whether `symbol` is one of those that may be loaded late.
+pub fn is_late(symbol: &[u8]) -> bool {
+    LATE.iter().any(|hook| hook.name.to_bytes() == symbol)
+}
+
+/// Where a call to `symbol`, one of those, has to go, if it is defined at `found`.
+pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
+    let hook = LATE.iter().find(|hook| hook.name.to_bytes() == symbol)?;
+    let real = &REAL[hook.function as usize];
+    let before = real.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
+    before.err().is_none_or(|before| before == found).then_some(hook.target as *const () as usize)
 }
 
 /// What a call to `symbol`, which is one of ours, reaches without the tool.

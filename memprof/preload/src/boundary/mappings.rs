@@ -64,6 +64,8 @@ fn lies_in_memory(file: c_int) -> bool {
 hook! {
     mmap => mmap_work;
     munmap => munmap_work;
+    ucx_mmap => ucx_mmap_work;
+    ucx_munmap => ucx_munmap_work;
     mremap => mremap_work;
     shmat => shmat_work;
     shmdt => shmdt_work;
@@ -71,24 +73,32 @@ hook! {
     sbrk => sbrk_work;
 }
 
-unsafe extern "C-unwind" fn mmap_work(
-    address: usize,
-    length: usize,
-    protection: usize,
-    flags: usize,
-    file: usize,
-    offset: usize,
-    caller: usize,
-    stack: usize,
-) -> usize {
-    let words = [address, length, protection, flags, file, offset];
-    // SAFETY: the caller's words.
-    let result = unsafe { pass(Function::Mmap, words) };
-    if !failed(result) && !is_tools() {
-        mapped(result, length, flags as c_int, file as c_int, objects::owner(caller, stack));
-    }
-    result
+macro_rules! mmap_by {
+    ($work:ident, $function:expr) => {
+        unsafe extern "C-unwind" fn $work(
+            address: usize,
+            length: usize,
+            protection: usize,
+            flags: usize,
+            file: usize,
+            offset: usize,
+            caller: usize,
+            stack: usize,
+        ) -> usize {
+            let words = [address, length, protection, flags, file, offset];
+            // SAFETY: the caller's words.
+            let result = unsafe { pass($function, words) };
+            if !failed(result) && !is_tools() {
+                let maker = objects::owner(caller, stack);
+                mapped(result, length, flags as c_int, file as c_int, maker);
+            }
+            result
+        }
+    };
 }
+
+mmap_by!(mmap_work, Function::Mmap);
+mmap_by!(ucx_mmap_work, Function::UcxMmap);
 
 /// `maker` has mapped `length` bytes with these flags of `mmap(2)`.
 pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Component) {
@@ -100,31 +110,38 @@ pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Com
     ranges::mapped(start, length, owner, shared);
 }
 
-unsafe extern "C-unwind" fn munmap_work(
-    address: usize,
-    length: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-    _caller: usize,
-    _stack: usize,
-) -> usize {
-    let words = [address, length, c, d, e, f];
-    if is_tools() {
-        // SAFETY: the caller's words.
-        return unsafe { pass(Function::Munmap, words) };
-    }
-    if length >= LOOKED_AT {
-        sampler::before_release(address, length);
-    }
-    local().forget_stack(address, length);
-    let leaving = ranges::leaves(address, length);
-    // SAFETY: the caller's words.
-    let result = unsafe { pass(Function::Munmap, words) };
-    ranges::left(&leaving, result as c_int == 0);
-    result
+macro_rules! munmap_by {
+    ($work:ident, $function:expr) => {
+        unsafe extern "C-unwind" fn $work(
+            address: usize,
+            length: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            f: usize,
+            _caller: usize,
+            _stack: usize,
+        ) -> usize {
+            let words = [address, length, c, d, e, f];
+            if is_tools() {
+                // SAFETY: the caller's words.
+                return unsafe { pass($function, words) };
+            }
+            if length >= LOOKED_AT {
+                sampler::before_release(address, length);
+            }
+            local().forget_stack(address, length);
+            let leaving = ranges::leaves(address, length);
+            // SAFETY: the caller's words.
+            let result = unsafe { pass($function, words) };
+            ranges::left(&leaving, result as c_int == 0);
+            result
+        }
+    };
 }
+
+munmap_by!(munmap_work, Function::Munmap);
+munmap_by!(ucx_munmap_work, Function::UcxMunmap);
 
 unsafe extern "C-unwind" fn mremap_work(
     old: usize,

@@ -185,6 +185,10 @@ fn fill(
         real.and_then(|real| mpi_target(symbol, real))
     } else if relocation.kind == ADDRESS {
         None
+    } else if hooked::is_late(relocation.symbol) {
+        let real = if own { resolve(pin, relocation.symbol, relocation.kind) } else { Some(value) };
+        let real = real.filter(|_| plan.memory);
+        real.and_then(|real| hooked::late_target(relocation.symbol, real))
     } else {
         hooked::target(symbol, plan.memory, plan.look_ups)
             // One that has not been called yet leads to the object's own table.

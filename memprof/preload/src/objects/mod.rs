@@ -101,6 +101,11 @@ pub fn component_at(address: usize) -> Option<Component> {
     TABLE.find(address).map(|range| range.component)
 }
 
+/// Where the first object lies that ends above an address.
+pub fn next_above(address: usize) -> Option<(usize, usize)> {
+    TABLE.next_above(address).map(|range| (range.low, range.high))
+}
+
 /// Whether an address is in no object at all.
 pub fn is_nobodys(address: usize) -> bool {
     TABLE.find(address).is_none()

@@ -228,8 +228,9 @@ fn cut(families: &[Family], most: usize) -> impl Iterator<Item = Family> + '_ {
 ///
 /// Messages to several ranks lie between each other in memory, in runs that may be short. Taken one
 /// after the other each of them passes through all of it; taken in turns all together pass once,
-/// because the parts of a turn are neighbours and in the cache. With parts of 16 KiB short runs move
-/// about as fast as long ones.
+/// because the parts of a turn are neighbours and in the cache. With parts of 16 KiB runs of up to
+/// 512 bytes are packed and unpacked up to twice as fast as message by message; where long runs lie
+/// together it does not help.
 pub fn in_turns<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
     bytes: usize,

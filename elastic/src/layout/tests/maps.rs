@@ -163,3 +163,17 @@ fn the_local_index_of_a_sparse_matrix_counts_from_its_own_rows() {
     assert!(Compressed::new(&[]).is_err() && Compressed::new(&[1, 2]).is_err());
     assert!(Compressed::new(&[0, 2, 1]).is_err());
 }
+
+#[test]
+fn a_distribution_that_is_sent_to_a_joiner_is_the_same_and_a_damaged_one_is_refused() {
+    for distribution in samples() {
+        let sent = serde_json::to_string(&distribution).expect("plain data");
+        assert_eq!(serde_json::from_str::<Distribution>(&sent).expect("well formed"), distribution);
+    }
+    let two = Distribution::block_cyclic(8, 2, Ranks::first(2)).expect("ranks");
+    let sent = serde_json::to_string(&two).expect("plain data");
+    for (good, bad) in [("[0,1]", "[0,0]"), ("[0,1]", "[0]"), ("\"block\":2", "\"block\":0")] {
+        assert!(sent.contains(good), "{sent}");
+        assert!(serde_json::from_str::<Distribution>(&sent.replace(good, bad)).is_err());
+    }
+}

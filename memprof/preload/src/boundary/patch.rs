@@ -156,7 +156,7 @@ unsafe fn cell(address: usize) -> &'static AtomicUsize {
 }
 
 /// What the names of MPI's functions and of those that [`hooked`] has begin with.
-pub const FIRSTS: &[u8] = b"MPbdmps";
+pub const FIRSTS: &[u8] = b"MPbdmpsu";
 
 fn fill(
     object: &Known,
@@ -185,10 +185,10 @@ fn fill(
         real.and_then(|real| mpi_target(symbol, real))
     } else if relocation.kind == ADDRESS {
         None
-    } else if hooked::is_late(relocation.symbol) {
-        let real = if own { resolve(pin, relocation.symbol, relocation.kind) } else { Some(value) };
+    } else if hooked::is_late(symbol) {
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
         let real = real.filter(|_| plan.memory);
-        real.and_then(|real| hooked::late_target(relocation.symbol, real))
+        real.and_then(|real| hooked::late_target(symbol, real))
     } else {
         hooked::target(symbol, plan.memory, plan.look_ups)
             // One that has not been called yet leads to the object's own table.

@@ -413,31 +413,31 @@ fn an_operation_counts_once_and_none_may_be_missing() {
 
 /// Operations over few names, so that they meet; many of them fail.
 fn operation() -> impl Strategy<Value = Operation> {
-    let word = prop_oneof![
-        Just("mpi://app/app1"),
-        Just("mpi://app/app1/a"),
-        Just("mpi://app/app1/b"),
-        Just("mpi://app/app1/c"),
-        Just("mpi://SELF"),
-        Just("mpi://rte/app1/delta/1"),
-        Just("mpi://rte/app1/delta/2"),
-        Just("mpi://rte/app1/delta/3"),
-    ]
-    .prop_map(name);
+    let own = proptest::sample::select(vec!["", "", "/a", "/b", "/c"])
+        .prop_map(|word| name(&format!("mpi://app/app1{word}")));
+    let delta = (1..5u32).prop_map(|epoch| name(&format!("mpi://rte/app1/delta/{epoch}")));
+    let word = prop_oneof![4 => own.clone(), 3 => delta.clone(), 2 => Just(SetName::caller())];
     let op = prop_oneof![Just(SetOp::Union), Just(SetOp::Difference), Just(SetOp::Intersection)];
-    let kind = prop_oneof![Just(DeltaKind::Add), Just(DeltaKind::Sub)];
     let end = prop_oneof![Just(DeltaEnd::Finalized), Just(DeltaEnd::Aborted)];
-    let some = proptest::collection::btree_set(0..24u64, 1..4).prop_map(ids);
+    let some = |from, to| proptest::collection::btree_set(from..to, 1..3).prop_map(ids);
+    let define = prop_oneof![
+        some(11, 60u64).prop_map(|members| Operation::Define { kind: DeltaKind::Add, members }),
+        some(0, 13u64).prop_map(|members| Operation::Define { kind: DeltaKind::Sub, members }),
+    ];
     let change = proptest::option::of(any::<bool>())
         .prop_map(|active| AttributeChange { active, ..AttributeChange::none() });
     prop_oneof![
-        8 => (0..12u64, op, word.clone(), word.clone(), proptest::option::of(word.clone()), change.clone())
+        12 => (0..12u64, op, word.clone(), word.clone(), proptest::option::of(own.clone()), change.clone())
             .prop_map(|(caller, op, first, second, target, attributes)| Operation::Operate {
                 caller: MemberId(caller), op, first, second, target, attributes
             }),
-        2 => (word.clone(), change).prop_map(|(target, attributes)| Operation::Update { target, attributes }),
-        2 => (kind, some).prop_map(|(kind, members)| Operation::Define { kind, members }),
-        2 => (word.clone(), end).prop_map(|(delta, end)| Operation::Conclude { delta, end }),
+        4 => (own.clone(), delta.clone(), any::<bool>()).prop_map(|(first, second, joins)| Operation::Operate {
+            caller: ROOT, op: if joins { SetOp::Union } else { SetOp::Difference }, first: first.clone(), second,
+            target: Some(first), attributes: plain()
+        }),
+        3 => (own.clone(), change).prop_map(|(target, attributes)| Operation::Update { target, attributes }),
+        3 => define,
+        3 => (delta, end).prop_map(|(delta, end)| Operation::Conclude { delta, end }),
         1 => word.clone().prop_map(|set| Operation::Prune { set }),
         1 => word.prop_map(|set| Operation::Publish {
             publisher: ROOT, set, key: "key".to_owned(), value: vec![1]
@@ -459,7 +459,7 @@ fn model(registry: &Registry) -> BTreeMap<SetName, (BTreeSet<u64>, bool)> {
 proptest! {
     #[test]
     fn all_copies_are_equal_and_sets_keep_their_promises(
-        operations in proptest::collection::vec(operation(), 0..40),
+        operations in proptest::collection::vec(operation(), 0..80),
     ) {
         let mut one = Replica::new(registry(12));
         let mut two = one.clone();

@@ -18,7 +18,7 @@ const MESSAGES: [&str; 5] = ["1:300", "64:60", "4096:60", "65536:60", "4194304:6
 const OF_MESSAGES: Plan = Plan {
     least: 20,
     most: 60,
-    time: Duration::from_secs(110),
+    time: Duration::from_secs(70),
     of: "/messages_per_second/1",
     width: 0.015,
 };

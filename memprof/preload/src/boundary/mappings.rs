@@ -74,7 +74,7 @@ hook! {
 }
 
 macro_rules! mmap_by {
-    ($work:ident, $function:expr) => {
+    ($work:ident, $function:expr, $maker:expr) => {
         unsafe extern "C-unwind" fn $work(
             address: usize,
             length: usize,
@@ -88,8 +88,10 @@ macro_rules! mmap_by {
             let words = [address, length, protection, flags, file, offset];
             // SAFETY: the caller's words.
             let result = unsafe { pass($function, words) };
-            if !failed(result) && !is_tools() {
-                let maker = objects::owner(caller, stack);
+            let maker: fn(usize, usize) -> Option<Component> = $maker;
+            if !failed(result)
+                && let Some(maker) = maker(caller, stack)
+            {
                 mapped(result, length, flags as c_int, file as c_int, maker);
             }
             result
@@ -97,8 +99,11 @@ macro_rules! mmap_by {
     };
 }
 
-mmap_by!(mmap_work, Function::Mmap);
-mmap_by!(ucx_mmap_work, Function::UcxMmap);
+mmap_by!(mmap_work, Function::Mmap, |caller, stack| {
+    (!is_tools()).then(|| objects::owner(caller, stack))
+});
+// UCX's also where it maps in a call that the tool has made, as when that frees something.
+mmap_by!(ucx_mmap_work, Function::UcxMmap, |caller, _| Some(objects::caller(caller).component));
 
 /// `maker` has mapped `length` bytes with these flags of `mmap(2)`.
 pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Component) {

@@ -1,17 +1,8 @@
 /* What a C program does with libmemprof. The argument says whether a profiler is to be found. */
+#include "check.h"
 #include <memprof.h>
 #include <stdio.h>
 #include <string.h>
-
-static int failures;
-
-#define CHECK(condition)                                                                      \
-    do {                                                                                      \
-        if (!(condition)) {                                                                   \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                            \
-            failures++;                                                                       \
-        }                                                                                     \
-    } while (0)
 
 static void without(void)
 {

@@ -1,6 +1,7 @@
 /* What a program of quo in C holds in its phases: 24 MiB while a binding is pushed, 12 MiB in a phase named
  * "solve", 64 bytes in a region named "nothing", which tells what it always has, and 40 MiB outside of
  * all of them. With an argument it looks at its own numbers, too. */
+#include "../../api/tests/check.h"
 #include <memprof.h>
 #include <mpi.h>
 #include <quo.h>
@@ -9,16 +10,6 @@
 #include <string.h>
 
 #define MEBI ((size_t)1 << 20)
-
-static int failures;
-
-#define CHECK(condition)                                                                      \
-    do {                                                                                      \
-        if (!(condition)) {                                                                   \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                            \
-            failures++;                                                                       \
-        }                                                                                     \
-    } while (0)
 
 static char *filled(size_t bytes)
 {

@@ -94,7 +94,7 @@ impl History {
         let trace = Trace::open(&rank.file)
             .with_context(|| format!("cannot read {}", rank.file.display()))?;
         let mut history = History::of(&trace, rank.offset_ns);
-        history.phases = rank.all_spans();
+        history.phases = rank.all_spans(&trace);
         Ok(history)
     }
 

@@ -7,6 +7,7 @@ use super::{
     Absent, Assembler, Axis, Clock, Job, JobPart, Object, Rank, Reduced, Site, Span, State,
     Timeline, jobs,
 };
+use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -247,12 +248,21 @@ fn shade(job: &mut Job) {
 
 /// When phases were open, on the axis of the job, as far back as the history goes.
 pub fn spans(rank: &Rank) -> Vec<Span> {
-    let Ok(mut spans) = reduce::spans(&rank.file) else {
-        return rank.spans();
-    };
+    match reduce::spans(&rank.file) {
+        Ok(spans) => placed(spans, rank.offset_ns),
+        Err(_) => rank.spans(),
+    }
+}
+
+/// The same from its trace, which was read with its history.
+pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
+    placed(reduce::all_spans(trace), rank.offset_ns)
+}
+
+fn placed(mut spans: Vec<Span>, offset_ns: u64) -> Vec<Span> {
     for span in &mut spans {
-        span.begin_ns = span.begin_ns.saturating_add(rank.offset_ns);
-        span.end_ns = span.end_ns.saturating_add(rank.offset_ns);
+        span.begin_ns = span.begin_ns.saturating_add(offset_ns);
+        span.end_ns = span.end_ns.saturating_add(offset_ns);
     }
     spans
 }

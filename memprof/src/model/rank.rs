@@ -1,6 +1,7 @@
 //! One process.
 
 use super::{Group, Moment, RankPhase, Span, Touches};
+use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -229,9 +230,9 @@ impl Rank {
             .collect()
     }
 
-    /// Reads from the file again when phases were open, those entered several times too.
-    pub fn all_spans(&self) -> Vec<Span> {
-        super::load::spans(self)
+    /// When phases were open, those entered several times too, by the trace of this rank with its history.
+    pub fn all_spans(&self, trace: &Trace) -> Vec<Span> {
+        super::load::spans_of(self, trace)
     }
 
     /// Reads the sampled call stacks from the file again, with the objects they are in.

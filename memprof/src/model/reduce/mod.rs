@@ -4,7 +4,7 @@ mod bins;
 mod phases;
 mod sites;
 
-pub use phases::spans;
+pub use phases::{all_spans, spans};
 pub use sites::read as sites;
 
 use super::absent::Who;

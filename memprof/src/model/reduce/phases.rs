@@ -81,14 +81,19 @@ pub fn whole_spans(trace: &Trace, names: &Names) -> Vec<Span> {
 /// history goes. Nanoseconds since the process started.
 pub fn spans(file: &Path) -> Result<Vec<Span>, String> {
     let trace = open(file, Options { history: true, detail: false })?;
-    let names = Names::of(&trace);
-    let mut spans = whole_spans(&trace, &names);
-    let end = end_of(&trace);
+    Ok(all_spans(&trace))
+}
+
+/// The same of a trace that was read with its history.
+pub fn all_spans(trace: &Trace) -> Vec<Span> {
+    let names = Names::of(trace);
+    let mut spans = whole_spans(trace, &names);
+    let end = end_of(trace);
     let repeated = |index: u32| trace.phase(index).is_some_and(|phase| phase.entries != 1);
     let mut begun: HashMap<u32, Vec<u64>> = HashMap::new();
     let mut add = |index: u32, begin_ns: u64, end_ns: u64| {
         if let Some(name) = names.phase(index) {
-            let depth = depth(&trace, index);
+            let depth = depth(trace, index);
             spans.push(Span { name, depth, begin_ns, end_ns });
         }
     };
@@ -111,5 +116,5 @@ pub fn spans(file: &Path) -> Result<Vec<Span>, String> {
     spans.sort_by_key(|span| std::cmp::Reverse(span.end_ns.saturating_sub(span.begin_ns)));
     spans.truncate(SPANS);
     spans.sort_by_key(|span| (span.begin_ns, span.depth));
-    Ok(spans)
+    spans
 }

@@ -211,7 +211,7 @@ fn preload() -> Result<PathBuf> {
 }
 
 fn all_traces(folder: &Path) -> Result<Vec<Trace>> {
-    let open = |file: &PathBuf| Trace::open_with(file, Options { history: false, detail: false });
+    let open = |file: &PathBuf| Trace::open_with(file, Options { history: false, detail: true });
     traces_in(folder)?.iter().map(|file| open(file).context("reading a trace")).collect()
 }
 

@@ -15,6 +15,12 @@ const CHUNK: usize = 1_024;
 /// How long to wait for processes that were to join and may have died before.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long to wait before looking around the first time, and at most.
+const FIRST_SLICE: Duration = Duration::from_millis(120);
+const LAST_SLICE: Duration = Duration::from_secs(2);
+/// How long to rest between two looks for a meeting place that is not there yet.
+const NAP: Duration = Duration::from_micros(200);
+
 /// The meeting place of a group of local processes, made before they are forked.
 ///
 /// Nothing is left behind when it is dropped, in whichever process.
@@ -104,6 +110,12 @@ impl Drop for Removed<'_> {
     }
 }
 
+/// Why a wait for the others ended.
+enum Stop {
+    Node(NodeError),
+    Watch(GroupError),
+}
+
 /// One process's place in a group of local processes.
 #[derive(Debug)]
 pub struct LocalGroup {
@@ -115,6 +127,55 @@ pub struct LocalGroup {
 }
 
 impl LocalGroup {
+    /// Meets other processes of this user under a name that they have been told: for processes that
+    /// were not forked for this group, such as those that come to a running program. Rank 0 makes
+    /// the meeting place, the others wait for it; returns when all `size` have come. A name serves
+    /// once.
+    ///
+    /// ```
+    /// use quo::group::{Group, LocalGroup};
+    /// use quo::node::SegmentName;
+    /// let name = SegmentName::random()?; // to be told as a text
+    /// # let directory = tempfile::tempdir()?;
+    /// # let directory = directory.path();
+    /// let group = LocalGroup::meet(&name, directory, 0, 1)?;
+    /// assert_eq!((group.rank(), group.size()), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LocalSpace::join`].
+    pub fn meet(
+        name: &SegmentName,
+        directory: &Path,
+        rank: usize,
+        size: usize,
+    ) -> Result<Self, GroupError> {
+        const CALL: &str = "local group";
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        // Removed by whoever made it, and once all have attached by everyone.
+        let segment = if rank == 0 { Some(make_segment(name, directory, size)?) } else { None };
+        let group = loop {
+            match Node::attach(name, directory, rank) {
+                Ok(node) => {
+                    break Self { node, rank, size, directory: directory.to_owned(), hint: 0 };
+                }
+                // Not there yet, or not whole yet.
+                Err(
+                    NodeError::System { .. }
+                    | NodeError::Refused { .. }
+                    | NodeError::Damaged { .. },
+                ) if rank != 0 && Instant::now() < deadline => std::thread::sleep(NAP),
+                Err(error) => return Err(failed(CALL)(error)),
+            }
+        };
+        let met = group.node.barrier_timeout(JOIN_TIMEOUT).map_err(failed(CALL));
+        if segment.is_none() {
+            Node::unlink(name, directory);
+        }
+        met.map(|()| group)
+    }
+
     fn attach(
         name: &SegmentName,
         directory: &Path,
@@ -124,6 +185,20 @@ impl LocalGroup {
         let node = Node::attach(name, directory, rank).map_err(failed("local group"))?;
         let size = node.members();
         Ok(Self { node, rank, size, directory: directory.to_owned(), hint })
+    }
+
+    /// Waits for all ranks. When one gives up, to look around, all do, and all try again.
+    fn gather_until(&self, deadline: Instant, patience: &Patience<'_>) -> Result<(), Stop> {
+        let mut slice = FIRST_SLICE;
+        loop {
+            let limit = deadline.saturating_duration_since(Instant::now());
+            match self.node.barrier_timeout(limit.min(slice)) {
+                Err(NodeError::TimedOut) if Instant::now() < deadline => {}
+                result => return result.map_err(Stop::Node),
+            }
+            (patience.watch)().map_err(Stop::Watch)?;
+            slice = (2 * slice).min(LAST_SLICE);
+        }
     }
 
     fn step(
@@ -136,8 +211,10 @@ impl LocalGroup {
         (patience.watch)()?;
         if let Some(deadline) = patience.deadline {
             // The exchange itself has no timeout; once all are here it needs none.
-            let limit = deadline.saturating_duration_since(Instant::now());
-            self.node.barrier_timeout(limit).map_err(failed(CALL))?;
+            self.gather_until(deadline, patience).map_err(|error| match error {
+                Stop::Node(error) => failed(CALL)(error),
+                Stop::Watch(error) => error,
+            })?;
         }
         let all = self.node.exchange(chunk).map_err(failed(CALL))?;
         for rank in 0..self.size {

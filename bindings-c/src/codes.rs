@@ -148,6 +148,8 @@ impl From<ErrorKind> for Code {
             ErrorKind::Timeout => Self::Timeout,
             ErrorKind::DeadMember => Self::DeadMember,
             ErrorKind::Disagreement => Self::Disagree,
+            ErrorKind::Busy => Self::Busy,
+            ErrorKind::Retired => Self::Detached,
             _ => Self::Error,
         }
     }

@@ -121,7 +121,7 @@ impl Phase {
     }
 
     /// Starts a run; the part of this rank, if it works.
-    fn begin(&self) -> Result<Option<&Assignment>, Failure> {
+    fn begin(&self) -> Result<Option<Assignment>, Failure> {
         let mut run = self.run();
         if run.entered.is_some() {
             let text = format!("a run of `{}` has begun and not ended", self.plan.name());
@@ -202,7 +202,7 @@ pub extern "C" fn QUO_phase_begin(
         let part = phase.begin()?;
         place.set(c_int::from(part.is_some()));
         if let Some(place) = threads.optional() {
-            place.set_number(part.map_or(0, Assignment::threads))?;
+            place.set_number(part.map_or(0, |part| part.threads()))?;
         }
         Ok(())
     })
@@ -218,7 +218,7 @@ pub extern "C" fn QUO_phase_qids(
     entry("QUO_phase_qids", || {
         let phase = self::phase(phase)?;
         let (first, count) = (first.place("first")?, count.place("count")?);
-        let ranks = phase.plan.assignment().map_or(0..0, Assignment::ranks);
+        let ranks = phase.plan.assignment().map_or(0..0, |part| part.ranks());
         first.set_number(ranks.start)?;
         count.set_number(ranks.len())
     })
@@ -241,7 +241,7 @@ pub extern "C" fn QUO_phase_run(
         let phase = self::phase(phase)?;
         let part = phase.begin()?;
         let called = match (part, work) {
-            (Some(part), Some(work)) => call(part, work, data),
+            (Some(part), Some(work)) => call(&part, work, data),
             (None, Some(_)) => Ok(()),
             // Known to all ranks only after the others have been let go.
             (_, None) => Err(Failure::invalid("the argument work is NULL")),

@@ -39,11 +39,15 @@ pub enum ErrorKind {
     Disagreement = 12,
     /// The CPUs asked for are not allowed, or were not granted.
     Binding = 13,
+    /// Something that is under way stands against it: a phase, a push, another thread's call.
+    Busy = 14,
+    /// This rank has left the world.
+    Retired = 15,
 }
 
 impl ErrorKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Other,
         Self::System,
         Self::OutOfResources,
@@ -58,6 +62,8 @@ impl ErrorKind {
         Self::DeadMember,
         Self::Disagreement,
         Self::Binding,
+        Self::Busy,
+        Self::Retired,
     ];
 
     pub(crate) fn from_number(number: u8) -> Self {
@@ -139,6 +145,20 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
+    /// Something that is under way on this rank stands against the call.
+    #[error("{call}: {reason}")]
+    Busy {
+        /// The call.
+        call: &'static str,
+        /// What is under way.
+        reason: String,
+    },
+    /// The rank has retired from the context: there are no others for it.
+    #[error("{call}: this rank has left the world of the context; adapting brings it back")]
+    Retired {
+        /// The call.
+        call: &'static str,
+    },
     /// A file could not be written.
     #[error("{call}: {path}: {source}")]
     File {
@@ -178,11 +198,14 @@ impl Error {
                 GroupError::Dead { .. } => ErrorKind::DeadMember,
                 GroupError::Late { .. } => ErrorKind::Timeout,
                 GroupError::Node { .. } => ErrorKind::System,
+                GroupError::Quiesced { .. } => ErrorKind::Busy,
             },
             Self::DeadMember { .. } => ErrorKind::DeadMember,
             Self::Disagreement { .. } => ErrorKind::Disagreement,
             Self::Agreed { kind, .. } => *kind,
             Self::NotSupported { .. } | Self::Forked { .. } => ErrorKind::NotSupported,
+            Self::Busy { .. } => ErrorKind::Busy,
+            Self::Retired { .. } => ErrorKind::Retired,
             Self::File { .. } => ErrorKind::System,
         }
     }

@@ -28,7 +28,8 @@ fn main() {
 
 /// Two different masks that the kernel grants here; `None`, said aloud, on a machine with one CPU.
 fn two_masks(context: &Context) -> Option<(CpuSet, CpuSet)> {
-    let allowed = context.topology().allowed();
+    let topology = context.topology();
+    let allowed = topology.allowed();
     if allowed.len() < 2 {
         eprintln!("skipped: this needs two CPUs, {allowed} are allowed");
         return None;

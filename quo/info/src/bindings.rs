@@ -73,7 +73,7 @@ mod under_mpi {
             _ => String::new(),
         };
         let patience = Patience::for_at_most(PATIENCE);
-        let all = allgather_bytes(context.group(), mine.as_bytes(), &patience)?;
+        let all = allgather_bytes(&*context.group(), mine.as_bytes(), &patience)?;
         let rank = context.rank();
         context.free()?;
         let nodes: Vec<_> = all.iter().map(|text| String::from_utf8_lossy(text)).collect();

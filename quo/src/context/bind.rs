@@ -3,17 +3,38 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Context;
-use crate::affinity::{BindingStack, Target};
+use super::state::{Bindings, Shared};
+use crate::affinity::Target;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
+use crate::node::NodeError;
 use crate::regions::{self, Region};
 
-impl Context {
-    pub(super) fn stack(&self) -> MutexGuard<'_, BindingStack> {
-        // A panic cannot leave the stack half-way: entries are added and removed last.
-        self.stack.lock().unwrap_or_else(PoisonError::into_inner)
+impl Bindings {
+    /// Tells the others this rank's mask; a rank that is detached has nobody to tell.
+    pub(super) fn publish(&self, mask: &CpuSet) -> Result<(), Error> {
+        match self.node.publish_mask(mask) {
+            Err(NodeError::Left) => Ok(()),
+            result => Ok(result?),
+        }
     }
 
+    fn require_steady(&self, call: &'static str) -> Result<(), Error> {
+        if !self.adapting {
+            return Ok(());
+        }
+        let reason = "another thread of this rank adapts the context".to_owned();
+        Err(Error::Busy { call, reason })
+    }
+}
+
+impl Shared {
+    pub(super) fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Context {
     /// Binds the caller, and every thread that has the caller's mask, to `target`, and remembers the
     /// mask from before. Threads with a mask of their own stay where they are. Returns the CPUs
     /// bound to. Local.
@@ -47,19 +68,29 @@ impl Context {
 
     fn push_as(&self, target: &Target, region: impl FnOnce() -> Region) -> Result<CpuSet, Error> {
         self.check("push")?;
-        let mut stack = self.stack();
-        let before = stack.current()?;
-        let cpus = target.resolve(&self.own, &before)?;
-        stack.push(before, cpus.clone())?;
+        let mut bindings = self.shared.bindings();
+        bindings.require_steady("push")?;
+        let before = bindings.stack.current()?;
+        let cpus = target.resolve(&bindings.own, &before)?;
+        bindings.stack.push(before, cpus.clone())?;
         if regions::recorded() {
-            self.regions().push(region());
+            self.shared.regions().push(region());
         }
-        self.publish(&cpus)?;
+        bindings.publish(&cpus)?;
         Ok(cpus)
     }
 
-    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
-        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts a phase in that this rank enters: the ranks stay as they are until it is left.
+    pub(crate) fn open_phase(&self) -> Result<(), Error> {
+        let mut bindings = self.shared.bindings();
+        bindings.require_steady("phase")?;
+        bindings.open_phases += 1;
+        Ok(())
+    }
+
+    pub(crate) fn close_phase(&self) {
+        let mut bindings = self.shared.bindings();
+        bindings.open_phases = bindings.open_phases.saturating_sub(1);
     }
 
     /// Takes back the last push of this context: the caller and every thread that follows it have
@@ -76,12 +107,12 @@ impl Context {
     pub fn pop(&self) -> Result<(), Error> {
         self.check("pop")?;
         // Published under the stack's lock: of two calls at once, the later one's mask stays.
-        let mut stack = self.stack();
-        let mask = stack.pop()?;
+        let mut bindings = self.shared.bindings();
+        let mask = bindings.stack.pop()?;
         if regions::recorded() {
-            self.regions().pop();
+            self.shared.regions().pop();
         }
-        self.publish(&mask)
+        bindings.publish(&mask)
     }
 
     /// As [`push`](Self::push), with a guard that pops when it goes out of scope. Local.
@@ -96,7 +127,7 @@ impl Context {
     /// The number of pushes not yet popped. Local.
     #[must_use]
     pub fn push_depth(&self) -> usize {
-        self.stack().depth()
+        self.shared.bindings().stack.depth()
     }
 
     /// Pops everything that is still pushed.

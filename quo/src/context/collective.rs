@@ -1,9 +1,12 @@
 //! What the ranks of a node, or of the whole context, do together.
 
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::create::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
+use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
 use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
+use super::state::State;
 use super::{Context, Wait};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
@@ -33,6 +36,16 @@ pub struct Request {
     pub policy: Policy,
 }
 
+/// A selection and what it was made from, for those who plan further.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) plan: Distribution,
+    /// The mask of each node rank, `None` for those who have left the node.
+    pub(crate) masks: Vec<Option<CpuSet>>,
+    /// The ranks that were selected among.
+    pub(crate) state: Arc<State>,
+}
+
 impl Context {
     /// Waits until every rank of this node has come, and leaves the core to others meanwhile.
     /// Collective over the node.
@@ -45,9 +58,10 @@ impl Context {
     pub fn barrier(&self) -> Result<(), Error> {
         const CALL: &str = "barrier";
         self.check(CALL)?;
-        match (&self.waiters, self.settings.wait) {
-            (Some(group), Wait::Mpi) => Ok(group.barrier()?),
-            _ => self.node.barrier().map_err(self.name_ranks(CALL)),
+        let state = self.state();
+        match &state.waiters {
+            Some(group) => Ok(group.barrier()?),
+            None => state.node.barrier().map_err(state.name_ranks(CALL)),
         }
     }
 
@@ -61,17 +75,21 @@ impl Context {
     pub fn barrier_timeout(&self, limit: Duration) -> Result<(), Error> {
         const CALL: &str = "barrier with a timeout";
         self.check(CALL)?;
-        if self.settings.wait == Wait::Mpi {
+        if self.wait() == Wait::Mpi {
             return Err(Error::NotSupported {
                 call: CALL,
                 reason: "the communication library's barrier has no timeout".to_owned(),
             });
         }
-        self.node.barrier_timeout(limit).map_err(self.name_ranks(CALL))
+        let state = self.state();
+        state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
     }
 
     /// A barrier of its own among some ranks of this node, found by its name. Collective over those
     /// ranks, which all give the same list.
+    ///
+    /// When the context is [adapted](Self::adapt), the barrier goes on among those of its ranks that
+    /// still hold it.
     ///
     /// # Errors
     /// [`Error::Node`] when the list has no meaning or the node's barriers are used up.
@@ -82,8 +100,9 @@ impl Context {
     ) -> Result<NamedBarrier<'_>, Error> {
         const CALL: &str = "named barrier";
         self.check(CALL)?;
-        let channel = self.node.named_barrier(name, node_ranks).map_err(self.name_ranks(CALL))?;
-        Ok(NamedBarrier { context: self, channel })
+        let state = Arc::clone(&self.state());
+        let channel = state.node.named_barrier(name, node_ranks).map_err(state.name_ranks(CALL))?;
+        Ok(NamedBarrier { channel, state, context: PhantomData })
     }
 
     /// Selects at most `max_per_object` ranks per object of a type, close to it and bound ones
@@ -93,7 +112,7 @@ impl Context {
     /// As [`distribute`](Self::distribute).
     #[doc(alias = "QUO_auto_distrib")]
     pub fn auto_distrib(&self, kind: ObjectType, max_per_object: usize) -> Result<bool, Error> {
-        let distribution = self.distribute(kind, max_per_object, self.settings.policy)?;
+        let distribution = self.distribute(kind, max_per_object, self.policy())?;
         Ok(distribution.is_selected(self.node_rank()))
     }
 
@@ -118,14 +137,20 @@ impl Context {
     /// # Errors
     /// As [`distribute`](Self::distribute).
     pub fn distribute_request(&self, request: &Request) -> Result<Distribution, Error> {
+        self.select(request).map(|selection| selection.plan)
+    }
+
+    /// As [`distribute_request`](Self::distribute_request), with what the selection was made from.
+    pub(crate) fn select(&self, request: &Request) -> Result<Selection, Error> {
         const CALL: &str = "auto_distrib";
         self.check(CALL)?;
+        let state = self.state();
         let mut message = [0_u8; EXCHANGE_HEADER];
         message[0] = Operation::Distribute as u8;
         message[1] = request.kind.map_or(u8::MAX, kind_number);
         message[2] = u8::from(request.policy == Policy::Literal);
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
-        let masks = self.exchange_masks(CALL, &message)?;
+        let masks = self.exchange_masks(&state, CALL, &message)?;
 
         let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
         let Some(kind) = request.kind else {
@@ -139,7 +164,7 @@ impl Context {
             );
             return Err(invalid(reason));
         }
-        let objects = self.cpusets(kind);
+        let objects = state.cpusets(kind);
         if objects.is_empty() {
             return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
         }
@@ -147,7 +172,7 @@ impl Context {
         let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
         let mut plan = distribute(&DistributeRequest {
             objects,
-            allowed: self.topology.allowed(),
+            allowed: state.machine.topology.allowed(),
             masks: &present,
             max_per_object,
             policy: request.policy,
@@ -157,35 +182,126 @@ impl Context {
             plan.object_of =
                 masks.iter().map(|mask| mask.as_ref().and_then(|_| chosen.next()?)).collect();
         }
-        Ok(plan)
+        Ok(Selection { plan, masks, state: Arc::clone(&state) })
     }
 
     /// Exchanges current masks, and checks that everyone came with the same message. `None` stands
     /// for a rank that has left the node.
     fn exchange_masks(
         &self,
+        state: &State,
         call: &'static str,
         message: &[u8; EXCHANGE_HEADER],
     ) -> Result<Vec<Option<CpuSet>>, Error> {
         let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(message);
-        match self.own_mask() {
+        match self.shared.own_mask() {
             Ok(mask) => {
                 bytes.extend([0; MASK_HEADER]);
-                let mask = mask.intersection(self.whole.machine_cpuset());
+                let mask = mask.intersection(state.machine.whole.machine_cpuset());
                 bytes.extend(mask.as_words().iter().flat_map(|word| word.to_ne_bytes()));
             }
             // The others must not wait for a rank that cannot tell.
             Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
         }
-        let all = self.node.exchange(&bytes).map_err(self.name_ranks(call))?;
-        self.check_messages(call, message, &all)?;
+        let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
+        state.check_messages(call, message, &all)?;
         let mask = |node_rank| {
             let words = all.of(node_rank)?.get(EXCHANGE_HEADER + MASK_HEADER..)?;
             Some(mask_from(words))
         };
-        Ok((0..self.node_size()).map(mask).collect())
+        Ok((0..state.node_size()).map(mask).collect())
     }
 
+    /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
+    /// the first one for a mask that lies on several. `Machine` gives the ranks of the node.
+    /// Collective over the context.
+    ///
+    /// # Errors
+    /// [`Error::Agreed`] when any rank's machine has no such object, [`Error::Group`].
+    #[doc(alias = "QUO_get_mpi_comm_by_type")]
+    pub fn group_over(&self, kind: ObjectType) -> Result<Box<dyn Group>, Error> {
+        self.group_over_request(Some(kind))
+    }
+
+    /// As [`group_over`](Self::group_over), for a type that has not been checked: `None` stands for
+    /// one that does not exist.
+    ///
+    /// # Errors
+    /// As [`group_over`](Self::group_over).
+    pub fn group_over_request(&self, kind: Option<ObjectType>) -> Result<Box<dyn Group>, Error> {
+        const CALL: &str = "communicator by type";
+        /// More objects of one type than any node has.
+        const STRIDE: usize = 1 << 14;
+        self.check(CALL)?;
+        let state = self.state();
+        state.require_world(CALL)?;
+        state.group.check()?;
+        let object = kind
+            .ok_or_else(|| Error::InvalidArgument {
+                call: CALL,
+                reason: "there is no such object type".to_owned(),
+            })
+            .and_then(|kind| self.first_object_under_mask(&state, kind));
+        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
+        let mut record = encode_status(object.as_ref().err()).to_vec();
+        record.push(kind.map_or(u8::MAX, kind_number));
+        let records = state.group.allgather(&record, &patience)?;
+        let (mut statuses, mut kinds) = (Vec::new(), Vec::new());
+        for (rank, record) in records.chunks_exact(record.len()).enumerate() {
+            let (status, kind) = record.split_at(STATUS_BYTES);
+            statuses.extend_from_slice(status);
+            kinds.push((rank, u64::from(kind[0])));
+        }
+        require_agreement(CALL, "the object type", &kinds, kind_name)?;
+        first_failure(CALL, &statuses)?;
+        let colour = u32::try_from(state.node_index * STRIDE + object?).ok();
+        let part = state.group.split(colour, state.rank)?;
+        part.ok_or_else(|| Error::NotSupported {
+            call: CALL,
+            reason: "the context has too many nodes to number their objects".to_owned(),
+        })
+    }
+
+    fn first_object_under_mask(&self, state: &State, kind: ObjectType) -> Result<usize, Error> {
+        let mask = self.shared.own_mask()?;
+        let objects = state.cpusets(kind);
+        objects.iter().position(|object| object.intersects(&mask)).ok_or_else(|| {
+            TopologyError::NoSuchObject { kind, index: 0, count: objects.len() }.into()
+        })
+    }
+
+    /// Memory that all ranks of the node can read and write, `bytes` of it this rank's own; the
+    /// ranks' parts follow one another without gaps. Collective over the node; ranks may give
+    /// different sizes.
+    ///
+    /// # Errors
+    /// [`Error::Node`], the same on every rank.
+    #[doc(alias = "QUO_xpm_allocate")]
+    pub fn allocate(&self, bytes: usize) -> Result<SharedMemory, Error> {
+        const CALL: &str = "allocate shared memory";
+        self.check(CALL)?;
+        let state = self.state();
+        state.node.allocate(bytes).map_err(state.name_ranks(CALL))
+    }
+
+    /// As [`allocate`](Self::allocate), among some ranks of the node only. Collective over those.
+    ///
+    /// # Errors
+    /// [`Error::Node`], the same on every rank.
+    #[doc(alias = "QUO_xpm_allocate_by_qids")]
+    pub fn allocate_among(
+        &self,
+        node_ranks: &[usize],
+        bytes: usize,
+    ) -> Result<SharedMemory, Error> {
+        const CALL: &str = "allocate shared memory among ranks";
+        self.check(CALL)?;
+        let state = self.state();
+        state.node.allocate_among(node_ranks, bytes).map_err(state.name_ranks(CALL))
+    }
+}
+
+impl State {
     /// Whether all ranks of the node came with this message, and none with trouble.
     pub(super) fn check_messages(
         &self,
@@ -222,97 +338,15 @@ impl Context {
         }
         trouble.map_or(Ok(()), Err)
     }
-
-    /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
-    /// the first one for a mask that lies on several. `Machine` gives the ranks of the node.
-    /// Collective over the context.
-    ///
-    /// # Errors
-    /// [`Error::Agreed`] when any rank's machine has no such object, [`Error::Group`].
-    #[doc(alias = "QUO_get_mpi_comm_by_type")]
-    pub fn group_over(&self, kind: ObjectType) -> Result<Box<dyn Group>, Error> {
-        self.group_over_request(Some(kind))
-    }
-
-    /// As [`group_over`](Self::group_over), for a type that has not been checked: `None` stands for
-    /// one that does not exist.
-    ///
-    /// # Errors
-    /// As [`group_over`](Self::group_over).
-    pub fn group_over_request(&self, kind: Option<ObjectType>) -> Result<Box<dyn Group>, Error> {
-        const CALL: &str = "communicator by type";
-        /// More objects of one type than any node has.
-        const STRIDE: usize = 1 << 14;
-        self.check(CALL)?;
-        self.group.check()?;
-        let object = kind
-            .ok_or_else(|| Error::InvalidArgument {
-                call: CALL,
-                reason: "there is no such object type".to_owned(),
-            })
-            .and_then(|kind| self.first_object_under_mask(kind));
-        let patience = Patience::for_at_most(self.settings.create_timeout);
-        let mut record = encode_status(object.as_ref().err()).to_vec();
-        record.push(kind.map_or(u8::MAX, kind_number));
-        let records = self.group.allgather(&record, &patience)?;
-        let (mut statuses, mut kinds) = (Vec::new(), Vec::new());
-        for (rank, record) in records.chunks_exact(record.len()).enumerate() {
-            let (status, kind) = record.split_at(STATUS_BYTES);
-            statuses.extend_from_slice(status);
-            kinds.push((rank, u64::from(kind[0])));
-        }
-        require_agreement(CALL, "the object type", &kinds, kind_name)?;
-        first_failure(CALL, &statuses)?;
-        let colour = u32::try_from(self.node_index * STRIDE + object?).ok();
-        let part = self.group.split(colour, self.rank())?;
-        part.ok_or_else(|| Error::NotSupported {
-            call: CALL,
-            reason: "the context has too many nodes to number their objects".to_owned(),
-        })
-    }
-
-    fn first_object_under_mask(&self, kind: ObjectType) -> Result<usize, Error> {
-        let mask = self.own_mask()?;
-        let objects = self.cpusets(kind);
-        objects.iter().position(|object| object.intersects(&mask)).ok_or_else(|| {
-            TopologyError::NoSuchObject { kind, index: 0, count: objects.len() }.into()
-        })
-    }
-
-    /// Memory that all ranks of the node can read and write, `bytes` of it this rank's own; the
-    /// ranks' parts follow one another without gaps. Collective over the node; ranks may give
-    /// different sizes.
-    ///
-    /// # Errors
-    /// [`Error::Node`], the same on every rank.
-    #[doc(alias = "QUO_xpm_allocate")]
-    pub fn allocate(&self, bytes: usize) -> Result<SharedMemory, Error> {
-        const CALL: &str = "allocate shared memory";
-        self.check(CALL)?;
-        self.node.allocate(bytes).map_err(self.name_ranks(CALL))
-    }
-
-    /// As [`allocate`](Self::allocate), among some ranks of the node only. Collective over those.
-    ///
-    /// # Errors
-    /// [`Error::Node`], the same on every rank.
-    #[doc(alias = "QUO_xpm_allocate_by_qids")]
-    pub fn allocate_among(
-        &self,
-        node_ranks: &[usize],
-        bytes: usize,
-    ) -> Result<SharedMemory, Error> {
-        const CALL: &str = "allocate shared memory among ranks";
-        self.check(CALL)?;
-        self.node.allocate_among(node_ranks, bytes).map_err(self.name_ranks(CALL))
-    }
 }
 
 /// A barrier found by name, see [`Context::named_barrier`].
 #[derive(Debug)]
 pub struct NamedBarrier<'a> {
-    context: &'a Context,
     channel: Channel,
+    /// Of the ranks it was made for, whoever is there now.
+    state: Arc<State>,
+    context: PhantomData<&'a Context>,
 }
 
 impl NamedBarrier<'_> {
@@ -321,7 +355,7 @@ impl NamedBarrier<'_> {
     /// # Errors
     /// As [`Context::barrier`].
     pub fn wait(&self) -> Result<(), Error> {
-        self.channel.barrier().map_err(self.context.name_ranks("named barrier"))
+        self.channel.barrier().map_err(self.state.name_ranks("named barrier"))
     }
 
     /// As [`wait`](Self::wait), for at most `limit`.
@@ -329,7 +363,7 @@ impl NamedBarrier<'_> {
     /// # Errors
     /// As [`Context::barrier_timeout`].
     pub fn wait_timeout(&self, limit: Duration) -> Result<(), Error> {
-        self.channel.barrier_timeout(limit).map_err(self.context.name_ranks("named barrier"))
+        self.channel.barrier_timeout(limit).map_err(self.state.name_ranks("named barrier"))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::topology::Topology;
 
 /// The machine of a rank, in the sense of its context.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Machine {
     /// The whole one, with the CPUs that the ranks of the node may use together.
     pub whole: Arc<Topology>,
@@ -62,6 +62,7 @@ pub(super) fn own_part(machine: &Topology) -> Result<CpuSet, Error> {
 /// over the group.
 pub(super) fn divide(
     group: &dyn Group,
+    call: &'static str,
     node: &Node,
     (snapshot, no_smt): (&Snapshot, bool),
     (members, mask): (usize, &CpuSet),
@@ -71,8 +72,8 @@ pub(super) fn divide(
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
     // The verdict also says that everyone has read the parts, so that masks may take their place.
     let machine = Machine::divided(snapshot, no_smt, &parts, node.member());
-    let machine = agree(group, machine, patience)?;
-    agree(group, node.publish_mask(mask).map_err(Error::from), patience)?;
+    let machine = agree(group, call, machine, patience)?;
+    agree(group, call, node.publish_mask(mask).map_err(Error::from), patience)?;
     Ok(machine)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::process::digest;
+use super::process::{digest, restrictions};
 use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
 use crate::cpuset::CpuSet;
 use crate::environment;
@@ -18,20 +18,41 @@ pub(super) struct Snapshot {
 }
 
 /// Snapshots this process has met, by the setting that chose them and by their bytes.
-static KNOWN: Mutex<Vec<(Option<String>, Snapshot)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Known {
+    setting: Option<String>,
+    snapshot: Snapshot,
+    /// What the system allowed when it was met, so that a change shows without a discovery.
+    restrictions: u64,
+}
 
 impl Snapshot {
     /// The machine that `QUO_TOPOLOGY` names, discovered at most once per process.
     pub fn discover() -> Result<Self, Error> {
+        Self::find(|_| true)
+    }
+
+    /// As [`discover`](Self::discover), but looked at again where what may be used has changed.
+    pub fn discover_again() -> Result<Self, Error> {
+        let now = restrictions();
+        Self::find(|known| known.snapshot.whole.is_simulated() || known.restrictions == now)
+    }
+
+    fn find(holds: impl Fn(&Known) -> bool) -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, snapshot)) = known.iter().find(|(name, _)| *name == setting) {
-            return Ok(snapshot.clone());
+        if let Some(known) = known.iter().find(|known| known.setting == setting && holds(known)) {
+            return Ok(known.snapshot.clone());
         }
+        // Before the discovery: a change in between is then found the next time.
+        let restrictions = restrictions();
         let topology = Topology::discover()?;
         let bytes = topology.to_bytes().into();
         let snapshot = Self::of(bytes, topology);
-        known.push((setting, snapshot.clone()));
+        known.retain(|known| known.setting != setting);
+        known.push(Known { setting, snapshot: snapshot.clone(), restrictions });
         Ok(snapshot)
     }
 
@@ -39,12 +60,13 @@ impl Snapshot {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, snapshot)) = known.iter().find(|(_, known)| *known.bytes == *bytes) {
-            return Ok(snapshot.clone());
+        if let Some(known) = known.iter().find(|known| *known.snapshot.bytes == *bytes) {
+            return Ok(known.snapshot.clone());
         }
         let snapshot = Self::of(bytes.into(), Topology::from_bytes(bytes)?);
-        known.retain(|(name, _)| *name != setting);
-        known.push((setting, snapshot.clone()));
+        known.retain(|known| known.setting != setting);
+        let restrictions = restrictions();
+        known.push(Known { setting, snapshot: snapshot.clone(), restrictions });
         Ok(snapshot)
     }
 

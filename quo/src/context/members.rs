@@ -1,7 +1,7 @@
 //! Members of a node that go, come back, or died.
 
 use super::Context;
-use crate::cpuset::CpuSet;
+use super::state::State;
 use crate::error::Error;
 use crate::node::NodeError;
 
@@ -16,9 +16,10 @@ impl Context {
     pub fn detach(&self) -> Result<bool, Error> {
         const CALL: &str = "detach";
         self.check(CALL)?;
-        self.require_open_membership(CALL)?;
-        let counted = self.node.is_counted(self.node_rank());
-        self.node.leave().map_err(self.name_ranks(CALL))?;
+        let state = self.state();
+        state.require_open_membership(CALL)?;
+        let counted = state.node.is_counted(state.node_rank());
+        state.node.leave().map_err(state.name_ranks(CALL))?;
         Ok(counted)
     }
 
@@ -32,10 +33,12 @@ impl Context {
     pub fn attach(&self) -> Result<bool, Error> {
         const CALL: &str = "attach";
         self.check(CALL)?;
-        self.require_open_membership(CALL)?;
-        let changed = self.node.rejoin().map_err(self.name_ranks(CALL))?;
+        let state = self.state();
+        state.require_world(CALL)?;
+        state.require_open_membership(CALL)?;
+        let changed = state.node.rejoin().map_err(state.name_ranks(CALL))?;
         if changed {
-            self.node.publish_mask(&self.own_mask()?)?;
+            state.node.publish_mask(&self.shared.own_mask()?)?;
         }
         Ok(changed)
     }
@@ -43,7 +46,7 @@ impl Context {
     /// The node ranks whose processes have ended without leaving, ascending. Local.
     #[must_use]
     pub fn dead_node_ranks(&self) -> Vec<usize> {
-        self.node.dead_members()
+        self.state().node.dead_members()
     }
 
     /// Goes on without a dead rank. Local, and meant for every survivor: each calls it for the ranks
@@ -56,25 +59,20 @@ impl Context {
     pub fn expel(&self, node_rank: usize) -> Result<bool, Error> {
         const CALL: &str = "expel";
         self.check(CALL)?;
-        self.require_open_membership(CALL)?;
-        let counted = self.node.is_counted(node_rank);
-        match self.node.expel(node_rank) {
+        let state = self.state();
+        state.require_open_membership(CALL)?;
+        let counted = state.node.is_counted(node_rank);
+        match state.node.expel(node_rank) {
             Ok(()) => Ok(counted),
             Err(error @ (NodeError::NotDead { .. } | NodeError::NoSuchMember { .. })) => {
                 Err(Error::InvalidArgument { call: CALL, reason: error.to_string() })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(state.name_ranks(CALL)(error)),
         }
     }
+}
 
-    /// Tells the others this rank's mask; a rank that is detached has nobody to tell.
-    pub(super) fn publish(&self, mask: &CpuSet) -> Result<(), Error> {
-        match self.node.publish_mask(mask) {
-            Err(NodeError::Left) => Ok(()),
-            result => Ok(result?),
-        }
-    }
-
+impl State {
     /// The communication library's barrier has a fixed membership, as has the pthread barrier.
     fn require_open_membership(&self, call: &'static str) -> Result<(), Error> {
         if self.waiters.is_none() {

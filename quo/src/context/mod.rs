@@ -2,17 +2,21 @@
 //!
 //! - [`options`]: what can be chosen, and the environment that fills the gaps;
 //! - `record`, `process`, `machine`: what ranks tell each other at creation, and about what;
-//! - `create`: the collective creation and release;
+//! - `form`: the protocol in which ranks come together, `state` what comes of it;
+//! - `create`: the collective creation and release, `adapt`: the same context over other ranks,
+//!   `registry`: the contexts of this process, for whoever changes its ranks;
 //! - `query`: questions about the machine, oneself and the others, answered as of now;
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
+mod adapt;
 mod bind;
 mod collective;
 mod confinement;
 mod create;
+mod form;
 pub mod launcher;
 mod machine;
 mod members;
@@ -20,27 +24,29 @@ pub mod options;
 mod process;
 mod query;
 mod record;
+mod registry;
 mod report;
+mod state;
 mod verdict;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
+pub use adapt::AdaptOptions;
 pub use bind::BindGuard;
-pub(crate) use collective::Operation;
 pub use collective::{NamedBarrier, Request};
+pub(crate) use collective::{Operation, Selection};
 pub use launcher::Launcher;
 pub use options::{CreateOptions, Wait};
+pub use registry::Registered;
+pub(crate) use state::Current;
 
-use crate::affinity::{Backend, BindingStack};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::Group;
-use crate::node::{ForkId, Node, NodeError};
-use crate::phase::{Clock, PhaseMetrics, ThreadControls};
 use crate::plan::Policy;
-use crate::topology::{ObjectType, Topology};
-use options::Settings;
+use crate::topology::Topology;
 use record::Process;
+use state::Shared;
 
 /// A set of ranks, the nodes they share, the machine under them and the bindings they push.
 ///
@@ -66,37 +72,12 @@ use record::Process;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A context outlives a change of its ranks, see [`adapt`](Context::adapt).
 #[derive(Debug)]
 #[doc(alias = "QUO_context")]
 pub struct Context {
-    /// Tells the contexts of this process apart.
-    number: u64,
-    group: Box<dyn Group>,
-    node: Arc<Node>,
-    /// Ranks of the context on this node, by node rank.
-    members: Vec<usize>,
-    node_index: usize,
-    node_count: usize,
-    /// The node's ranks for the communication library's own barrier, when that is the way to wait.
-    waiters: Option<Box<dyn Group>>,
-    peers: Vec<Peer>,
-    settings: Settings,
-    topology: Arc<Topology>,
-    whole: Arc<Topology>,
-    /// The topology with what this rank may use of it, where ranks of a node may use different parts.
-    own: Arc<Topology>,
-    /// The CPUs that this rank may use, hidden ones included.
-    allowed: CpuSet,
-    /// The cpusets of the objects of each type, made when first asked for.
-    cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
-    backend: Arc<dyn Backend>,
-    stack: Mutex<BindingStack>,
-    /// One for each push, where a memory profile is recorded. Changed under the stack's lock.
-    regions: Mutex<Vec<crate::regions::Region>>,
-    process: ForkId,
-    clock: Clock,
-    controls: ThreadControls,
-    trace: Mutex<Vec<PhaseMetrics>>,
+    shared: Arc<Shared>,
 }
 
 /// What this rank remembers of another one on its node.
@@ -114,122 +95,101 @@ impl Context {
     /// This process's rank in the context, from 0. Local.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.group.rank()
+        self.state().rank
     }
 
     /// The number of ranks in the context. Local.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.group.size()
+        self.state().size
     }
 
     /// This process's number among the ranks of its node, from 0. Local.
     #[must_use]
     #[doc(alias = "QUO_id")]
     pub fn node_rank(&self) -> usize {
-        self.node.member()
+        self.state().node_rank()
     }
 
     /// The number of ranks of the context on this node. Local.
     #[must_use]
     #[doc(alias = "QUO_nqids")]
     pub fn node_size(&self) -> usize {
-        self.members.len()
+        self.state().node_size()
     }
 
     /// The number of nodes the context spans. Local.
     #[must_use]
     #[doc(alias = "QUO_nnodes")]
     pub fn node_count(&self) -> usize {
-        self.node_count
+        self.state().node_count
     }
 
     /// The number of this node among those of the context, from 0. Local.
     #[must_use]
     pub fn node_index(&self) -> usize {
-        self.node_index
+        self.state().node_index
     }
 
     /// The rank in the context of a node rank; `None` when there is no such node rank. Local.
     #[must_use]
     pub fn rank_of(&self, node_rank: usize) -> Option<usize> {
-        self.members.get(node_rank).copied()
+        self.state().rank_of(node_rank)
     }
 
-    /// The machine, without the PUs that the no-SMT option hides. Allowed is what the ranks of the
-    /// node may use together. Local.
+    /// The machine as it is for the ranks that there are, without the PUs that the no-SMT option
+    /// hides. Allowed is what the ranks of the node may use together. Local.
     #[must_use]
-    pub fn topology(&self) -> &Topology {
-        &self.topology
+    pub fn topology(&self) -> Arc<Topology> {
+        Arc::clone(&self.state().machine.topology)
     }
 
-    /// The group the context was made over: a duplicate of the caller's communicator, for MPI.
+    /// The group the context is over now: a duplicate of the caller's communicator, for MPI. Local.
     #[must_use]
-    pub fn group(&self) -> &dyn Group {
-        &*self.group
+    pub fn group(&self) -> Arc<dyn Group> {
+        Arc::clone(&self.state().group)
     }
 
     /// The way ranks wait in [`barrier`](Self::barrier). Local.
     #[must_use]
     pub fn wait(&self) -> Wait {
-        self.settings.wait
+        self.shared.settings.wait
     }
 
     /// The policy of [`auto_distrib`](Self::auto_distrib). Local.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.settings.policy
+        self.shared.settings.policy
     }
 
     /// Whether the no-SMT option is on. Local.
     #[must_use]
     pub fn hides_smt(&self) -> bool {
-        self.settings.no_smt
+        self.shared.settings.no_smt
     }
 
     /// What this rank has pushed in this context and not popped, oldest first: the mask before and
     /// the mask pushed. Local.
     #[must_use]
     pub fn pushed(&self) -> Vec<(CpuSet, CpuSet)> {
-        let stack = self.stack();
-        stack.entries().map(|(before, pushed)| (before.clone(), pushed.clone())).collect()
+        let bindings = self.shared.bindings();
+        bindings.stack.entries().map(|(before, pushed)| (before.clone(), pushed.clone())).collect()
     }
 
     /// A number that no other context of this process has or had.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.shared.number
     }
 
-    pub(crate) fn peer(&self, node_rank: usize) -> Option<&Peer> {
-        self.peers.get(node_rank)
+    /// The ranks and the machine as they are, for the length of a call.
+    #[inline]
+    pub(crate) fn state(&self) -> Current<'_> {
+        self.shared.state()
     }
 
-    /// The cpusets of the objects of a type, by logical index.
-    pub(crate) fn cpusets(&self, kind: ObjectType) -> &[CpuSet] {
-        let place = ObjectType::ALL.iter().position(|&known| known == kind).unwrap_or(0);
-        self.cpusets[place].get_or_init(|| {
-            self.topology.objects(kind).iter().map(|object| object.cpuset.clone()).collect()
-        })
-    }
-
-    /// Refuses calls from forked children, and calls after MPI is gone.
+    /// Refuses calls from forked children.
+    #[inline]
     fn check(&self, call: &'static str) -> Result<(), Error> {
-        if self.is_forked() { Err(Error::Forked { call }) } else { Ok(()) }
-    }
-
-    /// Whether this process is a forked child of the one that made the context.
-    fn is_forked(&self) -> bool {
-        self.process != ForkId::current()
-    }
-
-    /// Node errors speak of members of a node; the context's callers know ranks.
-    fn name_ranks(&self, call: &'static str) -> impl Fn(NodeError) -> Error + '_ {
-        move |error| match error {
-            NodeError::DeadMember { members, .. } => Error::DeadMember {
-                call,
-                ranks: members.iter().filter_map(|&member| self.rank_of(member)).collect(),
-            },
-            error => Error::Node(error),
-        }
+        self.shared.check(call)
     }
 }

@@ -2,8 +2,9 @@
 
 use super::Context;
 use super::process::has_ended;
+use super::state::State;
+use crate::affinity::BindError;
 use crate::affinity::kernel::mask_of;
-use crate::affinity::{BindError, CALLER};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::topology::{Object, ObjectType};
@@ -17,7 +18,7 @@ impl Context {
     #[doc(alias = "QUO_nsockets")]
     #[doc(alias = "QUO_nnumanodes")]
     pub fn count(&self, kind: ObjectType) -> usize {
-        self.topology.count(kind)
+        self.state().machine.topology.count(kind)
     }
 
     /// The number of objects of type `inner` inside the object `index` of type `outer`. Local.
@@ -31,21 +32,21 @@ impl Context {
         index: usize,
         inner: ObjectType,
     ) -> Result<usize, Error> {
-        Ok(self.topology.count_inside(outer, index, inner)?)
+        Ok(self.state().machine.topology.count_inside(outer, index, inner)?)
     }
 
     /// The object `index` of a type. Local.
     ///
     /// # Errors
     /// [`Error::Topology`] when there is no such object.
-    pub fn object(&self, kind: ObjectType, index: usize) -> Result<&Object, Error> {
-        Ok(self.topology.object(kind, index)?)
+    pub fn object(&self, kind: ObjectType, index: usize) -> Result<Object, Error> {
+        Ok(self.state().machine.topology.object(kind, index)?.clone())
     }
 
     /// The CPUs that this rank may use, whatever it is bound to: those of its control group. Local.
     #[must_use]
-    pub fn allowed(&self) -> &CpuSet {
-        &self.allowed
+    pub fn allowed(&self) -> CpuSet {
+        self.state().machine.allowed.clone()
     }
 
     /// The calling thread's mask, read now. Local.
@@ -55,13 +56,7 @@ impl Context {
     #[doc(alias = "QUO_stringify_cbind")]
     pub fn binding(&self) -> Result<CpuSet, Error> {
         self.check("binding")?;
-        self.own_mask()
-    }
-
-    pub(super) fn own_mask(&self) -> Result<CpuSet, Error> {
-        self.backend.mask(CALLER).map_err(|source| {
-            Error::Bind(BindError::System { call: "binding", action: "reading the mask", source })
-        })
+        self.shared.own_mask()
     }
 
     /// The mask of another rank's main thread, read now. Local.
@@ -73,6 +68,67 @@ impl Context {
     /// [`Error::InvalidArgument`] for a node rank that does not exist, [`Error::DeadMember`] for one
     /// whose process has ended.
     pub fn binding_of(&self, node_rank: usize) -> Result<CpuSet, Error> {
+        self.state().binding_of(node_rank)
+    }
+
+    /// Whether the caller's mask is narrower than everything the process may use. Local.
+    ///
+    /// # Errors
+    /// As [`binding`](Self::binding).
+    #[doc(alias = "QUO_bound")]
+    pub fn is_bound(&self) -> Result<bool, Error> {
+        self.check("binding")?;
+        Ok(!self.state().machine.allowed.is_subset(&self.shared.own_mask()?))
+    }
+
+    /// Whether the caller's mask shares a CPU with an object. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
+    #[doc(alias = "QUO_cpuset_in_type")]
+    pub fn is_on(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
+        let state = self.state();
+        let object = state.machine.topology.object(kind, index)?;
+        Ok(self.binding()?.intersects(&object.cpuset))
+    }
+
+    /// Whether the caller's whole mask lies inside an object. Local.
+    ///
+    /// # Errors
+    /// As [`is_on`](Self::is_on).
+    pub fn is_inside(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
+        let state = self.state();
+        let object = state.machine.topology.object(kind, index)?;
+        let mask = self.binding()?.intersection(state.machine.topology.machine_cpuset());
+        Ok(mask.is_subset(&object.cpuset))
+    }
+
+    /// The node ranks whose masks share a CPU with an object, ascending. Local.
+    ///
+    /// # Errors
+    /// [`Error::Topology`] when there is no such object, and as [`binding_of`](Self::binding_of).
+    #[doc(alias = "QUO_qids_in_type")]
+    pub fn ranks_on(&self, kind: ObjectType, index: usize) -> Result<Vec<usize>, Error> {
+        self.check("ranks on an object")?;
+        let state = self.state();
+        let object = state.machine.topology.object(kind, index)?;
+        let mut ranks = Vec::with_capacity(state.node_size());
+        for node_rank in 0..state.node_size() {
+            match state.binding_of(node_rank) {
+                Ok(mask) if mask.intersects(&object.cpuset) => ranks.push(node_rank),
+                Ok(_) => {}
+                // Expelled: the others go on without it.
+                Err(Error::DeadMember { .. }) if !state.node.is_counted(node_rank) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ranks)
+    }
+}
+
+impl State {
+    /// The mask of another rank's main thread, read now.
+    pub(crate) fn binding_of(&self, node_rank: usize) -> Result<CpuSet, Error> {
         const CALL: &str = "binding of a rank";
         let peer = self.peers.get(node_rank).ok_or_else(|| Error::InvalidArgument {
             call: CALL,
@@ -89,7 +145,7 @@ impl Context {
                 || self.node.has_left(node_rank)
                     && !has_ended(&peer.process, &self.peers[self.node_rank()].process)
         };
-        if self.whole.is_simulated() || !peer.visible {
+        if self.machine.whole.is_simulated() || !peer.visible {
             return if lives() { Ok(self.published_mask(node_rank)) } else { Err(dead()) };
         }
         match mask_of(peer.process.id) {
@@ -104,60 +160,5 @@ impl Context {
                 source,
             })),
         }
-    }
-
-    /// The mask a rank published last, by a push, a pop or the creation of the context.
-    pub(crate) fn published_mask(&self, node_rank: usize) -> CpuSet {
-        self.node.mask_of(node_rank).ok().flatten().unwrap_or_default()
-    }
-
-    /// Whether the caller's mask is narrower than everything the process may use. Local.
-    ///
-    /// # Errors
-    /// As [`binding`](Self::binding).
-    #[doc(alias = "QUO_bound")]
-    pub fn is_bound(&self) -> Result<bool, Error> {
-        Ok(!self.allowed.is_subset(&self.binding()?))
-    }
-
-    /// Whether the caller's mask shares a CPU with an object. Local.
-    ///
-    /// # Errors
-    /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
-    #[doc(alias = "QUO_cpuset_in_type")]
-    pub fn is_on(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
-        let object = self.topology.object(kind, index)?;
-        Ok(self.binding()?.intersects(&object.cpuset))
-    }
-
-    /// Whether the caller's whole mask lies inside an object. Local.
-    ///
-    /// # Errors
-    /// As [`is_on`](Self::is_on).
-    pub fn is_inside(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
-        let object = self.topology.object(kind, index)?;
-        let mask = self.binding()?.intersection(self.topology.machine_cpuset());
-        Ok(mask.is_subset(&object.cpuset))
-    }
-
-    /// The node ranks whose masks share a CPU with an object, ascending. Local.
-    ///
-    /// # Errors
-    /// [`Error::Topology`] when there is no such object, and as [`binding_of`](Self::binding_of).
-    #[doc(alias = "QUO_qids_in_type")]
-    pub fn ranks_on(&self, kind: ObjectType, index: usize) -> Result<Vec<usize>, Error> {
-        self.check("ranks on an object")?;
-        let object = self.topology.object(kind, index)?;
-        let mut ranks = Vec::with_capacity(self.node_size());
-        for node_rank in 0..self.node_size() {
-            match self.binding_of(node_rank) {
-                Ok(mask) if mask.intersects(&object.cpuset) => ranks.push(node_rank),
-                Ok(_) => {}
-                // Expelled: the others go on without it.
-                Err(Error::DeadMember { .. }) if !self.node.is_counted(node_rank) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ranks)
     }
 }

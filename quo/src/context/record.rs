@@ -2,26 +2,35 @@
 //!
 //! Pure: from the records of all ranks each rank derives the same nodes and the same verdict.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::launcher::Launcher;
-use super::options::Wait;
+use super::options::{Settings, Wait};
+use super::process::digest;
 use crate::error::{Error, with_causes};
+use crate::plan::Policy;
 
 /// Bytes of a record on the wire; the same on every rank.
 pub(super) const RECORD_BYTES: usize = 192;
 
 /// Changes whenever records or what is done with them change.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// One rank's part of the first exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub protocol: u32,
+    pub role: Role,
     pub no_smt: bool,
     pub wait: u8,
+    /// The policy of distributions, for those who take over what the others have.
+    pub literal: bool,
     /// Whether a trace is to be written, which makes the release collective.
     pub trace: bool,
+    /// The rank does not take part, and its wishes say nothing.
+    pub refuses: bool,
     /// A digest of the settings that decide the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
     pub machine: u64,
     pub place: Place,
@@ -31,6 +40,61 @@ pub(super) struct Record {
     pub launcher: Launcher,
     /// Names the node's segment, if this rank turns out to lead its node.
     pub token: [u8; 16],
+}
+
+/// As what a rank comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Role {
+    /// It makes a context, or takes one over from ranks that adapt theirs.
+    Creates,
+    /// It takes one over.
+    Joins,
+    /// It has one, of this identity.
+    Adapts(u64),
+}
+
+impl Role {
+    pub fn adapts(self) -> bool {
+        matches!(self, Self::Adapts(_))
+    }
+
+    /// What the rank called.
+    pub fn call(self) -> &'static str {
+        match self {
+            Self::Creates => "create",
+            Self::Joins => "join",
+            Self::Adapts(_) => "adapt",
+        }
+    }
+}
+
+/// The call that errors of all ranks name.
+pub(super) fn call(records: &[Record]) -> &'static str {
+    if records.iter().any(|record| record.role.adapts()) { "adapt" } else { "create" }
+}
+
+/// What the context is known by on all its ranks: what it was, or something new.
+pub(super) fn identity(records: &[Record]) -> u64 {
+    let known = records.iter().find_map(|record| match record.role {
+        Role::Adapts(identity) => Some(identity),
+        Role::Creates | Role::Joins => None,
+    });
+    let new = || digest(records.iter().flat_map(|record| record.token));
+    known.unwrap_or_else(new)
+}
+
+/// Takes over what the context is already, for a rank that joins.
+pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
+    let theirs = records.iter().find(|record| record.role.adapts() && !record.refuses);
+    let (Role::Joins, Some(theirs)) = (role, theirs) else { return };
+    settings.no_smt = theirs.no_smt;
+    settings.wait = WAITS.get(usize::from(theirs.wait)).map_or(settings.wait, |&(_, wait)| wait);
+    settings.policy = if theirs.literal { Policy::Literal } else { Policy::Promise };
+    settings.trace = match settings.trace.take() {
+        // Rank 0 writes it, and is not among those who come last.
+        None if theirs.trace => Some(PathBuf::new()),
+        trace => trace.filter(|_| theirs.trace),
+    };
 }
 
 /// Where a rank's shared memory is: equal places can reach each other, whatever the host is called.
@@ -79,12 +143,12 @@ impl Record {
     }
 }
 
+/// Ways to wait by their numbers, with their names.
+const WAITS: [(&str, Wait); 3] =
+    [("futex", Wait::Futex), ("pthread", Wait::Pthread), ("mpi", Wait::Mpi)];
+
 pub(super) fn wait_number(wait: Wait) -> u8 {
-    match wait {
-        Wait::Futex => 0,
-        Wait::Pthread => 1,
-        Wait::Mpi => 2,
-    }
+    WAITS.iter().position(|&(_, known)| known == wait).map_or(0, |number| number as u8)
 }
 
 /// One value per rank, for arguments that have to be the same everywhere.
@@ -122,20 +186,36 @@ pub(super) fn require_agreement<T: PartialEq>(
 
 /// Checks that all ranks asked for the same context.
 pub(super) fn check(records: &[Record]) -> Result<(), Error> {
-    const CALL: &str = "create";
-    let column = |value: fn(&Record) -> u64| -> Vec<(usize, u64)> {
-        records.iter().map(value).enumerate().collect()
+    let call = call(records);
+    let adapting = records.iter().any(|record| record.role.adapts());
+    if !adapting && let Some(rank) = records.iter().position(|r| r.role == Role::Joins) {
+        let reason = format!("rank {rank} joins, and no rank of the group adapts a context");
+        return Err(Error::InvalidArgument { call: "join", reason });
+    }
+    let rows = |asked: fn(&Record) -> bool, value: fn(&Record) -> u64| -> Vec<(usize, u64)> {
+        let asked = records.iter().enumerate().filter(|(_, record)| asked(record));
+        asked.map(|(rank, record)| (rank, value(record))).collect()
     };
-    require_agreement(CALL, "the no-SMT flag", &column(|r| u64::from(r.no_smt)), |value| {
+    let identity = rows(
+        |record| record.role.adapts(),
+        |record| if let Role::Adapts(identity) = record.role { identity } else { 0 },
+    );
+    require_agreement(call, "the context that is adapted", &identity, |identity| {
+        format!("context {identity:016x}")
+    })?;
+    // Who joins takes over what there is; who does not take part has no wish.
+    let column = |value| rows(|record| record.role != Role::Joins && !record.refuses, value);
+    require_agreement(call, "the no-SMT flag", &column(|r| u64::from(r.no_smt)), |value| {
         (if *value == 1 { "set" } else { "not set" }).to_owned()
     })?;
-    require_agreement(CALL, "the way to wait", &column(|r| u64::from(r.wait)), |value| {
-        (["futex", "pthread", "mpi"].get(*value as usize)).map_or("another", |name| name).to_owned()
+    require_agreement(call, "the way to wait", &column(|r| u64::from(r.wait)), |value| {
+        WAITS.get(*value as usize).map_or("another", |(name, _)| name).to_owned()
     })?;
-    require_agreement(CALL, "the trace", &column(|r| u64::from(r.trace)), |value| {
+    require_agreement(call, "the trace", &column(|r| u64::from(r.trace)), |value| {
         (if *value == 1 { "wanted" } else { "not wanted" }).to_owned()
     })?;
-    require_agreement(CALL, "QUO_TOPOLOGY or QUO_BINDING", &column(|r| r.machine), |digest| {
+    let machine = rows(|record| !record.refuses, |record| record.machine);
+    require_agreement(call, "QUO_TOPOLOGY or QUO_BINDING", &machine, |digest| {
         format!("setting {digest:016x}")
     })
 }
@@ -227,7 +307,10 @@ mod tests {
         let process = Process { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
         Record {
             protocol: PROTOCOL,
+            role: Role::Adapts(u64::MAX),
             no_smt: true,
+            literal: true,
+            refuses: false,
             wait: wait_number(Wait::Mpi),
             trace: true,
             machine: u64::MAX,

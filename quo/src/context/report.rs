@@ -5,7 +5,7 @@ use std::io::BufWriter;
 
 use super::Context;
 use super::collective::{Operation, encode_trouble};
-use super::create::{EXCHANGE_BYTES, EXCHANGE_HEADER};
+use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER};
 use crate::error::{Error, ErrorKind};
 use crate::group::Patience;
 use crate::phase::trace::Trace;
@@ -29,24 +29,26 @@ impl Context {
         if let Some((kind, text)) = trouble {
             encode_trouble(&mut bytes, kind, &text);
         }
-        let all = self.node.exchange(&bytes).map_err(self.name_ranks(call))?;
-        self.check_messages(call, &message, &all)
+        let state = self.state();
+        let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
+        state.check_messages(call, &message, &all)
     }
 
     /// The clock of times in metrics.
     pub(crate) fn clock(&self) -> Clock {
-        self.clock
+        self.shared.clock
     }
 
     /// The threading libraries of this process.
     pub(crate) fn thread_controls(&self) -> &ThreadControls {
-        &self.controls
+        &self.shared.controls
     }
 
     /// Keeps a phase for the trace, when there will be one.
     pub(crate) fn record(&self, metrics: &PhaseMetrics) {
-        if self.settings.trace.is_some() {
-            let mut trace = self.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.shared.settings.trace.is_some() {
+            let mut trace =
+                self.shared.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             // A day of phases is kept, not a year of them.
             if trace.len() < MOST_TRACED {
                 trace.push(metrics.clone());
@@ -57,14 +59,19 @@ impl Context {
     /// Gathers the phases of all ranks and writes them on rank 0.
     pub(super) fn write_trace(&self) -> Result<(), Error> {
         const CALL: &str = "trace";
-        let Some(path) = &self.settings.trace else { return Ok(()) };
-        self.group.check()?;
-        let mine = self.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let Some(path) = &self.shared.settings.trace else { return Ok(()) };
+        let state = self.state();
+        if state.retired {
+            return Ok(());
+        }
+        state.group.check()?;
+        let mine =
+            self.shared.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let file_error =
             |source| Error::File { call: CALL, path: path.display().to_string(), source };
         let bytes = serde_json::to_vec(&mine).map_err(|error| file_error(error.into()))?;
-        let patience = Patience::for_at_most(self.settings.create_timeout);
-        let Some(all) = self.group.gather(&bytes, &patience)? else { return Ok(()) };
+        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
+        let Some(all) = state.group.gather(&bytes, &patience)? else { return Ok(()) };
         let mut phases: Vec<PhaseMetrics> = Vec::new();
         for bytes in all {
             phases.extend(

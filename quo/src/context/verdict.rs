@@ -1,28 +1,27 @@
-//! What the ranks that create a context find together.
+//! What the ranks that create or adapt a context find together.
 
 use super::record::{encode_status, first_failure};
 use crate::error::Error;
 use crate::group::{Group, Patience};
 
-/// The call that its errors name.
-pub(super) const CALL: &str = "create";
-
 /// All ranks learn whether all succeeded; if not, all return the first failing rank's error.
 pub(super) fn agree<T>(
     group: &dyn Group,
+    call: &'static str,
     result: Result<T, Error>,
     patience: &Patience<'_>,
 ) -> Result<T, Error> {
-    verdict(group, result.as_ref().err(), patience)?;
+    verdict(group, call, result.as_ref().err(), patience)?;
     result
 }
 
 /// The first failing rank's error, if any rank failed.
 pub(super) fn verdict(
     group: &dyn Group,
+    call: &'static str,
     failure: Option<&Error>,
     patience: &Patience<'_>,
 ) -> Result<(), Error> {
     let statuses = group.allgather(&encode_status(failure), patience)?;
-    first_failure(CALL, &statuses)
+    first_failure(call, &statuses)
 }

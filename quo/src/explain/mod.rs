@@ -90,11 +90,12 @@ impl Context {
     /// [`Error::Bind`] when the kernel does not tell.
     #[doc(alias = "QUO_explain")]
     pub fn explain(&self) -> Result<Explanation, Error> {
-        let topology = self.topology();
-        let mut ranks = Vec::with_capacity(self.node_size());
-        for node_rank in 0..self.node_size() {
-            let Some(peer) = self.peer(node_rank) else { continue };
-            let cpus = match self.binding_of(node_rank) {
+        let state = self.state();
+        let topology = state.topology();
+        let mut ranks = Vec::with_capacity(state.node_size());
+        for node_rank in 0..state.node_size() {
+            let Some(peer) = state.peer(node_rank) else { continue };
+            let cpus = match state.binding_of(node_rank) {
                 Ok(cpus) => Some(cpus),
                 Err(Error::DeadMember { .. }) => None,
                 Err(error) => return Err(error),
@@ -102,11 +103,11 @@ impl Context {
             let reason = match &cpus {
                 None => Reason::Ended,
                 Some(cpus) if *cpus == peer.initial => Reason::Launched(peer.launcher),
-                Some(cpus) if *cpus == self.published_mask(node_rank) => Reason::Pushed,
+                Some(cpus) if *cpus == state.published_mask(node_rank) => Reason::Pushed,
                 Some(_) => Reason::Changed,
             };
             ranks.push(RankBinding {
-                rank: self.rank_of(node_rank).unwrap_or(node_rank),
+                rank: state.rank_of(node_rank).unwrap_or(node_rank),
                 node_rank,
                 process: peer.process.id,
                 place: cpus

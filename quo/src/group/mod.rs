@@ -70,6 +70,13 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         0
     }
 
+    /// Which world the ranks belong to, where ranks come and go: contexts over groups of one tag are
+    /// [found](crate::Context::registered) and adapted together. The same on all ranks; zero for a
+    /// group that stays as it is. Local.
+    fn tag(&self) -> u64 {
+        0
+    }
+
     /// What the user should know about how the ranks were started, if anything. Local.
     fn warning(&self) -> Option<String> {
         None
@@ -160,6 +167,17 @@ pub enum GroupError {
     Late {
         /// The call.
         call: &'static str,
+    },
+    /// Ranks sleep in a barrier or phase of what is to be changed, and will not take part.
+    #[error(
+        "{call}: {waiting} of the ranks of this node wait in a barrier or sleep in a phase of the \
+         context and do not take part"
+    )]
+    Quiesced {
+        /// The call.
+        call: &'static str,
+        /// How many wait.
+        waiting: usize,
     },
     /// The shared segment under a local group failed.
     #[error("{call}: {text}")]

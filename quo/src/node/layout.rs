@@ -2,8 +2,8 @@
 //! Where everything lies in a segment.
 //!
 //! ```text
-//! header | barrier | pthread barrier | slots | graves | masks | exchange (2 boards) | channels |
-//! payload
+//! header | barrier | pthread barrier | slots | graves | masks, claims | exchange (2 boards) |
+//! channels | payload
 //! ```
 //! The header says how large everything is and where it begins. Whoever attaches works the places
 //! out again from the sizes and refuses a header that says otherwise, so no offset is believed.
@@ -29,7 +29,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -198,7 +198,8 @@ impl Layout {
         let pthread = place(size_of::<PthreadCell>());
         let slots = place(capacity * size_of::<Slot>());
         let graves = place(graves_bytes(capacity));
-        let masks = place(capacity * size_of::<MaskCell>());
+        // What members are bound to, and after that what they claim.
+        let masks = place(2 * capacity * size_of::<MaskCell>());
         let exchange = place(BoardShape { room, capacity }.bytes());
         let channels = place(CHANNELS * channel_stride(capacity));
         let payload = place(payload_bytes);
@@ -219,6 +220,11 @@ impl Layout {
             total: end.next_multiple_of(LINE),
             secret: [0; SECRET_BYTES],
         })
+    }
+
+    /// Where the claims begin.
+    pub(super) const fn claims(&self) -> usize {
+        self.masks + self.capacity * size_of::<MaskCell>()
     }
 
     /// The header that tells others of this layout.

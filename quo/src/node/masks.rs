@@ -6,8 +6,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::NodeError;
 use super::layout::{MASK_WORDS, MaskCell};
+use super::liveness::guard;
+use super::{Node, NodeError};
 use crate::CpuSet;
 
 /// How often a reader looks again. Each look fails only if the writer published meanwhile.
@@ -57,6 +58,48 @@ pub(super) fn read(cell: &MaskCell, member: usize) -> Result<Option<CpuSet>, Nod
 fn is_still(version: &AtomicU32, seen: u32) -> bool {
     fence(Ordering::Acquire);
     version.load(Ordering::Relaxed) == seen
+}
+
+impl Node {
+    /// Publishes the CPU mask of this member, for all to read at any time. Local.
+    ///
+    /// # Errors
+    /// [`NodeError::TooLarge`] for a CPU number above 8,191; [`NodeError::Left`];
+    /// [`NodeError::Forked`].
+    pub fn publish_mask(&self, mask: &CpuSet) -> Result<(), NodeError> {
+        self.home.check()?;
+        let _one_at_a_time = guard(&self.home.publishing);
+        publish(&self.home.segment.masks[self.home.member], Some(mask))
+    }
+
+    /// The mask that a member published last; `None` when it has not since it attached. Local.
+    ///
+    /// Never waits, whatever happens to that member meanwhile.
+    ///
+    /// # Errors
+    /// [`NodeError::NoSuchMember`]; [`NodeError::UnsteadyMask`] when the member publishes without
+    /// pause.
+    pub fn mask_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
+        self.home.slot_exists(member)?;
+        read(&self.home.segment.masks[member], member)
+    }
+
+    /// Publishes a set of CPUs that this member lays claim to, for all to read at any time. Local.
+    /// It has no meaning here; it stands beside the mask and is published as that is.
+    ///
+    /// # Errors
+    /// As [`publish_mask`](Self::publish_mask).
+    pub(crate) fn publish_claim(&self, cpus: &CpuSet) -> Result<(), NodeError> {
+        self.home.check()?;
+        let _one_at_a_time = guard(&self.home.publishing);
+        publish(&self.home.segment.claims[self.home.member], Some(cpus))
+    }
+
+    /// What a member has claimed; `None` when it has not since it attached. Local.
+    pub(crate) fn claim_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
+        self.home.slot_exists(member)?;
+        read(&self.home.segment.claims[member], member)
+    }
 }
 
 #[cfg(test)]

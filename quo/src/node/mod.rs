@@ -270,6 +270,7 @@ impl Node {
         slot.process.store(std::process::id(), Ordering::Relaxed);
         slot.namespace.store(pid_namespace(), Ordering::Relaxed);
         masks::publish(&segment.masks[member], None)?;
+        masks::publish(&segment.claims[member], None)?;
         if !status.is_some_and(|status| slot.change(status, Status::Present)) {
             let _ = segment.file.unlock(member as u64);
             return Err(NodeError::MemberTaken { member });
@@ -412,29 +413,6 @@ impl Node {
         Ok(exchange)
     }
 
-    /// Publishes the CPU mask of this member, for all to read at any time. Local.
-    ///
-    /// # Errors
-    /// [`NodeError::TooLarge`] for a CPU number above 8,191; [`NodeError::Left`];
-    /// [`NodeError::Forked`].
-    pub fn publish_mask(&self, mask: &CpuSet) -> Result<(), NodeError> {
-        self.home.check()?;
-        let _one_at_a_time = guard(&self.home.publishing);
-        masks::publish(&self.home.segment.masks[self.home.member], Some(mask))
-    }
-
-    /// The mask that a member published last; `None` when it has not since it attached. Local.
-    ///
-    /// Never waits, whatever happens to that member meanwhile.
-    ///
-    /// # Errors
-    /// [`NodeError::NoSuchMember`]; [`NodeError::UnsteadyMask`] when the member publishes without
-    /// pause.
-    pub fn mask_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
-        self.home.slot_exists(member)?;
-        masks::read(&self.home.segment.masks[member], member)
-    }
-
     /// Which process a member is or was, as it told when it attached; `None` when nobody has
     /// attached as this member. Local.
     #[must_use]
@@ -471,6 +449,14 @@ impl Node {
     #[must_use]
     pub fn is_counted(&self, member: usize) -> bool {
         self.home.everyone().counted().any(|counted| counted == member)
+    }
+
+    /// How many members wait in the node's barrier now. Local.
+    pub(crate) fn waiting(&self) -> usize {
+        match self.home.segment.layout.wait {
+            WaitKind::Futex => self.home.segment.barrier[0].state.word().arrived() as usize,
+            WaitKind::Pthread => 0,
+        }
     }
 
     /// Whether a member has left in good order and not come back. Local.

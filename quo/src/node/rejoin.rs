@@ -1,4 +1,4 @@
-//! Coming back after leaving, and going without a word.
+//! Coming back after leaving, going for good, and going without a word.
 
 use std::sync::atomic::Ordering;
 
@@ -40,6 +40,15 @@ impl Node {
         *place = Place::joining(cell);
         home.left.store(false, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Leaves for good, whatever the kind of barrier: one that counts a fixed number of members is
+    /// not going to be used any more. Local.
+    pub(crate) fn retire(&self) -> Result<(), NodeError> {
+        match self.home.leave() {
+            Err(NodeError::Left) => Ok(()),
+            result => result,
+        }
     }
 
     /// Stops being a member without leaving in order: the others find this member dead, as they

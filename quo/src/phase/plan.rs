@@ -163,6 +163,20 @@ pub fn assignments(
     parts
 }
 
+/// Shares out objects that no worker is on, whole, each to the worker with the fewest CPUs. Pure.
+pub(super) fn deal<'a>(
+    parts: &mut [Option<Assignment>],
+    objects: impl Iterator<Item = &'a CpuSet>,
+    topology: &Topology,
+) {
+    for object in objects {
+        let fewest = parts.iter_mut().flatten().min_by_key(|part| part.cpus.len());
+        let Some(part) = fewest else { return };
+        part.cpus = part.cpus.union(&object.intersection(topology.allowed()));
+        part.threads = part.cpus.len();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +196,21 @@ mod tests {
         assert_eq!(show(2), ("4-7".to_owned(), 4, 3..6));
         assert_eq!(show(4), ("8-15".to_owned(), 8, 6..8));
         assert!(parts[1].is_none());
+    }
+
+    #[test]
+    fn what_nobody_is_on_goes_to_those_with_the_fewest_cpus() {
+        let machine = Topology::from_synthetic("pack:3 core:2 pu:1").unwrap();
+        let part = |cpus: &str| {
+            let cpus: CpuSet = cpus.parse().unwrap();
+            Some(Assignment { threads: cpus.len(), cpus, ranks: 0..1 })
+        };
+        let mut parts = [part("0"), None, part("1")];
+        let packages = machine.objects(ObjectType::Package);
+        deal(&mut parts, packages[1..].iter().map(|package| &package.cpuset), &machine);
+        let shown: Vec<_> =
+            parts.iter().flatten().map(|part| (part.cpus.to_string(), part.threads)).collect();
+        assert_eq!(shown, [("0,2-3".to_owned(), 3), ("1,4-5".to_owned(), 3)]);
     }
 
     #[test]

@@ -56,8 +56,8 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
 #[derive(Debug)]
 pub struct Remap<T> {
     memory: SharedMemory,
-    /// The context whose ranks the parts belong to.
-    context: u64,
+    /// Whom the parts belong to: a context as it was then.
+    ranks: u64,
     node_rank: usize,
     /// A phase ended without all ranks: a worker may still be writing.
     abandoned: bool,
@@ -77,7 +77,7 @@ impl Context {
         let memory = self.allocate(bytes)?;
         Ok(Remap {
             memory,
-            context: self.number(),
+            ranks: self.state().number,
             node_rank: self.node_rank(),
             abandoned: false,
             seconds: 0.0,
@@ -117,10 +117,10 @@ impl<T: Plain> Remap<T> {
         Ok(())
     }
 
-    /// Why a phase of a context may not use the array.
-    pub(super) fn trouble(&self, context: u64) -> Option<&'static str> {
-        if self.context != context {
-            Some("the array was made in another context")
+    /// Why a phase of these ranks of a context may not use the array.
+    pub(super) fn trouble(&self, ranks: u64) -> Option<&'static str> {
+        if self.ranks != ranks {
+            Some("the array was made in another context, or before its ranks changed")
         } else if self.abandoned {
             Some("an earlier phase on the array failed, its contents are lost")
         } else {

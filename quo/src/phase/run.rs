@@ -1,17 +1,18 @@
 //! The life of a phase: select, push, set threads, run, set back, pop, wake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::metrics::PhaseMetrics;
-use super::plan::{Assignment, PhaseSpec, Threads, assignments};
+use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
 use super::threads::Saved;
 use crate::affinity::Target;
-use crate::context::{Context, Operation, Request};
+use crate::context::{Context, Operation, Request, Selection};
 use crate::error::{Error, ErrorKind};
+use crate::plan::{Policy, Vacancy};
 use crate::regions::Region;
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
@@ -24,28 +25,49 @@ pub struct Phase<'a> {
 /// The plan of a phase without the context it was made in: for libraries that keep their context and
 /// their plans side by side ([`Context::phase_of`]), and for bindings to other languages, which pair
 /// [`Context::enter_phase`] and [`Context::leave_phase`] themselves.
+///
+/// When the ranks of the context have [changed](Context::adapt), the next run plans anew.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
     spec: PhaseSpec,
     /// The context whose ranks are planned for.
     context: u64,
-    assignments: Arc<[Option<Assignment>]>,
-    node_rank: usize,
+    parts: Arc<Mutex<Parts>>,
     /// What the selection took, until a run has reported it.
     select_nanoseconds: Arc<AtomicU64>,
+}
+
+/// Who does what, among the ranks that there were when it was planned.
+#[derive(Clone, Debug)]
+struct Parts {
+    /// The ranks of the context that were planned for.
+    state: u64,
+    assignments: Arc<[Option<Assignment>]>,
+    node_rank: usize,
+}
+
+impl Parts {
+    fn own(&self) -> Option<&Assignment> {
+        self.assignments.get(self.node_rank)?.as_ref()
+    }
 }
 
 impl PhasePlan {
     /// This rank's part, `None` for a rank that sleeps through the phase.
     #[must_use]
-    pub fn assignment(&self) -> Option<&Assignment> {
-        self.assignments.get(self.node_rank)?.as_ref()
+    pub fn assignment(&self) -> Option<Assignment> {
+        self.parts().own().cloned()
     }
 
     /// The parts of all node ranks.
     #[must_use]
-    pub fn assignments(&self) -> &[Option<Assignment>] {
-        &self.assignments
+    pub fn assignments(&self) -> Arc<[Option<Assignment>]> {
+        Arc::clone(&self.parts().assignments)
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        // Replaced as a whole.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The name of the phase.
@@ -72,6 +94,10 @@ pub struct Outcome<R> {
 #[derive(Debug)]
 #[must_use = "a phase that is entered has to be left, the other ranks are waiting"]
 pub struct Entered {
+    /// Counted as open by the context.
+    open: bool,
+    /// This rank's part.
+    part: Option<Assignment>,
     pushed: bool,
     saved: Option<Saved>,
     at: Instant,
@@ -107,25 +133,61 @@ impl Context {
     /// As [`distribute`](Self::distribute).
     pub fn plan_phase(&self, spec: PhaseSpec) -> Result<PhasePlan, Error> {
         let start = Instant::now();
-        let distribution = self.distribute_request(&Request {
-            kind: Some(spec.over),
-            max_per_object: spec.max_per_object,
-            policy: spec.policy,
-        })?;
-        let objects = self.cpusets(spec.over);
-        let mut assignments = assignments(&distribution, objects, self.topology());
-        let own = self.node_rank();
-        if let (Some(part), Some(object)) = (&mut assignments[own], distribution.object_of[own]) {
-            *part = part.clone().within(self.allowed(), &objects[object]);
-        }
-        let selecting = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let parts = self.plan_parts(&spec)?;
         Ok(PhasePlan {
             spec,
             context: self.number(),
-            assignments: assignments.into(),
-            node_rank: self.node_rank(),
-            select_nanoseconds: Arc::new(AtomicU64::new(selecting)),
+            parts: Arc::new(Mutex::new(parts)),
+            select_nanoseconds: Arc::new(AtomicU64::new(nanoseconds_since(start))),
         })
+    }
+
+    fn plan_parts(&self, spec: &PhaseSpec) -> Result<Parts, Error> {
+        let request = Request {
+            kind: Some(spec.over),
+            max_per_object: spec.max_per_object,
+            policy: spec.policy,
+        };
+        let Selection { mut plan, masks, state } = self.select(&request)?;
+        let objects = state.cpusets(spec.over);
+        let left = state.left_by_others(&masks);
+        let vacancy = Vacancy {
+            objects,
+            allowed: state.topology().allowed(),
+            masks: &masks,
+            left: &left,
+            max_per_object: usize::try_from(spec.max_per_object).unwrap_or(1),
+        };
+        let unserved = match spec.policy {
+            // A selection to the letter is not changed; what nobody is on is shared out all the same.
+            Policy::Literal => vacancy.objects(),
+            _ => vacancy.settle(&mut plan),
+        };
+        let mut assignments = assignments(&plan, objects, state.topology());
+        let unserved = unserved.into_iter().filter(|&object| plan.workers_on(object).is_empty());
+        deal(&mut assignments, unserved.map(|object| &objects[object]), state.topology());
+        let node_rank = state.node_rank();
+        if let (Some(part), Some(object)) = (&mut assignments[node_rank], plan.object_of[node_rank])
+        {
+            *part = part.clone().within(state.allowed(), &objects[object]);
+        }
+        Ok(Parts { state: state.number, assignments: assignments.into(), node_rank })
+    }
+
+    /// This rank's part of a plan, which is made anew when the ranks have changed since.
+    fn part_of(&self, plan: &PhasePlan) -> Result<Option<Assignment>, Error> {
+        if plan.context != self.number() {
+            let reason = "the phase was planned in another context".to_owned();
+            return Err(Error::InvalidArgument { call: "phase", reason });
+        }
+        let ranks = self.state().number;
+        if plan.parts().state != ranks {
+            let start = Instant::now();
+            let parts = self.plan_parts(&plan.spec)?;
+            *plan.parts() = parts;
+            plan.select_nanoseconds.fetch_add(nanoseconds_since(start), Ordering::Relaxed);
+        }
+        Ok(plan.assignment())
     }
 
     /// The phase of a plan that was made in this context before. Local.
@@ -151,11 +213,15 @@ impl Context {
 
     /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
     /// told, when that was asked for; nothing happens on the others. Always followed by
-    /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local.
+    /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
+    /// node when the ranks have [changed](Self::adapt) since the plan was made.
     #[doc(alias = "QUO_phase_begin")]
     pub fn enter_phase(&self, plan: &PhasePlan) -> Entered {
+        let part = self.part_of(plan);
         let at = Instant::now();
         let mut entered = Entered {
+            open: false,
+            part: None,
             pushed: false,
             saved: None,
             at,
@@ -167,12 +233,15 @@ impl Context {
                 name => name,
             }),
         };
-        if plan.context != self.number() {
-            let reason = "the phase was planned in another context".to_owned();
-            entered.failed = Some(Error::InvalidArgument { call: "phase", reason });
-            return entered;
+        match self.open_phase() {
+            Ok(()) => entered.open = true,
+            Err(error) => entered.failed = Some(error),
         }
-        let Some(assignment) = plan.assignment() else { return entered };
+        match part {
+            Ok(part) => entered.part = part,
+            Err(error) => entered.failed = Some(error),
+        }
+        let (Some(assignment), None) = (&entered.part, &entered.failed) else { return entered };
         match self.push_in_phase(&Target::Cpus(assignment.cpus().clone())) {
             Ok(_) => {
                 entered.pushed = true;
@@ -199,19 +268,33 @@ impl Context {
     fn end_phase(
         &self,
         plan: &PhasePlan,
-        entered: Entered,
+        mut entered: Entered,
         broken: Option<&str>,
     ) -> Result<PhaseMetrics, Error> {
         const CALL: &str = "phase";
-        let Entered { pushed, saved, at, started_at, failed, remap_seconds, region: _region } =
-            entered;
+        let Entered {
+            open,
+            part,
+            pushed,
+            saved,
+            at,
+            started_at,
+            failed,
+            remap_seconds,
+            region: _region,
+        } = &mut entered;
+        let (pushed, at, started_at) = (*pushed, *at, *started_at);
+        let (saved, failed, remap_seconds) = (saved.take(), failed.take(), *remap_seconds);
         drop(saved);
         let popped = if pushed { self.pop() } else { Ok(()) };
         let own = failed.map_or(popped, Err);
         let ran = at.elapsed().as_secs_f64();
         let waiting = Instant::now();
         let waited = self.wait_for_phase(CALL, broken, &own);
-        let selected = plan.assignment();
+        if *open {
+            self.close_phase();
+        }
+        let selected = part.as_ref();
         let select_nanoseconds = plan.select_nanoseconds.swap(0, Ordering::Relaxed);
         let before = select_nanoseconds + (remap_seconds * 1e9) as u64;
         let metrics = PhaseMetrics {
@@ -250,6 +333,10 @@ impl Context {
     }
 }
 
+fn nanoseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Phase<'_> {
     /// The plan.
     #[must_use]
@@ -259,7 +346,7 @@ impl Phase<'_> {
 
     /// This rank's part, `None` for a rank that sleeps through the phase.
     #[must_use]
-    pub fn assignment(&self) -> Option<&Assignment> {
+    pub fn assignment(&self) -> Option<Assignment> {
         self.plan.assignment()
     }
 
@@ -309,7 +396,7 @@ impl Phase<'_> {
         let start = Instant::now();
         // Nobody reads before everybody has written, and nobody works on an array of other ranks.
         let trouble = field
-            .trouble(self.context.number())
+            .trouble(self.context.state().number)
             .map(|reason| (ErrorKind::InvalidArgument, reason.to_owned()));
         self.context.exchange_verdict("phase", Operation::PhaseBegin, trouble)?;
         let synchronised = start.elapsed().as_secs_f64();
@@ -328,12 +415,12 @@ impl Phase<'_> {
         entered: Entered,
         work: impl FnOnce(&Worker) -> R,
     ) -> Result<Outcome<R>, Error> {
-        let assignment = self.plan.assignment().filter(|_| entered.failed.is_none());
+        let assignment = entered.part.clone().filter(|_| entered.failed.is_none());
         let Some(worker) = assignment else {
             let metrics = self.context.end_phase(&self.plan, entered, None)?;
             return Ok(Outcome { value: None, metrics });
         };
-        match catch_unwind(AssertUnwindSafe(|| work(worker))) {
+        match catch_unwind(AssertUnwindSafe(|| work(&worker))) {
             Ok(value) => {
                 let metrics = self.context.end_phase(&self.plan, entered, None)?;
                 Ok(Outcome { value: Some(value), metrics })

@@ -21,6 +21,7 @@ mod error;
 mod literal;
 mod split;
 mod threads;
+mod vacant;
 
 #[cfg(test)]
 mod tests;
@@ -30,3 +31,4 @@ pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
 pub use split::split;
 pub use threads::threads_per_worker;
+pub use vacant::Vacancy;

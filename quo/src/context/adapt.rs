@@ -1,0 +1,273 @@
+//! The same context over other ranks: adapting, joining in, leaving the world.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Context;
+use super::form::{Entrant, Formed, LOOK, form, limit, next_number};
+use super::record::Role;
+use super::state::{Shared, State};
+use crate::cpuset::CpuSet;
+use crate::error::Error;
+use crate::group::{Group, GroupError};
+use crate::regions::{self, Region};
+
+/// How a context is adapted.
+///
+/// ```
+/// use quo::context::AdaptOptions;
+/// let options = AdaptOptions::new().with_unwinding(true);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct AdaptOptions {
+    unwind: bool,
+    timeout: Option<Duration>,
+}
+
+impl AdaptOptions {
+    /// Nothing may be pushed; waits as long as the creation of the context did.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Pops what this rank has pushed, where it would be a reason to refuse. When the adaptation
+    /// fails, it is pushed again.
+    pub fn with_unwinding(mut self, unwind: bool) -> Self {
+        self.unwind = unwind;
+        self
+    }
+
+    /// How long to wait for ranks that do not come.
+    pub fn with_timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+}
+
+impl Context {
+    /// Goes over to the ranks of another group: this handle has its ranks, nodes and barriers from
+    /// now on, and phases are planned anew for them. Collective over the new group: ranks that have
+    /// the context, [retired](Self::retire) ones included, call this; the others
+    /// [`join`](Self::join) or create theirs over the same group. Ranks that are not in the new group
+    /// have to retire.
+    ///
+    /// The binding, the clock of metrics, thread controls and the trace are kept. The machine is
+    /// looked at again where what may be used of it has changed. What was made over the old ranks
+    /// keeps its meaning: a [named barrier](Self::named_barrier) waits for those of its ranks that
+    /// still hold it, and shared memory stays until the last holder drops it.
+    /// A [plan of a phase](crate::phase::PhasePlan) plans itself anew when it is next run, which is
+    /// then collective over the node: joiners plan theirs at that point. Nothing else is left of the
+    /// old ranks: neither their masks nor, once it is not held any more, their segment.
+    ///
+    /// # Errors
+    /// Every rank adapts or every rank of the new group gets an error and has what it had before:
+    /// [`Error::Agreed`] with the cause of the first rank that could not, among them
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) while a phase is open, bindings are pushed, or another thread waits
+    /// for ranks in a call of this context; as [`create_with`](Self::create_with) for the rest. A
+    /// rank that does not come at all is an error after the time limit.
+    ///
+    /// ```no_run
+    /// # fn example(context: &quo::Context, grown: impl quo::group::Group) -> Result<(), quo::Error> {
+    /// context.adapt(grown)?;
+    /// context.barrier()?; // of all ranks that there are now
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn adapt(&self, group: impl Group) -> Result<(), Error> {
+        self.adapt_with(group, &AdaptOptions::new())
+    }
+
+    /// As [`adapt`](Self::adapt), with options, which each rank chooses for itself.
+    ///
+    /// # Errors
+    /// As [`adapt`](Self::adapt).
+    pub fn adapt_with(&self, group: impl Group, options: &AdaptOptions) -> Result<(), Error> {
+        self.shared.adapt(Arc::new(group), options)
+    }
+
+    /// Leaves the world of this context without giving up the handle: barriers and plans of the
+    /// others do not wait for this rank any more, and from their next [`adapt`](Self::adapt) on it
+    /// is not among them. Calls that need the others are refused, queries and pushes go on; the
+    /// group is released. Local. Retiring again does nothing; [`adapt`](Self::adapt) over a group
+    /// with this rank brings it back.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a phase is open, bindings are pushed, or another thread waits for other
+    /// ranks; nothing has changed then.
+    #[doc(alias = "leave")]
+    pub fn retire(&self) -> Result<(), Error> {
+        self.shared.retire()
+    }
+
+    /// Whether this rank has [left the world](Self::retire) and not come back. Local.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.shared.state().retired
+    }
+}
+
+impl Shared {
+    pub(super) fn retire(&self) -> Result<(), Error> {
+        const CALL: &str = "retire";
+        self.check(CALL)?;
+        let changing = Changing::begin(self);
+        if self.state().retired {
+            return Ok(());
+        }
+        changing.allowed(CALL, false)?;
+        let retired = {
+            let state = self.state();
+            state.node.retire()?;
+            state.retired(next_number())
+        };
+        drop(self.replace(retired));
+        Ok(())
+    }
+
+    pub(super) fn adapt(&self, group: Arc<dyn Group>, options: &AdaptOptions) -> Result<(), Error> {
+        const CALL: &str = "adapt";
+        self.check(CALL)?;
+        let changing = Changing::begin(self);
+        let allowed = changing.allowed(CALL, options.unwind);
+        let old = Arc::clone(&self.state());
+        let watch = Quiet::new(&old);
+        let mut unwound = Unwound { shared: self, masks: Vec::new() };
+        let settings = allowed.map(|()| self.settings.clone());
+        let limit = options.timeout.unwrap_or_else(|| limit(&settings));
+        let formed = form(
+            group,
+            Entrant {
+                role: Role::Adapts(self.identity),
+                settings,
+                limit,
+                watch: &|| watch.look(),
+                prepare: &mut || unwound.unwind(),
+                backend: Some(Arc::clone(&self.backend)),
+                claimed: old.claimed.clone(),
+            },
+        );
+        drop(old);
+        match formed {
+            Ok(Formed { state, .. }) => {
+                // The last holder of the old state leaves its node, in order.
+                drop(self.replace(state));
+                Ok(())
+            }
+            Err(error) => {
+                unwound.wind();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A thread that changes the ranks of a context, against which others are kept off.
+struct Changing<'a> {
+    shared: &'a Shared,
+    first: bool,
+}
+
+impl<'a> Changing<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let first = !std::mem::replace(&mut shared.bindings().adapting, true);
+        Self { shared, first }
+    }
+
+    /// Whether the ranks may be changed now.
+    fn allowed(&self, call: &'static str, unwind: bool) -> Result<(), Error> {
+        let refuse = |reason: &str| Err(Error::Busy { call, reason: reason.to_owned() });
+        if !self.first {
+            return refuse("another thread of this rank adapts the context");
+        }
+        let (phases, depth) = {
+            let bindings = self.shared.bindings();
+            (bindings.open_phases, bindings.stack.depth())
+        };
+        if phases > 0 {
+            return refuse("a phase is open on this rank: it has to be left first");
+        }
+        if depth > 0 && !unwind {
+            return refuse("a binding is pushed on this rank: it has to be popped first");
+        }
+        if !self.shared.is_idle() {
+            return refuse("another thread of this rank waits for others in the context");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if self.first {
+            self.shared.bindings().adapting = false;
+        }
+    }
+}
+
+/// Bindings that were popped for an adaptation, to be pushed again when it fails.
+struct Unwound<'a> {
+    shared: &'a Shared,
+    masks: Vec<CpuSet>,
+}
+
+impl Unwound<'_> {
+    fn unwind(&mut self) -> Result<(), Error> {
+        let mut bindings = self.shared.bindings();
+        while let Some(pushed) = bindings.stack.entries().last().map(|(_, pushed)| pushed.clone()) {
+            let mask = bindings.stack.pop()?;
+            self.masks.push(pushed);
+            if regions::recorded() {
+                self.shared.regions().pop();
+            }
+            bindings.publish(&mask)?;
+        }
+        Ok(())
+    }
+
+    /// As far as it goes: the error to tell is the one that led here.
+    fn wind(&mut self) {
+        let mut bindings = self.shared.bindings();
+        while let Some(mask) = self.masks.pop() {
+            let pushed = bindings
+                .stack
+                .current()
+                .and_then(|before| bindings.stack.push(before, mask.clone()));
+            if pushed.is_err() {
+                return;
+            }
+            if regions::recorded() {
+                self.shared.regions().push(Region::NONE);
+            }
+            let _ = bindings.publish(&mask);
+        }
+    }
+}
+
+/// Looks from time to time whether ranks sleep where they will never hear of the adaptation.
+struct Quiet<'a> {
+    state: &'a State,
+    next: Cell<Instant>,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(state: &'a State) -> Self {
+        Self { state, next: Cell::new(Instant::now() + LOOK) }
+    }
+
+    fn look(&self) -> Result<(), GroupError> {
+        if self.state.retired || Instant::now() < self.next.get() {
+            return Ok(());
+        }
+        self.next.set(Instant::now() + LOOK);
+        match self.state.node.waiting() {
+            0 => Ok(()),
+            waiting => Err(GroupError::Quiesced { call: "adapt", waiting }),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The protocol in which ranks come together: for a new context, and for one whose ranks change.
+//!
+//! Three exchanges over the group, whatever its size: who is where (and do all want the same), has
+//! every node leader made its segment, has everyone attached to it. After each, all ranks reach the
+//! same verdict, so no rank waits for one that gave up. What a rank had before is not touched: it is
+//! for the caller to put the new state in its place.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::confinement::{self, Machine};
+use super::machine::{self, Snapshot};
+use super::options::{Settings, Wait};
+use super::process;
+use super::record::{self, Nodes, Place, Process, Record, Role};
+use super::state::State;
+use super::verdict::{agree, verdict};
+use super::{Launcher, Peer};
+use crate::affinity::{Backend, BindingStack};
+use crate::cpuset::CpuSet;
+use crate::environment;
+use crate::error::Error;
+use crate::group::{Group, GroupError, Patience};
+use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
+
+/// How often a waiting rank looks whether the others of its node are still there.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// Bytes an exchange between ranks of a node carries besides a CPU set.
+pub(super) const EXCHANGE_HEADER: usize = 64;
+/// Bytes that say whether a CPU set follows or the reason why there is none.
+pub(super) const MASK_HEADER: usize = 8;
+/// Bytes of an exchange that carries the text of an error.
+pub(super) const EXCHANGE_BYTES: usize = 256;
+
+/// A number that nothing else of this process has or had.
+pub(super) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What a rank brings when it comes together with others.
+pub(super) struct Entrant<'a> {
+    pub role: Role,
+    /// How it is to be, or why this rank does not take part: then it fails on every rank.
+    pub settings: Result<Settings, Error>,
+    /// How long to wait for the others.
+    pub limit: Duration,
+    /// Asked while this rank waits for the first exchange.
+    pub watch: &'a dyn Fn() -> Result<(), GroupError>,
+    /// Done when all ranks want to go on, and before anything of this rank is told to others.
+    pub prepare: &'a mut dyn FnMut() -> Result<(), Error>,
+    /// What the rank binds with already.
+    pub backend: Option<Arc<dyn Backend>>,
+    /// The CPUs of ranks that it knew on this node before, its own included.
+    pub claimed: CpuSet,
+}
+
+/// What comes of it.
+pub(super) struct Formed {
+    pub state: State,
+    pub settings: Settings,
+    pub identity: u64,
+    pub backend: Arc<dyn Backend>,
+}
+
+/// Brings the ranks of a group together. Collective over the group; every rank gets what it needs or
+/// every rank gets the same error.
+pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed, Error> {
+    group.check()?;
+    let Entrant { role, settings, limit, watch, prepare, backend, claimed } = entrant;
+    let prepared = Prepared::new(&*group, role, settings);
+    // A rank that could not even prepare takes part, so that the others hear of it.
+    let deadline = Instant::now().checked_add(limit);
+    let records = group.allgather(&prepared.record.encode(), &Patience { deadline, watch })?;
+    let records = Record::decode_all(&records)?;
+    record::check(&records)?;
+    let call = record::call(&records);
+    let fresh = records.iter().any(|record| record.role.adapts());
+    let identity = record::identity(&records);
+
+    let nodes = Nodes::of(&records);
+    let (node_index, node_rank) = nodes.locate(group.rank());
+    let members = nodes.members[node_index].clone();
+    let watch = Watch::new(call, &members, &records, group.rank());
+    let patience = Patience { deadline, watch: &|| watch.look() };
+    let name = SegmentName::from_secret(records[members[0]].token);
+
+    let directory = prepared.settings.as_ref().ok().map(|settings| settings.directory.clone());
+    let made = prepared.settings.and_then(|mut settings| {
+        record::adopt(&records, role, &mut settings);
+        let leads = node_rank == 0;
+        let segment =
+            if leads { Some(make_segment(&name, &settings, members.len(), fresh)?) } else { None };
+        Ok((settings, segment))
+    });
+    let (settings, segment) = match agree(&*group, call, made, &patience) {
+        Ok(made) => made,
+        Err(error) => {
+            // The leader may have died with the segment made: its name is known to all.
+            if let Some(directory) = directory {
+                Node::unlink(&name, &directory);
+            }
+            return Err(error);
+        }
+    };
+
+    let differ = record::confinements_differ(&records, &nodes);
+    let joined = prepare()
+        .and_then(|()| Joined::new(&name, &settings, node_rank, differ, backend, &claimed));
+    let verdict = verdict(&*group, call, joined.as_ref().err(), &patience);
+    let joined = match (verdict, joined) {
+        (Ok(()), joined) => joined,
+        (Err(error), Ok(joined)) => {
+            // Others may have got through: to them this rank is dead, not gone in order.
+            joined.node.abandon();
+            Err(error)
+        }
+        (Err(error), Err(_)) => Err(error),
+    };
+    // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
+    // be killed right here.
+    match segment {
+        Some(made) => drop(made),
+        None => Node::unlink(&name, &settings.directory),
+    }
+    let Joined { node, snapshot, divided, mask, backend } = joined?;
+    let machine = if divided {
+        let snapshot = (&snapshot, settings.no_smt);
+        let own = (members.len(), &mask);
+        confinement::divide(&*group, call, &node, snapshot, own, &patience)?
+    } else {
+        Machine::common(&snapshot, settings.no_smt)
+    };
+
+    let initial: Vec<CpuSet> = (0..members.len())
+        .map(|member| node.mask_of(member).ok().flatten().unwrap_or_default())
+        .collect();
+    let claimed = (0..members.len())
+        .map(|member| node.claim_of(member).ok().flatten().unwrap_or_default())
+        .fold(CpuSet::new(), |all, claim| all.union(&claim));
+    node.set_spin_allowed(members.len() <= process::usable_cpus(&machine.whole, &initial));
+    let own = records[group.rank()].process;
+    let peers = members
+        .iter()
+        .zip(initial)
+        .map(|(&rank, initial)| Peer {
+            process: records[rank].process,
+            visible: records[rank].process.namespace == own.namespace,
+            launcher: records[rank].launcher,
+            initial,
+        })
+        .collect();
+    let waiters = match settings.wait {
+        Wait::Mpi => {
+            let part = group.split(u32::try_from(node_index).ok(), node_rank);
+            agree(&*group, call, part.map_err(Error::from), &patience)?
+        }
+        Wait::Futex | Wait::Pthread => None,
+    };
+    let state = State {
+        number: next_number(),
+        rank: group.rank(),
+        size: group.size(),
+        node: Arc::new(node),
+        members,
+        node_index,
+        node_count: nodes.members.len(),
+        waiters,
+        peers,
+        machine,
+        cpusets: Default::default(),
+        claimed,
+        adapted: fresh,
+        retired: false,
+        group,
+    };
+    Ok(Formed { state, settings, identity, backend })
+}
+
+/// What a rank brings to the first exchange.
+struct Prepared {
+    record: Record,
+    settings: Result<Settings, Error>,
+}
+
+impl Prepared {
+    fn new(group: &dyn Group, role: Role, settings: Result<Settings, Error>) -> Self {
+        let mut place = Place { boot: [0; 16], device: 0, inode: 0, hint: group.node_hint() };
+        let settings = settings.and_then(|settings| {
+            place = process::place(&settings.directory, group.node_hint()).map_err(|error| {
+                Error::InvalidArgument {
+                    call: role.call(),
+                    reason: format!("{}: {error}", settings.directory.display()),
+                }
+            })?;
+            Ok(settings)
+        });
+        let wait = settings.as_ref().map_or(Wait::Futex, |settings| settings.wait);
+        let name = SegmentName::random();
+        let record = Record {
+            protocol: record::PROTOCOL,
+            role,
+            no_smt: settings.as_ref().is_ok_and(|settings| settings.no_smt),
+            wait: record::wait_number(wait),
+            literal: settings
+                .as_ref()
+                .is_ok_and(|settings| settings.policy == crate::plan::Policy::Literal),
+            trace: settings.as_ref().is_ok_and(|settings| settings.trace.is_some()),
+            refuses: settings.is_err(),
+            machine: machine::settings_digest(),
+            place,
+            process: process::this(),
+            confinement: process::confinement(),
+            launcher: Launcher::detect(),
+            token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
+        };
+        let settings = settings.and_then(|settings| name.map(|_| settings).map_err(Error::from));
+        Self { record, settings }
+    }
+}
+
+/// What a rank has once it is attached to its node's segment.
+struct Joined {
+    node: Node,
+    snapshot: Snapshot,
+    /// What was published is what the rank may use, and the mask follows.
+    divided: bool,
+    mask: CpuSet,
+    backend: Arc<dyn Backend>,
+}
+
+impl Joined {
+    fn new(
+        name: &SegmentName,
+        settings: &Settings,
+        node_rank: usize,
+        confinements_differ: bool,
+        backend: Option<Arc<dyn Backend>>,
+        claimed: &CpuSet,
+    ) -> Result<Self, Error> {
+        let node = Node::attach(name, &settings.directory, node_rank)?;
+        let snapshot = Snapshot::from_bytes(node.payload())?;
+        let backend = match backend {
+            Some(backend) => backend,
+            None => machine::backend(&snapshot.whole, node_rank)?,
+        };
+        let mask = BindingStack::new(Arc::clone(&backend)).current()?;
+        node.publish_claim(&claimed.union(&mask).intersection(snapshot.whole.machine_cpuset()))?;
+        // All ranks have the same setting: the machine is simulated for all or for none.
+        let divided = confinements_differ && !snapshot.whole.is_simulated();
+        if divided {
+            node.publish_mask(&confinement::own_part(&snapshot.whole)?)?;
+        } else {
+            node.publish_mask(&mask)?;
+        }
+        Ok(Self { node, snapshot, divided, mask, backend })
+    }
+}
+
+fn make_segment(
+    name: &SegmentName,
+    settings: &Settings,
+    members: usize,
+    fresh: bool,
+) -> Result<CreatedSegment, Error> {
+    /// Of jobs that were killed as a whole; whoever comes next cleans up, once.
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    if !SWEPT.swap(true, Ordering::Relaxed) {
+        // That nothing can be swept is no reason to make no segment.
+        let _ = Node::sweep(&settings.directory);
+    }
+    let snapshot = if fresh { Snapshot::discover_again()? } else { Snapshot::discover()? };
+    let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
+    let exchange_bytes = EXCHANGE_HEADER + MASK_HEADER + cpus.div_ceil(64) * size_of::<u64>();
+    let options = NodeOptions {
+        members,
+        capacity: members,
+        exchange_bytes: exchange_bytes.max(EXCHANGE_BYTES).next_multiple_of(64),
+        payload: &snapshot.bytes,
+        wait: match settings.wait {
+            Wait::Pthread => WaitKind::Pthread,
+            Wait::Futex | Wait::Mpi => WaitKind::Futex,
+        },
+        directory: settings.directory.clone(),
+    };
+    Ok(Node::create(name, &options)?)
+}
+
+/// Looks from time to time whether the other ranks of the node are still alive.
+struct Watch<'a> {
+    call: &'static str,
+    own: Process,
+    others: Vec<(usize, &'a Process)>,
+    next: Cell<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(call: &'static str, members: &[usize], records: &'a [Record], own: usize) -> Self {
+        Self {
+            call,
+            own: records[own].process,
+            others: members
+                .iter()
+                .filter(|&&rank| rank != own)
+                .map(|&rank| (rank, &records[rank].process))
+                .collect(),
+            next: Cell::new(Instant::now() + LOOK),
+        }
+    }
+
+    fn look(&self) -> Result<(), GroupError> {
+        if Instant::now() < self.next.get() {
+            return Ok(());
+        }
+        self.next.set(Instant::now() + LOOK);
+        let gone: Vec<usize> = self
+            .others
+            .iter()
+            .filter(|(_, process)| process::has_ended(process, &self.own))
+            .map(|&(rank, _)| rank)
+            .collect();
+        if gone.is_empty() {
+            Ok(())
+        } else {
+            Err(GroupError::Dead { call: self.call, ranks: gone })
+        }
+    }
+}
+
+/// How long to wait for the others of a creation or adaptation when nobody says.
+pub(super) fn limit(settings: &Result<Settings, Error>) -> Duration {
+    settings
+        .as_ref()
+        .map_or(environment::DEFAULT_CREATE_TIMEOUT, |settings| settings.create_timeout)
+}

@@ -1,0 +1,102 @@
+//! The contexts of this process, for whoever changes the ranks of a program.
+//!
+//! A library makes its context and knows nothing of ranks that come and go. Who lets them come and go
+//! finds the context here and takes it over to the new ranks.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::Context;
+use super::adapt::AdaptOptions;
+use super::state::Shared;
+use crate::error::Error;
+use crate::group::Group;
+
+/// In the order of their creation. Those that are gone are dropped when one is added.
+static REGISTERED: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+pub(super) fn register(shared: &Arc<Shared>) {
+    let mut known = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|context| context.strong_count() > 0);
+    known.push(Arc::downgrade(shared));
+}
+
+/// A context of this process, which somebody else holds.
+///
+/// Does not keep the context: calls find it gone once its holder has released it.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    shared: Weak<Shared>,
+    identity: u64,
+}
+
+impl Context {
+    /// The contexts of this process that were made over groups with this [tag](Group::tag), in the
+    /// order of their creation, which is the same on all ranks that made them together. Local.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let directory = directory.path();
+    /// # let space = quo::group::local::LocalSpace::new(1, directory)?;
+    /// # let options = quo::context::CreateOptions::new().with_directory(directory);
+    /// let context = quo::Context::create_with(space.join(0)?, options)?;
+    /// let found = quo::Context::registered(0);
+    /// assert!(found.iter().any(|other| other.identity() == context.identity()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn registered(tag: u64) -> Vec<Registered> {
+        let known = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|shared| !shared.is_forked() && shared.state().group.tag() == tag)
+            .map(|shared| Registered { shared: Arc::downgrade(&shared), identity: shared.identity })
+            .collect()
+    }
+
+    /// What tells this context from all others on any rank: the same on every rank of it, for life,
+    /// also on those that join. Local.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        self.shared.identity
+    }
+}
+
+impl Registered {
+    /// As [`Context::identity`]. Local.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Whether its holder has released the context. Local.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.shared.strong_count() == 0
+    }
+
+    /// As [`Context::is_retired`]; `true` also for a context that is gone. Local.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.shared.upgrade().is_none_or(|shared| shared.state().retired)
+    }
+
+    /// As [`Context::adapt_with`], for whoever holds the context.
+    ///
+    /// # Errors
+    /// As [`Context::adapt`]; a context that is gone takes part and refuses.
+    pub fn adapt(&self, group: impl Group, options: &AdaptOptions) -> Result<(), Error> {
+        match self.shared.upgrade() {
+            Some(shared) => shared.adapt(Arc::new(group), options),
+            None => super::create::refuse(Arc::new(group), self.identity, options),
+        }
+    }
+
+    /// As [`Context::retire`]. A context that is gone has left already. Local.
+    ///
+    /// # Errors
+    /// As [`Context::retire`].
+    pub fn retire(&self) -> Result<(), Error> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.retire())
+    }
+}

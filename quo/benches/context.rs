@@ -70,6 +70,16 @@ fn life(bench: &mut Criterion) {
     bench.bench_function("a later create and free, one rank, group included", |b| {
         b.iter(|| context(directory.path()).free().unwrap());
     });
+    let group = || LocalSpace::new(1, directory.path()).unwrap().join(0).unwrap();
+    bench.bench_function("a group of one rank", |b| b.iter(group));
+    let context = context(directory.path());
+    let phase = context.phase(quo::phase::PhaseSpec::over(ObjectType::Machine)).unwrap();
+    bench.bench_function("adapt and plan anew, one rank, group included", |b| {
+        b.iter(|| {
+            context.adapt(group()).unwrap();
+            phase.run(|_| ()).unwrap();
+        });
+    });
 }
 
 criterion_group! {

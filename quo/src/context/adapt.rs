@@ -63,7 +63,8 @@ impl Context {
     /// still hold it, and shared memory stays until the last holder drops it.
     /// A [plan of a phase](crate::phase::PhasePlan) plans itself anew when it is next run, which is
     /// then collective over the node: joiners plan theirs at that point. Nothing else is left of the
-    /// old ranks: neither their masks nor, once it is not held any more, their segment.
+    /// old ranks: neither their masks nor, once it is not held any more, their segment. Who had
+    /// [detached](Self::detach) is a member of the new node like all others.
     ///
     /// # Errors
     /// Every rank adapts or every rank of the new group gets an error and has what it had before:
@@ -249,25 +250,36 @@ impl Unwound<'_> {
     }
 }
 
+/// How long ranks may sleep in the context before nobody waits for them any more. Those who come all
+/// the same, by another thread, say themselves that they do.
+const ASLEEP: Duration = Duration::from_secs(2);
+
 /// Looks from time to time whether ranks sleep where they will never hear of the adaptation.
 struct Quiet<'a> {
     state: &'a State,
     next: Cell<Instant>,
+    asleep_since: Cell<Option<Instant>>,
 }
 
 impl<'a> Quiet<'a> {
     fn new(state: &'a State) -> Self {
-        Self { state, next: Cell::new(Instant::now() + LOOK) }
+        Self { state, next: Cell::new(Instant::now() + LOOK), asleep_since: Cell::new(None) }
     }
 
     fn look(&self) -> Result<(), GroupError> {
-        if self.state.retired || Instant::now() < self.next.get() {
+        let now = Instant::now();
+        if self.state.retired || now < self.next.get() {
             return Ok(());
         }
-        self.next.set(Instant::now() + LOOK);
-        match self.state.node.waiting() {
-            0 => Ok(()),
-            waiting => Err(GroupError::Quiesced { call: "adapt", waiting }),
+        self.next.set(now + LOOK);
+        let waiting = self.state.node.waiting();
+        let since = (waiting > 0).then(|| self.asleep_since.get().unwrap_or(now));
+        self.asleep_since.set(since);
+        match since {
+            Some(since) if now.duration_since(since) >= ASLEEP => {
+                Err(GroupError::Quiesced { call: "adapt", waiting })
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -26,6 +26,7 @@ const TESTS: &[Test] = &[
     ("page_faults_tell_that_mpi_touches_what_the_application_owns", faults),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
+    ("time_that_is_not_recorded_is_said_as_a_phase", silence),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
     ("a_job_in_which_a_rank_is_killed_leaves_the_traces_of_all", killed),
     ("an_mpi_loaded_at_run_time_is_seen", dlopened),
@@ -270,6 +271,14 @@ fn phases() -> Result<()> {
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");
+        // Between MPI_Pcontrol(0) and 1 nobody looks: what is owned is counted, what is resident is not.
+        let (owned, resident) =
+            one.phase_peaks("not recorded", |class| class == Class::AppExecutable)?;
+        ensure!(
+            owned >= 5 * MEBI && resident < owned - 4 * MEBI,
+            "{owned} B owned, {resident} B resident while nothing was recorded\n{}",
+            one.table()
+        );
         let has = |class| class == Class::AppExecutable;
         let (always, _) = one.phase_peaks("pcontrol 5", has)?;
         let always = always - 64;
@@ -292,6 +301,20 @@ fn phases() -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+fn silence() -> Result<()> {
+    let job = Recorded::run(2, &compile_c("phases.c")?, &[])?;
+    job.expect_good_books()?.expect_phases(&["not recorded"])?;
+    let said = job.report()?;
+    let line = said.lines().find(|line| line.trim_start().starts_with("not recorded"));
+    ensure!(line.is_some() && !said.contains("recording was off"), "{said}");
+    let page = folder()?.join("silence.html");
+    let mut report = Command::new(Checkout::find()?.program("memprof")?);
+    let output = report.arg("report").arg(job.traces()).arg("--html").arg(&page).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(std::fs::read_to_string(&page)?.contains("not recorded"), "the page does not say it");
     Ok(())
 }
 

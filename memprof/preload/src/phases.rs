@@ -29,7 +29,7 @@ use crate::thread::Guard;
 use crate::{heap, kernel, objects, sampler, writer};
 use book::{Book, DEPTH, Edge};
 pub use book::{Kind, LIMIT, NAME, NONE, Phase};
-use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
 /// Edges written in a row, and how often one more may be: every ten milliseconds. The ring leaves out
 /// those that come faster; the table of phases counts all.
@@ -239,11 +239,21 @@ pub fn pcontrol(level: i32, second: usize) {
     }
 }
 
+/// The time without records is a phase of this name, so that reports tell it from time in which nothing
+/// happened.
+const SILENCE: &str = "not recorded";
+/// Its number while it lasts.
+static SILENT: AtomicU32 = AtomicU32::new(0);
+
 fn pause(paused: bool) {
+    if paused && !self::paused() {
+        SILENT.store(region_begin(SILENCE, Kind::Automatic), Ordering::Relaxed);
+    }
     let before = PAUSED.swap(paused, Ordering::Relaxed);
     let bit = |set: bool| if set { flags::PAUSED } else { 0 };
     writer::flags(bit(paused), bit(!paused));
     if before && !paused {
+        region_end(SILENT.swap(0, Ordering::Relaxed));
         sampler::request();
     }
 }

@@ -28,6 +28,7 @@ pub enum Need {
     PythonMpi,
     MassifReader,
     Heaptrack,
+    Quotas,
     Bootstrap,
 }
 
@@ -67,6 +68,7 @@ pub const TEST_BEDS: &[Need] = &[
     Need::PythonMpi,
     Need::MassifReader,
     Need::Heaptrack,
+    Need::Quotas,
 ];
 
 /// For MPIs that come as Python packages.
@@ -104,6 +106,7 @@ impl Need {
             Need::PythonMpi => "mpi4py",
             Need::MassifReader => "ms_print",
             Need::Heaptrack => "heaptrack",
+            Need::Quotas => "mkfs.btrfs",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -133,6 +136,7 @@ impl Need {
             Need::PythonMpi => "loads an MPI as Python does, under the memory profiler",
             Need::MassifReader => "draws what the memory profiler exports",
             Need::Heaptrack => "counts blocks too, beside the memory profiler",
+            Need::Quotas => "makes a disk with a quota that the memory profiler uses up",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -169,6 +173,7 @@ impl Need {
             Need::PythonMpi => ("python3-mpi4py", "python3-mpi4py-openmpi", "py-mpi4py"),
             Need::MassifReader => ("valgrind", "valgrind", "valgrind"),
             Need::Heaptrack => ("heaptrack", "heaptrack", "heaptrack"),
+            Need::Quotas => ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

@@ -43,7 +43,7 @@ fn is_met(need: Need) -> bool {
         Need::Tbb => succeeds(Command::new("pkg-config").args(["--exists", "tbb"])),
         Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),
         Need::Kokkos => Path::new("/usr/include/trilinos/Kokkos_Core.hpp").exists(),
-        Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Bootstrap => {
+        Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Quotas | Need::Bootstrap => {
             find_system_program(need.name()).is_some()
         }
         Need::Python => succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])),

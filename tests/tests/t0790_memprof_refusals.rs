@@ -1,0 +1,345 @@
+//! What the system does not grant, and what nothing can be loaded into: the program runs as it does
+//! without the profiler, and what is missing is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Books, Checkout, run_compiler};
+
+const TESTS: &[Test] = &[
+    ("a_quota_that_is_used_up_is_said_and_the_program_runs", quota),
+    ("limits_on_a_process_are_no_crash", limits),
+    ("system_calls_that_are_refused_cost_no_more_than_what_they_tell", refused_calls),
+    ("programs_that_nothing_is_loaded_into_run_and_are_named", not_loaded),
+    ("what_cannot_be_run_ends_as_in_a_shell", not_run),
+    ("a_bad_file_of_components_is_said_once_and_the_program_runs", bad_components),
+    ("programs_under_each_sanitizer_run_and_are_said", sanitizers),
+    ("allocators_that_are_preloaded_or_linked_keep_their_work", allocators),
+];
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn skip(why: &str) -> anyhow::Error {
+    Skipped(why.to_owned()).into()
+}
+
+/// What `memprof` does with these arguments.
+fn memprof(arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    Ok(command.args(arguments).output()?)
+}
+
+/// The standard error of a run.
+fn complaints(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn compile(source: &Path, program: &Path, compiler: &str, flags: &[&str]) -> Result<()> {
+    let mut command = Command::new(compiler);
+    run_compiler(
+        command.args(["-O1", "-fno-builtin"]).arg(source).arg("-o").arg(program).args(flags),
+    )
+}
+
+/// A program that holds 20 MiB and says so.
+fn holder(folder: &Path) -> Result<PathBuf> {
+    let source = folder.join("holder.c");
+    let text = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void)\n{\n    \
+                char *volatile block = malloc(20 << 20);\n    memset(block, 1, 20 << 20);\n    \
+                puts(\"held\");\n    free(block);\n    return 0;\n}\n";
+    fs::write(&source, text)?;
+    Ok(source)
+}
+
+/// The interpreter of random programs through a wrapper, which has to do what it does without.
+fn through(wrapper: &[&str], traces: &Path, variables: &[(&str, &str)]) -> Result<Finished> {
+    let mut profiled = Profiled::through(wrapper, fake_mpi()?.join("interpreter"), traces)?
+        .args(&["--blind", "--programs", "20"]);
+    for (name, value) in variables {
+        profiled = profiled.env(name, value);
+    }
+    let finished = profiled.run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
+    Ok(finished)
+}
+
+/// The program that holds 20 MiB through a wrapper, which has to do what it does without.
+fn holds(wrapper: &[&str], program: &Path, traces: &Path, faults: bool) -> Result<Finished> {
+    let profiled = Profiled::through(wrapper, program, traces)?.env("MEMPROF_RECORD", "all");
+    let faults = if faults { "1" } else { "0" };
+    let finished = profiled.env("MEMPROF_FAULTS", faults).run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout == "held\n", "{}", finished.report());
+    Ok(finished)
+}
+
+/// Either there is a whole trace, whose notes these are, or what was said.
+fn told(finished: &Finished) -> Result<Vec<String>> {
+    match finished.traces.as_slice() {
+        [] => Ok(finished.stderr.lines().map(str::to_owned).collect()),
+        _ => {
+            let books = Books::open(finished.trace()?)?;
+            books.summary()?;
+            Ok(books.notes())
+        }
+    }
+}
+
+fn quota() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (image, disk) = (folder.path().join("image"), folder.path().join("disk"));
+    fs::create_dir(&disk)?;
+    fs::File::create(&image)?.set_len(160 << 20)?;
+    let formatted = Command::new("mkfs.btrfs").arg("-q").arg(&image).output();
+    if !formatted.is_ok_and(|output| output.status.success()) {
+        return Err(skip("there is no mkfs.btrfs"));
+    }
+    let (disk, image) = (disk.display(), image.display());
+    let traces = format!("{disk}/part");
+    // In a name space of its own, so nothing has to be unmounted.
+    let mount = format!(
+        "mount -o loop {image} {disk} && btrfs -q subvolume create {traces} && \
+         btrfs quota enable {disk} && btrfs qgroup limit 2M {traces}"
+    );
+    let tried = Command::new("unshare").args(["--mount", "sh", "-c", &mount]).output()?;
+    if !tried.status.success() {
+        return Err(skip("no disk with a quota can be mounted"));
+    }
+    let mount = format!("mount -o loop {image} {disk} && \"$@\" && ls {traces}");
+    let wrapper = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
+    let finished = through(&wrapper, Path::new(&traces), &[])?;
+    ensure!(finished.stderr.contains("the quota is used up"), "{}", finished.report());
+    // It has left the word from which reports know it.
+    ensure!(finished.stdout.contains(".122.missing"), "{}", finished.report());
+    Ok(())
+}
+
+fn limits() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("holder");
+    compile(&holder(folder.path())?, &program, "cc", &[])?;
+    // What is to be said, if the limit costs anything at all.
+    for (number, (limit, said)) in [
+        ("--as=400000000", ""),
+        ("--data=100000000", ""),
+        ("--memlock=0", ""),
+        ("--core=0", ""),
+        ("--nofile=4", "which pages are resident"),
+        ("--stack=131072", "the stack may not be larger than 131072 bytes"),
+        ("--fsize=65536", "files may not be that large"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let traces = folder.path().join(number.to_string());
+        fs::create_dir(&traces)?;
+        let finished = holds(&["prlimit", limit], &program, &traces, false).context(limit)?;
+        let told = told(&finished).context(limit)?;
+        let is_said = told.iter().any(|note| note.contains(said));
+        ensure!(is_said || said.is_empty() && told.is_empty(), "{limit}: {told:?}");
+    }
+    Ok(())
+}
+
+fn refused_calls() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let refusing = folder.path().join("refusing");
+    let source = Checkout::find()?.root().join(PROGRAMS).join("refusing.c");
+    compile(&source, &refusing, "cc", &[])?;
+    let refusing = refusing.display().to_string();
+    let program = folder.path().join("holder");
+    compile(&holder(folder.path())?, &program, "cc", &[])?;
+    for (calls, said) in [
+        (&["memfd_create"][..], ""),
+        (&["process_vm_readv"], ""),
+        (&["ioctl"], ""),
+        (&["fallocate"], ""),
+        (&["readlinkat"], ""),
+        (&["prctl"], ""),
+        (&["perf_event_open"], "page faults"),
+        (&["clone3", "clone"], "sampling thread"),
+    ] {
+        let what = calls[0];
+        for error in ["EPERM", "ENOSYS"] {
+            let traces = folder.path().join(format!("{what}-{error}"));
+            fs::create_dir(&traces)?;
+            let wrapper = [&[refusing.as_str(), error], calls, &["--"]].concat();
+            let faults = what == "perf_event_open";
+            let finished = holds(&wrapper, &program, &traces, faults).context(what)?;
+            let books = Books::open(finished.trace()?).context(what)?;
+            let notes = books.notes();
+            let is_said = notes.iter().any(|note| note.contains(said));
+            ensure!(is_said || said.is_empty() && notes.is_empty(), "{what}: {notes:?}");
+        }
+    }
+    Ok(())
+}
+
+fn not_loaded() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = holder(folder.path())?;
+    let wide = folder.path().join("wide.S");
+    let text = ".globl _start\n_start: mov $1, %eax\n xor %ebx, %ebx\n int $0x80\n";
+    fs::write(&wide, text)?;
+    let mut tried = Vec::new();
+    for (name, compiler, flags, source, said) in [
+        ("static", "cc", &["-static"][..], &source, "is linked statically"),
+        ("musl", "musl-gcc", &[], &source, "uses musl"),
+        ("narrow", "cc", &["-m32", "-nostdlib", "-static"], &wide, "another kind of machine"),
+    ] {
+        let program = folder.path().join(name);
+        if compile(source, &program, compiler, flags).is_err() {
+            continue;
+        }
+        let (program, traces) = (program.display().to_string(), folder.path().join("traces"));
+        let traces = traces.display().to_string();
+        let output = memprof(&["run", "--all", "-o", &traces, "--", &program])?;
+        let text = complaints(&output);
+        ensure!(output.status.success() && text.contains(said), "{name}: {text}");
+        ensure!(!Path::new(&traces).exists(), "{name}: a folder with nothing in it stays");
+        tried.push(name);
+    }
+    ensure!(tried.contains(&"static") || tried.contains(&"musl"), "no compiler makes any");
+    Ok(())
+}
+
+fn not_run() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str, mode: u32| -> Result<String> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.path().join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        Ok(path.display().to_string())
+    };
+    let script = file("script", "echo \"$1 and $0\"\nexit 5\n", 0o755)?;
+    for (program, status) in [
+        ("/nowhere/at/all".to_owned(), 127),
+        ("no-command-of-this-name".to_owned(), 127),
+        (file("text", "echo no\n", 0o644)?, 126),
+        (folder.path().display().to_string(), 126),
+        (file("other", "#!/nowhere/interpreter\n", 0o755)?, 127),
+        (file("binary", "\x7fELF\0\0\0\0", 0o755)?, 126),
+        // Shells run it themselves.
+        (script.clone(), 5),
+        (file("shell", "#!/bin/sh\nexit 6\n", 0o755)?, 6),
+    ] {
+        let traces = folder.path().join("traces").display().to_string();
+        let output = memprof(&["run", "-o", &traces, "--", &program, "one"])?;
+        let (ended, text) = (output.status.code(), complaints(&output));
+        ensure!(ended == Some(status), "{program}: {ended:?}\n{text}");
+        ensure!(text.contains("memprof: "), "{program}: nothing is said");
+        ensure!(!Path::new(&traces).exists(), "{program}: a folder with nothing in it stays");
+        if program == script {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            ensure!(said == format!("one and {script}\n"), "{said}");
+        }
+    }
+    Ok(())
+}
+
+fn bad_components() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("components");
+    let garbage: Vec<u8> = (0..20_000_u32).map(|at| ((at * 7919) >> 3) as u8 | 0x80).collect();
+    let huge = b"libz* app.lib:z\n".repeat(200_000);
+    for (number, (text, said)) in [
+        (&b"libz* app.lib:z\nnonsense\n"[..], &["line 2: a line is"][..]),
+        (b"libm* no.such\n*\n", &["line 1: no such class", "line 2: a line is"]),
+        (&garbage, &["not text to its end"]),
+        (&huge, &["up to its first MiB"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::write(&file, text)?;
+        let traces = folder.path().join(number.to_string());
+        fs::create_dir(&traces)?;
+        let path = file.display().to_string();
+        let finished = through(&["env"], &traces, &[("MEMPROF_COMPONENTS", &path)])?;
+        let lines = finished.stderr.lines().filter(|line| line.starts_with("memprof: "));
+        ensure!(lines.count() == 1, "{}", finished.report());
+        let traces = traces.display().to_string();
+        let report = memprof(&["report", &traces])?;
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        for said in said {
+            ensure!(report.matches(said).count() == 1, "not once `{said}` in\n{report}");
+        }
+    }
+    Ok(())
+}
+
+fn sanitizers() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = holder(folder.path())?;
+    let mut tried = 0;
+    for (name, says) in [
+        ("address", "AddressSanitizer"),
+        ("thread", "ThreadSanitizer"),
+        ("leak", "LeakSanitizer"),
+        ("undefined", ""),
+    ] {
+        let program = folder.path().join(name);
+        let flag = format!("-fsanitize={name}");
+        if compile(&source, &program, "cc", &[&flag]).is_err() {
+            continue;
+        }
+        let (program, traces) = (program.display().to_string(), folder.path().join("traces"));
+        // Some cannot run in every address space; then they do not without us either.
+        if !Command::new(&program).output()?.status.success() {
+            continue;
+        }
+        let traces = traces.display().to_string();
+        let output = memprof(&["run", "--all", "-o", &traces, "--", &program])?;
+        let text = complaints(&output);
+        ensure!(output.status.success() && output.stdout == b"held\n", "{name}: {text}");
+        ensure!(text.contains(says) && text.contains("balance:"), "{name}: {text}");
+        ensure!(!text.contains("WARNING"), "{name}: {text}");
+        fs::remove_dir_all(&traces)?;
+        tried += 1;
+    }
+    if tried == 0 { Err(skip("the compiler has no sanitizer")) } else { Ok(()) }
+}
+
+fn allocators() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = holder(folder.path())?;
+    let plain = folder.path().join("plain");
+    compile(&source, &plain, "cc", &[])?;
+    let mut tried = 0;
+    for library in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"] {
+        let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+        let found = places.iter().map(|place| Path::new(place).join(library));
+        let Some(library) = found.into_iter().find(|file| file.exists()) else { continue };
+        let library = library.display().to_string();
+        let linked = folder.path().join("linked");
+        compile(&source, &linked, "cc", &["-Wl,--no-as-needed", &library])?;
+        for (program, preloaded) in [(&plain, true), (&linked, false)] {
+            let traces = folder.path().join("traces");
+            fs::create_dir(&traces)?;
+            let mut both = preload()?.display().to_string();
+            if preloaded {
+                both += &format!(":{library}");
+            }
+            let profiled = Profiled::new(program, &traces)?.env("LD_PRELOAD", both);
+            let finished = profiled.env("MEMPROF_RECORD", "all").run(LIMIT)?;
+            finished.expect_success()?;
+            let books = Books::open(finished.trace()?)?;
+            let owned = books.owned_peak(quo_tests::APPLICATION)?;
+            ensure!(owned >= 20 << 20, "{library}: {owned} B\n{}", books.table());
+            fs::remove_dir_all(&traces)?;
+            tried += 1;
+        }
+    }
+    if tried == 0 { Err(skip("there is no other allocator")) } else { Ok(()) }
+}

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 use crate::arch;
 use crate::component::{Component, LIMIT};
@@ -29,17 +29,19 @@ pub struct Local {
     /// go on, and whose it is.
     pub object_low: Cell<usize>,
     /// 0 instead of the bytes where more has to be asked: what the object allocates is not its own, or
-    /// the tool is at work, or the thread has no counters.
+    /// the tool is at work, or the thread has no counters, or they are at another component.
     pub object_owns: Cell<usize>,
+    /// What a tag of the component that the counters are at begins with; 0 without counters.
+    pub mark: Cell<u64>,
+    /// Counters of this thread; null before the first allocation and after the last destructor.
+    pub state: Cell<*const State>,
+    pub object_length: Cell<usize>,
     pub object_component: Cell<Component>,
+    pub object_neutral: Cell<bool>,
     /// The component a thread's allocations go to when their caller does not tell.
     pub home: Cell<Component>,
     /// The thread has given its counters back: it is about to end.
     pub ended: Cell<bool>,
-    /// Counters of this thread; null before the first allocation and after the last destructor.
-    pub state: Cell<*const State>,
-    pub object_length: Cell<usize>,
-    pub object_neutral: Cell<bool>,
 }
 
 const _: () = assert!(core::mem::offset_of!(Local, object_length) == 64);
@@ -55,12 +57,13 @@ impl Local {
             object_version: Cell::new(0),
             object_low: Cell::new(0),
             object_owns: Cell::new(0),
-            object_component: Cell::new(Component::UNATTRIBUTED),
-            home: Cell::new(Component::UNATTRIBUTED),
-            ended: Cell::new(false),
+            mark: Cell::new(0),
             state: Cell::new(ptr::null()),
             object_length: Cell::new(0),
+            object_component: Cell::new(Component::UNATTRIBUTED),
             object_neutral: Cell::new(false),
+            home: Cell::new(Component::UNATTRIBUTED),
+            ended: Cell::new(false),
         }
     }
 }
@@ -169,22 +172,164 @@ impl Level {
 
     /// What is owned and the most that was.
     pub fn read(&self) -> (i64, i64) {
-        let mut high = self.high.load(Acquire);
-        for _ in 0..TRIES {
-            let room = self.room.load(Acquire);
-            let now = self.high.load(Acquire);
-            if now == high {
-                return (high - room, high);
-            }
-            high = now;
-        }
-        (high - self.room.load(Acquire), high)
+        let (high, room) = together(&self.high, &self.room);
+        (high - room, high)
+    }
+
+    /// Goes up and down, to be `more` higher in the end, and `highest` on the way.
+    pub fn follow(&self, more: i64, highest: i64) {
+        let (level, high) = self.read();
+        let top = high.max(level + highest);
+        self.room.store(top - level - more, Relaxed);
+        self.high.store(top, Release);
+    }
+
+    /// Whether this is further from nothing than may be kept from the sums.
+    pub fn is_beyond(&self, keep: i64) -> bool {
+        self.room.load(Relaxed).max(self.high.load(Relaxed)) > keep
     }
 
     /// Starts at nothing. Only by its thread, or when it has none.
     pub fn clear(&self) {
         self.room.store(0, Relaxed);
         self.high.store(0, Relaxed);
+    }
+}
+
+/// Two words of which the first is written after the second.
+fn together(first: &AtomicI64, second: &AtomicI64) -> (i64, i64) {
+    let mut seen = first.load(Acquire);
+    for _ in 0..TRIES {
+        let other = second.load(Acquire);
+        let now = first.load(Acquire);
+        if now == seen {
+            return (seen, other);
+        }
+        seen = now;
+    }
+    (seen, second.load(Acquire))
+}
+
+/// What a thread did for one component, the one it works for, since that was entered into its accounts:
+/// what the quick ways write, in one line of the cache. Bytes and a count share a word, so that an
+/// allocation changes two words and a release one. Its thread is the only writer; others read.
+#[repr(C, align(64))]
+pub struct Current {
+    /// Bytes to go until an allocation is looked at closely, at most [`Current::FAR`], above the count of
+    /// allocations.
+    pub countdown: AtomicI64,
+    /// How far below its highest the thread is, as in a [`Level`], above the count of releases.
+    pub room: AtomicI64,
+    pub high: AtomicI64,
+    /// What the countdown began with.
+    begun: AtomicI64,
+    pub component: AtomicU32,
+    /// As that of the thread.
+    pub mark: AtomicU64,
+    /// Odd while what is here goes to the accounts.
+    version: AtomicU64,
+}
+
+/// What a thread did since, as numbers.
+#[derive(Copy, Clone, Default)]
+pub struct Since {
+    pub component: u32,
+    pub owned: i64,
+    pub high: i64,
+    pub allocations: u64,
+    pub frees: u64,
+    pub allocated: u64,
+}
+
+impl Current {
+    /// Where bytes stand in a word: no count comes as far, and 4 MiB overflow it, which the processor tells
+    /// with the addition.
+    pub const SHIFT: u32 = 41;
+    const COUNT: i64 = (1 << Current::SHIFT) - 1;
+    /// The longest countdown.
+    pub const FAR: i64 = i64::MAX >> Current::SHIFT;
+
+    const fn new() -> Current {
+        Current {
+            countdown: AtomicI64::new(0),
+            room: AtomicI64::new(0),
+            high: AtomicI64::new(0),
+            begun: AtomicI64::new(0),
+            component: AtomicU32::new(0),
+            mark: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+        }
+    }
+
+    /// The most that `room` may say when `keep` bytes may be kept.
+    pub const fn most(keep: i64) -> i64 {
+        keep << Current::SHIFT | Current::COUNT
+    }
+
+    /// Enters a new highest: the room would be `room`, which is negative. Gives the highest.
+    pub fn raise(&self, room: i64) -> i64 {
+        let high = self.high.load(Relaxed) - (room >> Current::SHIFT);
+        // In this order: who reads sees the level as it was, or as it is.
+        self.room.store(room & Current::COUNT, Relaxed);
+        self.high.store(high, Release);
+        high
+    }
+
+    /// Bytes to go.
+    pub fn left(&self) -> i64 {
+        self.countdown.load(Relaxed) >> Current::SHIFT
+    }
+
+    /// What was done since. Of another thread only while the version stays the same.
+    pub fn since(&self) -> Since {
+        let countdown = self.countdown.load(Relaxed);
+        let (high, room) = together(&self.high, &self.room);
+        let allocated = self.begun.load(Relaxed) - (countdown >> Current::SHIFT);
+        Since {
+            component: self.component.load(Relaxed),
+            owned: high - (room >> Current::SHIFT),
+            high,
+            allocations: (countdown & Current::COUNT) as u64,
+            frees: (room & Current::COUNT) as u64,
+            allocated: allocated.max(0) as u64,
+        }
+    }
+
+    /// Whether nothing was done since.
+    pub fn is_empty(&self) -> bool {
+        (self.countdown.load(Relaxed) | self.room.load(Relaxed)) & Current::COUNT == 0
+    }
+
+    /// Begins anew, with so many bytes to go, after `enter` has entered what was done. Only by its thread,
+    /// or when it has none.
+    pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
+        let left = left.min(Current::FAR);
+        let version = self.version.load(Relaxed);
+        self.version.store(version + 1, Relaxed);
+        fence(Release);
+        enter();
+        self.countdown.store(left << Current::SHIFT, Relaxed);
+        self.begun.store(left, Relaxed);
+        self.room.store(0, Relaxed);
+        self.high.store(0, Relaxed);
+        self.component.store(component, Relaxed);
+        self.version.store(version + 2, Release);
+    }
+
+    /// What `look` sees of this and of the accounts, as they belong together.
+    pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
+        for _ in 0..TRIES {
+            let version = self.version.load(Acquire);
+            if version.is_multiple_of(2) {
+                let seen = look();
+                fence(Acquire);
+                if self.version.load(Relaxed) == version {
+                    return seen;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        look()
     }
 }
 
@@ -200,27 +345,66 @@ pub struct Account {
 /// How many leaves of the granule table a thread finds without a search.
 pub const LEAVES_AT_HAND: usize = 64;
 
-/// A leaf of the granule table that was used before (see [`crate::heap::granules`]).
-#[repr(C, align(32))]
-pub struct LeafAtHand {
-    /// Where the 4 MiB begin that it is of, if the thread owns it; else [`NOT_OWN`].
-    pub low: AtomicUsize,
-    /// The first slots of its granules.
-    pub slots: AtomicPtr<crate::heap::granules::Slot>,
-    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
+/// The leaves of the granule table that were used before (see [`crate::heap::granules`]), each at the place
+/// its region has.
+#[repr(C, align(64))]
+pub struct Leaves {
+    /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].
+    pub regions: [AtomicUsize; LEAVES_AT_HAND],
+    /// The first slots of its granules, less as many as come before that region.
+    pub firsts: [AtomicPtr<crate::heap::granules::First>; LEAVES_AT_HAND],
     /// How large granules are.
-    pub shift: AtomicU32,
+    pub shifts: [AtomicU32; LEAVES_AT_HAND],
+    pub leaves: [AtomicPtr<crate::heap::granules::Leaf>; LEAVES_AT_HAND],
 }
 
-/// Nothing lies less than 4 MiB beyond.
-pub const NOT_OWN: usize = 1 << (usize::BITS - 1);
+/// No region.
+pub const NOT_OWN: usize = usize::MAX;
+
+/// A word of a thread's own, which no other writes.
+pub trait Own {
+    type Word;
+
+    /// What it says. Unlike an atomic load it can be part of another instruction.
+    ///
+    /// # Safety
+    /// Only the calling thread writes the word.
+    unsafe fn own(&self) -> Self::Word;
+}
+
+macro_rules! own {
+    ($($atomic:ty: $word:ty,)*) => {$(
+        impl Own for $atomic {
+            type Word = $word;
+
+            #[inline(always)]
+            unsafe fn own(&self) -> $word {
+                // SAFETY: nobody writes meanwhile.
+                unsafe { self.as_ptr().read() }
+            }
+        }
+    )*};
+}
+
+own! { AtomicI64: i64, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, }
+
+impl<T> Own for AtomicPtr<T> {
+    type Word = *mut T;
+
+    #[inline(always)]
+    unsafe fn own(&self) -> *mut T {
+        // SAFETY: nobody writes meanwhile.
+        unsafe { self.as_ptr().read() }
+    }
+}
 
 /// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
 /// nothing has to be moved when a thread ends.
 #[repr(C, align(64))]
 pub struct State {
-    /// State of the random numbers that say when the next stack is kept; 0 before the first.
-    pub random: AtomicU64,
+    pub current: Current,
+    /// When the next stack is kept.
+    pub samples: crate::sites::Samples,
     pub next: AtomicPtr<State>,
     /// From 1 on. Names the owner of a leaf.
     pub number: AtomicU32,
@@ -228,27 +412,23 @@ pub struct State {
     pub taken: AtomicU32,
     /// How often the destructors of the thread have come by.
     pub rounds: AtomicU32,
-    /// Bytes to go until an allocation's stack is kept.
-    pub until_sample: AtomicI64,
-    /// Of all components together. Their place within a line of the cache is none of an account's: a
-    /// processor takes words 4 KiB apart for each other for a moment, and waits.
+    /// Of all components together.
     pub all: Level,
     pub accounts: [Account; LIMIT],
-    pub leaves: [LeafAtHand; LEAVES_AT_HAND],
+    pub leaves: Leaves,
 }
 
-const _: () = assert!(core::mem::offset_of!(State, all) == 40);
-const _: () = assert!(core::mem::offset_of!(State, accounts) == 64);
+const _: () = assert!(core::mem::offset_of!(State, samples) == 64);
 
 impl State {
     pub const fn new(number: u32) -> State {
         State {
-            random: AtomicU64::new(0),
+            current: Current::new(),
+            samples: crate::sites::Samples::new(),
             next: AtomicPtr::new(ptr::null_mut()),
             number: AtomicU32::new(number),
             taken: AtomicU32::new(0),
             rounds: AtomicU32::new(0),
-            until_sample: AtomicI64::new(0),
             all: Level::new(),
             accounts: [const {
                 Account {
@@ -258,22 +438,20 @@ impl State {
                     allocated_total: AtomicU64::new(0),
                 }
             }; LIMIT],
-            leaves: [const {
-                LeafAtHand {
-                    low: AtomicUsize::new(NOT_OWN),
-                    slots: AtomicPtr::new(ptr::null_mut()),
-                    leaf: AtomicPtr::new(ptr::null_mut()),
-                    shift: AtomicU32::new(0),
-                }
-            }; LEAVES_AT_HAND],
+            leaves: Leaves {
+                regions: [const { AtomicUsize::new(NOT_OWN) }; LEAVES_AT_HAND],
+                firsts: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
+                shifts: [const { AtomicU32::new(0) }; LEAVES_AT_HAND],
+                leaves: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
+            },
         }
     }
 
     /// Makes one of zeroes: its number, and that nothing is at hand.
     pub fn begin(&self, number: u32) {
         self.number.store(number, Relaxed);
-        for hand in &self.leaves {
-            hand.low.store(NOT_OWN, Relaxed);
+        for region in &self.leaves.regions {
+            region.store(NOT_OWN, Relaxed);
         }
     }
 

@@ -1,16 +1,17 @@
 //! The sums: what each component owns in blocks and in mappings, and the most it ever did.
 //!
-//! A thread writes its own accounts only. What it owns beyond [`KEEP`] is folded into the sums of
-//! the process, where peaks are found. What is owned is exact at every moment. A peak is exact with
-//! one thread, and in exact mode; with more it is exact to 64 KiB for each of them.
+//! A thread writes its own accounts only, and in front of them what it does for the component it works
+//! for ([`crate::thread::Current`]). What it owns beyond [`KEEP`] is folded into the sums of the process,
+//! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread, and in
+//! exact mode; with more it is exact to 64 KiB for each of them.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
-use super::{Ledger, registry};
+use super::{Ledger, real, registry, tag};
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
-use crate::thread::{Guard, State, local};
+use crate::thread::{Current, Guard, Local, Since, State, local};
 
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
@@ -19,8 +20,11 @@ pub const ALL: usize = LIMIT;
 #[repr(align(64))]
 struct Alone(AtomicI64);
 
-/// What a thread keeps to itself, in bytes; less than nothing in exact mode.
-static KEEP: Alone = Alone(AtomicI64::new(64 * 1024));
+/// What a thread keeps to itself in its accounts, in bytes; less than nothing in exact mode.
+static KEEP: Alone = Alone(AtomicI64::new(16 * 1024));
+
+/// The same of what is in front of them, as [`Current::most`] has it. Together 64 KiB.
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(48 * 1024)));
 
 static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
@@ -52,6 +56,7 @@ static PHASES: Phases = Phases {
 /// Every change goes to the sums at once, so that peaks are exact with any number of threads.
 pub fn be_exact() {
     KEEP.0.store(-1, Relaxed);
+    KEEP_CURRENT.0.store(Current::most(-1), Relaxed);
     // A level that is below its highest would not be noticed.
     fold_own();
 }
@@ -62,30 +67,79 @@ pub fn bump(word: &AtomicU64, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// A component allocated. True if the thread keeps more to itself than it may: [`fold_both`] is to
-/// follow.
+/// The most that the quick ways may have in the word of their room.
 #[inline(always)]
-#[must_use]
-pub fn allocated(state: &State, component: Component, size: usize) -> bool {
+pub fn most() -> i64 {
+    KEEP_CURRENT.0.load(Relaxed)
+}
+
+/// A component allocated.
+pub fn allocated(state: &State, component: Component, size: usize) {
+    settle(state);
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
-    own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep)
+    if own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep) {
+        fold_both(state, component);
+    }
 }
 
-/// What a component allocated was freed. True as for [`allocated`].
-#[inline(always)]
-#[must_use]
-pub fn freed(state: &State, component: Component, size: usize) -> bool {
+/// What a component allocated was freed.
+pub fn freed(state: &State, component: Component, size: usize) {
+    settle(state);
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.frees, 1);
-    own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep)
+    if own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep) {
+        fold_both(state, component);
+    }
+}
+
+/// Enters what the thread did for the component it works for. Only by the thread that has the state, or
+/// when no thread has it.
+fn settle(state: &State) {
+    if !state.current.is_empty() {
+        restart(state, state.current.left(), state.current.component.load(Relaxed));
+    }
+}
+
+/// As [`settle`]; then so many bytes are to go, and the work is for this component.
+fn restart(state: &State, left: i64, component: u32) {
+    let since = state.current.since();
+    let own = &state.accounts[since.component as usize % LIMIT];
+    state.current.restart(left, component, || {
+        bump(&own.allocations, since.allocations);
+        bump(&own.frees, since.frees);
+        bump(&own.allocated_total, since.allocated);
+        own.level.follow(since.owned, since.high);
+        state.all.follow(since.owned, since.high);
+    });
+    let keep = KEEP.0.load(Relaxed);
+    if own.level.is_beyond(keep) || state.all.is_beyond(keep) {
+        fold_both(state, Component(since.component as u16));
+    }
+}
+
+/// So many bytes are to go until an allocation is looked at closely.
+pub fn count_down(state: &State, left: i64) {
+    restart(state, left, state.current.component.load(Relaxed));
+}
+
+/// The thread works for this component: its blocks go the quick way.
+pub fn work_for(local: &Local, state: &State, component: Component) {
+    if state.current.component.load(Relaxed) != u32::from(component.0) {
+        restart(state, state.current.left(), u32::from(component.0));
+    }
+    // Without a mark nothing goes the quick way.
+    let mark = if real::is_quick() { tag::quick(0, 0, component, real::key()) } else { 0 };
+    local.mark.set(mark);
+    state.current.mark.store(mark, Relaxed);
 }
 
 /// A block goes from one component to another; neither allocates nor frees.
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
+    settle(state);
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     state.level(from).fall(size as i64, 0);
     state.level(to).rise(size as i64, 0);
@@ -123,6 +177,7 @@ pub fn fold_both(state: &State, component: Component) {
 
 /// Only by the thread that has the state, or when no thread has it.
 fn fold(state: &State, index: usize) {
+    settle(state);
     let level = state.level(index);
     BEGUN.fetch_add(1, AcqRel);
     let (owned, high) = level.read();
@@ -142,6 +197,7 @@ fn raise(peak: &AtomicI64, to: i64) {
 
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
+    settle(state);
     for index in 0..=LIMIT {
         if state.level(index).read() != (0, 0) {
             fold(state, index);
@@ -157,7 +213,7 @@ fn read(index: usize) -> (i64, i64, i64) {
         let steady = BEGUN.load(Acquire) == done;
         let base = OWNED[index].load(Acquire);
         let (mut owned, mut active, mut high) = (base, 0, 0);
-        for (own, top) in registry::each().map(|state| state.level(index).read()) {
+        for (own, top) in registry::each().map(|state| level(state, index)) {
             owned += own;
             if own != 0 || top != 0 {
                 active += 1;
@@ -177,14 +233,38 @@ fn read(index: usize) -> (i64, i64, i64) {
     result
 }
 
+/// What a thread keeps to itself of a component, or of all, and the most it did.
+fn level(state: &State, index: usize) -> (i64, i64) {
+    state.current.look(|| {
+        let (owned, high) = state.level(index).read();
+        let since = since(state, index);
+        (owned + since.owned, high.max(owned + since.high))
+    })
+}
+
+/// What the thread did for a component, or for all, that its accounts do not say.
+fn since(state: &State, index: usize) -> Since {
+    let since = state.current.since();
+    if index == ALL || index == since.component as usize { since } else { Since::default() }
+}
+
 fn ledger(index: usize) -> Ledger {
     let (owned, peak, _) = read(index);
     let mut ledger =
         Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
-    for account in registry::each().map(|state| &state.accounts[index]) {
-        ledger.allocations += account.allocations.load(Relaxed);
-        ledger.frees += account.frees.load(Relaxed);
-        ledger.allocated_total += account.allocated_total.load(Relaxed);
+    for state in registry::each() {
+        let account = &state.accounts[index];
+        let (allocations, frees, total) = state.current.look(|| {
+            let since = since(state, index);
+            (
+                account.allocations.load(Relaxed) + since.allocations,
+                account.frees.load(Relaxed) + since.frees,
+                account.allocated_total.load(Relaxed) + since.allocated,
+            )
+        });
+        ledger.allocations += allocations;
+        ledger.frees += frees;
+        ledger.allocated_total += total;
     }
     ledger
 }

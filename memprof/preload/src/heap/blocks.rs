@@ -7,11 +7,10 @@
 #![allow(unsafe_code)]
 
 use core::ptr;
-use core::sync::atomic::Ordering;
 
 use super::tag::{self, Tag};
 use super::{GRANULES, LARGE, account, bootstrap, large, own_state, quick, real, registry};
-use crate::arch::Errno;
+use crate::arch::{Errno, unknown};
 use crate::component::Component;
 use crate::losses::{self, Table};
 use crate::thread::{Local, State, local};
@@ -60,37 +59,15 @@ pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u
     super::tests::generally();
     // SAFETY: a live block.
     let usable = unsafe { real::room_for_tag(block) };
-    if usable < size.saturating_add(tag::SIZE) {
-        return block;
+    if usable >= size.saturating_add(tag::SIZE) {
+        let local = local();
+        let owner = owner(local, caller, stack);
+        match own_state(local) {
+            Some(state) => enter_noted(local, state, block, (size, usable), owner, caller),
+            None => enter_slowly(local, block, (size, usable), owner, caller),
+        }
     }
-    let local = local();
-    let owner = owner(local, caller, stack);
-    let Some(state) = own_state(local) else {
-        enter_slowly(local, block, (size, usable), owner, caller);
-        return block;
-    };
-    let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
-    if left < 0 || size >= large::FROM {
-        enter_noted(local, state, block, (size, usable), owner, caller);
-        return block;
-    }
-    state.until_sample.store(left, Ordering::Relaxed);
-    let size = write(block, usable, Tag { component: owner, size, sampled: false });
-    GRANULES.change(state, block as usize, size, owner, 1);
-    allocated(state, owner, size);
-    block
-}
-
-fn allocated(state: &State, owner: Component, size: usize) {
-    if account::allocated(state, owner, size) {
-        account::fold_both(state, owner);
-    }
-}
-
-fn freed(state: &State, owner: Component, size: usize) {
-    if account::freed(state, owner, size) {
-        account::fold_both(state, owner);
-    }
+    unknown(block)
 }
 
 #[cold]
@@ -107,8 +84,7 @@ fn enter_slowly(
     registry::leave(local, state);
 }
 
-/// A block that is large, or whose stack may be wanted.
-#[inline(never)]
+#[inline]
 fn enter_noted(
     local: &Local,
     state: &State,
@@ -117,12 +93,16 @@ fn enter_noted(
     owner: Component,
     caller: usize,
 ) {
-    let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
-    state.until_sample.store(left, Ordering::Relaxed);
-    let sampled = left < 0 && sites::allocated(local, state, block as usize, size, owner, caller);
+    let left = state.current.left() - size as i64;
+    let sampled = if left < 0 {
+        sites::allocated(local, state, (block as usize, size), left, owner, caller)
+    } else {
+        account::count_down(state, left);
+        false
+    };
     let size = write(block, usable, Tag { component: owner, size, sampled });
     place(state, block as usize, size, owner);
-    allocated(state, owner, size);
+    account::allocated(state, owner, size);
 }
 
 /// Writes the tag of a block. Gives the size that counts.
@@ -187,7 +167,7 @@ fn leave(block: *mut u8) {
     match state {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
-            freed(state, tag.component, tag.size);
+            account::freed(state, tag.component, tag.size);
         }
         _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
@@ -204,7 +184,7 @@ fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
     }
     with_state(start, |state| {
         displace(state, start, size, owner);
-        freed(state, owner, size);
+        account::freed(state, owner, size);
     });
 }
 
@@ -232,7 +212,7 @@ pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize)
     let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
     // SAFETY: as the caller's.
     let block = unsafe { real::quick_malloc()(ask) };
-    if block.is_null() { block } else { quick::enter(block, size, caller, stack) }
+    if block.is_null() { block } else { quick::enter(block, size, caller, 0, stack) }
 }
 
 /// More than can be allocated.
@@ -315,7 +295,7 @@ pub unsafe extern "C-unwind" fn realloc(
         if tag.sampled {
             sites::freed(block as usize);
         }
-        with_state(block as usize, |state| freed(state, tag.component, tag.size));
+        with_state(block as usize, |state| account::freed(state, tag.component, tag.size));
     }
     finish(moved, size, caller, stack)
 }
@@ -362,17 +342,13 @@ pub unsafe extern "C-unwind" fn reallocarray(
     }
 }
 
+#[inline(always)]
 pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usize) {
     if block.is_null() {
         return;
     }
-    if real::is_quick() {
-        // SAFETY: as the caller's.
-        unsafe { quick::free(block) }
-    } else {
-        // SAFETY: as the caller's.
-        unsafe { free_generally(block) }
-    }
+    // SAFETY: as the caller's.
+    unsafe { quick::free(block) }
 }
 
 /// As `free`, of any block but null.

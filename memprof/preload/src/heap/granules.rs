@@ -6,6 +6,10 @@
 //! slots of a leaf's granules stand side by side, since most blocks touch no other: what a program works
 //! with is then in few lines of the cache.
 //!
+//! A block counts where it begins, with its bytes there. How far it goes on beyond that granule is one
+//! more word: blocks do not overlap, so there is one that does, and to note it is as quick for a block of
+//! many pages as for one of two. Only very large ones are noted in each granule.
+//!
 //! The first thread that uses a leaf owns it and writes its own slots of each granule without atomic
 //! operations; others use slots that all share. What a component has is the sum over all slots: a
 //! block that one thread noted and another frees is more in one and less in another. The allocator gives
@@ -16,16 +20,16 @@
 use core::ptr;
 use core::slice;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize};
 
-use super::{pages, pool};
+use super::{large, pool};
 use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::losses;
-use crate::thread::{Guard, LEAVES_AT_HAND, LeafAtHand, NOT_OWN, State};
+use crate::thread::{Current, Guard, LEAVES_AT_HAND, NOT_OWN, State};
 
-const REGION_SHIFT: u32 = 22;
+pub const REGION_SHIFT: u32 = 22;
 pub const PAGE_SHIFT: u32 = 12;
 
 /// Leaves of pages, of 64 KiB, and of 1 MiB: how many of each, and how large a granule is.
@@ -38,11 +42,12 @@ const MOST_LEAVES: usize = PLACES / 4 * 3;
 const PIECE: usize = 1 << 20;
 
 /// A component in the low 8 bits, its bytes above, signed. No bytes: free for another component.
-pub type Slot = AtomicU32;
+type Slot = AtomicU32;
 const BYTES_SHIFT: u32 = 8;
-/// In a slot of the owner's there is a bit of nothing between: it is full at half of what a shared one
-/// holds, which the processor tells with the addition. Then the owner takes over what others noted.
-pub const OWN_SHIFT: u32 = 9;
+/// The same in what tells how far a block goes on.
+const BEYOND_SHIFT: u32 = 8;
+/// Blocks from this size on are noted in each granule: nothing goes on further.
+const FAR: usize = large::FROM;
 
 /// Beside the first.
 const OWN_SLOTS: usize = 6;
@@ -51,6 +56,16 @@ const FURTHER_SLOTS: usize = 7;
 
 /// How many chained groups of slots there can be. What finds none is added up without a name.
 const FURTHER: usize = 32 * 1024;
+
+/// The owner's first slot of a granule: a component in the low bits, and bytes where the thread's other
+/// words have them. It is full at half of what a shared one holds; then the owner takes over what others
+/// noted.
+pub type First = AtomicI64;
+const FIRST_SHIFT: u32 = Current::SHIFT;
+
+/// The block that goes on beyond a granule: its component, and how many bytes do. Whoever makes or frees
+/// the block writes it.
+pub type Beyond = AtomicU32;
 
 /// What lives in one granule, beside what its first slot says.
 #[repr(C)]
@@ -66,14 +81,34 @@ struct Granule {
 /// A granule with its first slot.
 #[derive(Copy, Clone)]
 struct Place<'a> {
-    first: &'a Slot,
+    first: &'a First,
+    beyond: &'a Beyond,
     granule: &'a Granule,
 }
 
-impl<'a> Place<'a> {
-    /// The slots of the owner.
-    fn own(self) -> impl Iterator<Item = &'a Slot> {
-        core::iter::once(self.first).chain(&self.granule.own)
+impl Place<'_> {
+    /// Component and bytes of each slot of the owner.
+    fn own(self) -> impl Iterator<Item = (u32, i64)> {
+        let first = self.first.load(Relaxed);
+        let others = self.granule.own.iter().map(|slot| slot.load(Relaxed));
+        core::iter::once((first as u32 & 0xff, first >> FIRST_SHIFT))
+            .chain(others.map(|slot| (slot & 0xff, i64::from(bytes(slot)))))
+    }
+
+    /// Writes one of these. False if it does not hold as much.
+    fn set_own(self, which: usize, component: u32, bytes: i64) -> bool {
+        let shift = if which == 0 { FIRST_SHIFT } else { BYTES_SHIFT };
+        // Half of what a shared one holds, so that it is full before they are.
+        let limit = (i64::from(i32::MAX) >> BYTES_SHIFT) / 2;
+        if bytes.abs() > limit {
+            return false;
+        }
+        let word = bytes << shift | i64::from(component);
+        match which {
+            0 => self.first.store(word, Relaxed),
+            _ => self.granule.own[which - 1].store(word as u32, Relaxed),
+        }
+        true
     }
 }
 
@@ -84,7 +119,8 @@ struct Further {
     next: AtomicU32,
 }
 
-/// One region. Behind it stand the first slots of all granules, and then the granules.
+/// One region. Behind it stand the first slots of all granules, how far blocks go on beyond each, and then
+/// the granules.
 #[repr(C)]
 pub struct Leaf {
     /// Address divided by the size of a region.
@@ -94,45 +130,71 @@ pub struct Leaf {
     shift: AtomicU32,
 }
 
-/// Between slots and granules: slots are changed by so many at once, of which the last may be of none.
-const GAP: usize = size_of::<Slot>() * pages::AT_ONCE;
-
 /// What a leaf with granules of this size takes.
 const fn size_of_leaf(shift: u32) -> usize {
-    let granules = (size_of::<Slot>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
-    (size_of::<Leaf>() + granules + GAP).next_multiple_of(align_of::<Leaf>())
+    let granules =
+        (size_of::<First>() + size_of::<Beyond>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
+    (size_of::<Leaf>() + granules).next_multiple_of(align_of::<Leaf>())
 }
 
 impl Leaf {
-    fn slots(&self) -> &[Slot] {
-        let first = (&raw const *self).wrapping_add(1).cast::<Slot>();
-        // SAFETY: the leaf was made with a slot for each granule that its shift needs for a region.
+    fn firsts(&self) -> &[First] {
+        let first = (&raw const *self).wrapping_add(1).cast::<First>();
+        // SAFETY: the leaf was made with one for each granule that its shift needs for a region.
         unsafe { slice::from_raw_parts(first, 1 << (REGION_SHIFT - self.shift.load(Relaxed))) }
+    }
+
+    pub fn beyonds(&self) -> &[Beyond] {
+        let count = 1 << (REGION_SHIFT - self.shift.load(Relaxed));
+        let firsts = (&raw const *self).wrapping_add(1).cast::<First>();
+        // SAFETY: as many stand behind the first slots.
+        unsafe { slice::from_raw_parts(firsts.wrapping_add(count).cast::<Beyond>(), count) }
     }
 
     fn granules(&self) -> &[Granule] {
         let count = 1 << (REGION_SHIFT - self.shift.load(Relaxed));
-        let slots = (&raw const *self).wrapping_add(1).cast::<Slot>();
-        let first = slots.wrapping_add(count).wrapping_byte_add(GAP).cast::<Granule>();
+        let firsts = (&raw const *self).wrapping_add(1).cast::<First>();
+        let beyonds = firsts.wrapping_add(count).cast::<Beyond>();
+        let first = beyonds.wrapping_add(count).cast::<Granule>();
         // SAFETY: as many stand behind the slots.
         unsafe { slice::from_raw_parts(first, count) }
     }
 
     fn place(&self, address: usize) -> Place<'_> {
         let index = (address & ((1 << REGION_SHIFT) - 1)) >> self.shift.load(Relaxed);
-        Place { first: &self.slots()[index], granule: &self.granules()[index] }
+        Place {
+            first: &self.firsts()[index],
+            beyond: &self.beyonds()[index],
+            granule: &self.granules()[index],
+        }
     }
 }
 
-/// Where a block lies in a leaf that the calling thread owns.
+/// A block that goes on beyond the granule it begins in, and where it ends.
 #[derive(Copy, Clone)]
-pub struct Run {
-    /// The first slot of the first granule.
-    pub first: *const Slot,
-    /// How many granules the block goes on. Wraps for an empty block at the edge of one.
-    pub further: usize,
-    /// How large granules are.
-    pub shift: u32,
+struct Coming {
+    component: usize,
+    end: usize,
+}
+
+impl Coming {
+    const NONE: Coming = Coming { component: 0, end: 0 };
+
+    /// The one that goes on beyond a granule that ends there: this, or one that begins there.
+    fn or(self, place: Place<'_>, granule_end: usize) -> Coming {
+        match place.beyond.load(Acquire) {
+            0 => self,
+            word => Coming {
+                component: (word & 0xff) as usize,
+                end: granule_end + (word >> BEYOND_SHIFT) as usize,
+            },
+        }
+    }
+
+    /// Adds what of it lies between two addresses.
+    fn add(self, start: usize, end: usize, into: &mut Split) {
+        into.bytes[self.component] += self.end.min(end).saturating_sub(start) as i64;
+    }
 }
 
 /// Leaves by region. Leaves come and stay.
@@ -152,12 +214,8 @@ fn bytes(word: u32) -> i32 {
     (word as i32) >> BYTES_SHIFT
 }
 
-fn own_bytes(word: u32) -> i32 {
-    (word as i32) >> OWN_SHIFT
-}
-
-fn word(component: Component, bytes: i32, shift: u32) -> u32 {
-    (bytes as u32) << shift | u32::from(component.0 & 0xff)
+fn word(component: Component, bytes: i32) -> u32 {
+    (bytes as u32) << BYTES_SHIFT | u32::from(component.0 & 0xff)
 }
 
 /// What a stretch of memory holds of small blocks.
@@ -190,54 +248,33 @@ impl Table {
         component: Component,
         sign: i32,
     ) {
-        match own_leaf(state, start).map(|leaf| run(leaf, length)) {
-            Some(run) if run.further == 0 => {
-                if !run.change(component, length, sign) {
-                    self.change_some(state, start, length, component, sign);
-                }
-            }
-            Some(run) => self.change_run(state, run, (start, length), component, sign),
-            None => self.change_some(state, start, length, component, sign),
+        if length >= FAR {
+            return self.change_each(state, start, length, component, sign);
         }
-    }
-
-    /// A block in more than one granule, of a leaf of this thread's.
-    #[inline]
-    pub fn change_run(
-        &self,
-        state: &State,
-        run: Run,
-        (start, length): (usize, usize),
-        component: Component,
-        sign: i32,
-    ) {
-        if length == 0 || (start ^ (start + length - 1)) >> REGION_SHIFT != 0 {
-            return self.change_some(state, start, length, component, sign);
-        }
-        let whole = 1_usize << run.shift;
-        let within = start & (whole - 1);
-        // SAFETY: the block ends in the same leaf, which has a slot for each of its granules and a gap.
-        let done = run.shift == PAGE_SHIFT
-            && run.further < pages::AT_ONCE
-            && unsafe { pages::change(run.first, (within, length), component, sign) };
-        if done {
+        if length == 0 {
             return;
         }
-        let (mut at, mut left) = (start, length);
-        let mut amount = whole - within;
-        for step in 0..=run.further {
-            let here = Run { first: run.first.wrapping_add(step), ..run };
-            if !here.change(component, amount, sign) {
-                self.change_some(state, at, amount, component, sign);
-            }
-            (at, left) = (at + amount, left - amount);
-            amount = left.min(whole);
+        let Some((leaf, own)) = self.at_hand(state, start >> REGION_SHIFT) else {
+            // No room for a leaf: nothing is known there.
+            return losses::add(losses::Table::Granules);
+        };
+        let whole = 1_usize << leaf.shift.load(Relaxed);
+        let inside = length.min(whole - (start & (whole - 1)));
+        let place = leaf.place(start);
+        if own {
+            self.change_own(place, component, inside as i32 * sign);
+        } else {
+            self.change_shared(place.granule, component, inside as i32 * sign);
+        }
+        if length > inside {
+            let beyond = if sign == 1 { beyond(component, length - inside) } else { 0 };
+            place.beyond.store(beyond, Release);
         }
     }
 
-    /// Where more than one region is concerned, or another thread's, or one not at hand.
+    /// Notes a block in each granule.
     #[inline(never)]
-    fn change_some(
+    fn change_each(
         &self,
         state: &State,
         start: usize,
@@ -274,20 +311,22 @@ impl Table {
 
     /// The leaf of a region, and whether the thread owns it. Kept at hand.
     fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, bool)> {
-        let hand = &state.leaves[region % LEAVES_AT_HAND];
+        let hand = &state.leaves;
+        let at = region % LEAVES_AT_HAND;
         // SAFETY: a leaf of this table, which stays.
-        if let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
+        if let Some(leaf) = unsafe { hand.leaves[at].load(Relaxed).as_ref() }
             && leaf.region.load(Relaxed) == region
         {
-            return Some((leaf, hand.low.load(Relaxed) != NOT_OWN));
+            return Some((leaf, hand.regions[at].load(Relaxed) != NOT_OWN));
         }
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
         let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
         let shift = leaf.shift.load(Relaxed);
-        hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
-        hand.low.store(if own { region << REGION_SHIFT } else { NOT_OWN }, Relaxed);
-        hand.slots.store(leaf.slots().as_ptr().cast_mut(), Relaxed);
-        hand.shift.store(shift, Relaxed);
+        let before = region << (REGION_SHIFT - shift);
+        hand.leaves[at].store(ptr::from_ref(leaf).cast_mut(), Relaxed);
+        hand.shifts[at].store(shift, Relaxed);
+        hand.firsts[at].store(leaf.firsts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
+        hand.regions[at].store(if own { region } else { NOT_OWN }, Relaxed);
         Some((leaf, own))
     }
 
@@ -352,23 +391,53 @@ impl Table {
     /// Where granules are larger than what is asked for, an even spread is assumed.
     pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
         let mut known = true;
+        let mut coming = self.coming(start);
         let mut at = start;
         while at < end {
             let region_end = ((at >> REGION_SHIFT) + 1) << REGION_SHIFT;
             let stop = region_end.min(end);
             let Some(leaf) = self.find(at >> REGION_SHIFT) else {
                 known = false;
+                coming.add(at, stop, into);
                 at = stop;
                 continue;
             };
             let shift = leaf.shift.load(Relaxed);
             while at < stop {
-                let next = (((at >> shift) + 1) << shift).min(stop);
-                self.split_granule(leaf.place(at), (next - at) as i64, 1 << shift, into);
+                let granule_end = ((at >> shift) + 1) << shift;
+                let next = granule_end.min(stop);
+                let place = leaf.place(at);
+                self.split_granule(place, (next - at) as i64, 1 << shift, into);
+                coming.add(at, next, into);
+                coming = coming.or(place, granule_end);
                 at = next;
             }
         }
         known
+    }
+
+    /// The block that begins before the granule of this address and goes on to it.
+    fn coming(&self, address: usize) -> Coming {
+        let mut end = address;
+        if let Some(leaf) = self.find(address >> REGION_SHIFT) {
+            end = address >> leaf.shift.load(Relaxed) << leaf.shift.load(Relaxed);
+        }
+        let furthest = end.saturating_sub(FAR);
+        while end > furthest {
+            // A region without a leaf may be skipped: a block that comes through it began in one before.
+            let region = (end - 1) >> REGION_SHIFT;
+            let Some(leaf) = self.find(region) else {
+                end = region << REGION_SHIFT;
+                continue;
+            };
+            let coming = Coming::NONE.or(leaf.place(end - 1), end);
+            if coming.end > end {
+                // The nearest: what was noted further away is not there any more, or ends before.
+                return coming;
+            }
+            end = (end - 1) >> leaf.shift.load(Relaxed) << leaf.shift.load(Relaxed);
+        }
+        Coming::NONE
     }
 
     /// The number of the state that the leaf of an address belongs to.
@@ -392,18 +461,14 @@ impl Table {
 
 impl Table {
     fn change_own(&self, place: Place<'_>, component: Component, amount: i32) {
-        let of = |slot: &&Slot| slot.load(Relaxed) & 0xff == u32::from(component.0);
+        let wanted = u32::from(component.0 & 0xff);
         for attempt in 0..2 {
-            let own = place.own().find(of);
-            if let Some(slot) = own
-                && let Some(after) = slot_after(slot.load(Relaxed), amount)
+            let own = place.own().position(|(component, _)| component == wanted);
+            let slot = own.or_else(|| place.own().position(|(_, bytes)| bytes == 0));
+            if let Some((which, (_, bytes))) = slot.zip(slot.and_then(|slot| place.own().nth(slot)))
+                && place.set_own(which, wanted, bytes + i64::from(amount))
             {
-                return slot.store(after, Relaxed);
-            }
-            if own.is_none()
-                && let Some(slot) = place.own().find(|slot| own_bytes(slot.load(Relaxed)) == 0)
-            {
-                return slot.store(word(component, amount, OWN_SHIFT), Relaxed);
+                return;
             }
             if attempt == 0 {
                 self.settle(place);
@@ -418,16 +483,15 @@ impl Table {
     fn settle(&self, place: Place<'_>) {
         for shared in self.shared(place.granule) {
             let noted = shared.load(Acquire);
-            let Some(own) = place.own().find(|own| {
-                let own = own.load(Relaxed);
-                bytes(noted) != 0 && own_bytes(own) != 0 && own & 0xff == noted & 0xff
-            }) else {
-                continue;
+            let own = |(component, own): (u32, i64)| {
+                bytes(noted) != 0 && own != 0 && component == noted & 0xff
             };
-            if let Some(sum) = slot_after(own.load(Relaxed), bytes(noted))
-                && shared.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok()
+            let Some(which) = place.own().position(own) else { continue };
+            let Some((component, held)) = place.own().nth(which) else { continue };
+            if shared.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok()
+                && !place.set_own(which, component, held + i64::from(bytes(noted)))
             {
-                own.store(sum, Relaxed);
+                self.change_shared(place.granule, Component(component as u16), bytes(noted));
             }
         }
     }
@@ -492,76 +556,24 @@ impl Table {
     /// Adds the share of `part` bytes of a granule of `whole`.
     fn split_granule(&self, place: Place<'_>, part: i64, whole: i64, into: &mut Split) {
         let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
-        let mut add = |word: u32, bytes: i32| {
+        let mut add = |word: u32, bytes: i64| {
             if bytes != 0 {
-                into.bytes[(word & 0xff) as usize] += share(i64::from(bytes));
+                into.bytes[(word & 0xff) as usize] += share(bytes);
             }
         };
-        for word in place.own().map(|slot| slot.load(Relaxed)) {
-            add(word, own_bytes(word));
+        for (component, bytes) in place.own() {
+            add(component, bytes);
         }
         for word in self.shared(place.granule).map(|slot| slot.load(Relaxed)) {
-            add(word, bytes(word));
+            add(word, i64::from(bytes(word)));
         }
         into.rest += share(i64::from(place.granule.rest.load(Relaxed)));
     }
 }
 
-/// The leaf of an address, if it is at hand and the thread's own, and how far into its region that is.
-#[inline(always)]
-pub fn own_leaf(state: &State, address: usize) -> Option<(&LeafAtHand, usize)> {
-    let hand = &state.leaves[(address >> REGION_SHIFT) % LEAVES_AT_HAND];
-    let offset = address.wrapping_sub(hand.low.load(Relaxed));
-    (offset < 1 << REGION_SHIFT).then_some((hand, offset))
-}
-
-/// Where a block is in its leaf.
-#[inline(always)]
-pub fn run((hand, offset): (&LeafAtHand, usize), length: usize) -> Run {
-    let shift = hand.shift.load(Relaxed);
-    let first = offset.wrapping_shr(shift);
-    let last = offset.wrapping_add(length).wrapping_sub(1).wrapping_shr(shift);
-    let slot = hand.slots.load(Relaxed).wrapping_add(first);
-    Run { first: slot, further: last.wrapping_sub(first), shift }
-}
-
-impl Run {
-    /// All but the first slot, in one word.
-    #[inline(always)]
-    pub fn rest(&self) -> usize {
-        self.further << 8 | self.shift as usize
-    }
-
-    #[inline(always)]
-    pub fn new(first: *const Slot, rest: usize) -> Run {
-        Run { first, further: rest >> 8, shift: (rest & 0xff) as u32 }
-    }
-
-    /// Notes in the first granule that `bytes` came (`sign` 1) or went (-1), at most as many as it has.
-    /// False if its slot is of another component, or full.
-    #[inline(always)]
-    pub fn change(&self, component: Component, bytes: usize, sign: i32) -> bool {
-        // SAFETY: the slot of a leaf that stays.
-        let slot = unsafe { &*self.first };
-        let before = slot.load(Relaxed);
-        if before as u8 != component.0 as u8 {
-            return false;
-        }
-        let amount = (bytes as i32) << OWN_SHIFT;
-        let after = match sign {
-            1 => (before as i32).checked_add(amount),
-            _ => (before as i32).checked_sub(amount),
-        };
-        let Some(after) = after else { return false };
-        slot.store(after as u32, Relaxed);
-        true
-    }
-}
-
-/// What a slot of the owner says after so much more.
-fn slot_after(before: u32, amount: i32) -> Option<u32> {
-    let amount = amount.checked_mul(1 << OWN_SHIFT)?;
-    (before as i32).checked_add(amount).map(|after| after as u32)
+/// What tells how far a block goes on.
+pub fn beyond(component: Component, bytes: usize) -> u32 {
+    (bytes as u32) << BEYOND_SHIFT | u32::from(component.0 & 0xff)
 }
 
 /// Changes a shared slot if it is the component's (`own`) or nobody's.
@@ -573,7 +585,7 @@ fn change_slot(slot: &Slot, component: Component, amount: i32, own: bool) -> boo
             return false;
         }
         let held = if same { bytes(before) } else { 0 };
-        let after = word(component, held.wrapping_add(amount), BYTES_SHIFT);
+        let after = word(component, held.wrapping_add(amount));
         match slot.compare_exchange_weak(before, after, AcqRel, Relaxed) {
             Ok(_) => return true,
             Err(now) => before = now,

@@ -11,16 +11,19 @@ mod family;
 pub mod granules;
 mod large;
 mod operators;
-mod pages;
 mod pool;
 mod quick;
 mod real;
 mod registry;
+mod spot;
 mod tag;
 #[cfg(test)]
 mod tests;
 
-pub use account::{all, be_exact, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot};
+pub use account::{
+    all, be_exact, count_down, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot,
+    work_for,
+};
 pub use blocks::give;
 pub use family::look_around;
 pub use real::{look, next, stand_aside, stands_aside};

@@ -7,176 +7,205 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::blocks::{self, free_generally};
-use super::granules::{self, Run, Slot};
-use super::{GRANULES, account, large, own_state, real, tag};
+use super::{account, large, real, spot, tag};
 use crate::component::Component;
-use crate::objects;
-use crate::thread::{State, local};
+use crate::thread::{Current, Own, State, local};
+use crate::{arch, objects};
 
-/// Blocks of the C library from this size on are not for here.
+/// Blocks that take as much from the C library are not for here.
 const TOO_LARGE: usize = large::FROM;
 
 /// A block that the C library's malloc made of `size` bytes and room for a tag becomes one of the ledger.
-/// Gives the block. Calls nothing: every other way is a jump.
-#[inline(always)]
-pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    // SAFETY: a live block of the C library.
-    let chunk = unsafe { real::chunk(block) }.filter(|chunk| *chunk < TOO_LARGE);
-    let Some(chunk) = chunk else { return blocks::enter(block, size, caller, stack) };
+/// Gives the block. Keeps no frame, saves no register and calls nothing: every other way is a jump. The
+/// fourth argument is none, since the processor shifts by that register.
+#[inline(never)]
+pub extern "C-unwind" fn enter(
+    block: *mut u8,
+    size: usize,
+    caller: usize,
+    _: usize,
+    stack: usize,
+) -> *mut u8 {
     let local = local();
-    let Some(owner) = objects::same_caller(local, caller) else {
-        return blocks::enter(block, size, caller, stack);
-    };
-    // SAFETY: who has a caller has counters, which are never given back.
-    let state: &State = unsafe { &*local.state.get() };
-    let left = state.until_sample.load(Relaxed) - size as i64;
-    if left < 0 {
-        return blocks::enter(block, size, caller, stack);
+    // SAFETY: a live block of the C library.
+    if unsafe { real::chunk_below(block, TOO_LARGE) }.is_some()
+        && objects::is_same_caller(local, caller)
+    {
+        // SAFETY: who has a caller has counters, which are never given back.
+        let state: &State = unsafe { &*local.state.get() };
+        let amount = (size as i64) << Current::SHIFT;
+        if amount != 0
+            && let Some(spot) = spot::own_spot(state, block as usize)
+        {
+            if spot.goes_on(block as usize, size) {
+                return enter_beyond(block, size, state, 0, stack);
+            }
+            if let Some(after) = spot.after(state, amount)
+                && let Some(left) = left_after(state, amount)
+            {
+                spot.note(after);
+                return finish(block, size, state, left, amount);
+            }
+        }
     }
-    let Some(leaf) = granules::own_leaf(state, block as usize) else {
-        return blocks::enter(block, size, caller, stack);
-    };
-    let run = granules::run(leaf, size);
-    if run.further != 0 {
-        return enter_run(block, size, owner, state, run.first, run.rest());
+    enter_generally(block, size, 0, 0, stack)
+}
+
+/// What the countdown says after a block, if it does not end.
+#[inline(always)]
+fn left_after(state: &State, amount: i64) -> Option<i64> {
+    // SAFETY: this thread's own.
+    let left = unsafe { state.current.countdown.own() } - amount + 1;
+    (left >= 0).then_some(left)
+}
+
+/// Nothing was done.
+#[inline(never)]
+extern "C-unwind" fn enter_generally(
+    block: *mut u8,
+    size: usize,
+    _: usize,
+    _: usize,
+    stack: usize,
+) -> *mut u8 {
+    blocks::enter(block, size, arch::caller(stack), stack)
+}
+
+/// Goes on where the block does not end in the granule it begins in.
+#[inline(never)]
+extern "C-unwind" fn enter_beyond(
+    block: *mut u8,
+    size: usize,
+    state: &State,
+    _: usize,
+    stack: usize,
+) -> *mut u8 {
+    let amount = (size as i64) << Current::SHIFT;
+    if let Some(spot) = spot::own_spot(state, block as usize)
+        && let room = spot.room(block as usize)
+        && let Some(after) = spot.after(state, (room as i64) << Current::SHIFT)
+        && let Some(left) = left_after(state, amount)
+    {
+        spot.note(after);
+        spot.note_beyond(state, block as usize, size - room);
+        return finish(block, size, state, left, amount);
     }
-    if !run.change(owner, size, 1) {
-        return blocks::enter(block, size, caller, stack);
-    }
-    finish(block, chunk, size, owner, state, left)
+    enter_generally(block, size, 0, 0, stack)
 }
 
 /// What is left to do when the granules know.
 #[inline(always)]
-fn finish(
-    block: *mut u8,
-    chunk: usize,
-    size: usize,
-    owner: Component,
-    state: &State,
-    left: i64,
-) -> *mut u8 {
-    state.until_sample.store(left, Relaxed);
-    let word = tag::quick(block as usize, chunk - real::OVERHEAD - size, owner, real::key());
+fn finish(block: *mut u8, size: usize, state: &State, left: i64, amount: i64) -> *mut u8 {
+    state.current.countdown.store(left, Relaxed);
+    // SAFETY: as when it was asked for first: to read it again is as quick as to keep it.
+    let chunk = unsafe { real::chunk(block) };
+    // SAFETY: this thread's own.
+    let mark = unsafe { state.current.mark.own() };
+    let word = tag::marked(block as usize, chunk - real::OVERHEAD - size, mark);
     // SAFETY: the last bytes of the block, which nobody was told of.
     unsafe { block.add(chunk - real::OVERHEAD).cast::<u64>().write_unaligned(word) };
-    if account::allocated(state, owner, size) {
-        return fold(block, owner, state);
+    // SAFETY: as before.
+    let room = unsafe { state.current.room.own() } - amount;
+    if room < 0 {
+        return raise(block, state, room);
     }
-    block
+    state.current.room.store(room, Relaxed);
+    arch::unknown(block)
 }
 
-/// Goes on where much was allocated. Gives the block.
-#[cold]
+/// Goes on where the thread never had as much. Gives the block.
 #[inline(never)]
-fn fold(block: *mut u8, owner: Component, state: &State) -> *mut u8 {
-    account::fold_both(state, owner);
-    block
+fn raise(block: *mut u8, state: &State, room: i64) -> *mut u8 {
+    if Current::most(state.current.raise(room)) > account::most() {
+        account::fold_both(state, current(state));
+    }
+    arch::unknown(block)
 }
 
-/// Goes on where the block lies in more than one granule.
-#[inline(never)]
-fn enter_run(
-    block: *mut u8,
-    size: usize,
-    owner: Component,
-    state: &State,
-    first: *const Slot,
-    rest: usize,
-) -> *mut u8 {
-    GRANULES.change_run(state, Run::new(first, rest), (block as usize, size), owner, 1);
-    let left = state.until_sample.load(Relaxed) - size as i64;
-    // SAFETY: a block of the C library, whose size was read before.
-    let chunk = unsafe { real::chunk(block) }.unwrap_or(real::OVERHEAD + size);
-    finish(block, chunk, size, owner, state, left)
-}
-
-/// What the word at a block's end says, and where that is noted.
-struct Found {
-    place: *mut u64,
-    owner: Component,
-    size: usize,
-    state: &'static State,
-    run: Run,
-}
-
-/// Looks at a block that is to be freed.
-///
-/// # Safety
-/// A live block of the C library or of our own arena.
-#[inline(always)]
-unsafe fn look(block: *mut u8) -> Option<Found> {
-    // SAFETY: as the caller's.
-    let chunk = unsafe { real::chunk(block) }?;
-    let place = block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>();
-    // SAFETY: the last bytes of a live block.
-    let word = unsafe { place.read_unaligned() };
-    let (owner, slack) = tag::read_quick(block as usize, word, real::key())?;
-    let state = own_state(local())?;
-    let leaf = granules::own_leaf(state, block as usize)?;
-    let size = chunk.wrapping_sub(real::OVERHEAD + slack);
-    let run = granules::run(leaf, size);
-    (size < TOO_LARGE).then_some(Found { place, owner, size, state, run })
+fn current(state: &State) -> Component {
+    Component(state.current.component.load(Relaxed) as u16)
 }
 
 /// Frees a block, which leaves the ledger if it was one of it. Keeps no frame: every other way is a jump.
 ///
 /// # Safety
-/// As for `free`. The block is not null, and [`real::is_quick`].
+/// As for `free`.
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
-    // SAFETY: as the caller's.
-    let Some(Found { place, owner, size, state, run }) = (unsafe { look(block) }) else {
+    let local = local();
+    let mark = local.mark.get();
+    if mark == 0 {
+        // The thread has no counters, or blocks do not tell their size.
         // SAFETY: as the caller's.
         return unsafe { free_generally(block) };
-    };
-    if run.further != 0 {
-        // SAFETY: as the caller's.
-        return unsafe { free_run(block, size, owner, state, run.first, run.rest()) };
     }
-    if !run.change(owner, size, -1) {
-        // SAFETY: as the caller's; nothing was done.
-        return unsafe { free_generally(block) };
-    }
-    // SAFETY: the tag of a live block.
-    unsafe { place.write_unaligned(0) };
-    if account::freed(state, owner, size) {
-        // SAFETY: as the caller's.
-        return unsafe { free_and_fold(block, owner, state) };
-    }
-    // SAFETY: as the caller's.
-    unsafe { real::quick_free()(block) }
-}
-
-/// Goes on where the block lies in more than one granule.
-#[inline(never)]
-unsafe fn free_run(
-    block: *mut u8,
-    size: usize,
-    owner: Component,
-    state: &State,
-    first: *const Slot,
-    rest: usize,
-) {
-    GRANULES.change_run(state, Run::new(first, rest), (block as usize, size), owner, -1);
-    // SAFETY: a live block of the C library, whose tag was read.
-    unsafe {
-        if let Some(chunk) = real::chunk(block) {
-            block.add(chunk - real::OVERHEAD).cast::<u64>().write_unaligned(0);
+    // SAFETY: a live block of the C library or of our own arena.
+    if let Some(chunk) = unsafe { real::chunk_below(block, TOO_LARGE) } {
+        let place = block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>();
+        // SAFETY: the last bytes of a live block.
+        let word = unsafe { place.read_unaligned() };
+        if let Some(slack) = tag::read_marked(block as usize, word, mark) {
+            let size = chunk as isize - slack as isize;
+            // SAFETY: who has a mark has counters, which are never given back.
+            let state: &'static State = unsafe { &*local.state.get() };
+            if size > real::OVERHEAD as isize
+                && let Some(spot) = spot::own_spot(state, block as usize)
+            {
+                let size = size as usize - real::OVERHEAD;
+                if spot.goes_on(block as usize, size) {
+                    // SAFETY: as the caller's.
+                    return unsafe { free_beyond(block, size, place, state) };
+                }
+                let amount = (size as i64) << Current::SHIFT;
+                if let Some(after) = spot.after_less(state, amount) {
+                    spot.note(after);
+                    // SAFETY: as the caller's.
+                    return unsafe { release(block, place, state, amount) };
+                }
+            }
         }
     }
-    if account::freed(state, owner, size) {
-        account::fold_both(state, owner);
+    // SAFETY: as the caller's; nothing was done.
+    unsafe { free_generally(block) }
+}
+
+/// Goes on where the block does not end in the granule it begins in.
+#[inline(never)]
+unsafe fn free_beyond(block: *mut u8, size: usize, place: *mut u64, state: &State) {
+    if let Some(spot) = spot::own_spot(state, block as usize) {
+        let room = spot.room(block as usize);
+        if let Some(after) = spot.after_less(state, (room as i64) << Current::SHIFT) {
+            spot.note(after);
+            spot.note_beyond(state, block as usize, 0);
+            // SAFETY: as the caller's.
+            return unsafe { release(block, place, state, (size as i64) << Current::SHIFT) };
+        }
     }
-    // SAFETY: as the caller's, who is here because blocks tell their size.
+    // SAFETY: as the caller's; nothing was done.
+    unsafe { free_generally(block) }
+}
+
+/// What is left to do when the granules know.
+#[inline(always)]
+unsafe fn release(block: *mut u8, place: *mut u64, state: &State, amount: i64) {
+    // SAFETY: the tag of a live block.
+    unsafe { place.write_unaligned(0) };
+    // SAFETY: this thread's own.
+    let room = unsafe { state.current.room.own() } + amount + 1;
+    state.current.room.store(room, Relaxed);
+    if room > account::most() {
+        // SAFETY: as the caller's.
+        return unsafe { free_and_fold(block, state) };
+    }
+    // SAFETY: as the caller's.
     unsafe { real::quick_free()(block) }
 }
 
 /// Goes on where much was freed.
 #[cold]
 #[inline(never)]
-unsafe fn free_and_fold(block: *mut u8, owner: Component, state: &State) {
-    account::fold_both(state, owner);
+unsafe fn free_and_fold(block: *mut u8, state: &State) {
+    account::fold_both(state, current(state));
     // SAFETY: as for the other.
     unsafe { real::quick_free()(block) }
 }

@@ -86,18 +86,18 @@ functions! {
 }
 
 /// What the quick ways of malloc and free read, in a line of the cache that nobody writes.
-#[repr(align(64))]
-struct Quick {
+#[repr(C, align(64))]
+pub struct Quick {
     /// The real allocator is the GNU C library's, in whose blocks the size stands before each: a look at
     /// blocks of many sizes has shown that it is so.
-    open: AtomicBool,
-    malloc: AtomicUsize,
+    pub open: AtomicBool,
+    pub malloc: AtomicUsize,
     free: AtomicUsize,
     /// What tags are keyed with.
     key: AtomicU64,
 }
 
-static QUICK: Quick = Quick {
+pub static QUICK: Quick = Quick {
     open: AtomicBool::new(false),
     malloc: AtomicUsize::new(0),
     free: AtomicUsize::new(0),
@@ -174,16 +174,26 @@ pub fn stands_aside() -> bool {
 pub const MAPPED: usize = 2;
 const BITS: usize = 7;
 
-/// What a block of the C library takes with its header, if it is in no mapping of its own. Where
-/// [`is_quick`]; of blocks of our own arena nothing.
+/// What a block of the C library takes with its header, if it is in no mapping of its own and that is
+/// less than `limit`, a power of two. Where [`is_quick`]; of blocks of our own arena nothing.
 ///
 /// # Safety
 /// A live block of the real allocator or the arena.
 #[inline(always)]
-pub unsafe fn chunk(block: *const u8) -> Option<usize> {
+pub unsafe fn chunk_below(block: *const u8, limit: usize) -> Option<usize> {
     // SAFETY: the word belongs to the block.
     let header = unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() };
-    (header & MAPPED == 0).then_some(header & !BITS)
+    (header & (MAPPED | !(limit - 1)) == 0).then_some(header & !BITS)
+}
+
+/// The same of a block in no mapping of its own, read anew.
+///
+/// # Safety
+/// As for [`chunk_below`], which was not none.
+#[inline(always)]
+pub unsafe fn chunk(block: *const u8) -> usize {
+    // SAFETY: the word belongs to the block.
+    unsafe { block.sub(size_of::<usize>()).cast::<usize>().read_volatile() & !BITS }
 }
 
 /// What of that is neither the program's nor the allocator's slack: the header, and a tag.
@@ -288,7 +298,8 @@ fn resolve() {
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    QUICK.key.store(tag::key(random_word()), Ordering::Relaxed);
+    // Not zero, which is the mark of a thread without counters.
+    QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
     super::registry::prepare();
     // Those that work on blocks come first: who sees `malloc` sees them too.
     for (slot, name) in [

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use super::account;
 use crate::arch::Errno;
+use crate::component::Component;
 use crate::lock::SpinLock;
 use crate::thread::{Guard, Local, State, local};
 
@@ -77,6 +78,11 @@ fn take(local: &Local, block: usize) -> Option<&'static State> {
     if let Some(state) = state {
         state.rounds.store(0, Ordering::Relaxed);
         local.state.set(state);
+        account::work_for(
+            local,
+            state,
+            Component(state.current.component.load(Ordering::Relaxed) as u16),
+        );
         promise(state);
     }
     errno.restore();
@@ -121,6 +127,7 @@ extern "C" fn thread_ends(state: *mut c_void) {
     let _guard = Guard::enter();
     local.ended.set(true);
     local.state.set(ptr::null());
+    local.mark.set(0);
     account::fold_all(state);
     LIST_LOCK.lock();
     state.taken.store(0, Ordering::Relaxed);

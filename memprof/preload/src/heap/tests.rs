@@ -30,7 +30,9 @@ const CALLER: usize = 0x1234;
 /// Allocates as the object does that this thread was last called from: the quick way.
 fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
     let local = crate::thread::local();
-    if crate::objects::same_caller(local, CALLER) != Some(Component(component)) {
+    if !crate::objects::is_same_caller(local, CALLER)
+        || local.object_component.get() != Component(component)
+    {
         // A look fills in the version of the table.
         crate::objects::caller(malloc_quickly as *const () as usize);
         local.object_low.set(0x1000);
@@ -39,8 +41,9 @@ fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
         local.object_neutral.set(false);
         crate::objects::remember(local);
     }
+    let frame = CALLER;
     // SAFETY: no precondition.
-    unsafe { blocks::malloc(size, CALLER, 0) }
+    unsafe { blocks::malloc(size, CALLER, &raw const frame as usize) }
 }
 
 fn free(block: *mut u8) {

@@ -58,18 +58,23 @@ pub fn caller(return_address: usize) -> Caller {
     look_up(local, return_address)
 }
 
-/// As [`caller`], after [`remember`], if the object is still the same. The thread then has counters and no
-/// guard.
+/// Whether it is still the object that [`remember`] was told of. The thread then has counters, which are
+/// at the component of this object, and no guard.
 #[inline(always)]
-pub fn same_caller(local: &Local, return_address: usize) -> Option<Component> {
-    (return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
-        && local.object_version.get() == VERSION.load(Ordering::Relaxed))
-    .then(|| local.object_component.get())
+pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
+    return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
+        && local.object_version.get() == VERSION.load(Ordering::Relaxed)
 }
 
 /// What [`caller`] found is no longer asked for, as long as it stays the same.
 pub fn remember(local: &Local) {
-    if local.guard.get() == 0 && !local.object_neutral.get() && !local.state.get().is_null() {
+    // SAFETY: states are never given back.
+    let state = unsafe { local.state.get().as_ref() };
+    if local.guard.get() == 0
+        && !local.object_neutral.get()
+        && let Some(state) = state
+    {
+        crate::heap::work_for(local, state, local.object_component.get());
         local.object_owns.set(local.object_length.get());
     }
 }

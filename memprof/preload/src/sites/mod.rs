@@ -3,18 +3,20 @@
 
 #![allow(unsafe_code)]
 
+mod pace;
 mod random;
 mod table;
 mod unwind;
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::arch::Errno;
 use crate::component::Component;
+use crate::heap;
 use crate::lock::SpinLock;
 use crate::losses::{self, Table};
-use crate::thread::{Guard, Local, State, local};
+use crate::thread::{Current, Guard, Local, State, local};
 
 /// How many frames of a stack are kept.
 pub const DEPTH: usize = 16;
@@ -64,42 +66,114 @@ impl Shared {
     }
 }
 
-/// How many bytes are allocated between two samples on average; 0 for no samples.
+/// How many bytes are allocated between two samples on average, as long as a thread keeps few; 0 for no
+/// samples.
 pub fn configure(mean: u64) {
     MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
 }
 
-/// The countdown of a thread has run out with this allocation. True if its stack is kept.
+/// When a thread keeps its next stack. Only the thread itself touches it.
+#[repr(C)]
+pub struct Samples {
+    /// State of the random numbers; 0 before the first.
+    random: AtomicU64,
+    /// Bytes from the end of the countdown to the sample; less than nothing where none was drawn.
+    beyond: AtomicI64,
+    pace: Own<pace::Pace>,
+}
+
+struct Own<T>(UnsafeCell<T>);
+
+// SAFETY: only the thread that has the state touches it, and no two have one at a time.
+unsafe impl<T> Sync for Own<T> {}
+
+const NOT_DRAWN: i64 = -1;
+
+impl Samples {
+    pub const fn new() -> Samples {
+        Samples {
+            random: AtomicU64::new(0),
+            beyond: AtomicI64::new(0),
+            pace: Own(UnsafeCell::new(pace::Pace::NEW)),
+        }
+    }
+
+    /// The pace, put back after `work`.
+    fn pace<R>(&self, work: impl FnOnce(&mut pace::Pace) -> R) -> R {
+        // SAFETY: as above; `work` does not come back here.
+        work(unsafe { &mut *self.pace.0.get() })
+    }
+
+    /// Bytes between samples of this thread.
+    fn mean(&self, mean: u64) -> f64 {
+        mean as f64 * f64::from(1 << self.pace(|pace| pace.doubled))
+    }
+
+    /// Bytes to the next sample.
+    fn draw(&self, mean: f64, number: u32) -> i64 {
+        let mut random = self.random.load(Ordering::Relaxed);
+        if random == 0 {
+            random = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        let distance = random::distance(random::next(&mut random), mean);
+        self.random.store(random, Ordering::Relaxed);
+        distance
+    }
+}
+
+fn milliseconds() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time; the error number is put back by the callers.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// The countdown of a thread has run out with this allocation, and says `left`, less than nothing. True if
+/// its stack is kept.
 #[cold]
 #[inline(never)]
 pub fn allocated(
     local: &Local,
     state: &State,
-    block: usize,
-    size: usize,
+    (block, size): (usize, usize),
+    left: i64,
     owner: Component,
     caller: usize,
 ) -> bool {
+    let samples = &state.samples;
+    // Countdowns are short, so that what is beyond is looked at now and then.
+    let arm = |distance: i64| {
+        heap::count_down(state, distance);
+        samples.beyond.store((distance - Current::FAR).max(0), Ordering::Relaxed);
+    };
     let mean = MEAN.load(Ordering::Relaxed);
-    if mean == UNDECIDED || local.guard.get() > 0 {
-        state.until_sample.store(LOOK_AGAIN, Ordering::Relaxed);
-        return false;
-    }
-    if mean == 0 {
-        state.until_sample.store(i64::MAX, Ordering::Relaxed);
+    if mean == UNDECIDED || mean == 0 || local.guard.get() > 0 {
+        arm(if mean == 0 { Current::FAR } else { LOOK_AGAIN });
+        samples.beyond.store(NOT_DRAWN, Ordering::Relaxed);
         return false;
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    // The countdown of a thread that begins was not drawn yet.
-    let hit = !rearm(state, mean as f64) || {
-        let left = state.until_sample.load(Ordering::Relaxed) - size as i64;
-        state.until_sample.store(left, Ordering::Relaxed);
-        left < 0 && !rearm(state, mean as f64)
-    };
+    let number = state.number.load(Ordering::Relaxed);
+    let mut apart = samples.mean(mean);
+    let beyond = samples.beyond.load(Ordering::Relaxed);
+    let mut to_go = beyond.saturating_add(left);
+    if beyond == NOT_DRAWN || samples.random.load(Ordering::Relaxed) == 0 {
+        to_go = samples.draw(apart, number) - size as i64;
+    } else if to_go >= 0 && samples.pace(|pace| pace.passed(milliseconds)) {
+        // What is still to go has no memory: it may be drawn again, nearer.
+        apart = samples.mean(mean);
+        to_go = samples.draw(apart, number);
+    }
+    let hit = to_go < 0;
+    if hit {
+        samples.pace(|pace| pace.sampled(milliseconds));
+        to_go = samples.draw(samples.mean(mean), number);
+    }
+    arm(to_go);
     let kept = hit && size > 0 && {
         let (frames, depth) = unwind::stack(caller);
-        let weight = random::weight(size, mean as f64);
+        let weight = random::weight(size, apart);
         let kept = SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner));
         if !kept {
             losses::add(Table::Sites);
@@ -108,20 +182,6 @@ pub fn allocated(
     };
     errno.restore();
     kept
-}
-
-/// Draws the distance to the next sample. True for a thread's first: its countdown was not drawn.
-fn rearm(state: &State, mean: f64) -> bool {
-    let mut random = state.random.load(Ordering::Relaxed);
-    let first = random == 0;
-    if first {
-        random =
-            u64::from(state.number.load(Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    let distance = random::distance(random::next(&mut random), mean);
-    state.random.store(random, Ordering::Relaxed);
-    state.until_sample.store(distance, Ordering::Relaxed);
-    first
 }
 
 /// A sampled block is freed.

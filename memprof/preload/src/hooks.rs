@@ -146,8 +146,10 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
         return -1;
     }
     let which = Component(index as u16);
-    let (owned, peak) =
-        with_ledgers(|ledgers| (ledgers[index as usize].owned, ledgers[index as usize].peak));
+    let Ledger { owned, peak, .. } = {
+        let _guard = Guard::enter();
+        heap::ledger(which)
+    };
     let resident = sampler::resident(which);
     let mut name = Name { text: [0; 96], length: 0 };
     let _ = write!(name, "{}", component::entered(which));

@@ -281,6 +281,7 @@ impl Current {
     }
 
     /// What was done since. Of another thread only while the version stays the same.
+    #[inline]
     pub fn since(&self) -> Since {
         let countdown = self.countdown.load(Relaxed);
         let (high, room) = together(&self.high, &self.room);
@@ -317,6 +318,7 @@ impl Current {
     }
 
     /// What `look` sees of this and of the accounts, as they belong together.
+    #[inline]
     pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
         for _ in 0..TRIES {
             let version = self.version.load(Acquire);

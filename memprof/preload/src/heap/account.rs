@@ -244,11 +244,18 @@ fn level(state: &State, index: usize) -> (i64, i64) {
 
 /// What the thread did for a component, or for all, that its accounts do not say.
 fn since(state: &State, index: usize) -> Since {
-    let since = state.current.since();
-    if index == ALL || index == since.component as usize { since } else { Since::default() }
+    if index != ALL && index != state.current.component.load(Relaxed) as usize {
+        return Since::default();
+    }
+    state.current.since()
 }
 
-fn ledger(index: usize) -> Ledger {
+/// The ledger of one component.
+pub fn ledger(component: Component) -> Ledger {
+    ledger_at(usize::from(component.0) % LIMIT)
+}
+
+fn ledger_at(index: usize) -> Ledger {
     let (owned, peak, _) = read(index);
     let mut ledger =
         Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
@@ -272,7 +279,7 @@ fn ledger(index: usize) -> Ledger {
 /// The ledgers of all components.
 pub fn snapshot(into: &mut [Ledger; LIMIT]) {
     for (index, ledger_of) in into.iter_mut().enumerate() {
-        *ledger_of = ledger(index);
+        *ledger_of = ledger_at(index);
     }
 }
 

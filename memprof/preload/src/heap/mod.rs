@@ -21,7 +21,7 @@ mod tag;
 mod tests;
 
 pub use account::{
-    all, be_exact, count_down, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot,
+    all, be_exact, count_down, ledger, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot,
     work_for,
 };
 pub use blocks::give;

@@ -1,0 +1,56 @@
+/* So many times one operation, so that what one costs is the difference of two runs: `malloc`, a malloc and
+ * a free of 64 bytes; `live`, the same of up to 1 KiB among 64 blocks that live; `large`, of 1 to 16 KiB;
+ * `call`, a call of MPI that does nothing.
+ *
+ *   operations KIND COUNT
+ *
+ * Linked with the fake MPI. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fakempi.h"
+
+enum { LIVE = 64 };
+
+static void pairs(long count, uint32_t least, uint32_t most)
+{
+    static void *live[LIVE];
+    uint32_t state = 1;
+    for (long pair = 0; pair < count; pair++) {
+        state = state * 1664525u + 1013904223u;
+        unsigned slot = (state >> 8) % LIVE;
+        free(live[slot]);
+        live[slot] = malloc(least + (state >> 12) % (most - least + 1));
+    }
+    for (int slot = 0; slot < LIVE; slot++) {
+        free(live[slot]);
+        live[slot] = NULL;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static int rank;
+    if (argc != 3) return 2;
+    MPI_Init(&argc, &argv);
+    long count = atol(argv[2]);
+    /* What a first time costs is no part of it. */
+    pairs(2000, 1, 16384);
+    if (!strcmp(argv[1], "malloc")) {
+        for (long pair = 0; pair < count; pair++) {
+            void *volatile block = malloc(64);
+            free(block);
+        }
+    } else if (!strcmp(argv[1], "live")) {
+        pairs(count, 1, 1024);
+    } else if (!strcmp(argv[1], "large")) {
+        pairs(count, 1024, 16384);
+    } else if (!strcmp(argv[1], "call")) {
+        for (long call = 0; call < count; call++) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    } else {
+        return 2;
+    }
+    MPI_Finalize();
+    return 0;
+}

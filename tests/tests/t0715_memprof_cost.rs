@@ -21,10 +21,10 @@ const TESTS: &[Test] = &[
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// Instructions that the profiler may add to one operation.
-const PAIR: f64 = 135.0;
-const PAIR_LIVE: f64 = 175.0;
-const PAIR_LARGE: f64 = 215.0;
-const CALL: f64 = 40.0;
+const PAIR: f64 = 142.0;
+const PAIR_LIVE: f64 = 190.0;
+const PAIR_LARGE: f64 = 270.0;
+const CALL: f64 = 20.0;
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -54,7 +54,8 @@ fn within(kind: &str, budget: f64) -> Result<()> {
     println!("{kind}: {without:.1} instructions, with the profiler {with:.1}");
     let more = with - without;
     ensure!(more <= budget, "{kind}: {more:.1} instructions more, and {budget} may be");
-    ensure!(more > 5.0, "{kind}: the profiler does nothing");
+    // What starts a process differs by a few hundred thousand.
+    ensure!(kind == "call" || more > 20.0, "{kind}: the profiler does nothing");
     Ok(())
 }
 
@@ -76,7 +77,7 @@ fn compile(folder: &Path) -> Result<PathBuf> {
 /// Instructions of one operation.
 fn each(program: &Path, kind: &str, folder: &Path, profiled: bool) -> Result<f64> {
     const FEW: u64 = 2_000;
-    const MANY: u64 = 22_000;
+    const MANY: u64 = 102_000;
     let of = |count| instructions(program, kind, count, folder, profiled);
     Ok((of(MANY)? as f64 - of(FEW)? as f64) / (MANY - FEW) as f64)
 }

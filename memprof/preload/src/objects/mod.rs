@@ -75,7 +75,10 @@ pub fn remember(local: &Local) {
         && let Some(state) = state
     {
         crate::heap::work_for(local, state, local.object_component.get());
-        local.object_owns.set(local.object_length.get());
+        // Without a mark, as while the allocator is still looked for, there is no quick way.
+        if local.mark.get() != 0 {
+            local.object_owns.set(local.object_length.get());
+        }
     }
 }
 

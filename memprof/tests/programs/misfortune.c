@@ -63,7 +63,7 @@ static void idle(void)
     int is_there;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
     tell();
-    /* Sleeps: so that ranks that share a processor do not keep it from each other. */
+    // Sleeps: ranks that share a processor must not keep it from each other.
     usleep(500);
 }
 

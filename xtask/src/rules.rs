@@ -62,6 +62,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/memory.rs",
     "memprof/preload/src/note.rs",
     "memprof/preload/src/objects/elf.rs",
+    "memprof/preload/src/objects/known.rs",
     "memprof/preload/src/objects/mod.rs",
     "memprof/preload/src/objects/overrides.rs",
     "memprof/preload/src/objects/symbols.rs",

@@ -8,6 +8,7 @@
 
 mod classify;
 pub mod elf;
+mod known;
 pub mod overrides;
 mod parts;
 mod symbols;
@@ -20,11 +21,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::component::{self, Class, Component};
 use crate::thread::{Local, local};
 
+pub use known::Known;
 pub use parts::are_known as parts_are_known;
 pub use table::LIMIT;
 pub use walk::{
-    Known, after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely,
-    serial, since,
+    after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely, serial,
+    since,
 };
 
 /// Whose code called.

@@ -74,7 +74,7 @@ static char *more(size_t bytes)
     return block;
 }
 
-/* Until the profiler has seen that much. */
+/* Until the profiler has seen that much, and written it. */
 static void be_seen(uint64_t bytes)
 {
     memprof_hooks_function_t find;
@@ -83,6 +83,8 @@ static void be_seen(uint64_t bytes)
     memprof_totals_t totals = { 0 };
     for (uint64_t end = now() + PATIENCE * UINT64_C(1000000000); totals.resident < bytes; idle())
         if (!hooks || hooks->totals(&totals) || now() > end) abort();
+    /* Its file may be behind what it has seen; after this it is not. */
+    if (hooks->flush()) abort();
 }
 
 static void end(const char *how)

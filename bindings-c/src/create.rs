@@ -6,6 +6,7 @@ use std::ptr;
 
 use quo::context::{CreateOptions, Wait};
 use quo::{Context, Error};
+use quo_mpi::members::marked;
 use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 
 use crate::guard::{self, Failure, entry};
@@ -92,8 +93,17 @@ pub(crate) fn create(
         (Ok(_), Ok(options)) => options.clone(),
     };
     // SAFETY: by the contract of the C interface the communicator is null or has not been freed.
-    let group = unsafe { MpiGroup::from_raw(comm) }.map_err(Error::from)?;
-    let context = Context::create_with(group, options)?;
+    let tag = unsafe { marked(comm) };
+    // Where this process has joined a world whose other ranks have the context already.
+    let waiting = if tag == 0 { None } else { Context::take_set_aside(tag) };
+    let context = match waiting {
+        Some(context) => context,
+        None => {
+            // SAFETY: as above.
+            let group = unsafe { MpiGroup::from_raw(comm) }.map_err(Error::from)?;
+            Context::create_with(group, options)?
+        }
+    };
     let handle = CONTEXTS.insert(context)?;
     place?.set(ptr::without_provenance_mut(handle));
     Ok(())

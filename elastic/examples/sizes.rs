@@ -7,6 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use elastic::{Status, World, WorldOptions};
+use quo::Context;
 use quo::group::{Group as _, Patience};
 use quo_mpi::Mpi;
 
@@ -27,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mpi = Mpi::initialize()?;
     let mut world = World::create(&WorldOptions::new().start(start))?;
+    let mut context = None;
     let (mut turn, mut asked) = (0, 0);
     let mut since = Instant::now();
     let mut held = None;
@@ -34,12 +36,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         if world.status() == Status::Parked && !world.wait()? {
             break;
         }
+        if world.status() == Status::New && context.is_none() {
+            context = Some(world.context()?);
+        }
         if world.status() == Status::Joining || world.probe()? {
             change(&mut world, &turns, &mut turn, since)?;
             if world.status() == Status::Parked {
-                continue;
+                let is_out = context.as_ref().is_none_or(Context::is_retired);
+                if is_out {
+                    continue;
+                } else {
+                    return Err("a context of who left is not retired".into());
+                }
             }
-            check(&world)?;
+            let context = match &mut context {
+                Some(context) => context,
+                none => none.insert(world.context()?),
+            };
+            check(&world, context)?;
             turn += 1;
             if turn == 4 {
                 held = Some(holdings()?);
@@ -62,6 +76,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let (Some(before), Some(_)) = (held, world.communicator()) {
         let now = holdings()?;
         println!("rank {} held {before:?} and holds {now:?}", world.rank());
+    }
+    if let Some(context) = context {
+        context.free()?;
     }
     world.end()?;
     drop(mpi);
@@ -101,8 +118,12 @@ fn change(
     }
 }
 
-/// All ranks are there, in order.
-fn check(world: &World) -> Result<(), Box<dyn Error>> {
+/// All ranks are there, in order, also in the context that went along.
+fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
+    if (context.rank(), context.size()) != (world.rank(), world.size()) {
+        return Err("the context has other ranks than the world".into());
+    }
+    context.barrier()?;
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = (group.rank() as u64).to_ne_bytes();
     let all = group.allgather(&mine, &Patience::for_at_most(Duration::from_secs(30)))?;

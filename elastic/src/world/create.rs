@@ -96,7 +96,11 @@ pub(super) fn create(options: &WorldOptions) -> Result<World, Error> {
     } else {
         None
     };
+    let tag = new_tag(&base, &patience)?;
     let current = if me < start { Some(base.part(&ranks, 0).map_err(&group)?) } else { None };
+    if let Some(current) = &current {
+        current.mark(tag).map_err(&group)?;
+    }
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let rings = lobby.rings();
     // Nobody rings before all know how often they have been rung for.
@@ -113,8 +117,21 @@ pub(super) fn create(options: &WorldOptions) -> Result<World, Error> {
         round: 0,
         rings,
         pending: None,
+        tag,
+        contexts: Vec::new(),
         patience: PATIENCE,
     })
+}
+
+/// What contexts over the world are known by: the same everywhere, never zero.
+fn new_tag(base: &Communicator, patience: &Patience<'_>) -> Result<u64, Error> {
+    let mut tag = [0; 8];
+    if base.rank() == 0 {
+        rustix::rand::getrandom(&mut tag[..], rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| Error::Node { call: CALL, reason: error.to_string() })?;
+    }
+    let tag = base.broadcast(tag.to_vec(), 0, patience).map_err(Error::group(CALL))?;
+    Ok(tag.try_into().map_or(1, u64::from_ne_bytes) | 1)
 }
 
 /// The agents of other nodes come to the coordinator.

@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+mod contexts;
 mod create;
 mod window;
 
@@ -85,6 +86,10 @@ pub struct World {
     /// The bell has been heard so often.
     rings: u32,
     pending: Option<Resize>,
+    /// By which contexts over the world are known.
+    tag: u64,
+    /// Those of a process that left, to take them up again when it comes back.
+    contexts: Vec<quo::context::Registered>,
     patience: Duration,
 }
 
@@ -133,6 +138,27 @@ impl World {
     #[must_use]
     pub fn communicator(&self) -> Option<&Communicator> {
         self.current.as_ref()
+    }
+
+    /// A context over the ranks of the world, which goes along with every resize. Collective over the world the
+    /// first time; a joiner gets, in the order of their creation, the ones that the others have, without them.
+    ///
+    /// Contexts that libraries make in C over the communicator of the world, or over a duplicate of it, go along in
+    /// the same way.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] while parked, [`Error::Context`].
+    pub fn context(&self) -> Result<quo::Context, Error> {
+        const CALL: &str = "context";
+        if let Some(waiting) = quo::Context::take_set_aside(self.tag) {
+            return Ok(waiting);
+        }
+        let current = self.current.as_ref().ok_or(Error::Misplaced {
+            call: CALL,
+            reason: "a parked process is in no context: it joins first",
+        })?;
+        let group = current.group().map_err(Error::group(CALL))?;
+        quo::Context::create(group).map_err(Error::context(CALL))
     }
 
     /// Asks for another number of ranks, from rank 0. Local; the ranks enter at one of their next probes.

@@ -1,9 +1,10 @@
 //! The window of a resize: both memberships at once, so that data can move.
 
 use quo::group::Group as _;
-use quo::group::{GroupError, Patience, allgather_bytes};
+use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
+use super::contexts::{Vote, exchange, first_reason};
 use super::{Status, World};
 use crate::error::Error;
 use crate::order::{Part, Resize};
@@ -13,9 +14,9 @@ use crate::order::{Part, Resize};
 /// Dropped without [`commit`](Self::commit), it gives the resize up, together with the others at their commit.
 #[derive(Debug)]
 pub struct Window<'a> {
-    world: &'a mut World,
+    pub(super) world: &'a mut World,
     resize: Resize,
-    part: Part,
+    pub(super) part: Part,
     /// Old ranks, then joiners; the old communicator itself when nobody joins.
     everybody: Option<Communicator>,
     /// The new ranks; none in a leaver. `everybody` when nobody leaves.
@@ -47,7 +48,12 @@ impl<'a> Window<'a> {
         } else {
             None
         };
-        Ok(Self { world, resize, part, everybody, new, closed: false })
+        let tag = world.tag;
+        let window = Self { world, resize, part, everybody, new, closed: false };
+        if let Some(next) = window.next() {
+            next.mark(tag).map_err(&failed)?;
+        }
+        Ok(window)
     }
 
     /// All who stay, leave or join: the old ranks first, in their order.
@@ -157,10 +163,12 @@ impl<'a> Window<'a> {
         self.closed = true;
         let failed = Error::group(CALL);
         let patience = Patience::for_at_most(self.world.patience);
-        let reason = mine.err().unwrap_or_default();
         let group = self.everybody().group().map_err(&failed)?;
-        let reasons = allgather_bytes(&group, reason.as_bytes(), &patience).map_err(&failed)?;
-        let given_up = reasons.iter().enumerate().find(|(_, reason)| !reason.is_empty());
+        let vote = Vote { reason: mine.err(), contexts: self.identities() };
+        let mut given_up = first_reason(&exchange(&group, &vote, &patience)?);
+        if given_up.is_none() {
+            given_up = self.adapt_contexts(&group, &patience)?;
+        }
         // Nobody may probe before the signal is lowered everywhere.
         if let Some(coordinator) = &self.world.coordinator {
             coordinator.ended(given_up.is_none())?;
@@ -172,7 +180,6 @@ impl<'a> Window<'a> {
         match given_up {
             None => self.become_new(),
             Some((rank, reason)) => {
-                let reason = String::from_utf8_lossy(reason).into_owned();
                 self.stay_old()?;
                 Err(Error::GivenUp { call: CALL, rank, reason })
             }

@@ -27,6 +27,7 @@ pub struct MpiGroup {
     process: ForkId,
     rank: usize,
     size: usize,
+    tag: u64,
 }
 
 /// How long to wait for ranks that do not come; an unusable setting is told of by create.
@@ -102,6 +103,8 @@ impl MpiGroup {
             process: ForkId::current(),
             rank: usize::try_from(rank).unwrap_or(0),
             size: usize::try_from(size).unwrap_or(0),
+            // SAFETY: `comm` is live.
+            tag: unsafe { raw::quo_mpi_marked(comm.0) },
         })
     }
 
@@ -220,6 +223,10 @@ impl Group for MpiGroup {
             return Ok(None);
         }
         Ok(Some(Box::new(Self::adopt(part)?)))
+    }
+
+    fn tag(&self) -> u64 {
+        self.tag
     }
 
     fn warning(&self) -> Option<String> {

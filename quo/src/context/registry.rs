@@ -20,6 +20,9 @@ pub(super) fn register(shared: &Arc<Shared>) {
     known.push(Arc::downgrade(shared));
 }
 
+/// Contexts that wait for the library that would have made them, each with the tag of its ranks.
+static SET_ASIDE: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());
+
 /// A context of this process, which somebody else holds.
 ///
 /// Does not keep the context: calls find it gone once its holder has released it.
@@ -59,6 +62,27 @@ impl Context {
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.shared.identity
+    }
+}
+
+impl Context {
+    /// Leaves the context to a library of this process that is going to make one over its ranks: for whoever lets
+    /// ranks come. The others have theirs already, so that the library's own creation would wait in vain. Local.
+    pub fn set_aside(self) {
+        let tag = self.group().tag();
+        SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner).push((tag, self));
+    }
+
+    /// The context that was [set aside](Self::set_aside) first, over ranks with this tag. Local.
+    ///
+    /// ```
+    /// assert!(quo::Context::take_set_aside(0).is_none());
+    /// ```
+    #[must_use]
+    pub fn take_set_aside(tag: u64) -> Option<Context> {
+        let mut waiting = SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = waiting.iter().position(|(other, _)| *other == tag)?;
+        Some(waiting.remove(place).1)
     }
 }
 

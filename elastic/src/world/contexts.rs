@@ -1,0 +1,197 @@
+//! Contexts that go along with a resize, also those of libraries that know nothing of it.
+
+use std::collections::HashMap;
+
+use quo::Context;
+use quo::context::{AdaptOptions, CreateOptions, Registered};
+use quo::group::{Group, GroupError, Patience, allgather_bytes};
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+use crate::error::Error;
+use crate::order::Part;
+
+const CALL: &str = "commit";
+
+/// What each process says before a resize ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Vote {
+    /// Why the resize has to be given up.
+    pub reason: Option<String>,
+    /// The identities of its contexts over the world; none from a joiner, who has whatever the others have.
+    pub contexts: Option<Vec<u64>>,
+}
+
+/// What each process says after it has taken its contexts over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Taken {
+    reason: Option<String>,
+    /// How many were taken over before that.
+    adapted: Option<usize>,
+}
+
+/// Everybody's words, in the order of the ranks. Collective.
+pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
+    group: &impl Group,
+    mine: &T,
+    patience: &Patience<'_>,
+) -> Result<Vec<T>, Error> {
+    let failed = Error::group(CALL);
+    let unreadable = |_| GroupError::Unsuitable { call: CALL, reason: "a vote cannot be read" };
+    let mine = serde_json::to_vec(mine).map_err(unreadable).map_err(&failed)?;
+    let all = allgather_bytes(group, &mine, patience).map_err(&failed)?;
+    all.iter()
+        .map(|bytes| serde_json::from_slice(bytes).map_err(unreadable).map_err(&failed))
+        .collect()
+}
+
+/// The first rank that does not want the resize, and why: also one whose contexts are not those of the others.
+pub(super) fn first_reason(votes: &[Vote]) -> Option<(usize, String)> {
+    let given =
+        votes.iter().enumerate().find_map(|(rank, vote)| Some((rank, vote.reason.clone()?)));
+    given.or_else(|| {
+        let mut lists = votes.iter().enumerate().filter_map(|(rank, vote)| {
+            vote.contexts.as_ref().map(|contexts| (rank, contexts))
+        });
+        let (first, right) = lists.next()?;
+        let (rank, other) = lists.find(|(_, contexts)| *contexts != right)?;
+        let (has, had) = (other.len(), right.len());
+        let reason = format!(
+            "its {has} contexts over the world are not the {had} of rank {first}: all ranks make and free them in \
+             the same order, outside of resizes"
+        );
+        Some((rank, reason))
+    })
+}
+
+impl Window<'_> {
+    /// The contexts of this process over the world as it was; none in a joiner.
+    pub(super) fn identities(&self) -> Option<Vec<u64>> {
+        if self.part == Part::Joins {
+            return None;
+        }
+        Some(Context::registered(self.world.tag).iter().map(Registered::identity).collect())
+    }
+
+    /// Takes all contexts over the world to its new ranks, or none. The first rank that could not, and why.
+    /// Collective over everybody.
+    pub(super) fn adapt_contexts(
+        &mut self,
+        group: &impl Group,
+        patience: &Patience<'_>,
+    ) -> Result<Option<(usize, String)>, Error> {
+        let mine = Vote { reason: None, contexts: self.identities() };
+        let votes = exchange(group, &mine, patience)?;
+        let Some(identities) = votes.into_iter().find_map(|vote| vote.contexts) else {
+            return Ok(None);
+        };
+        if identities.is_empty() {
+            return Ok(None);
+        }
+        let mut own: HashMap<u64, Registered> = Context::registered(self.world.tag)
+            .into_iter()
+            .chain(std::mem::take(&mut self.world.contexts))
+            .filter(|context| !context.is_gone())
+            .map(|context| (context.identity(), context))
+            .collect();
+        let mut made = Vec::new();
+        let mut taken = Taken { reason: None, adapted: None };
+        if self.part != Part::Leaves {
+            let mut adapted = 0;
+            for identity in &identities {
+                match self.take_over(own.get(identity)) {
+                    Ok(new) => made.extend(new),
+                    Err(error) => {
+                        taken.reason = Some(error.to_string());
+                        break;
+                    }
+                }
+                adapted += 1;
+            }
+            taken.adapted = Some(adapted);
+        }
+        let all = exchange(group, &taken, patience)?;
+        let failed =
+            all.iter().enumerate().find_map(|(rank, taken)| Some((rank, taken.reason.clone()?)));
+        if failed.is_none() {
+            if self.part == Part::Leaves {
+                for identity in &identities {
+                    if let Some(context) = own.remove(identity) {
+                        context.retire().map_err(Error::context(CALL))?;
+                        self.world.contexts.push(context);
+                    }
+                }
+            }
+            made.into_iter().for_each(Context::set_aside);
+            return Ok(None);
+        }
+        // What was taken over goes back to the ranks it had.
+        let adapted = all.iter().find_map(|taken| taken.adapted).unwrap_or(0);
+        drop(made);
+        if let Some(old) = self.old() {
+            for identity in &identities[..adapted] {
+                let back = old.group().map_err(Error::group(CALL))?;
+                if let Some(context) = own.get(identity) {
+                    context.adapt(back, &AdaptOptions::new()).map_err(Error::context(CALL))?;
+                }
+            }
+        } else {
+            // Joined again, and not: retired as before.
+            for identity in &identities[..adapted] {
+                if let Some(context) = own.get(identity) {
+                    context.retire().map_err(Error::context(CALL))?;
+                }
+            }
+            self.world.contexts = own.into_values().collect();
+        }
+        Ok(failed)
+    }
+
+    /// One context over the new ranks: this process's own, or one that it did not have before.
+    fn take_over(&self, own: Option<&Registered>) -> Result<Option<Context>, Error> {
+        let next = self
+            .next()
+            .ok_or(Error::Misplaced { call: CALL, reason: "a leaver takes no context over" })?;
+        let group = next.group().map_err(Error::group(CALL))?;
+        let failed = Error::context(CALL);
+        match own {
+            Some(context) => {
+                context.adapt(group, &AdaptOptions::new()).map(|()| None).map_err(failed)
+            }
+            None => Context::join(group, CreateOptions::new()).map(Some).map_err(failed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vote(contexts: Option<&[u64]>) -> Vote {
+        Vote { reason: None, contexts: contexts.map(<[u64]>::to_vec) }
+    }
+
+    #[test]
+    fn ranks_with_the_same_contexts_and_joiners_without_agree() {
+        assert_eq!(first_reason(&[vote(Some(&[1, 2])), vote(Some(&[1, 2])), vote(None)]), None);
+        assert_eq!(first_reason(&[]), None);
+    }
+
+    #[test]
+    fn a_rank_with_other_contexts_is_named_with_both_counts() {
+        let (rank, reason) =
+            first_reason(&[vote(Some(&[1, 2])), vote(None), vote(Some(&[1]))]).unwrap();
+        assert_eq!(rank, 2);
+        assert!(
+            reason.starts_with("its 1 contexts over the world are not the 2 of rank 0"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn the_first_reason_that_was_given_counts_before_all_others() {
+        let mut votes = [vote(Some(&[1])), vote(Some(&[2])), vote(None)];
+        votes[2].reason = Some("no room".to_owned());
+        assert_eq!(first_reason(&votes), Some((2, "no room".to_owned())));
+    }
+}

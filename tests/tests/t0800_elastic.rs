@@ -1,5 +1,7 @@
 //! Worlds that change their size under a real launcher.
 
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -47,6 +49,44 @@ fn a_resize_that_one_rank_refuses_leaves_the_world_as_it_was() -> Result<()> {
     ensure!(changes(&outcome) == right, "{}", outcome.report());
     let reasons = outcome.stdout.matches("it does not fit").count();
     ensure!(reasons == 2, "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn a_world_over_three_nodes_agrees_over_the_network() -> Result<()> {
+    // Ranks whose segments lie in different folders cannot reach each other's memory.
+    let folder = tempfile::Builder::new().prefix("quo-nodes-").tempdir_in("/dev/shm")?;
+    for node in 0..3 {
+        fs::DirBuilder::new().mode(0o700).create(folder.path().join(node.to_string()))?;
+    }
+    let programs = tempfile::tempdir()?;
+    let script = programs.path().join("on-its-node");
+    let program = Checkout::find()?.program("examples/sizes")?;
+    let text = format!(
+        "#!/bin/sh\nrank=${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-$PMIX_RANK}}}}\n\
+         export QUO_TMPDIR='{}'/$((rank / 2))\nexec '{}' \"$@\"\n",
+        folder.path().display(),
+        program.display()
+    );
+    fs::write(&script, text)?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700))?;
+    let words = ["1", "2", "6", "3!", "4", "6", "1"];
+    let job = words.iter().fold(Job::new(6, &script), |job, word| job.arg(word));
+    let outcome = job.limit(LIMIT).run()?;
+    outcome.expect_success()?;
+    let right = [
+        "epoch 1 size 2: 1 stay, 0 leave, 1 join",
+        "epoch 2 size 6: 2 stay, 0 leave, 4 join",
+        "epoch 2 size 6: 3 stay, 3 leave, 0 join",
+        "epoch 3 size 4: 4 stay, 2 leave, 0 join",
+        "epoch 4 size 6: 4 stay, 0 leave, 2 join",
+        "epoch 5 size 1: 1 stay, 5 leave, 0 join",
+    ];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    for node in 0..3 {
+        let left = fs::read_dir(folder.path().join(node.to_string()))?.count();
+        ensure!(left == 0, "node {node} has {left} segments left");
+    }
     Ok(())
 }
 

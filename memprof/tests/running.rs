@@ -171,11 +171,11 @@ fn what_cannot_be_run_is_named_and_leaves_nothing() {
 fn what_cannot_be_run_ends_as_in_a_shell() {
     let place = tempfile::tempdir().expect("a folder");
     fs::write(place.path().join("text"), "no program").expect("written");
-    fs::write(place.path().join("empty"), "").expect("written");
+    fs::write(place.path().join("damaged"), b"\x7fELF\0\0no program").expect("written");
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(place.path().join("empty"), mode).expect("permitted");
+    fs::set_permissions(place.path().join("damaged"), mode).expect("permitted");
     for (command, code) in
-        [("absent-command", 127), ("", 127), ("./text", 126), ("./empty", 126), (".", 126)]
+        [("absent-command", 127), ("", 127), ("./text", 126), ("./damaged", 126), (".", 126)]
     {
         let output = run(place.path(), &["-o", "out", "--", command]);
         let said = text(&output.stderr);

@@ -14,7 +14,23 @@ use crate::project;
 /// test program does not make cargo build the programs of other packages. Test programs know no MPI: in
 /// `cargo xtask test` those of the default serve all.
 const BUILDS: &[(&str, &[&str])] = &[
-    ("build", &["build", "--package", "quo-c", "--package", "quo-info", "--package", "coupled"]),
+    (
+        "build",
+        &[
+            "build",
+            "--package",
+            "quo-c",
+            "--package",
+            "quo-info",
+            "--package",
+            "coupled",
+            "--package",
+            "elastic",
+            "--lib",
+            "--bins",
+            "--examples",
+        ],
+    ),
     ("build memprof", &["build", "--package", "memprof", "--package", "memprof-preload"]),
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
@@ -22,9 +38,10 @@ const BUILDS: &[(&str, &[&str])] = &[
 /// Where a test program that lies elsewhere finds what it tests.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
-/// Suites that build everything optimised first, or are about all MPIs or none. They run when an MPI is asked
+/// Suites that build everything optimised first, are about all MPIs or none, or hold budgets of one MPI. They run when an MPI is asked
 /// for by name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
-const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0730", "t0740"];
+const LONG: &[&str] =
+    &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0715", "t0730", "t0740"];
 
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
 /// what differs between MPIs is how ranks start and meet, not what a machine looks like.

@@ -4,7 +4,7 @@
 //! The other MPIs are those whose compilers `QUO_TESTS_OTHER_MPIS` names (`:` between them), else
 //! those that `cargo xtask mpi` has found, else Debian's `mpicc.mpich` and `mpicc.openmpi`, as far as
 //! they are there and are not the one in use. A libquo for another MPI is this build's libquo with
-//! its one C file compiled again.
+//! its C files compiled again.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use quo_tests::suite::{self, Test};
 use quo_tests::{
     BindTo, Checkout, Launcher, Library, Outcome, Running, mpicc, mpirun, run_compiler,
@@ -141,21 +141,26 @@ impl Mpi {
         Ok(program)
     }
 
-    /// This build's libquo with its C file compiled for this MPI.
+    /// This build's libquo with its C files compiled for this MPI.
     fn libquo(&self, folder: &Path) -> Result<PathBuf> {
         let checkout = Checkout::find()?;
         let folder = folder.join(format!("libquo-{}", self.name.replace(' ', "-")));
         std::fs::create_dir(&folder)?;
-        let object = folder.join("mpi.o");
-        let mut compiler = Command::new(&self.mpicc);
-        compiler.args(["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-c"]);
-        compiler.arg(checkout.root().join("quo/mpi/src/mpi.c")).arg("-o").arg(&object);
-        run_compiler(&mut compiler)?;
-        // The object comes first, so that the one in the archive is not asked for.
+        let sources = std::fs::read_dir(checkout.root().join("quo/mpi/src"))?;
+        let sources: Vec<_> = sources.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        let mut objects = Vec::new();
+        for source in sources.iter().filter(|path| path.extension().is_some_and(|end| end == "c")) {
+            let object = folder.join(source.with_extension("o").file_name().context("no name")?);
+            let mut compiler = Command::new(&self.mpicc);
+            compiler.args(["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-c"]);
+            run_compiler(compiler.arg(source).arg("-o").arg(&object))?;
+            objects.push(object);
+        }
+        // The objects come first, so that those in the archive are not asked for.
         let exports = folder.join("exports");
         std::fs::write(&exports, "{ global: QUO_*; local: *; };\n")?;
         let mut linker = Command::new(&self.mpicc);
-        linker.args(["-shared", "-Wl,-soname,libquo.so.8", "-Wl,-z,defs"]).arg(&object);
+        linker.args(["-shared", "-Wl,-soname,libquo.so.8", "-Wl,-z,defs"]).args(&objects);
         // A build with all features has the crate `mpi` in it as well, of which nothing is used.
         linker.arg("-Wl,--gc-sections");
         linker.arg(format!("-Wl,--version-script={}", exports.display()));

@@ -19,7 +19,16 @@ fn at_home<R>(component: u16, work: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Blocks are of the ledger from the moment on that the real allocator is known. In programs the only thread
+/// looks it up as it starts; here tests begin beside each other.
+fn settle() {
+    while !real::settled() {
+        std::thread::yield_now();
+    }
+}
+
 fn malloc(size: usize) -> *mut u8 {
+    settle();
     // SAFETY: no precondition.
     unsafe { blocks::malloc(size, 0, 0) }
 }
@@ -29,6 +38,7 @@ const CALLER: usize = 0x1234;
 
 /// Allocates as the object does that this thread was last called from: the quick way.
 fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
+    settle();
     let local = crate::thread::local();
     if !crate::objects::is_same_caller(local, CALLER)
         || local.object_component.get() != Component(component)

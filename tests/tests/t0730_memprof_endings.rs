@@ -30,6 +30,7 @@ const TESTS: &[Test] = &[
     ("a_folder_that_cannot_be_written_is_said_and_the_program_runs", no_folder),
     ("a_limit_on_file_sizes_is_said_and_the_program_runs", file_size_limit),
     ("a_program_with_its_own_allocator_keeps_it", own_allocator),
+    ("a_program_that_knows_where_malloc_is_has_none_of_its_own", address_of_malloc),
     ("a_program_under_a_sanitizer_runs", sanitizer),
     ("another_preloaded_tool_keeps_its_calls", other_preload),
     ("bad_settings_are_said_and_the_program_runs", bad_settings),
@@ -424,6 +425,20 @@ fn own_allocator() -> Result<()> {
     let books = Books::open(finished.trace()?)?;
     ensure!(books.trace.has(flags::OWN_ALLOCATOR), "{}", books.table());
     ensure!(books.notes().iter().any(|note| note.contains("malloc")), "{}", books.table());
+    Ok(())
+}
+
+/// Without position independence that address is one in the program, as in the Python of distributions.
+fn address_of_malloc() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("takes_malloc.c", folder.path(), &["-fno-pie", "-no-pie"])?;
+    let finished =
+        Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all").run(LIMIT)?;
+    ensure!(finished.expect_success()?.stderr.is_empty(), "{}", finished.report());
+    let books = Books::open(finished.trace()?)?;
+    ensure!(!books.trace.has(flags::OWN_ALLOCATOR), "{}", books.table());
+    let owned = books.owned_peak(APPLICATION)?;
+    ensure!(owned >= 20 << 20, "{owned} B\n{}", books.table());
     Ok(())
 }
 

@@ -40,6 +40,19 @@ fn defined(name: &CStr) -> usize {
     }
 }
 
+/// Whose object is the first to define a function, as the loader looks for it. It is not asked: what it finds
+/// of a function whose address a program without position independence takes is a stub in that program.
+fn first_with(name: &[u8]) -> Option<Component> {
+    let mut first = None;
+    objects::each(|object| {
+        // SAFETY: the loader has started the program with it and keeps it.
+        if first.is_none() && object.initial && unsafe { object.image() }.defines(name) {
+            first = Some(object.component);
+        }
+    });
+    first
+}
+
 /// Looks around, and says what it finds. True if blocks must not be touched.
 pub fn look() -> bool {
     linked_statically();
@@ -57,8 +70,7 @@ pub fn look() -> bool {
         return true;
     }
     // The first definition is the one that the program and its libraries call.
-    let first = defined(c"malloc");
-    match objects::component_at(first) {
+    match first_with(b"malloc") {
         Some(owner) if component::class(owner) == Class::Tool => {}
         Some(owner) if owner == objects::executable() => {
             note::say(

@@ -1,6 +1,7 @@
 //! What a report needs of one trace. The only place that knows what traces look like.
 
 mod bins;
+mod images;
 mod phases;
 mod sites;
 
@@ -245,11 +246,7 @@ fn state(trace: &Trace, living: &Living) -> State {
 
 fn held(trace: &Trace, names: &Names) -> Vec<Held> {
     let rows = trace.summary.as_ref().map_or(&[][..], |summary| &summary.rows);
-    let mut images: HashMap<usize, u64> = HashMap::new();
-    for object in &trace.objects {
-        let image = images.entry(object.row.component as usize).or_default();
-        *image = image.saturating_add(object.row.size);
-    }
+    let images = images::images(trace);
     let mut held: Vec<Held> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for (index, row) in rows.iter().enumerate() {

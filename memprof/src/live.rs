@@ -207,6 +207,12 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
         line += &format!("; {} cannot be read yet", count(job.unread.len(), "file"));
     }
     out += &format!("\n{}\n", look.dim(&line));
+    // Of those that run, what is being written may look like it.
+    if running == 0
+        && let Some(damage) = job.damage()
+    {
+        out += &format!("{}\n", look.warn(&damage));
+    }
     out
 }
 
@@ -235,6 +241,7 @@ struct RankNow<'a> {
     resident: u64,
     unattributed: u64,
     peak: u64,
+    damaged: bool,
     groups: BTreeMap<&'static str, u64>,
 }
 
@@ -254,6 +261,7 @@ fn json(job: &Job) -> anyhow::Result<String> {
         resident: rank.totals.resident,
         unattributed: rank.totals.unattributed,
         peak: rank.peak.bytes,
+        damaged: rank.damaged && rank.state != State::Running,
         groups: now(rank),
     });
     let document = Document {

@@ -471,6 +471,57 @@ fn wrong_sweeps_are_refused() {
     }
 }
 
+/// Cuts traces off where only the header and a few rows are left.
+fn cut(folder: &Path, which: impl Fn(usize) -> bool) {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for (_, file) in files.iter().enumerate().filter(|(at, _)| which(*at)) {
+        fs::File::options().write(true).open(file).unwrap().set_len(9000).unwrap();
+    }
+}
+
+#[test]
+fn what_is_left_of_damaged_traces_is_no_measurement() {
+    let place = tempfile::tempdir().unwrap();
+    let folders: Vec<PathBuf> =
+        [2, 4, 8].map(|ranks| job(place.path(), &format!("n{ranks}"), ranks)).to_vec();
+    let sweep = || {
+        let mut arguments = vec!["sweep", "--json", "--from"];
+        arguments.extend(folders.iter().map(|folder| path(folder)));
+        arguments
+    };
+    let points = |said: &str| {
+        let document: serde_json::Value = serde_json::from_str(said).unwrap();
+        assert_eq!(document["counts"], serde_json::json!([2, 4, 8]));
+        let points = document["rank"]["points"].as_array().unwrap().clone();
+        let bytes: Vec<f64> = points.iter().map(|at| at["bytes"].as_f64().unwrap()).collect();
+        (bytes, document["notes"].to_string())
+    };
+    let (whole, notes) = points(&said(&sweep()));
+    assert_eq!(notes, "[]");
+    cut(&folders[1], |at| at == 0);
+    let (left, notes) = points(&said(&sweep()));
+    // Ranks of a made-up job differ by a few in a hundred.
+    assert!((left[1] / whole[1] - 1.0).abs() < 0.1, "{left:?} {whole:?}");
+    assert!(notes.contains("1 trace damaged") && notes.contains("9000 of"), "{notes}");
+    cut(&folders[1], |_| true);
+    let error = refused(&sweep(), 1);
+    assert!(error.contains(path(&folders[1])) && error.contains("9000 of"), "{error}");
+    assert_eq!(error.matches(path(&folders[1])).count(), 1, "{error}");
+
+    let of = path(&folders[1]);
+    for arguments in
+        [vec!["live", "--once", of], vec!["report", of], vec!["export", of, "--format", "csv"]]
+    {
+        let output = run(&arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert!(told.contains("4 traces damaged; rank 0: 9000 of"), "{arguments:?}: {told}");
+        assert!(!told.contains("to the page"), "{told}");
+    }
+}
+
 #[test]
 fn a_sweep_does_not_mix_jobs_of_different_commands() {
     let place = tempfile::tempdir().unwrap();

@@ -376,9 +376,21 @@ fn live_shows_ranks_that_have_ended_and_ends() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let made = Made::new(4, 1);
-    let script = format!("{} report {} | head -n 1", env!("CARGO_BIN_EXE_memprof"), made.path());
-    let output =
-        Command::new("bash").args(["-o", "pipefail", "-c", &script]).output().expect("bash");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr), "");
+    let memprof = env!("CARGO_BIN_EXE_memprof");
+    let folder = made.path();
+    for of in [
+        format!("report {folder}"),
+        format!("report --json {folder}"),
+        format!("live --once {folder}"),
+        format!("diff --all {folder} {folder}"),
+        format!("export {folder} --format csv"),
+        format!("export {folder} --format json"),
+        format!("export {folder} --format perfetto"),
+    ] {
+        let script = format!("{memprof} {of} | head -c 20 >/dev/null");
+        let output = Command::new("bash").args(["-o", "pipefail", "-c", &script]).output();
+        let output = output.expect("bash");
+        assert!(output.status.success(), "{of}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{of}");
+    }
 }

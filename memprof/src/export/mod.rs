@@ -97,6 +97,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(several) = job.several() {
         say(&several);
     }
+    if let Some(damage) = job.damage() {
+        say(&damage);
+    }
     for unread in &job.unread {
         say(&format!("left out {}: {}", unread.file.display(), unread.why));
     }
@@ -191,7 +194,9 @@ fn write(
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        let cause = cause.downcast_ref::<std::io::Error>();
-        cause.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        let of_json = |cause: &serde_json::Error| cause.io_error_kind();
+        let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let kind = kind.or_else(|| cause.downcast_ref().and_then(of_json));
+        kind == Some(std::io::ErrorKind::BrokenPipe)
     })
 }

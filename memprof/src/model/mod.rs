@@ -33,6 +33,8 @@ pub use statistics::{Across, Spread, Who};
 pub use timeline::{BINS, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};
 
+use crate::terminal::clean;
+use crate::units::count;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,6 +140,15 @@ impl Job {
     /// Whether the traces of all its ranks are there, as they were written: else its figures are those of a part.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
+    }
+
+    /// That traces are not as they were written, in words; nothing where all are.
+    pub fn damage(&self) -> Option<String> {
+        let mut damaged = self.ranks().filter(|rank| rank.damaged);
+        let first = damaged.next()?;
+        let traces = count(1 + damaged.count(), "trace");
+        let fault = first.faults.first().map_or("", String::as_str);
+        Some(format!("{traces} damaged; {}: {}", first.label(), clean(fault)))
     }
 
     /// The rank with the largest resident peak.

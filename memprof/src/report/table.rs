@@ -356,6 +356,10 @@ pub fn resident_in(peak: &Spread) -> String {
 /// The quality of the numbers, what was noted, what is missing.
 pub fn closing(job: &Job, look: Look) -> String {
     let balance = &job.balance;
+    if balance.resident == 0 {
+        let line = "balance: none, since no sample is left of any rank";
+        return format!("\n{}\n{}", look.warn(line), remarks(job, look));
+    }
     let now = share(balance.unattributed, balance.resident);
     let mut line = format!(
         "balance: {} unattributed ({} at worst, rank {})",
@@ -461,15 +465,15 @@ pub fn missing(job: &Job, look: Look) -> String {
             line(format!("{}{more}: {what}{held}", first.label()));
         }
     }
-    let mut faulty: Vec<&Rank> = job.ranks().filter(|r| !r.faults.is_empty()).collect();
-    if faulty.iter().any(|rank| rank.damaged) {
-        faulty.retain(|rank| rank.damaged);
-    }
-    if let Some(first) = faulty.first() {
-        let fault = clean(&first.faults[0]);
-        let traces = count(faulty.len(), "trace");
-        let what = if first.damaged { "damaged" } else { "too small" };
-        line(format!("{traces} {what}; {}: {fault}", first.label()));
+    match job.damage() {
+        Some(damage) => line(damage),
+        None => {
+            let small: Vec<&Rank> = job.ranks().filter(|rank| !rank.faults.is_empty()).collect();
+            if let Some(first) = small.first() {
+                let (traces, fault) = (count(small.len(), "trace"), clean(&first.faults[0]));
+                line(format!("{traces} too small; {}: {fault}", first.label()));
+            }
+        }
     }
     for unread in job.unread.iter().take(4) {
         line(format!("{}: {}", clean(&shown(&unread.file)), clean(&unread.why)));

@@ -2,7 +2,7 @@
 
 use super::fit::{Fit, Measured, fit};
 use crate::model::{Group, Job, Rank, statistics};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -100,19 +100,18 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
     let mut sizes: Vec<f64> = Vec::new();
     let mut components: BTreeMap<Arc<str>, Vec<(usize, f64)>> = BTreeMap::new();
     for (at, folder) in folders.iter().enumerate() {
-        let job = crate::report::load(folder, None)
-            .with_context(|| format!("in {}", folder.display()))?;
+        let job = crate::report::load(folder, None)?;
         job.one_job()?;
         let seen = job.ranks().filter(|rank| rank.identity.rank.is_some()).count();
         if seen == 0 {
             bail!("no rank of an MPI job left a trace in {}", folder.display());
         }
         if !job.is_whole() {
-            let told = seen + job.missing.len();
-            notes.push(format!(
-                "{}: traces of {seen} of {told} ranks, or damaged ones: its nodes are left out",
-                folder.display()
-            ));
+            notes.push(format!("{}: {}", folder.display(), lacks(&job, seen)));
+        }
+        if of_ranks(&job).next().is_none() {
+            let why = job.damage().unwrap_or_default();
+            bail!("no trace of a rank is whole in {}: {why}", folder.display());
         }
         let size = (seen + job.missing.len()) as f64;
         sizes.push(size);
@@ -187,8 +186,21 @@ fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
     components.iter().map(|across| (across.name.clone(), value(across))).collect()
 }
 
-/// The processes with a rank.
+/// The processes with a rank whose figures are those they had.
 fn of_ranks(job: &Job) -> impl Iterator<Item = &Rank> + Clone {
     let processes = job.nodes.iter().flat_map(|node| &node.ranks);
-    processes.filter(|rank| rank.identity.rank.is_some())
+    processes.filter(|rank| rank.identity.rank.is_some() && !rank.damaged)
+}
+
+/// What is not there of a job, of which so many ranks were seen.
+fn lacks(job: &Job, seen: usize) -> String {
+    let mut lacks = Vec::new();
+    if !job.missing.is_empty() {
+        lacks.push(format!("traces of {seen} of {} ranks", seen + job.missing.len()));
+    }
+    lacks.extend(job.damage());
+    if let Some(unread) = job.unread.first() {
+        lacks.push(format!("{} cannot be read", unread.file.display()));
+    }
+    format!("{}; of ranks the whole traces count, and no node", lacks.join("; "))
 }

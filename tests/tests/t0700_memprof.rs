@@ -203,7 +203,10 @@ fn node() -> Result<()> {
         tables += number(&rank["totals"]["page_tables"])?;
         let found = sum - number(&rank["totals"]["page_tables"])?;
         let then = *last.get(&process).context("no such process")?;
-        ensure!(found.abs_diff(then) <= MEANWHILE, "{found} B, {then} by the kernel at that moment");
+        ensure!(
+            found.abs_diff(then) <= MEANWHILE,
+            "{found} B, {then} by the kernel at that moment"
+        );
         let text = std::fs::read_to_string(format!("/proc/{process}/statm"))?;
         let now = text.split(' ').nth(1).context("no second number")?.parse::<u64>()? * PAGE;
         println!("rank: {found} B found, {then} B by the kernel then, {now} B now");

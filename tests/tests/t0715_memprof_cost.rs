@@ -20,11 +20,17 @@ const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Instructions that the profiler may add to one operation.
-const PAIR: f64 = 142.0;
-const PAIR_LIVE: f64 = 190.0;
-const PAIR_LARGE: f64 = 270.0;
-const CALL: f64 = 20.0;
+/// Instructions that the profiler may add to one operation: measured 128, 140, 230 and 13, and half of what
+/// a tenth more would be.
+const PAIR: f64 = 135.0;
+const PAIR_LIVE: f64 = 148.0;
+const PAIR_LARGE: f64 = 242.0;
+const CALL: f64 = 13.6;
+
+/// Bytes that are allocated before all else. Which blocks share a page with which others, and which reach
+/// into the next, is a matter of addresses, and of what else is in the process; from one of these to the
+/// next it is worth one instruction of a hundred.
+const SHIFTS: [&str; 3] = ["0", "1000", "70000"];
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -49,13 +55,15 @@ fn within(kind: &str, budget: f64) -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     let program = compile(folder.path())?;
-    let without = each(&program, kind, folder.path(), false)?;
-    let with = each(&program, kind, folder.path(), true)?;
-    println!("{kind}: {without:.1} instructions, with the profiler {with:.1}");
+    let without = instructions(&program, kind, SHIFTS[0], folder.path(), false)?;
+    let count = |shift: &&str| instructions(&program, kind, shift, folder.path(), true);
+    let mut counts = SHIFTS.iter().map(count).collect::<Result<Vec<_>>>()?;
+    counts.sort_by(f64::total_cmp);
+    let with = counts[SHIFTS.len() / 2];
+    println!("{kind}: {without:.1} instructions, with the profiler {counts:.1?}");
     let more = with - without;
     ensure!(more <= budget, "{kind}: {more:.1} instructions more, and {budget} may be");
-    // What starts a process differs by a few hundred thousand.
-    ensure!(kind == "call" || more > 20.0, "{kind}: the profiler does nothing");
+    ensure!(more > 5.0, "{kind}: the profiler does nothing");
     Ok(())
 }
 
@@ -74,34 +82,30 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Instructions of one operation.
-fn each(program: &Path, kind: &str, folder: &Path, profiled: bool) -> Result<f64> {
-    const FEW: u64 = 2_000;
-    const MANY: u64 = 102_000;
-    let of = |count| instructions(program, kind, count, folder, profiled);
-    Ok((of(MANY)? as f64 - of(FEW)? as f64) / (MANY - FEW) as f64)
-}
-
-/// Instructions of the main thread; others sample meanwhile.
+/// Instructions of one operation of the main thread; others sample meanwhile. Nothing is counted of how
+/// the process starts and ends, which differs from one run to the next.
 fn instructions(
     program: &Path,
     kind: &str,
-    count: u64,
+    shift: &str,
     folder: &Path,
     profiled: bool,
-) -> Result<u64> {
+) -> Result<f64> {
+    const FIRST: f64 = 2_000.0;
+    const COUNT: f64 = 50_000.0;
     let into = tempfile::tempdir_in(folder)?;
     let counts = into.path().join("counts");
     let file = format!("--callgrind-out-file={}", counts.display());
-    let count = count.to_string();
-    let tool = ["--tool=callgrind", "--separate-threads=yes", &file];
+    let only = "--toggle-collect=operations";
+    let tool = ["--tool=callgrind", "--separate-threads=yes", only, &file];
     let mut run = Profiled::new("valgrind", into.path())?.args(&tool).arg(program);
-    run = run.args(&[kind, &count]).env("MEMPROF_STACKS", "0");
+    run = run.args(&[kind, &COUNT.to_string(), shift]).env("MEMPROF_STACKS", "0");
     if !profiled {
         run.command().env_remove("LD_PRELOAD");
     }
     run.run(LIMIT)?.expect_success()?;
     let text = fs::read_to_string(counts.with_file_name("counts-01"))?;
     let totals = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(totals.context("callgrind gives no sum")?.trim().parse()?)
+    let sum: f64 = totals.context("callgrind gives no sum")?.trim().parse()?;
+    Ok(sum / (FIRST + COUNT))
 }

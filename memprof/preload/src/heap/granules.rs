@@ -17,6 +17,8 @@
 
 #![allow(unsafe_code)]
 
+mod place;
+
 use core::ptr;
 use core::slice;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -28,6 +30,7 @@ use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::losses;
 use crate::thread::{Current, Guard, LEAVES_AT_HAND, NOT_OWN, State};
+use place::Place;
 
 pub const REGION_SHIFT: u32 = 22;
 pub const PAGE_SHIFT: u32 = 12;
@@ -76,40 +79,6 @@ struct Granule {
     shared: [Slot; SHARED_SLOTS],
     /// Bytes of components that found no slot at all.
     rest: AtomicI32,
-}
-
-/// A granule with its first slot.
-#[derive(Copy, Clone)]
-struct Place<'a> {
-    first: &'a First,
-    beyond: &'a Beyond,
-    granule: &'a Granule,
-}
-
-impl Place<'_> {
-    /// Component and bytes of each slot of the owner.
-    fn own(self) -> impl Iterator<Item = (u32, i64)> {
-        let first = self.first.load(Relaxed);
-        let others = self.granule.own.iter().map(|slot| slot.load(Relaxed));
-        core::iter::once((first as u32 & 0xff, first >> FIRST_SHIFT))
-            .chain(others.map(|slot| (slot & 0xff, i64::from(bytes(slot)))))
-    }
-
-    /// Writes one of these. False if it does not hold as much.
-    fn set_own(self, which: usize, component: u32, bytes: i64) -> bool {
-        let shift = if which == 0 { FIRST_SHIFT } else { BYTES_SHIFT };
-        // Half of what a shared one holds, so that it is full before they are.
-        let limit = (i64::from(i32::MAX) >> BYTES_SHIFT) / 2;
-        if bytes.abs() > limit {
-            return false;
-        }
-        let word = bytes << shift | i64::from(component);
-        match which {
-            0 => self.first.store(word, Relaxed),
-            _ => self.granule.own[which - 1].store(word as u32, Relaxed),
-        }
-        true
-    }
 }
 
 /// More slots of a granule.
@@ -263,6 +232,7 @@ impl Table {
         let place = leaf.place(start);
         if own {
             self.change_own(place, component, inside as i32 * sign);
+            place.bring_first(state.current.component.load(Relaxed));
         } else {
             self.change_shared(place.granule, component, inside as i32 * sign);
         }

@@ -1,0 +1,56 @@
+//! One granule and the slots that its owner writes.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{BYTES_SHIFT, Beyond, FIRST_SHIFT, First, Granule, bytes};
+
+/// A granule with its first slot, and what tells how far a block goes on.
+#[derive(Copy, Clone)]
+pub struct Place<'a> {
+    pub first: &'a First,
+    pub beyond: &'a Beyond,
+    pub granule: &'a Granule,
+}
+
+impl Place<'_> {
+    /// Component and bytes of each slot of the owner.
+    pub fn own(self) -> impl Iterator<Item = (u32, i64)> {
+        let first = self.first.load(Relaxed);
+        let others = self.granule.own.iter().map(|slot| slot.load(Relaxed));
+        core::iter::once((first as u32 & 0xff, first >> FIRST_SHIFT))
+            .chain(others.map(|slot| (slot & 0xff, i64::from(bytes(slot)))))
+    }
+
+    /// Writes one of these. False if it does not hold as much.
+    pub fn set_own(self, which: usize, component: u32, bytes: i64) -> bool {
+        let shift = if which == 0 { FIRST_SHIFT } else { BYTES_SHIFT };
+        // Half of what a shared one holds, so that it is full before they are.
+        let limit = (i64::from(i32::MAX) >> BYTES_SHIFT) / 2;
+        if bytes.abs() > limit {
+            return false;
+        }
+        let word = bytes << shift | i64::from(component);
+        match which {
+            0 => self.first.store(word, Relaxed),
+            _ => self.granule.own[which - 1].store(word as u32, Relaxed),
+        }
+        true
+    }
+
+    /// Makes the first slot that of the component the thread works for, if that has one: the quick way
+    /// looks at no other. Else a component that shares a page with what another left there would go
+    /// the general way for as long as both live, and what a block costs would be a matter of addresses.
+    /// Whoever reads meanwhile may miss one of the two, or see it twice, in this granule this once.
+    pub fn bring_first(self, component: u32) {
+        let Some((first, held)) = self.own().next() else { return };
+        if first == component {
+            return;
+        }
+        if let Some(which) = self.own().position(|(other, _)| other == component)
+            && let Some((_, wanted)) = self.own().nth(which)
+            && self.set_own(which, first, held)
+        {
+            self.set_own(0, component, wanted);
+        }
+    }
+}

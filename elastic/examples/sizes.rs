@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let turns: Vec<Turn> = turns.collect();
 
     let mpi = Mpi::initialize()?;
-    let mut world = World::create(&WorldOptions::new().start(start))?;
+    let mut world = World::create(WorldOptions::new().start(start))?;
     let mut context = None;
     let (mut turn, mut asked) = (0, 0);
     let mut since = Instant::now();

@@ -20,6 +20,8 @@ pub(crate) enum Call {
     Raise(Vec<usize>),
     /// Tell the agreed round.
     Tell(u64),
+    /// Which of these running ranks, named by their node ranks, have not come to a round.
+    Late(u64, Vec<usize>),
     /// Nothing is pending any more.
     Lower,
     /// Put an order into the mailbox.
@@ -45,6 +47,8 @@ pub(crate) enum Answer {
     Done,
     /// The floor of the node.
     Floor(u64),
+    /// Node ranks of those who have not come.
+    Late(Vec<usize>),
     /// It could not be done.
     Failed(String),
 }
@@ -53,6 +57,7 @@ pub(crate) enum Answer {
 pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
     match call {
         Call::Raise(running) => return Answer::Floor(lobby.raise(running)),
+        Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),
         Call::Tell(round) => lobby.tell_round(*round),
         Call::Lower => lobby.lower(),
         Call::Ring(members) => members.iter().for_each(|&member| lobby.ring(member)),
@@ -205,6 +210,19 @@ impl Agents {
         let round = round::agree(floors);
         self.ask_all("tell the round", &Call::Tell(round))?;
         Ok(round)
+    }
+
+    /// Which of the running ranks have not come to a round, as places in the list.
+    pub(crate) fn late(&mut self, round: u64, running: &[usize]) -> Result<Vec<usize>, Error> {
+        let nodes = self.by_node(running.iter().copied()).into_iter();
+        let calls = nodes.map(|members| Call::Late(round, members)).collect();
+        let answers = self.ask("look for late ranks", calls)?;
+        let is_late = |process: &usize| {
+            let (node, node_rank) = self.places[*process];
+            matches!(&answers[node], Answer::Late(late) if late.contains(&node_rank))
+        };
+        let ranks = running.iter().enumerate().filter(|(_, process)| is_late(process));
+        Ok(ranks.map(|(rank, _)| rank).collect())
     }
 
     /// Nothing is pending any more.

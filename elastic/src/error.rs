@@ -42,6 +42,14 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// What the world was to begin with does not work: a log that cannot be written, a manager that cannot begin.
+    #[error("{call}: {reason}")]
+    Misconfigured {
+        /// The call.
+        call: &'static str,
+        /// What, and why.
+        reason: String,
+    },
     /// The call does not fit what the world is doing.
     #[error("{call}: {reason}")]
     Misplaced {

@@ -4,16 +4,18 @@
 //!
 //! - [`change`]: what becomes of a request to resize: its steps, its one end, the event log;
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
+//! - [`manager`]: who decides when the world changes: plans, the control socket, managers of one's own;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`plan`]: scripted plans, when the world is to have which size;
 //! - [`points`]: resize points as ReSHAPE has them: next sizes, and the history of times;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
-//! - [`world`]: who is in it now, and the calls with which a program lets it change;
+//! - [`world`]: who is in it now, and the calls with which a program lets it change.
 
 pub mod change;
 pub mod layout;
+pub mod manager;
 pub mod member;
 pub mod place;
 pub mod plan;

@@ -34,19 +34,6 @@ pub(crate) enum Part {
 }
 
 impl Resize {
-    /// Grows by appending sleepers, lowest first, or shrinks from the highest rank, to `size` ranks. Rank 0 stays
-    /// for ever. `None` when there are not so many processes, or nothing changes.
-    pub(crate) fn to_size(number: u64, old: &[usize], all: usize, size: usize) -> Option<Self> {
-        if size == 0 || size > all || size == old.len() {
-            return None;
-        }
-        let mut new = old.to_vec();
-        new.truncate(size);
-        let sleepers = (0..all).filter(|process| !old.contains(process));
-        new.extend(sleepers.take(size.saturating_sub(old.len())));
-        Some(Self { number, old: old.to_vec(), new })
-    }
-
     pub(crate) fn part_of(&self, process: usize) -> Part {
         match (self.old.contains(&process), self.new.contains(&process)) {
             (true, true) => Part::Stays,
@@ -80,25 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_appends_the_lowest_sleepers_and_shrinking_takes_the_highest_ranks() {
-        let grown = Resize::to_size(1, &[0, 2], 6, 4).unwrap();
-        assert_eq!(grown.new, [0, 2, 1, 3]);
-        assert_eq!(grown.joiners().collect::<Vec<_>>(), [1, 3]);
-        let shrunk = Resize::to_size(2, &grown.new, 6, 1).unwrap();
-        assert_eq!(shrunk.new, [0]);
-        assert_eq!(shrunk.leavers().collect::<Vec<_>>(), [2, 1, 3]);
-        assert_eq!(shrunk.everybody(), [0, 2, 1, 3]);
-        assert_eq!(
-            [0, 2, 4].map(|process| shrunk.part_of(process)),
-            [Part::Stays, Part::Leaves, Part::None]
-        );
-    }
-
-    #[test]
-    fn impossible_sizes_and_the_same_size_are_no_resize() {
-        for size in [0, 2, 7] {
-            assert_eq!(Resize::to_size(1, &[0, 1], 6, size), None);
-        }
+    fn everybody_is_the_old_ranks_and_then_the_joiners() {
+        let resize = Resize { number: 1, old: vec![0, 2, 5], new: vec![0, 5, 1] };
+        assert_eq!(resize.joiners().collect::<Vec<_>>(), [1]);
+        assert_eq!(resize.leavers().collect::<Vec<_>>(), [2]);
+        assert_eq!(resize.everybody(), [0, 2, 5, 1]);
+        let parts = [0, 2, 1, 4].map(|process| resize.part_of(process));
+        assert_eq!(parts, [Part::Stays, Part::Leaves, Part::Joins, Part::None]);
     }
 
     #[test]

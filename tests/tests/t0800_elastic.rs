@@ -94,7 +94,7 @@ fn a_world_over_three_nodes_agrees_over_the_network() -> Result<()> {
 fn what_cannot_be_is_refused_before_anything_happens() -> Result<()> {
     let outcome = sizes(2, &["1", "3"])?;
     outcome.expect_success()?;
-    let said = "request: refused: 3 ranks were asked for; there are 1, and there can be 1 to 2";
+    let said = "request: refused: there is no room: 3 ranks were asked for; there are 1, and there can be 1 to 2";
     ensure!(outcome.stdout.contains(said), "{}", outcome.report());
     Ok(())
 }

@@ -23,6 +23,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/phase.rs",
     "bindings-c/src/types.rs",
     "elastic/src/lobby/words.rs",
+    "elastic/src/manager/control/peer.rs",
     "examples/coupled/src/couple/shared.rs",
     "examples/coupled/src/l1/library.rs",
     "examples/coupled/src/l1/mod.rs",

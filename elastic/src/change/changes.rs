@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::{Event, Happening, micros};
 use super::{Cause, CauseKind, ChangeError, Request, RequestId, Resize, Step};
 use crate::sets::SetName;
@@ -44,7 +46,7 @@ const REMEMBERED: usize = 1024;
 /// let end = changes.events().last().unwrap();
 /// assert!(end.is_end() && end.steps[&Step::Announced] == 11_000);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changes {
     pub(super) changes: BTreeMap<RequestId, Change>,
     /// Accepted and waiting, first to come first.
@@ -60,7 +62,7 @@ pub struct Changes {
 }
 
 /// One request and what became of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Change {
     request: Request,
     pub(super) resize: Resize,
@@ -127,6 +129,22 @@ impl Changes {
     /// Who is to be announced next: the first that waits, if none is under way.
     pub fn next_in_turn(&self) -> Option<RequestId> {
         self.under_way.is_none().then(|| self.queue.front().copied()).flatten()
+    }
+
+    /// Whether the resize under way is past its deadline and that was not [noted](Changes::overdue).
+    pub fn is_overdue(&self, now: Duration) -> bool {
+        self.next_deadline().is_some_and(|deadline| now >= deadline)
+    }
+
+    /// When [`overdue`](Changes::overdue) has something to note.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let change = self.changes.get(&self.under_way?).filter(|change| !change.overdue)?;
+        change.deadline.map(Duration::from_micros)
+    }
+
+    /// How many requests wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     /// What was asked for; `None` if there is no such request, or it ended long ago.
@@ -325,8 +343,9 @@ impl Changes {
     }
 
     /// Notes in the log, once, that the grace time of the resize under way is over; returns it then.
-    /// It goes on: whoever owns the processes knows whether to wait, to kill or to abort.
-    pub fn overdue(&mut self, now: Duration) -> Option<RequestId> {
+    /// It goes on: whoever owns the processes knows whether to wait, to kill or to abort. `late` are
+    /// the ranks that have not come to the agreed round, if that is known.
+    pub fn overdue(&mut self, late: &[u64], now: Duration) -> Option<RequestId> {
         let id = self.under_way?;
         let time = self.time(now);
         let change = self.changes.get_mut(&id)?;
@@ -334,7 +353,7 @@ impl Changes {
             return None;
         }
         change.overdue = true;
-        self.record(Some(id), Happening::Overdue, now);
+        self.record(Some(id), Happening::Overdue, now).late = late.to_vec();
         Some(id)
     }
 
@@ -451,6 +470,7 @@ impl Changes {
             leaving: None,
             round: None,
             bytes: None,
+            late: Vec::new(),
             asked: None,
             cause: None,
             steps: BTreeMap::new(),

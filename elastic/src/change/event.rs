@@ -49,6 +49,9 @@ pub struct Event {
     /// Moved: how many bytes went from one rank to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Overdue: the ranks that have not come to the agreed round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<u64>,
     /// Requested: what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Request>,

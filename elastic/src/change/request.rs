@@ -78,7 +78,7 @@ impl Request {
 }
 
 /// Who joins and who leaves, decided when the turn of a request has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resize {
     /// Who will be there, in the order in which they are appended; and the name of their delta.
     pub joining: Option<(SetName, Vec<MemberId>)>,
@@ -129,6 +129,7 @@ impl fmt::Display for Cause {
             CauseKind::JoinerLost => "a joining process is lost",
             CauseKind::MemberLost => "a process of the job is lost",
             CauseKind::DataLost => "data could not be moved",
+            CauseKind::GivenUp => "the program gave it up",
             CauseKind::Deadline => "it took longer than allowed",
             CauseKind::Superseded => "a later request takes its place",
             CauseKind::Cancelled => "it was taken back",
@@ -163,6 +164,8 @@ pub enum CauseKind {
     MemberLost,
     /// A transfer failed.
     DataLost,
+    /// A rank said at the commit that it cannot be.
+    GivenUp,
     /// The grace time is over.
     Deadline,
     /// A later request made it pointless.

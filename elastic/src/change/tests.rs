@@ -284,10 +284,13 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
     assert_eq!(changes.deadline(id), None, "time runs from the announcement on");
     changes.announce(id, shrinking(1, 3..4), now(10)).unwrap();
     assert_eq!(changes.deadline(id), Some(now(40)));
-    assert_eq!(changes.overdue(now(39)), None);
-    assert_eq!(changes.overdue(now(40)), Some(id));
-    assert_eq!(changes.overdue(now(41)), None);
-    assert_eq!(changes.events().last().unwrap().what, Happening::Overdue);
+    assert_eq!(changes.overdue(&[], now(39)), None);
+    assert_eq!(changes.overdue(&[2], now(40)), Some(id));
+    assert_eq!(changes.overdue(&[], now(41)), None);
+    let event = changes.events().last().unwrap();
+    assert_eq!((event.what, &event.late[..]), (Happening::Overdue, &[2][..]));
+    let copy: Changes = serde_json::from_str(&serde_json::to_string(&changes).unwrap()).unwrap();
+    assert_eq!((copy.events(), copy.deadline(id)), (changes.events(), changes.deadline(id)));
     assert_eq!(changes.status(id), Some(Step::Announced));
 }
 

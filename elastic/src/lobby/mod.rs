@@ -87,6 +87,12 @@ impl Lobby {
         floor(running.iter().map(|&member| self.words.slot(member)))
     }
 
+    /// Which of these ranks of the node have not come to a round yet. For the agent.
+    pub(crate) fn late(&self, round: u64, running: &[usize]) -> Vec<usize> {
+        let is_late = |member: &usize| self.words.slot(*member).round() < round;
+        running.iter().copied().filter(is_late).collect()
+    }
+
     /// The agreed round, for the agent.
     pub(crate) fn tell_round(&self, round: u64) {
         self.words.signal().tell(round);

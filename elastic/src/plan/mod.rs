@@ -24,7 +24,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use parse::PlanError;
+pub use parse::{PlanError, duration};
 pub use player::Player;
 
 use crate::change::Request;

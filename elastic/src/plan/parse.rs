@@ -74,7 +74,7 @@ fn step(words: &mut Words<'_>) -> Result<Step, PlanError> {
         request.from = hosts(words)?;
     }
     if words.skip("grace") {
-        request.grace = Some(words.parse("a time like 30s is expected", time)?);
+        request.grace = Some(words.parse("a time like 30s is expected", duration)?);
     }
     match words.peek() {
         None => Ok(Step { when, request }),
@@ -100,9 +100,9 @@ fn when(words: &mut Words<'_>) -> Result<When, PlanError> {
             let expected = "the number of an iteration is expected";
             When::Iteration(words.parse_before_colon(expected, number)?)
         }
-        "after" => {
-            When::After(words.parse_before_colon("a time like 90s or 2.5min is expected", time)?)
-        }
+        "after" => When::After(
+            words.parse_before_colon("a time like 90s or 2.5min is expected", duration)?,
+        ),
         _ => return Err(words.unexpected(BEGIN)),
     };
     words.skip(":");
@@ -157,8 +157,9 @@ fn may_be_in_a_host(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':' | '[' | ']' | '%')
 }
 
-/// A number with at most what makes whole milliseconds behind its point, and a unit.
-fn time(word: &str) -> Option<Duration> {
+/// The time that a word like `30s` or `2.5min` says: a number with at most what makes whole milliseconds behind its
+/// point, and a unit. `None` for other words.
+pub fn duration(word: &str) -> Option<Duration> {
     let unit = word.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
     let (number, unit) = word.split_at(unit);
     let unit_ms: u64 = match unit {

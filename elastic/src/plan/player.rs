@@ -42,6 +42,19 @@ impl Player {
         due.into_iter().map(|step: super::Step| step.request).collect()
     }
 
+    /// The lowest iteration and the earliest time at which a step is due.
+    pub fn next(&self) -> (Option<u64>, Option<Duration>) {
+        let iterations = self.waiting.iter().filter_map(|step| match step.when {
+            When::Iteration(number) => Some(number),
+            When::After(_) => None,
+        });
+        let times = self.waiting.iter().filter_map(|step| match step.when {
+            When::After(time) => Some(time),
+            When::Iteration(_) => None,
+        });
+        (iterations.min(), times.min())
+    }
+
     /// Whether every step was given.
     pub fn is_done(&self) -> bool {
         self.waiting.is_empty()

@@ -100,6 +100,7 @@ fn each_step_is_given_once_in_the_order_of_the_lines() {
     let wishes = |due: Vec<crate::change::Request>| -> Vec<Wish> {
         due.iter().map(|request| request.wish).collect()
     };
+    assert_eq!(player.next(), (Some(5), Some(Duration::from_secs(1))));
     assert_eq!(wishes(player.due(5, Duration::ZERO)), [Wish::Size(5), Wish::Size(6)]);
     assert_eq!(wishes(player.due(5, Duration::ZERO)), []);
     assert!(!player.is_done());

@@ -90,6 +90,11 @@ impl<A: AtomicWord> Slot<A> {
         self.0.store(0, Ordering::Release);
     }
 
+    /// The round that the rank has come to.
+    pub fn round(&self) -> u64 {
+        self.0.load(Ordering::Acquire) >> 1
+    }
+
     /// The first round that the rank cannot have passed.
     fn floor(&self) -> u64 {
         let state = self.0.load(Ordering::Acquire);

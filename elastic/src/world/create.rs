@@ -11,7 +11,7 @@ use quo::group::Patience;
 use quo_mpi::members::Communicator;
 use serde::{Deserialize, Serialize};
 
-use super::{Status, World};
+use super::{Status, World, WorldOptions};
 use crate::agents::{Agents, Call, Link, serve};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -21,26 +21,6 @@ use crate::order::Order;
 const CALL: &str = "create";
 /// How long the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a world begins with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorldOptions {
-    start: Option<usize>,
-}
-
-impl WorldOptions {
-    /// All launched processes are ranks at first.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// So many ranks at first, the others parked; at least one, at most all that were launched.
-    #[must_use]
-    pub fn start(self, ranks: usize) -> Self {
-        Self { start: Some(ranks) }
-    }
-}
 
 /// Where the coordinator listens, and the word by which it knows its agents.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,30 +52,50 @@ impl Drop for AgentThread {
     }
 }
 
-pub(super) fn create(options: &WorldOptions) -> Result<World, Error> {
+pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
     let context = Error::context(CALL);
     let base = Communicator::world().map_err(&group)?;
     let all = Context::create(base.group().map_err(&group)?).map_err(&context)?;
     let patience = Patience::for_at_most(PATIENCE);
-    let place = [all.node_index() as u64, all.node_rank() as u64];
-    let place: Vec<u8> = place.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    let places = all.group().allgather(&place, &patience).map_err(&group)?;
+    let mut place =
+        [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
+    place.extend(host_name());
+    let gathered = all.group().allgather(&place, &patience).map_err(&group)?;
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize;
+    let gathered = gathered.chunks_exact(16 + HOST_BYTES);
     let places: Vec<(usize, usize)> =
-        places.chunks_exact(16).map(|place| (number(&place[..8]), number(&place[8..]))).collect();
+        gathered.clone().map(|place| (number(&place[..8]), number(&place[8..16]))).collect();
+    let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
+    let hosts = hosts(named, all.node_count());
     let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
     let (links, agent) = meet(&base, &lobby, &patience)?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
     let ranks: Vec<usize> = (0..start).collect();
     let me = base.rank();
-    let coordinator = if me == 0 {
-        let agents = Agents::new(Arc::clone(&lobby), links, places);
-        let started = Coordinator::start(agents, base.size(), ranks.clone());
-        Some(started.map_err(|error| Error::Node { call: CALL, reason: error.to_string() })?)
-    } else {
-        None
-    };
+    let mut coordinator = None;
+    let mut trouble = String::new();
+    if me == 0 {
+        let all = places.iter().map(|(node, _)| *node).collect();
+        match options.job(hosts, all, start) {
+            Ok(job) => {
+                let agents = Agents::new(Arc::clone(&lobby), links, places);
+                let (log, managers) = (options.log.as_deref(), options.managers);
+                match Coordinator::start(agents, job, log, managers) {
+                    Ok(started) => coordinator = Some(started),
+                    Err(reason) => trouble = reason,
+                }
+            }
+            Err(reason) => trouble = reason,
+        }
+    }
+    // A byte in front: MPI sends no empty messages from nowhere.
+    let trouble = [b"!", trouble.as_bytes()].concat();
+    let trouble = base.broadcast(trouble, 0, &patience).map_err(&group)?;
+    if trouble.len() > 1 {
+        let reason = String::from_utf8_lossy(&trouble[1..]).into_owned();
+        return Err(Error::Misconfigured { call: CALL, reason });
+    }
     let tag = new_tag(&base, &patience)?;
     let current = if me < start { Some(base.part(&ranks, 0).map_err(&group)?) } else { None };
     if let Some(current) = &current {
@@ -121,6 +121,40 @@ pub(super) fn create(options: &WorldOptions) -> Result<World, Error> {
         contexts: Vec::new(),
         patience: PATIENCE,
     })
+}
+
+/// Bytes of a host's name on its way to rank 0.
+const HOST_BYTES: usize = 64;
+
+fn host_name() -> [u8; HOST_BYTES] {
+    let mut bytes = [0; HOST_BYTES];
+    let system = rustix::system::uname();
+    let name = system.nodename().to_bytes();
+    let length = name.len().min(HOST_BYTES);
+    bytes[..length].copy_from_slice(&name[..length]);
+    bytes
+}
+
+/// A name for every node, from those of the processes that are the first there. Of nodes with the same name, all but
+/// the first have a number behind it.
+fn hosts<'a>(named: impl Iterator<Item = ((usize, usize), &'a [u8])>, nodes: usize) -> Vec<String> {
+    let mut hosts = vec![String::new(); nodes];
+    for ((node, node_rank), bytes) in named {
+        if node_rank == 0 && node < nodes {
+            let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+            hosts[node] = String::from_utf8_lossy(name).into_owned();
+        }
+    }
+    for node in 0..nodes {
+        let name = hosts[node].clone();
+        let taken = |hosts: &[String], name: &str| hosts[..node].iter().any(|host| host == name);
+        let mut number = 0;
+        while hosts[node].is_empty() || taken(&hosts, &hosts[node]) {
+            number += 1;
+            hosts[node] = format!("{name}_{number}");
+        }
+    }
+    hosts
 }
 
 /// What contexts over the world are known by: the same everywhere, never zero.
@@ -260,4 +294,17 @@ fn answer(mut link: Link, lobby: &Lobby) {
     let everybody = (0..lobby.context().node_size()).collect();
     let _ = serve(lobby, &Call::Ring(everybody));
     let _ = serve(lobby, &Call::Lower);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_the_same_name_are_told_apart_by_numbers() {
+        let places = [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0)];
+        let names = [&b"n\0\0"[..], b"x\0\0", b"n\0\0", b"n_1", b"\0\0\0"];
+        let hosts = hosts(places.into_iter().zip(names), 4);
+        assert_eq!(hosts, ["n", "n_1", "n_1_1", "_1"]);
+    }
 }

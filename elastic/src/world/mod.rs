@@ -5,7 +5,7 @@
 //! # fn compute(_rank: usize, _size: usize) {}
 //! # fn move_data(_window: &elastic::Window<'_>) {}
 //! # fn main() -> Result<(), elastic::Error> {
-//! let mut world = World::create(&WorldOptions::new())?;
+//! let mut world = World::create(WorldOptions::new())?;
 //! let mut step = 0;
 //! loop {
 //!     match world.status() {
@@ -32,6 +32,7 @@
 
 mod contexts;
 mod create;
+mod options;
 mod window;
 
 use std::sync::Arc;
@@ -40,12 +41,14 @@ use std::time::Duration;
 use quo::group::Patience;
 use quo_mpi::members::Communicator;
 
-pub use create::WorldOptions;
+pub use options::WorldOptions;
 pub use window::Window;
 
+use crate::change::{Request, Wish};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::lobby::Lobby;
+use crate::manager::Requests;
 use crate::order::{Order, Part, Resize};
 use crate::round::Probe;
 
@@ -100,7 +103,7 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Group`], [`Error::Context`], [`Error::Node`], [`Error::Agent`].
-    pub fn create(options: &WorldOptions) -> Result<Self, Error> {
+    pub fn create(options: WorldOptions) -> Result<Self, Error> {
         create::create(options)
     }
 
@@ -161,19 +164,37 @@ impl World {
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
-    /// Asks for another number of ranks, from rank 0. Local; the ranks enter at one of their next probes.
-    ///
-    /// Gives the number of the resize.
+    /// Asks for another number of ranks, from rank 0. Local; answered at once. The ranks enter at one of their next
+    /// probes, and one event ends the request, which has the given number: [`World::requests`] has them all.
     ///
     /// # Errors
     /// [`Error::Refused`] with the reason; nothing has changed then.
+    #[doc(alias = "MPI_Session_request_res_change")]
     pub fn request(&self, size: usize) -> Result<u64, Error> {
         const CALL: &str = "request";
-        let coordinator = self
-            .coordinator
-            .as_ref()
+        let requests = self
+            .requests()
             .ok_or(Error::Misplaced { call: CALL, reason: "requests go through rank 0" })?;
-        coordinator.request(size).map_err(|reason| Error::Refused { call: CALL, reason })
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        match requests.ask(Request::new(Wish::Size(size), "application")) {
+            Ok(accepted) => Ok(accepted.request.0),
+            Err((_, cause)) => Err(Error::Refused { call: CALL, reason: cause.to_string() }),
+        }
+    }
+
+    /// The way to ask for any resize, and to see what has happened; on rank 0, none elsewhere. Local.
+    #[must_use]
+    pub fn requests(&self) -> Option<Requests> {
+        self.coordinator.as_ref().map(Coordinator::requests)
+    }
+
+    /// Says which iteration the program begins, for plans that count them. Only what rank 0 says counts. Local; two
+    /// stores and a load when nobody waits for the iteration.
+    #[inline]
+    pub fn report_iteration(&self, number: u64) {
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.iteration(number);
+        }
     }
 
     /// Whether all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places

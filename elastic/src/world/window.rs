@@ -6,6 +6,7 @@ use quo_mpi::members::{Communicator, Intercommunicator};
 
 use super::contexts::{Vote, exchange, first_reason};
 use super::{Status, World};
+use crate::change::{Cause, CauseKind};
 use crate::error::Error;
 use crate::order::{Part, Resize};
 
@@ -171,7 +172,13 @@ impl<'a> Window<'a> {
         }
         // Nobody may probe before the signal is lowered everywhere.
         if let Some(coordinator) = &self.world.coordinator {
-            coordinator.ended(given_up.is_none())?;
+            let outcome = match &given_up {
+                None => Ok(0),
+                Some((rank, reason)) => {
+                    Err(Cause::new(CauseKind::GivenUp, format!("by rank {rank}: {reason}")))
+                }
+            };
+            coordinator.ended(outcome)?;
         }
         self.world.lobby.reset_round();
         self.world.round = 0;

@@ -26,6 +26,8 @@ const BUILDS: &[(&str, &[&str])] = &[
             "coupled",
             "--package",
             "elastic",
+            "--package",
+            "quo-elastic",
             "--lib",
             "--bins",
             "--examples",

@@ -1,0 +1,175 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use elastic::manager::control::wire::{Call, Hosts, Many};
+
+/// Tells running elastic jobs to grow, shrink and move
+#[derive(Debug, Parser)]
+#[command(
+    name = "quo-elastic",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = "JOB is the name of a job of yours, as `list` has them, or the path of its control socket.\n\
+        A request is refused at once, or accepted and done at one of the job's next safe points;\n\
+        with --wait the command tells how it ended. A grace time is reported when it is over.\n\
+        QUO_ELASTIC_DIR names another folder of control sockets.\n\n\
+        Exit status: 0 done or accepted, 1 no answer, 2 usage, 3 refused, 4 given up.",
+    max_term_width = 100
+)]
+pub struct Arguments {
+    /// Print what the job says as it says it: a JSON object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the jobs that can be told something
+    List,
+    /// Tell how a job is
+    Status {
+        /// Which job
+        job: String,
+    },
+    /// Add ranks to a job
+    Grow {
+        /// Which job
+        job: String,
+        /// How many ranks more
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        ranks: u32,
+        /// Hosts to grow on
+        #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+        on: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Take ranks from a job, the highest first
+    Shrink {
+        /// Which job
+        job: String,
+        /// How many ranks fewer
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        ranks: u32,
+        /// Hosts to take them from
+        #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+        from: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Give a job this many ranks
+    Size {
+        /// Which job
+        job: String,
+        /// How many ranks in all
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        ranks: u32,
+        /// Hosts to grow on
+        #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+        on: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Take all ranks from hosts
+    Leave {
+        /// Which job
+        job: String,
+        /// Hosts to leave
+        #[arg(required = true, value_delimiter = ',')]
+        hosts: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Move the ranks of some hosts to others
+    Move {
+        /// Which job
+        job: String,
+        /// Hosts to leave
+        #[arg(long, required = true, value_name = "HOSTS", value_delimiter = ',')]
+        from: Vec<String>,
+        /// Hosts to go to
+        #[arg(long, required = true, value_name = "HOSTS", value_delimiter = ',')]
+        to: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Take back a request that waits for its turn
+    Cancel {
+        /// Which job
+        job: String,
+        /// The number of the request
+        request: u64,
+    },
+    /// Print what has happened, a JSON object a line
+    Events {
+        /// Which job
+        job: String,
+        /// From this event on
+        #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+        since: u64,
+        /// Go on until the job ends
+        #[arg(long)]
+        follow: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct How {
+    /// How long it may take, such as 30s or 2min
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    grace: Option<Duration>,
+    /// Wait, and tell how it ended
+    #[arg(long)]
+    wait: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    elastic::plan::duration(text).ok_or_else(|| "a time like 30s is expected".to_owned())
+}
+
+impl Command {
+    /// The job and what it is told; none for a list.
+    pub fn call(self) -> Option<(String, Call)> {
+        let many = |ranks, on, from, how: How| Many {
+            ranks,
+            on,
+            from,
+            grace_ms: how.milliseconds(),
+            wait: how.wait,
+        };
+        let hosts =
+            |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };
+        Some(match self {
+            Command::List => return None,
+            Command::Status { job } => (job, Call::Status {}),
+            Command::Grow { job, ranks, on, how } => {
+                (job, Call::Grow(many(ranks, on, Vec::new(), how)))
+            }
+            Command::Shrink { job, ranks, from, how } => {
+                (job, Call::Shrink(many(ranks, Vec::new(), from, how)))
+            }
+            Command::Size { job, ranks, on, how } => {
+                (job, Call::Size(many(ranks, on, Vec::new(), how)))
+            }
+            Command::Leave { job, hosts: from, how } => {
+                (job, Call::Leave(hosts(from, Vec::new(), how)))
+            }
+            Command::Move { job, from, to, how } => (job, Call::Move(hosts(from, to, how))),
+            Command::Cancel { job, request } => {
+                (job, Call::Cancel { request: elastic::change::RequestId(request) })
+            }
+            Command::Events { job, since, follow } => (job, Call::Events { since, follow }),
+        })
+    }
+}
+
+impl How {
+    fn milliseconds(&self) -> Option<u64> {
+        self.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
+    }
+}

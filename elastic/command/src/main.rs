@@ -1,0 +1,157 @@
+//! `quo-elastic`: tells running elastic jobs to grow, shrink and move, and what became of it.
+#![allow(clippy::print_stderr)] // A command talks to its user.
+
+mod arguments;
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use elastic::change::{Event, Happening, Step};
+use elastic::manager::WorldStatus;
+use elastic::manager::control::wire::{Answer, Call};
+use elastic::manager::control::{Client, ClientError, folder, jobs, socket_of};
+
+use arguments::Arguments;
+
+const REFUSED: u8 = 3;
+const GIVEN_UP: u8 = 4;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("quo-elastic: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<u8> {
+    let json = arguments.json;
+    let Some((job, call)) = arguments.command.call() else { return list(json) };
+    let path =
+        if job.contains('/') { Path::new(&job).to_owned() } else { socket_of(&folder(), &job) };
+    let mut client = match Client::connect(&path) {
+        Err(ClientError::NoJob { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            bail!("there is no job {job:?} (quo-elastic list tells which there are)")
+        }
+        Err(ClientError::NoJob { source, .. }) if source.kind() == ErrorKind::ConnectionRefused => {
+            bail!("job {job:?} has died")
+        }
+        connected => connected?,
+    };
+    let waits = call.request().map_err(anyhow::Error::msg)?.is_some_and(|(_, wait)| wait);
+    let mut answer = client.ask(&call)?;
+    loop {
+        if json {
+            say(&format!("{}\n", serde_json::to_string(&answer)?))?;
+        }
+        match &answer {
+            Answer::Status(status) if !json => say(&status_text(status))?,
+            Answer::Status(_) => {}
+            Answer::Accepted { request, after } => {
+                if !json && !waits {
+                    let after = after.map_or(String::new(), |other| format!(", after {other}"));
+                    say(&format!("{request} is accepted{after}\n"))?;
+                }
+                if waits {
+                    answer = client.wait().context("waiting for the end of the request")?;
+                    continue;
+                }
+            }
+            Answer::Refused { request, cause } => {
+                eprintln!("quo-elastic: {request} is refused: {cause}");
+                return Ok(REFUSED);
+            }
+            Answer::Cancelled { request } if !json => say(&format!("{request} is taken back\n"))?,
+            Answer::Cancelled { .. } => {}
+            Answer::Event(event) if matches!(call, Call::Events { .. }) => {
+                if !json {
+                    say(&format!("{}\n", event.to_line()))?;
+                }
+                answer = match client.wait() {
+                    // The end of the job is the end of its events.
+                    Err(ClientError::Ended)
+                        if matches!(call, Call::Events { follow: true, .. }) =>
+                    {
+                        return Ok(0);
+                    }
+                    answer => answer?,
+                };
+                continue;
+            }
+            Answer::Event(event) => return end(event, json),
+            Answer::End {} => {}
+            Answer::Wrong { reason } => bail!("{reason}"),
+        }
+        return Ok(0);
+    }
+}
+
+fn end(event: &Event, json: bool) -> Result<u8> {
+    let request = event.request.map_or(String::new(), |request| request.to_string());
+    if event.what == Happening::Step(Step::Finalized) {
+        if !json {
+            say(&format!("{request} is done: {} ranks, epoch {}\n", event.size, event.epoch))?;
+        }
+        return Ok(0);
+    }
+    let cause = event.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
+    eprintln!("quo-elastic: {request} was given up{cause}; there are {} ranks", event.size);
+    Ok(GIVEN_UP)
+}
+
+fn status_text(status: &WorldStatus) -> String {
+    let mut text = format!(
+        "{}: {} of {} ranks, epoch {}\n",
+        status.job, status.size, status.capacity, status.epoch
+    );
+    if let (Some(request), Some(step)) = (status.under_way, status.step) {
+        text.push_str(&format!("{request} is {step}\n"));
+    }
+    if status.waiting > 0 {
+        text.push_str(&format!("requests that wait: {}\n", status.waiting));
+    }
+    if let Some(trouble) = &status.log_trouble {
+        text.push_str(&format!("the event log's file is not complete: {trouble}\n"));
+    }
+    for host in &status.hosts {
+        let ranks: Vec<String> = host.ranks.iter().map(u64::to_string).collect();
+        let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
+        text.push_str(&format!("{}: {} slots, ranks: {ranks}\n", host.host, host.slots));
+    }
+    text
+}
+
+fn list(json: bool) -> Result<u8> {
+    let folder = folder();
+    let jobs = jobs(&folder).with_context(|| format!("reading {}", folder.display()))?;
+    for job in jobs {
+        let answer = Client::connect(&socket_of(&folder, &job))
+            .and_then(|mut client| client.ask(&Call::Status {}));
+        match answer {
+            Ok(Answer::Status(status)) if json => {
+                say(&format!("{}\n", serde_json::to_string(&Answer::Status(status))?))?;
+            }
+            Ok(Answer::Status(status)) => {
+                say(&format!("{job}: {} of {} ranks\n", status.size, status.capacity))?;
+            }
+            // It has died, or is just ending.
+            _ => {}
+        }
+    }
+    Ok(0)
+}
+
+/// A reader that has seen enough, such as `head`, is no error.
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        done => done.context("writing to standard output"),
+    }
+}

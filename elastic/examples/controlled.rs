@@ -1,0 +1,91 @@
+//! Does iterations until somebody ends it, and can be told to change its size meanwhile:
+//! `mpirun -n 4 controlled NAME START FOLDER [PLAN]`.
+//!
+//! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
+//! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use elastic::manager::{ControlSocket, ScriptedPlan};
+use elastic::{Status, World, WorldOptions};
+use quo::group::Patience;
+use quo_mpi::Mpi;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [name, start, folder, plan @ ..] = &words[..] else {
+        return Err("controlled NAME START FOLDER [PLAN]".into());
+    };
+    let folder = PathBuf::from(folder);
+    let mut options = WorldOptions::new()
+        .name(name)
+        .start(start.parse()?)
+        .log(folder.join("events"))
+        .manager(ControlSocket::in_folder(folder.join("sockets")));
+    if let [plan] = plan {
+        options = options.manager(ScriptedPlan::new(std::fs::read_to_string(plan)?.parse()?));
+    }
+    let mpi = Mpi::initialize()?;
+    let mut world = World::create(options)?;
+    let mut context = None;
+    let mut iteration: u64 = 0;
+    if world.status() == Status::New {
+        context = Some(world.context()?);
+    }
+    if let (Some(0), Some(_)) = (world.communicator().map(|all| all.rank()), &context) {
+        println!("ready");
+    }
+    loop {
+        if world.status() == Status::Parked && !world.wait()? {
+            break;
+        }
+        if world.status() == Status::Joining || world.probe()? {
+            let window = world.begin()?;
+            window.tell(&mut iteration)?;
+            window.commit(Ok(()))?;
+            if world.status() == Status::Parked {
+                continue;
+            }
+            let context = match &mut context {
+                Some(context) => context,
+                none => none.insert(world.context()?),
+            };
+            context.barrier()?;
+            if world.rank() == 0 {
+                println!("epoch {} size {}", world.epoch(), world.size());
+            }
+        }
+        world.report_iteration(iteration);
+        if !goes_on(&world, &folder)? {
+            break;
+        }
+        compute(world.rank(), &folder);
+        iteration += 1;
+    }
+    if let Some(context) = context {
+        context.free()?;
+    }
+    world.end()?;
+    drop(mpi);
+    Ok(())
+}
+
+/// What rank 0 sees, all ranks are told.
+fn goes_on(world: &World, folder: &Path) -> Result<bool, Box<dyn Error>> {
+    let all = world.communicator().ok_or("no rank")?;
+    let stops = all.rank() == 0 && folder.join("stop").exists();
+    let patience = Patience::for_at_most(Duration::from_secs(60));
+    Ok(all.broadcast(vec![u8::from(!stops)], 0, &patience)? == [1])
+}
+
+fn compute(rank: usize, folder: &Path) {
+    let held = folder.join(format!("hold-{rank}"));
+    // Stands for the computation of an iteration, which leaves the cores to others here.
+    std::thread::sleep(Duration::from_millis(2));
+    while held.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,153 @@
+//! What the arbiter promises.
+
+use super::*;
+use crate::change::{Event, Happening};
+use crate::place::Allowed;
+
+/// Six processes on three nodes, two of them ranks.
+fn arbiter() -> Arbiter {
+    let job = Job {
+        name: "test".to_owned(),
+        hosts: ["n0", "n1", "n2"].map(str::to_owned).to_vec(),
+        places: vec![0, 0, 1, 1, 2, 2],
+        start: 2,
+        bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
+    };
+    Arbiter::new(job, Journal::default()).unwrap()
+}
+
+fn ask(arbiter: &mut Arbiter, wish: Wish, on: &[&str], from: &[&str]) -> Result<Turn, Cause> {
+    let mut request = Request::new(wish, "test");
+    request.on = on.iter().map(|&host| host.to_owned()).collect();
+    request.from = from.iter().map(|&host| host.to_owned()).collect();
+    arbiter.request(request).1
+}
+
+/// Announces what is next and does it.
+fn go_through(arbiter: &mut Arbiter) -> Vec<usize> {
+    let resize = arbiter.announce_next().unwrap();
+    for step in [Step::Launched, Step::Ready] {
+        arbiter.step(step);
+    }
+    arbiter.agreed(7);
+    arbiter.step(Step::Begun);
+    arbiter.ended(Ok(64));
+    assert_eq!(arbiter.running(), resize.new);
+    resize.new
+}
+
+fn ends(arbiter: &Arbiter) -> Vec<Event> {
+    arbiter.journal.since(0).filter(|event| event.is_end()).cloned().collect()
+}
+
+#[test]
+fn growth_appends_and_shrinking_takes_the_highest_ranks() {
+    let mut arbiter = arbiter();
+    ask(&mut arbiter, Wish::Size(5), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4]);
+    ask(&mut arbiter, Wish::Shrink(3), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1]);
+    ask(&mut arbiter, Wish::Grow(1), &["n2"], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 4]);
+    ask(&mut arbiter, Wish::Move, &["n1"], &["n2"]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2]);
+    ask(&mut arbiter, Wish::Leave, &[], &["n1"]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1]);
+    let ends = ends(&arbiter);
+    assert_eq!(ends.iter().map(|end| end.size).collect::<Vec<_>>(), [5, 2, 3, 3, 2]);
+    assert!(ends.iter().all(|end| end.what == Happening::Step(Step::Finalized)));
+    assert_eq!(arbiter.status().hosts[0].ranks, [0, 1]);
+}
+
+#[test]
+fn who_comes_back_is_another_member_and_the_set_of_the_world_follows() {
+    let mut arbiter = arbiter();
+    let world = arbiter.registry.application();
+    for wish in [Wish::Grow(1), Wish::Shrink(1), Wish::Grow(1)] {
+        ask(&mut arbiter, wish, &[], &[]).unwrap();
+        go_through(&mut arbiter);
+    }
+    assert_eq!(arbiter.member_of(2), Some(MemberId::new(3, 2)));
+    let set = arbiter.registry.get(&world).unwrap();
+    let members: Vec<String> = set.members().iter().map(|member| member.to_string()).collect();
+    assert_eq!(members, ["0.0", "0.1", "3.2"]);
+    assert_eq!((set.version(), set.epoch()), (3, 3));
+    assert_eq!(arbiter.registry.sets().count(), 1, "deltas that have ended are gone");
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_once_with_its_cause_and_changes_nothing() {
+    let mut arbiter = arbiter();
+    for (wish, on, from, kind) in [
+        (Wish::Size(7), &[][..], &[][..], CauseKind::NoCapacity),
+        (Wish::Grow(u32::MAX), &[], &[], CauseKind::NoCapacity),
+        (Wish::Shrink(2), &[], &[], CauseKind::NoCapacity),
+        (Wish::Size(0), &[], &[], CauseKind::NoCapacity),
+        (Wish::Size(2), &[], &[], CauseKind::NotAllowed),
+        (Wish::Size(1), &["n1"], &[], CauseKind::NotAllowed),
+        (Wish::Grow(3), &["n1"], &[], CauseKind::NoCapacity),
+        (Wish::Grow(1), &["n9"], &[], CauseKind::Unreachable),
+        (Wish::Leave, &[], &["n0"], CauseKind::NotAllowed),
+        (Wish::Leave, &[], &["n1"], CauseKind::NotAllowed),
+        (Wish::Leave, &[], &[], CauseKind::NotAllowed),
+        (Wish::Move, &["n1"], &["n0"], CauseKind::NotAllowed),
+        (Wish::Shrink(1), &[], &["n1"], CauseKind::NoCapacity),
+    ] {
+        let cause = ask(&mut arbiter, wish, on, from).unwrap_err();
+        assert_eq!(cause.kind, kind, "{wish:?} {on:?} {from:?}: {cause}");
+    }
+    assert_eq!(ends(&arbiter).len(), 13);
+    assert!(arbiter.announce_next().is_none());
+    assert_eq!(arbiter.running(), [0, 1]);
+}
+
+#[test]
+fn sizes_a_program_cannot_have_are_refused_with_the_nearest() {
+    let mut arbiter = arbiter();
+    arbiter.job.bounds = Bounds::new(1, 6, Allowed::PowerOfTwo).unwrap();
+    let cause = ask(&mut arbiter, Wish::Size(3), &[], &[]).unwrap_err();
+    assert_eq!(cause.kind, CauseKind::NotAllowed);
+    assert!(cause.detail.contains("2 and 4"), "{cause}");
+}
+
+#[test]
+fn requests_that_come_meanwhile_wait_and_what_became_impossible_is_aborted() {
+    let mut arbiter = arbiter();
+    ask(&mut arbiter, Wish::Grow(2), &[], &[]).unwrap();
+    assert!(matches!(ask(&mut arbiter, Wish::Grow(3), &[], &[]), Ok(Turn::After(_))));
+    assert!(matches!(ask(&mut arbiter, Wish::Grow(1), &[], &[]), Ok(Turn::After(_))));
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3]);
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4], "three more did not fit, one does");
+    let ends = ends(&arbiter);
+    assert_eq!(ends[1].cause.as_ref().unwrap().kind, CauseKind::NoCapacity);
+    assert_eq!(ends.len(), 3);
+}
+
+#[test]
+fn a_resize_that_is_given_up_leaves_places_and_sets_as_they_were() {
+    let mut arbiter = arbiter();
+    let before = arbiter.status().hosts;
+    ask(&mut arbiter, Wish::Move, &["n1"], &["n0"]).unwrap_err();
+    ask(&mut arbiter, Wish::Grow(2), &[], &[]).unwrap();
+    arbiter.announce_next().unwrap();
+    assert_eq!(arbiter.member_of(2), Some(MemberId::new(2, 2)));
+    arbiter.ended(Err(Cause::new(CauseKind::JoinerLost, "2.2")));
+    assert_eq!(arbiter.running(), [0, 1]);
+    assert_eq!(arbiter.status().hosts, before);
+    assert_eq!(arbiter.member_of(2), None);
+    let world = arbiter.registry.get(&arbiter.registry.application()).unwrap();
+    assert_eq!((world.members().len(), world.version()), (2, 0));
+    assert_eq!(ends(&arbiter).last().unwrap().what, Happening::Step(Step::Aborted));
+}
+
+#[test]
+fn only_what_waits_can_be_taken_back() {
+    let mut arbiter = arbiter();
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    arbiter.announce_next().unwrap();
+    assert!(arbiter.cancel(RequestId(1)).is_err());
+    arbiter.cancel(RequestId(2)).unwrap();
+    assert!(arbiter.cancel(RequestId(2)).is_err());
+    assert!(arbiter.cancel(RequestId(9)).is_err());
+}

@@ -1,0 +1,301 @@
+//! The coordinator: the thread, in the process that never leaves, through which every resize goes.
+//!
+//! It sleeps in its channel. What is decided is decided by the arbiter, whom anybody may ask at any time; what has to
+//! be done goes through [`Agents`]. It makes no call of MPI.
+
+mod arbiter;
+mod journal;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::agents::Agents;
+use crate::change::{Cause, CauseKind, Step};
+use crate::error::Error;
+use crate::manager::{Moment, Requests, ResourceManager};
+use crate::order::{Order, Resize};
+pub(crate) use arbiter::{Arbiter, Job};
+pub(crate) use journal::Journal;
+
+/// How long joiners may take to wake up.
+const JOIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What the coordinator is told.
+enum Message {
+    /// There may be something to do: a request, an iteration.
+    Look,
+    /// The running ranks have entered: joiners may come.
+    Entered,
+    /// All have agreed on how the resize ended; the signal has to be lowered before anybody goes on.
+    Ended { outcome: Result<u64, Cause>, answer: Sender<Result<(), Error>> },
+    /// The job is over.
+    Over,
+}
+
+/// What the coordinator's thread shares with those who ask.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    arbiter: Mutex<Arbiter>,
+    sender: Sender<Message>,
+    iteration: AtomicU64,
+    /// The iteration at which a manager wants to be called.
+    awaited: AtomicU64,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Message")
+    }
+}
+
+impl Shared {
+    pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
+        // Nothing in there is left half done by a panic elsewhere.
+        self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the coordinator look whether there is something to do.
+    pub(crate) fn look(&self) {
+        // Without it the job is ending anyway.
+        let _ = self.sender.send(Message::Look);
+    }
+}
+
+/// The handle in the process that coordinates.
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread has.
+struct State {
+    shared: Arc<Shared>,
+    agents: Agents,
+    managers: Vec<Box<dyn ResourceManager>>,
+    busy: Option<(Resize, u64)>,
+    /// The next event that managers have not been told of.
+    untold: u64,
+    /// When a manager wants to be called.
+    wake: Option<Duration>,
+}
+
+impl Coordinator {
+    pub(crate) fn start(
+        agents: Agents,
+        job: Job,
+        log: Option<&Path>,
+        mut managers: Vec<Box<dyn ResourceManager>>,
+    ) -> Result<Self, String> {
+        let journal = Journal::open(log).map_err(|error| {
+            let path = log.map_or(String::new(), |path| path.display().to_string());
+            format!("the event log {path}: {error}")
+        })?;
+        let (sender, receiver) = channel();
+        let shared = Arc::new(Shared {
+            arbiter: Mutex::new(Arbiter::new(job, journal)?),
+            sender,
+            iteration: AtomicU64::new(0),
+            awaited: AtomicU64::new(u64::MAX),
+        });
+        for number in 0..managers.len() {
+            let manager = &mut managers[number];
+            if let Err(reason) = manager.begins(Requests::new(Arc::clone(&shared))) {
+                let reason = format!("{}: {reason}", manager.name());
+                managers[..number].iter_mut().for_each(|manager| manager.ends());
+                return Err(reason);
+            }
+        }
+        let state = State {
+            shared: Arc::clone(&shared),
+            agents,
+            managers,
+            busy: None,
+            untold: 0,
+            wake: Some(Duration::ZERO),
+        };
+        let thread = std::thread::Builder::new()
+            .name("elastic".to_owned())
+            .spawn(move || state.run(&receiver))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The way to ask for resizes.
+    pub(crate) fn requests(&self) -> Requests {
+        Requests::new(Arc::clone(&self.shared))
+    }
+
+    /// The program begins an iteration.
+    #[inline]
+    pub(crate) fn iteration(&self, number: u64) {
+        self.shared.iteration.store(number, Ordering::Release);
+        if number >= self.shared.awaited.load(Ordering::Acquire) {
+            self.shared.awaited.store(u64::MAX, Ordering::Release);
+            self.shared.look();
+        }
+    }
+
+    /// The running ranks have entered.
+    pub(crate) fn entered(&self) {
+        let _ = self.shared.sender.send(Message::Entered);
+    }
+
+    /// Tells how the resize ended, with the bytes that were moved or why it was given up, and waits until the
+    /// signal is lowered.
+    pub(crate) fn ended(&self, outcome: Result<u64, Cause>) -> Result<(), Error> {
+        let (answer, answered) = channel();
+        if self.shared.sender.send(Message::Ended { outcome, answer }).is_err() {
+            return Ok(());
+        }
+        answered.recv().unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        let _ = self.shared.sender.send(Message::Over);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl State {
+    fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            self.call_managers();
+            if self.busy.is_none() {
+                self.do_next();
+            }
+            self.look_for_late_ranks();
+            self.tell_managers();
+            // Managers may have asked, or look again, as a consequence.
+            match self.next(messages) {
+                Some(Message::Look) | None => {}
+                Some(Message::Entered) => {
+                    self.shared.arbiter().step(Step::Pending);
+                    self.shared.arbiter().step(Step::Begun);
+                    if let Some((resize, _)) = &self.busy {
+                        let _ = self.agents.ring(resize.joiners().collect::<Vec<_>>());
+                    }
+                }
+                Some(Message::Ended { outcome, answer }) => {
+                    self.busy = None;
+                    self.shared.arbiter().ended(outcome);
+                    let _ = answer.send(self.agents.lower());
+                }
+                Some(Message::Over) => break,
+            }
+        }
+        self.tell_managers();
+        self.managers.iter_mut().for_each(|manager| manager.ends());
+        let (all, running) = {
+            let arbiter = self.shared.arbiter();
+            (arbiter.capacity(), arbiter.running().to_vec())
+        };
+        let sleepers: Vec<_> = (0..all).filter(|rank| !running.contains(rank)).collect();
+        let _ = self.agents.post(&Order::End);
+        let _ = self.agents.ring(sleepers);
+    }
+
+    /// The next message; none when it is time to look.
+    fn next(&self, messages: &Receiver<Message>) -> Option<Message> {
+        let (now, deadline) = {
+            let arbiter = self.shared.arbiter();
+            (arbiter.now(), arbiter.next_deadline())
+        };
+        match deadline.into_iter().chain(self.wake).min() {
+            None => messages.recv().map_or(Some(Message::Over), Some),
+            Some(at) => match messages.recv_timeout(at.saturating_sub(now)) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Message::Over),
+            },
+        }
+    }
+
+    /// Calls managers whose moment has come, or all: they know.
+    fn call_managers(&mut self) {
+        let moment = Moment {
+            iteration: self.shared.iteration.load(Ordering::Acquire),
+            since_start: self.shared.arbiter().now(),
+        };
+        let next: Vec<_> =
+            self.managers.iter_mut().map(|manager| manager.reached(moment)).collect();
+        self.wake = next.iter().filter_map(|next| next.time).min();
+        let awaited = next.iter().filter_map(|next| next.iteration).min().unwrap_or(u64::MAX);
+        self.shared.awaited.store(awaited, Ordering::Release);
+        // It may have gone past meanwhile, and told nobody.
+        if self.shared.iteration.load(Ordering::Acquire) >= awaited {
+            self.shared.look();
+        }
+    }
+
+    fn tell_managers(&mut self) {
+        if self.managers.is_empty() {
+            return;
+        }
+        let events: Vec<_> = {
+            let arbiter = self.shared.arbiter();
+            arbiter.journal.since(self.untold).cloned().collect()
+        };
+        for event in &events {
+            self.untold = event.sequence + 1;
+            self.managers.iter_mut().for_each(|manager| manager.happened(event));
+        }
+    }
+
+    /// From the announcement to the agreed round, for the next request that can be done. Nothing has happened to
+    /// the ranks if that fails.
+    fn do_next(&mut self) {
+        loop {
+            let Some(resize) = self.shared.arbiter().announce_next() else { return };
+            match self.prepare(&resize) {
+                Ok(round) => {
+                    self.shared.arbiter().agreed(round);
+                    self.busy = Some((resize, round));
+                    return;
+                }
+                Err(cause) => {
+                    // Whoever is held goes on, and whoever woke up sleeps again.
+                    let _ = self.agents.lower();
+                    let (number, old) = (resize.number, resize.old.clone());
+                    let nothing = Resize { number, new: old.clone(), old };
+                    let _ = self.agents.post(&Order::Resize(nothing));
+                    let _ = self.agents.ring(resize.joiners().collect::<Vec<_>>());
+                    self.shared.arbiter().ended(Err(cause));
+                }
+            }
+        }
+    }
+
+    fn prepare(&mut self, resize: &Resize) -> Result<u64, Cause> {
+        let failed = |kind: CauseKind| move |error: Error| Cause::new(kind, error.to_string());
+        let joiners: Vec<usize> = resize.joiners().collect();
+        self.agents.post(&Order::Resize(resize.clone())).map_err(failed(CauseKind::Unreachable))?;
+        if !joiners.is_empty() {
+            self.agents.ring(joiners.iter().copied()).map_err(failed(CauseKind::Unreachable))?;
+            self.shared.arbiter().step(Step::Launched);
+            self.agents
+                .wait_until_ready(resize.number, joiners.iter().copied(), JOIN_LIMIT)
+                .map_err(failed(CauseKind::JoinerLost))?;
+            self.shared.arbiter().step(Step::Ready);
+        }
+        self.agents.agree(&resize.old).map_err(failed(CauseKind::MemberLost))
+    }
+
+    /// When the grace time is over: who has not come?
+    fn look_for_late_ranks(&mut self) {
+        let Some((resize, round)) = &self.busy else { return };
+        if !self.shared.arbiter().is_overdue() {
+            return;
+        }
+        let late = self.agents.late(*round, &resize.old).unwrap_or_default();
+        self.shared.arbiter().note_overdue(&late);
+    }
+}

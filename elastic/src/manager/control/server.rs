@@ -1,0 +1,263 @@
+//! The side of the job: one thread, which waits for all clients at once and for none in particular.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::peer;
+use super::wire::{Answer, Call, LONGEST_LINE, line};
+use crate::change::RequestId;
+use crate::manager::{Accepted, Requests};
+
+/// How many clients are heard at once. Whoever comes then takes the place of who has been quiet for longest.
+const MOST_CLIENTS: usize = 128;
+/// Bytes that a client may leave unread before it is let go.
+const MOST_UNREAD: usize = 4 << 20;
+/// Bytes read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Waits for clients, events and the end.
+#[derive(Debug)]
+pub(super) struct Server {
+    listener: UnixListener,
+    /// A byte comes at the end of the job.
+    is_over: UnixStream,
+    /// Bytes come when something has happened.
+    woken: UnixStream,
+    requests: Requests,
+    /// The one that was quiet for longest comes first.
+    clients: VecDeque<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    /// The beginning of a line.
+    heard: Vec<u8>,
+    unsent: Vec<u8>,
+    /// The next event to be told, to one who follows.
+    follows: Option<u64>,
+    /// Requests whose end is to be told, and the first event that can be that.
+    awaits: Vec<(RequestId, u64)>,
+    is_leaving: bool,
+}
+
+impl Server {
+    pub(super) fn new(
+        listener: UnixListener,
+        is_over: UnixStream,
+        woken: UnixStream,
+        requests: Requests,
+    ) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok(Self { listener, is_over, woken, requests, clients: VecDeque::new() })
+    }
+
+    pub(super) fn run(&mut self) {
+        loop {
+            let Some((is_over, comes, ready)) = self.wait() else { return };
+            let mut byte = [0; 256];
+            while matches!(self.woken.read(&mut byte), Ok(read) if read > 0) {}
+            let (mut quiet, mut heard) = (VecDeque::new(), VecDeque::new());
+            for (mut client, is_ready) in std::mem::take(&mut self.clients).into_iter().zip(ready) {
+                let has_spoken = is_ready && client.listen(&self.requests);
+                client.catch_up(&self.requests);
+                if client.send() {
+                    if has_spoken { heard.push_back(client) } else { quiet.push_back(client) }
+                }
+            }
+            quiet.append(&mut heard);
+            self.clients = quiet;
+            if is_over {
+                // Whoever waits for an end that has come gets it, if it reads.
+                return;
+            }
+            if comes {
+                self.welcome();
+            }
+        }
+    }
+
+    /// Whether it is over, whether somebody comes, and which clients have something.
+    fn wait(&self) -> Option<(bool, bool, Vec<bool>)> {
+        let mut all = vec![
+            PollFd::new(&self.is_over, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.woken, PollFlags::IN),
+        ];
+        for client in &self.clients {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, !client.is_leaving);
+            flags.set(PollFlags::OUT, !client.unsent.is_empty());
+            all.push(PollFd::new(&client.stream, flags));
+        }
+        loop {
+            match poll(&mut all, None) {
+                Ok(_) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        let happened: Vec<bool> = all.iter().map(|one| !one.revents().is_empty()).collect();
+        Some((happened[0], happened[1], happened[3..].to_vec()))
+    }
+
+    fn welcome(&mut self) {
+        // So many at a time, that others are heard in between.
+        for _ in 0..MOST_CLIENTS {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) if self.clients.pop_front().is_some() => continue, // no descriptors left
+                Err(_) => return,
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let own = rustix::process::geteuid().as_raw();
+            let user = peer::user(&stream);
+            if !matches!(user, Ok(user) if user == own || user == 0) {
+                let reason = "this job belongs to another user".to_owned();
+                let _ = (&stream).write_all(&line(&Answer::Wrong { reason }));
+                continue;
+            }
+            if self.clients.len() == MOST_CLIENTS {
+                let idle = self.clients.iter().position(Client::is_idle).unwrap_or(0);
+                self.clients.remove(idle);
+            }
+            self.clients.push_back(Client::new(stream));
+        }
+    }
+}
+
+impl Client {
+    fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            heard: Vec::new(),
+            unsent: Vec::new(),
+            follows: None,
+            awaits: Vec::new(),
+            is_leaving: false,
+        }
+    }
+
+    /// Whether it waits for nothing.
+    fn is_idle(&self) -> bool {
+        self.follows.is_none() && self.awaits.is_empty()
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        self.unsent.extend(line(answer));
+    }
+
+    /// Reads what there is, and does what whole lines say. Whether there was a whole line.
+    fn listen(&mut self, requests: &Requests) -> bool {
+        let mut chunk = [0; CHUNK];
+        let mut has_spoken = false;
+        // One chunk at a time: others wait, too.
+        match self.stream.read(&mut chunk) {
+            Ok(0) => self.is_leaving = true,
+            Ok(read) => self.heard.extend_from_slice(&chunk[..read]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => {
+                self.is_leaving = true;
+                (self.follows, self.awaits) = (None, Vec::new());
+            }
+        }
+        while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
+            let rest = self.heard.split_off(end + 1);
+            let text = std::mem::replace(&mut self.heard, rest);
+            if text.len() > LONGEST_LINE {
+                break;
+            }
+            has_spoken = true;
+            if !text.trim_ascii().is_empty() {
+                self.obey(&text, requests);
+            }
+        }
+        if self.heard.len() > LONGEST_LINE {
+            self.heard.clear();
+            self.is_leaving = true;
+            self.answer(&Answer::Wrong {
+                reason: format!("a line has at most {LONGEST_LINE} bytes"),
+            });
+        }
+        has_spoken
+    }
+
+    fn obey(&mut self, text: &[u8], requests: &Requests) {
+        let call = match Call::from_line(text) {
+            Ok(call) => call,
+            Err(reason) => return self.answer(&Answer::Wrong { reason }),
+        };
+        match call.request() {
+            Err(reason) => return self.answer(&Answer::Wrong { reason }),
+            Ok(Some((request, wait))) => {
+                let next = requests.status().next_event;
+                return match requests.ask(request) {
+                    Ok(Accepted { request, after }) => {
+                        self.answer(&Answer::Accepted { request, after });
+                        if wait {
+                            self.awaits.push((request, next));
+                        }
+                    }
+                    Err((request, cause)) => self.answer(&Answer::Refused { request, cause }),
+                };
+            }
+            Ok(None) => {}
+        }
+        match call {
+            Call::Cancel { request } => match requests.cancel(request) {
+                Ok(()) => self.answer(&Answer::Cancelled { request }),
+                Err(reason) => self.answer(&Answer::Wrong { reason }),
+            },
+            Call::Events { since, follow: true } => self.follows = Some(since),
+            Call::Events { since, follow: false } => {
+                for event in requests.events(since) {
+                    self.answer(&Answer::Event(Box::new(event)));
+                }
+                self.answer(&Answer::End {});
+            }
+            _ => self.answer(&Answer::Status(Box::new(requests.status()))),
+        }
+    }
+
+    /// Tells what has happened since, if it wants to know.
+    fn catch_up(&mut self, requests: &Requests) {
+        if let Some(next) = self.follows {
+            for event in requests.events(next) {
+                self.follows = Some(event.sequence + 1);
+                self.answer(&Answer::Event(Box::new(event)));
+            }
+        }
+        let Some(&(_, first)) = self.awaits.first() else { return };
+        for event in requests.events(first) {
+            let ended = |(id, _): &(RequestId, u64)| event.request == Some(*id);
+            if event.is_end() && self.awaits.iter().any(ended) {
+                self.awaits.retain(|waiting| !ended(waiting));
+                self.answer(&Answer::Event(Box::new(event)));
+            }
+        }
+    }
+
+    /// Sends what it takes. Whether it stays.
+    fn send(&mut self) -> bool {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(0) => return false,
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        // Who closed its side may still read how its request ends; who has gone fails the next write.
+        let is_done = self.is_leaving && self.is_idle() && self.unsent.is_empty();
+        !is_done && self.unsent.len() <= MOST_UNREAD
+    }
+}

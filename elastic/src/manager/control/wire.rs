@@ -1,0 +1,288 @@
+//! What clients and jobs say to each other: one value of JSON a line.
+//!
+//! ```text
+//! > {"call":"status"}
+//! < {"status":{"job":"weather","epoch":0,"size":2,"capacity":8,...}}
+//! > {"call":"grow","ranks":2,"wait":true}
+//! < {"accepted":{"request":1}}
+//! < {"event":{"sequence":12,"event":"finalized","request":1,"epoch":1,"size":4,"steps":{...},...}}
+//! > {"call":"shrink","ranks":9}
+//! < {"refused":{"request":2,"cause":{"kind":"no-capacity","detail":"..."}}}
+//! > {"call":"events","since":0,"follow":true}
+//! < {"event":{"sequence":0,"event":"started",...}}
+//! ```
+//!
+//! Every call has an answer, in the order of the calls. With `wait`, the event that ends the request comes after the
+//! acceptance; with `follow`, events come until the job ends or the client goes. Whatever cannot be read is answered
+//! by `wrong`, and a line that is too long by the end of the connection.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Cause, Event, Request, RequestId, Wish};
+use crate::manager::WorldStatus;
+use crate::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
+
+/// The longest line of a client, in bytes.
+pub const LONGEST_LINE: usize = 64 * 1024;
+
+/// What a client says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Call {
+    /// How is the job?
+    Status {},
+    /// This many ranks more.
+    Grow(Many),
+    /// This many ranks fewer.
+    Shrink(Many),
+    /// This many ranks in all.
+    Size(Many),
+    /// Nobody on these hosts.
+    Leave(Hosts),
+    /// Those on some hosts to others.
+    Move(Hosts),
+    /// Takes back a request that waits.
+    Cancel {
+        /// Its number.
+        request: RequestId,
+    },
+    /// What has happened?
+    Events {
+        /// From this event on.
+        #[serde(default)]
+        since: u64,
+        /// And what will happen.
+        #[serde(default)]
+        follow: bool,
+    },
+}
+
+/// A number of ranks, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Many {
+    /// How many.
+    pub ranks: u32,
+    /// Hosts to grow on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+    /// Hosts to take ranks from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+    /// Milliseconds that it may take from its announcement on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// Whether to tell how it ended.
+    #[serde(default)]
+    pub wait: bool,
+}
+
+/// Hosts to leave, and to go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hosts {
+    /// Hosts to leave.
+    pub from: Vec<String>,
+    /// Hosts to go to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+    /// Milliseconds that it may take from its announcement on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// Whether to tell how it ended.
+    #[serde(default)]
+    pub wait: bool,
+}
+
+/// What a job says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// How the job is.
+    Status(Box<WorldStatus>),
+    /// It will be tried.
+    Accepted {
+        /// Its number.
+        request: RequestId,
+        /// The one that has to end before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<RequestId>,
+    },
+    /// It will not.
+    Refused {
+        /// Its number.
+        request: RequestId,
+        /// Why.
+        cause: Cause,
+    },
+    /// It is taken back.
+    Cancelled {
+        /// Its number.
+        request: RequestId,
+    },
+    /// Something has happened.
+    Event(Box<Event>),
+    /// All events that were asked for were told.
+    End {},
+    /// The call cannot be read, or cannot be done.
+    Wrong {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Call {
+    /// What a line says.
+    ///
+    /// # Errors
+    /// Why it is no call.
+    pub fn from_line(line: &[u8]) -> Result<Call, String> {
+        serde_json::from_slice(line).map_err(|error| error.to_string())
+    }
+
+    /// The request in it, and whether its end is to be told.
+    ///
+    /// # Errors
+    /// What is wrong with it: too many ranks or hosts, names that are none.
+    pub fn request(&self) -> Result<Option<(Request, bool)>, String> {
+        let (wish, on, from, grace_ms, wait) = match self {
+            Call::Grow(many) => {
+                (Wish::Grow(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+            }
+            Call::Shrink(many) => {
+                (Wish::Shrink(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+            }
+            Call::Size(many) => {
+                (Wish::Size(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+            }
+            Call::Leave(hosts) => (Wish::Leave, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait),
+            Call::Move(hosts) => (Wish::Move, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait),
+            Call::Status {} | Call::Cancel { .. } | Call::Events { .. } => return Ok(None),
+        };
+        match wish {
+            Wish::Grow(0) | Wish::Shrink(0) | Wish::Size(0) => {
+                return Err("0 ranks are none".to_owned());
+            }
+            Wish::Grow(ranks) | Wish::Shrink(ranks) | Wish::Size(ranks) if ranks > MOST_RANKS => {
+                return Err(format!("there are at most {MOST_RANKS} ranks"));
+            }
+            Wish::Grow(_) | Wish::Size(_) if !from.is_empty() => {
+                return Err("hosts to leave are for shrink, leave and move".to_owned());
+            }
+            Wish::Shrink(_) | Wish::Leave if !on.is_empty() => {
+                return Err("hosts to go to are for grow, size and move".to_owned());
+            }
+            Wish::Leave if from.is_empty() => return Err("name the hosts to leave".to_owned()),
+            Wish::Move if from.is_empty() || on.is_empty() => {
+                return Err("name the hosts to leave and those to go to".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(both) = on.iter().find(|host| from.contains(host)) {
+            return Err(format!("host {both:?} cannot be left and gone to"));
+        }
+        if on.len() > MOST_HOSTS || from.len() > MOST_HOSTS {
+            return Err(format!("at most {MOST_HOSTS} hosts can be named"));
+        }
+        let is_name = |host: &&String| host.is_empty() || host.len() > 255;
+        if on.iter().chain(from).any(|host| is_name(&host)) {
+            return Err("the name of a host has 1 to 255 letters".to_owned());
+        }
+        let grace = grace_ms.map(Duration::from_millis);
+        if grace.is_some_and(|grace| grace > LONGEST_TIME) {
+            return Err("a grace time of more than a year".to_owned());
+        }
+        let (on, from) = (on.clone(), from.clone());
+        Ok(Some((Request { on, from, grace, ..Request::new(wish, "socket") }, wait)))
+    }
+}
+
+/// A value as a line.
+pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
+    // Numbers, texts and maps with text keys: nothing that JSON could not hold.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(line: &str) -> Result<Option<(Request, bool)>, String> {
+        Call::from_line(line.as_bytes())?.request()
+    }
+
+    #[test]
+    fn calls_are_read_and_written_in_one_form() {
+        for line in [
+            r#"{"call":"status"}"#,
+            r#"{"call":"grow","ranks":2,"on":["n1"],"grace_ms":500,"wait":true}"#,
+            r#"{"call":"shrink","ranks":2,"from":["n1"],"wait":false}"#,
+            r#"{"call":"move","from":["n1"],"on":["n2"],"wait":false}"#,
+            r#"{"call":"cancel","request":3}"#,
+            r#"{"call":"events","since":5,"follow":true}"#,
+        ] {
+            let call = Call::from_line(line.as_bytes()).unwrap();
+            assert_eq!(serde_json::to_string(&call).unwrap(), line);
+        }
+        let (asked, wait) =
+            request(r#"{"call":"size","ranks":3,"grace_ms":1500}"#).unwrap().unwrap();
+        assert_eq!(
+            (asked.wish, asked.grace, wait),
+            (Wish::Size(3), Some(Duration::from_millis(1500)), false)
+        );
+    }
+
+    #[test]
+    fn calls_that_make_no_sense_are_said_to() {
+        for (line, cause) in [
+            (r#"{"call":"grow","ranks":0}"#, "0 ranks are none"),
+            (r#"{"call":"grow","ranks":2000000}"#, "there are at most 1048576 ranks"),
+            (
+                r#"{"call":"grow","ranks":1,"from":["a"]}"#,
+                "hosts to leave are for shrink, leave and move",
+            ),
+            (
+                r#"{"call":"shrink","ranks":1,"on":["a"]}"#,
+                "hosts to go to are for grow, size and move",
+            ),
+            (r#"{"call":"leave","from":[]}"#, "name the hosts to leave"),
+            (r#"{"call":"move","from":["a"]}"#, "name the hosts to leave and those to go to"),
+            (r#"{"call":"move","from":["a"],"on":["a"]}"#, "host \"a\" cannot be left and gone to"),
+            (r#"{"call":"leave","from":[""]}"#, "the name of a host has 1 to 255 letters"),
+            (
+                r#"{"call":"grow","ranks":1,"grace_ms":99999999999999}"#,
+                "a grace time of more than a year",
+            ),
+        ] {
+            assert_eq!(request(line), Err(cause.to_owned()), "{line}");
+        }
+        for line in [
+            "",
+            "[]",
+            "null",
+            "{}",
+            r#"{"call":"jump"}"#,
+            r#"{"call":"grow"}"#,
+            r#"{"call":"grow","ranks":-1}"#,
+            r#"{"call":"grow","ranks":1,"where":"a"}"#,
+            r#"{"call":"status"}{"call":"status"}"#,
+        ] {
+            assert!(request(line).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_call_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(call) = Call::from_line(&bytes) {
+                let _ = call.request();
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Who decides when the world changes: the trait of resource managers, and those that come along.
+//!
+//! | manager | who decides |
+//! |---|---|
+//! | [`ScriptedPlan`] | a [plan](crate::plan) that somebody wrote before |
+//! | [`ControlSocket`] | whoever may use the job's control socket: `quo-elastic grow JOB 2`, or a script |
+//!
+//! Managers are given to [`WorldOptions`](crate::WorldOptions) and live in the process of rank 0. They ask through
+//! [`Requests`], as many of them at once as there are. Each request is refused at once, or accepted and then gets
+//! exactly one terminal event.
+
+pub mod control;
+mod requests;
+mod script;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use control::ControlSocket;
+pub use requests::{Accepted, Requests};
+pub use script::ScriptedPlan;
+
+use crate::change::{Event, RequestId, Step};
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// The iteration that the program [reported](crate::World::report_iteration) last; 0 before.
+    pub iteration: u64,
+    /// The time since the job began.
+    pub since_start: Duration,
+}
+
+/// When a manager wants to be called again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// When the program has come to this iteration.
+    pub iteration: Option<u64>,
+    /// This long after the job began.
+    pub time: Option<Duration>,
+}
+
+/// Who decides when the world changes. Called by one thread, in the process of rank 0; a call that takes long
+/// holds up resizes, not the ranks.
+pub trait ResourceManager: Send + fmt::Debug {
+    /// What requests of its are marked with, and errors begin with.
+    fn name(&self) -> &'static str;
+
+    /// The job begins. `requests` may be kept, and used by threads of its own, until [`ends`](Self::ends).
+    ///
+    /// # Errors
+    /// Why the manager cannot work; the world is not made then, on any rank.
+    fn begins(&mut self, requests: Requests) -> Result<(), String>;
+
+    /// The moment it wanted to be called at has come, or an earlier one. Called once at the beginning.
+    fn reached(&mut self, moment: Moment) -> Next {
+        let _ = moment;
+        Next::default()
+    }
+
+    /// Something has happened, whoever asked for it.
+    fn happened(&mut self, event: &Event) {
+        let _ = event;
+    }
+
+    /// The job ends: threads and sockets of its own go.
+    fn ends(&mut self) {}
+}
+
+/// What somebody from outside may want to know of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorldStatus {
+    /// Its name.
+    pub job: String,
+    /// How many resizes were committed.
+    pub epoch: u64,
+    /// How many ranks there are.
+    pub size: u64,
+    /// How many there can be.
+    pub capacity: u64,
+    /// How many requests wait for their turn.
+    pub waiting: u64,
+    /// The resize under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<RequestId>,
+    /// What it has come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
+    /// The number that the next event will have.
+    pub next_event: u64,
+    /// Microseconds since the job began.
+    pub up_us: u64,
+    /// The nodes, and which ranks are there.
+    pub hosts: Vec<HostStatus>,
+    /// Why the file of the event log has not all events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_trouble: Option<String>,
+}
+
+/// One node of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub host: String,
+    /// How many ranks can be there.
+    pub slots: u32,
+    /// Those that are.
+    pub ranks: Vec<u64>,
+}

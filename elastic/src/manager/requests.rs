@@ -1,0 +1,77 @@
+//! The way from a manager to those who decide.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use super::WorldStatus;
+use crate::change::{Cause, Event, Request, RequestId, Step, Turn};
+use crate::coordinator::Shared;
+
+/// With this a manager asks for resizes and looks at what becomes of them. Copies ask the same job; any thread may.
+#[derive(Clone, Debug)]
+pub struct Requests(Arc<Shared>);
+
+/// The answer yes to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its number.
+    pub request: RequestId,
+    /// The one that has to end before its turn comes.
+    pub after: Option<RequestId>,
+}
+
+impl Requests {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// Asks for a resize. Answered at once; the resize itself comes later, and ends with an event of its number.
+    ///
+    /// # Errors
+    /// The number of the refused request, and why nothing will happen.
+    pub fn ask(&self, request: Request) -> Result<Accepted, (RequestId, Cause)> {
+        let (id, answer) = self.0.arbiter().request(request);
+        match answer {
+            Ok(turn) => {
+                self.0.look();
+                let after = match turn {
+                    Turn::Now => None,
+                    Turn::After(other) => Some(other),
+                };
+                Ok(Accepted { request: id, after })
+            }
+            Err(cause) => Err((id, cause)),
+        }
+    }
+
+    /// Takes back a request that waits for its turn.
+    ///
+    /// # Errors
+    /// It has ended, is under way, or never was.
+    pub fn cancel(&self, request: RequestId) -> Result<(), String> {
+        self.0.arbiter().cancel(request)
+    }
+
+    /// How the job is now.
+    #[must_use]
+    pub fn status(&self) -> WorldStatus {
+        self.0.arbiter().status()
+    }
+
+    /// The latest step of a request; `None` if it is not known, or ended long ago.
+    #[must_use]
+    pub fn step_of(&self, request: RequestId) -> Option<Step> {
+        self.0.arbiter().changes().status(request)
+    }
+
+    /// The events from this number on, as far as they are kept: the latest few thousand.
+    #[must_use]
+    pub fn events(&self, since: u64) -> Vec<Event> {
+        self.0.arbiter().journal.since(since).cloned().collect()
+    }
+
+    /// A byte comes out of the other end for every few events.
+    pub(crate) fn watch(&self, end: UnixStream) -> std::io::Result<()> {
+        self.0.arbiter().journal.watch(end)
+    }
+}

@@ -19,8 +19,7 @@ pub fn fill(
     if file.exists() && !file.is_file() {
         let out = std::fs::OpenOptions::new().write(true).open(file).with_context(cannot)?;
         let mut out = BufWriter::with_capacity(1 << 16, out);
-        fill(&mut out)?;
-        out.flush().with_context(cannot)?;
+        fill(&mut out).and_then(|()| Ok(out.flush()?)).with_context(cannot)?;
         return Ok(0);
     }
     let mut part = std::ffi::OsString::from(".");
@@ -102,5 +101,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         assert!(write(place.path(), b"").unwrap_err().to_string().contains("is a folder"));
         assert!(write(Path::new("/"), b"").unwrap_err().to_string().contains("names no file"));
+    }
+
+    #[test]
+    fn a_device_that_takes_no_more_is_named() {
+        let refused = write(Path::new("/dev/full"), &[0; 1 << 17]).unwrap_err();
+        assert!(refused.to_string().contains("/dev/full"), "{refused:#}");
     }
 }

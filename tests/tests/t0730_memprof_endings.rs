@@ -18,6 +18,7 @@ const TESTS: &[Test] = &[
     ("a_trace_is_readable_whenever_its_process_is_killed", killed),
     ("what_a_process_writes_is_never_older_than_a_second", never_old),
     ("a_process_that_runs_can_be_read", live),
+    ("processes_in_other_name_spaces_are_known_to_run_or_to_be_killed", name_spaces),
     ("abort_exit_and_a_missing_finalize_leave_whole_traces", other_ends),
     ("a_process_that_the_kernel_ends_for_its_memory_leaves_a_trace", out_of_memory),
     ("traces_are_for_their_owner_alone", modes),
@@ -144,6 +145,44 @@ fn live() -> Result<()> {
         expect_good(trace)?;
     }
     ensure!(started.runs()?, "it ended");
+    Ok(())
+}
+
+/// How `memprof live` says that the process of a folder is, started in this way.
+fn state_of(traces: &Path, wrapper: &[&str]) -> Result<String> {
+    let memprof = Checkout::find()?.program("memprof")?;
+    let mut command = Command::new(wrapper.first().context("no wrapper")?);
+    command.args(&wrapper[1..]).arg(memprof).args(["live", "--once", "--json"]).arg(traces);
+    let output = command.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let look: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    Ok(look["ranks"][0]["state"].as_str().context("no state")?.to_owned())
+}
+
+/// Neither has a name space above the other's where one container looks at another.
+fn name_spaces() -> Result<()> {
+    let apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let made = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        return Err(Skipped("only root has name spaces of processes".to_owned()).into());
+    }
+    for (of_process, of_reader) in [(&apart[..], &["env"][..]), (&apart, &apart)] {
+        let folder = tempfile::tempdir()?;
+        let program = fake_mpi()?.join("interpreter");
+        let profiled = Profiled::through(of_process, program, folder.path())?;
+        let mut started = profiled.args(&["--forever", "--programs", "20", "--blind"]).start("")?;
+        until(LIMIT, "it says that it runs", || {
+            ensure!(started.runs()?, "it ended");
+            Ok(started.said()?.contains("running"))
+        })?;
+        let state = state_of(folder.path(), of_reader)?;
+        ensure!(state == "running", "{state}: {of_process:?} seen from {of_reader:?}");
+        started.kill()?;
+        // The process goes a moment after what its name space was made by.
+        until(LIMIT, "it is known to be killed", || {
+            Ok(state_of(folder.path(), of_reader)? == "killed")
+        })?;
+    }
     Ok(())
 }
 

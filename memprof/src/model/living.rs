@@ -2,19 +2,32 @@
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// What this machine runs, looked at once.
 pub struct Living {
     boot: Option<[u8; 16]>,
     /// Of processes in pid namespaces below ours: number in the innermost, and start.
     nested: OnceLock<HashSet<(u32, u64)>>,
+    /// No process of this machine is in a pid namespace beside or above ours.
+    sees_all: bool,
 }
+
+/// The first pid namespace of every kernel has this number.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+/// Whoever runs writes within a second; this is that and what a busy machine adds.
+const SILENCE: Duration = Duration::from_millis(2000);
 
 impl Living {
     /// As of now.
     pub fn new() -> Living {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        Living { boot: boot.ok().and_then(|text| boot_id(&text)), nested: OnceLock::new() }
+        let namespace = std::fs::read_link("/proc/self/ns/pid");
+        Living {
+            boot: boot.ok().and_then(|text| boot_id(&text)),
+            nested: OnceLock::new(),
+            sees_all: namespace.is_ok_and(|name| name.as_os_str() == FIRST_NAMESPACE),
+        }
     }
 
     /// Whether this boot of a machine is that of this one.
@@ -22,10 +35,29 @@ impl Living {
         self.boot.as_ref() == Some(boot)
     }
 
-    /// Whether the process of this number, as it knows itself, that began at this time, lives.
-    pub fn runs(&self, pid: u32, start: u64) -> bool {
-        start_ticks(pid) == Some(start) || self.nested.get_or_init(nested).contains(&(pid, start))
+    /// Whether the process of this number, as it knows itself, that began at this time, lives. Of one that may be
+    /// where we cannot look, what it `wrote` last tells, in nanoseconds of the monotonic clock: it goes on doing so.
+    pub fn runs(&self, pid: u32, start: u64, wrote: &dyn Fn() -> Option<u64>) -> bool {
+        start_ticks(pid) == Some(start)
+            || self.nested.get_or_init(nested).contains(&(pid, start))
+            || !self.sees_all && goes_on(wrote)
     }
+}
+
+/// Waits for something new where the last is so young that more may come.
+fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let Some(before) = wrote() else { return false };
+    let age = Duration::from_nanos(now.saturating_sub(before));
+    let until = Instant::now() + SILENCE.saturating_sub(age);
+    while Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        if wrote().is_some_and(|at| at > before) {
+            return true;
+        }
+    }
+    false
 }
 
 fn boot_id(text: &str) -> Option<[u8; 16]> {
@@ -69,8 +101,8 @@ mod tests {
         let living = Living::new();
         let pid = std::process::id();
         let start = start_ticks(pid).expect("this process");
-        assert!(living.runs(pid, start));
-        assert!(!living.runs(pid, start + 1));
+        assert!(living.runs(pid, start, &|| None));
+        assert!(!living.runs(pid, start + 1, &|| None));
         assert!(!living.is_here(&[0; 16]) && living.boot.is_some());
     }
 
@@ -80,6 +112,14 @@ mod tests {
         assert_eq!(innermost("NSpid:\t812\t90\t1\n"), Some(1));
         assert_eq!(innermost("NSpid:\t812\n"), None);
         assert_eq!(innermost("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn who_cannot_be_looked_at_runs_as_long_as_something_new_is_written() {
+        let written = std::cell::Cell::new(u64::MAX / 2);
+        assert!(goes_on(&|| Some(written.replace(written.get() + 1))));
+        assert!(!goes_on(&|| Some(7)), "of long ago");
+        assert!(!goes_on(&|| None));
     }
 
     #[test]

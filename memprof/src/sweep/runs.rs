@@ -3,7 +3,7 @@
 use super::Options;
 use crate::run;
 use crate::terminal::say;
-use crate::{output, signals};
+use crate::{output, signals, units};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -73,12 +73,14 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
             }
             if !recorded.status.success() {
                 bail!(
-                    "the job with {count} ranks failed ({}); when that is mended, the same command goes on from here",
+                    "the job with {} failed ({}); when that is mended, the same command goes on from here",
+                    units::count(*count as usize, "rank"),
                     recorded.status
                 );
             }
             crate::model::files(&job).with_context(|| {
-                format!("nothing was recorded with {count} ranks; `memprof run` says why")
+                let ranks = units::count(*count as usize, "rank");
+                format!("nothing was recorded with {ranks}; `memprof run` says why")
             })?;
             journal.done.push(name);
             journal.running = None;

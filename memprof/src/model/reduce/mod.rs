@@ -16,7 +16,7 @@ use super::{
 };
 use crate::units::share;
 use memprof_trace::layout::{self, SummaryRow, flags, segment};
-use memprof_trace::read::{Fault, Options, Trace};
+use memprof_trace::read::{Fault, Options, Trace, TraceError};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,11 @@ pub enum Part {
 }
 
 fn open(file: &Path, options: Options) -> Result<Trace, String> {
-    Trace::open_with(file, options).map_err(|error| error.to_string())
+    Trace::open_with(file, options).map_err(|error| match error {
+        // Whoever says it names the file.
+        TraceError::Io { cause, .. } => cause.to_string(),
+        other => other.to_string(),
+    })
 }
 
 /// All but the history sample by sample.
@@ -151,7 +155,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
         file: file.to_owned(),
         identity: identity(trace),
         job: None,
-        state: state(trace, living),
+        state: state(file, trace, living),
         offset_ns: 0,
         duration_ns: end_of(trace),
         held: held(trace, names),
@@ -229,7 +233,7 @@ fn identity(trace: &Trace) -> Identity {
 }
 
 /// Whether the process ended, by its own word or, on this machine, by looking.
-fn state(trace: &Trace, living: &Living) -> State {
+fn state(file: &Path, trace: &Trace, living: &Living) -> State {
     if trace.state.flags & flags::CLOSED != 0 {
         return State::Closed;
     }
@@ -239,9 +243,15 @@ fn state(trace: &Trace, living: &Living) -> State {
     let from = &trace.identity;
     match living.is_here(&from.boot_id) {
         false => State::Open,
-        true if living.runs(from.pid, from.start_ticks) => State::Running,
+        true if living.runs(from.pid, from.start_ticks, &|| wrote(file)) => State::Running,
         true => State::Killed,
     }
+}
+
+/// When the process of a trace last wrote into it, on its machine's monotonic clock.
+fn wrote(file: &Path) -> Option<u64> {
+    let trace = open(file, Options { history: false, detail: false }).ok()?;
+    trace.identity.monotonic_ns.checked_add(end_of(&trace))
 }
 
 fn held(trace: &Trace, names: &Names) -> Vec<Held> {

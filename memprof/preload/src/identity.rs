@@ -16,7 +16,8 @@ pub struct Place {
 const RANK: &[&str] = &["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 const SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 const LOCAL_RANK: &[&str] = &["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-const JOB: &[&str] = &["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE", "PMI_JOBID"];
+/// Those of launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
+const JOB: &[&str] = &["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
 
 /// The first of the variables that holds a number that can be a rank. Slurm also sets its own in the
 /// batch script, which is no rank: there `SLURM_STEP_ID` is missing.
@@ -137,6 +138,23 @@ mod tests {
         assert_eq!(read(&slurm), Place { rank: -1, size: -1, local_rank: -1 });
         let step: Vec<_> = slurm.into_iter().chain([("SLURM_STEP_ID", "0")]).collect();
         assert_eq!(read(&step), Place { rank: 7, size: 8, local_rank: 3 });
+    }
+
+    #[test]
+    fn steps_of_one_job_of_slurm_have_names_of_their_own() {
+        let name = |set: &[(&'static str, &'static str)]| {
+            let value = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, text)| text.as_bytes())
+            };
+            String::from_utf8(job(&value).as_bytes().to_vec()).expect("text")
+        };
+        let batch = ("SLURM_JOB_ID", "7");
+        assert_eq!(name(&[batch, ("PMIX_NAMESPACE", "slurm.pmix.7.1")]), "slurm.pmix.7.1");
+        assert_eq!(name(&[batch, ("PMI_JOBID", "7.1")]), "7.1");
+        assert_eq!(name(&[batch]), "7");
+        assert_eq!(name(&[("PMIX_NAMESPACE", ""), ("PBS_JOBID", "12.host")]), "12.host");
+        assert_eq!(name(&[]), "");
     }
 
     #[test]

@@ -32,9 +32,8 @@ fn fields(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((fields.next()?, fields.next()?, fields.next()?))
 }
 
-/// The least limit of a group and those it is in.
-fn least(version: usize, group: &[u8]) -> u64 {
-    let (base, name) = VERSIONS[version];
+/// The least limit of a group and those it is in, below a folder, by files of this name.
+fn least((base, name): (&[u8], &[u8]), group: &[u8]) -> u64 {
     let mut group = group.strip_suffix(b"/").unwrap_or(group);
     let mut least = u64::MAX;
     loop {
@@ -58,7 +57,7 @@ pub fn look() {
     let mut buffer = [0; 2048];
     let Ok(text) = kernel::read_path(c"/proc/self/cgroup", &mut buffer) else { return };
     let Some((version, group)) = group(text) else { return };
-    let limit = least(version, group);
+    let limit = least(VERSIONS[version], group);
     if limit < NONE {
         note::say(
             Code::MemoryLimit,
@@ -86,6 +85,39 @@ mod tests {
 
     #[test]
     fn a_group_that_is_not_there_has_no_limit() {
-        assert_eq!(least(1, b"/nowhere/at/all"), least(1, b""));
+        assert_eq!(least(VERSIONS[1], b"/nowhere/at/all"), least(VERSIONS[1], b""));
+    }
+
+    /// Files of a step of Slurm as a kernel shows them that has the second version alone: the root has no limit
+    /// of memory, and who has none of his own says `max`.
+    #[test]
+    fn limits_of_the_second_version_are_those_of_all_groups_around() {
+        let place = tempfile::tempdir().expect("a folder");
+        let groups = [
+            ("system.slice", "max"),
+            ("system.slice/slurmstepd.scope", "max"),
+            ("system.slice/slurmstepd.scope/job_7", "8589934592"),
+            ("system.slice/slurmstepd.scope/job_7/step_0", "4294967296"),
+            ("system.slice/slurmstepd.scope/job_7/step_0/user", "max"),
+            ("system.slice/slurmstepd.scope/job_7/step_0/user/task_1", "max"),
+        ];
+        for (group, limit) in groups {
+            let folder = place.path().join(group);
+            std::fs::create_dir_all(&folder).expect("a group");
+            std::fs::write(folder.join("memory.max"), format!("{limit}\n")).expect("a limit");
+        }
+        let text = b"0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_1\n";
+        let (version, group) = group(text).expect("a group");
+        assert_eq!(version, 1);
+        let base = place.path().to_str().expect("a path").as_bytes();
+        let least = |group: &[u8]| least((base, VERSIONS[version].1), group);
+        assert_eq!(least(group), 4 << 30);
+        assert_eq!(least(b"/system.slice/slurmstepd.scope/job_7"), 8 << 30);
+        assert_eq!(least(b"/system.slice"), u64::MAX);
+        assert_eq!(least(b"/"), u64::MAX);
+        // In a container the group of the process is the root, and has a limit.
+        std::fs::write(place.path().join("memory.max"), "1073741824\n").expect("a limit");
+        assert_eq!(least(b"/"), 1 << 30);
+        assert_eq!(least(group), 1 << 30);
     }
 }

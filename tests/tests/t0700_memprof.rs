@@ -216,10 +216,13 @@ fn node() -> Result<()> {
     }
     let (found, kernel) = (number(&report["balance"]["nodes"])? - tables, frames.bytes()?);
     let added = number(&report["balance"]["ranks"])? - tables;
-    println!("node: {found} B of {added} B found, {kernel} B by the kernel");
-    // Nothing is off but what was touched since.
+    // Of shared memory with more pages than a trace has bits, which few MPIs have, the report says how sure it is.
+    let unsure = number(&report["balance"]["uncertain"])?;
+    println!("node: {found} B of {added} B found, {unsure} B unsure, {kernel} B by the kernel");
+    // Nothing else is off but what was touched since.
     let most = since + RANKS as u64 * MEANWHILE;
-    ensure!(found.abs_diff(kernel) <= most, "{found} B, {kernel} by the kernel, {since} since");
+    let fits = kernel <= found + most && found <= kernel + most + unsure;
+    ensure!(fits && unsure * 50 <= kernel, "{found} B, {kernel} by the kernel, {since} since");
     ensure!(added > kernel + 20 * MEBI, "{added} B added up, {kernel} B there: nothing is shared");
     drop(still);
     gate_end.write_all(&[b'\n'; RANKS])?;
@@ -281,7 +284,8 @@ const IN_PHASES: &[(&str, u64)] = &[
 ];
 
 fn phases() -> Result<()> {
-    let job = Recorded::run(2, &compile_c("phases.c")?, &[])?;
+    // Whatever a sample costs beside the load of a test machine: each block is looked at before it is freed.
+    let job = Recorded::run_with(&["--duty", "100"], 2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");

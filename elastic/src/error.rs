@@ -2,6 +2,7 @@
 
 use quo::group::GroupError;
 
+use crate::data::DataError;
 use crate::lobby::LobbyError;
 
 /// Why a call of a world failed. Collective calls fail alike on every rank that takes part.
@@ -58,6 +59,9 @@ pub enum Error {
         /// What the world is doing, and what to call instead.
         reason: &'static str,
     },
+    /// Arrays of the world.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// A request was refused; nothing has changed.
     #[error("{call}: refused: {reason}")]
     Refused {
@@ -81,6 +85,16 @@ pub enum Error {
 impl Error {
     pub(crate) fn group(call: &'static str) -> impl Fn(GroupError) -> Self {
         move |source| Self::Group { call, source }
+    }
+
+    /// The rank and the reason, where everybody has the same.
+    pub(crate) fn agreed(&self) -> Option<(usize, String)> {
+        match self {
+            Self::Data(
+                DataError::Disagree { rank, reason } | DataError::Failed { rank, reason },
+            ) => Some((*rank, reason.clone())),
+            _ => None,
+        }
     }
 
     pub(crate) fn context(call: &'static str) -> impl Fn(quo::Error) -> Self {

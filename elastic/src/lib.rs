@@ -3,6 +3,7 @@
 //! What is decided is decided by pure functions over plain data; system calls and MPI are at the edge.
 //!
 //! - [`change`]: what becomes of a request to resize: its steps, its one end, the event log;
+//! - [`data`]: arrays that belong to the world, and move when its ranks change;
 //! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
 //! - [`manager`]: who decides when the world changes: plans, the control socket, managers of one's own;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
@@ -14,6 +15,7 @@
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 
 pub mod change;
+pub mod data;
 pub mod layout;
 pub mod manager;
 pub mod member;

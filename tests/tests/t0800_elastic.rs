@@ -1,11 +1,9 @@
 //! Worlds that change their size under a real launcher.
 
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{Checkout, Job, Outcome};
+use quo_tests::{Checkout, Job, Nodes, Outcome};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -54,24 +52,9 @@ fn a_resize_that_one_rank_refuses_leaves_the_world_as_it_was() -> Result<()> {
 
 #[test]
 fn a_world_over_three_nodes_agrees_over_the_network() -> Result<()> {
-    // Ranks whose segments lie in different folders cannot reach each other's memory.
-    let folder = tempfile::Builder::new().prefix("quo-nodes-").tempdir_in("/dev/shm")?;
-    for node in 0..3 {
-        fs::DirBuilder::new().mode(0o700).create(folder.path().join(node.to_string()))?;
-    }
-    let programs = tempfile::tempdir()?;
-    let script = programs.path().join("on-its-node");
-    let program = Checkout::find()?.program("examples/sizes")?;
-    let text = format!(
-        "#!/bin/sh\nrank=${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-$PMIX_RANK}}}}\n\
-         export QUO_TMPDIR='{}'/$((rank / 2))\nexec '{}' \"$@\"\n",
-        folder.path().display(),
-        program.display()
-    );
-    fs::write(&script, text)?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o700))?;
+    let nodes = Nodes::new(3, 2, &Checkout::find()?.program("examples/sizes")?)?;
     let words = ["1", "2", "6", "3!", "4", "6", "1"];
-    let job = words.iter().fold(Job::new(6, &script), |job, word| job.arg(word));
+    let job = words.iter().fold(Job::new(6, nodes.program()), |job, word| job.arg(word));
     let outcome = job.limit(LIMIT).run()?;
     outcome.expect_success()?;
     let right = [
@@ -83,11 +66,7 @@ fn a_world_over_three_nodes_agrees_over_the_network() -> Result<()> {
         "epoch 5 size 1: 1 stay, 5 leave, 0 join",
     ];
     ensure!(changes(&outcome) == right, "{}", outcome.report());
-    for node in 0..3 {
-        let left = fs::read_dir(folder.path().join(node.to_string()))?.count();
-        ensure!(left == 0, "node {node} has {left} segments left");
-    }
-    Ok(())
+    nodes.expect_clean()
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use quo::Context;
 use quo::context::{AdaptOptions, CreateOptions, Registered};
-use quo::group::{Group, GroupError, Patience, allgather_bytes};
+use quo::group::{Group, Patience};
 use serde::{Deserialize, Serialize};
 
 use super::Window;
+use crate::data;
 use crate::error::Error;
 use crate::order::Part;
 
@@ -20,6 +21,8 @@ pub(super) struct Vote {
     pub reason: Option<String>,
     /// The identities of its contexts over the world; none from a joiner, who has whatever the others have.
     pub contexts: Option<Vec<u64>>,
+    /// Whether it has data that have yet to be moved.
+    pub unmoved: bool,
 }
 
 /// What each process says after it has taken its contexts over.
@@ -36,13 +39,7 @@ pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     mine: &T,
     patience: &Patience<'_>,
 ) -> Result<Vec<T>, Error> {
-    let failed = Error::group(CALL);
-    let unreadable = |_| GroupError::Unsuitable { call: CALL, reason: "a vote cannot be read" };
-    let mine = serde_json::to_vec(mine).map_err(unreadable).map_err(&failed)?;
-    let all = allgather_bytes(group, &mine, patience).map_err(&failed)?;
-    all.iter()
-        .map(|bytes| serde_json::from_slice(bytes).map_err(unreadable).map_err(&failed))
-        .collect()
+    data::exchange(CALL, group, mine, patience).map_err(Error::group(CALL))
 }
 
 /// The first rank that does not want the resize, and why: also one whose contexts are not those of the others.
@@ -80,7 +77,7 @@ impl Window<'_> {
         group: &impl Group,
         patience: &Patience<'_>,
     ) -> Result<Option<(usize, String)>, Error> {
-        let mine = Vote { reason: None, contexts: self.identities() };
+        let mine = Vote { contexts: self.identities(), ..Vote::default() };
         let votes = exchange(group, &mine, patience)?;
         let Some(identities) = votes.into_iter().find_map(|vote| vote.contexts) else {
             return Ok(None);
@@ -168,7 +165,7 @@ mod tests {
     use super::*;
 
     fn vote(contexts: Option<&[u64]>) -> Vote {
-        Vote { reason: None, contexts: contexts.map(<[u64]>::to_vec) }
+        Vote { contexts: contexts.map(<[u64]>::to_vec), ..Vote::default() }
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         current.mark(tag).map_err(&group)?;
     }
     let status = if current.is_some() { Status::New } else { Status::Parked };
+    let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = lobby.rings();
     // Nobody rings before all know how often they have been rung for.
     base.barrier(&patience).map_err(&group)?;
@@ -119,6 +120,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         pending: None,
         tag,
         contexts: Vec::new(),
+        data: crate::data::Registry::new(seat),
         patience: PATIENCE,
     })
 }

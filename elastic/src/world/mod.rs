@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+mod arrays;
 mod contexts;
 mod create;
 mod options;
@@ -46,6 +47,7 @@ pub use window::Window;
 
 use crate::change::{Request, Wish};
 use crate::coordinator::Coordinator;
+use crate::data::Registry;
 use crate::error::Error;
 use crate::lobby::Lobby;
 use crate::manager::Requests;
@@ -93,6 +95,7 @@ pub struct World {
     tag: u64,
     /// Those of a process that left, to take them up again when it comes back.
     contexts: Vec<quo::context::Registered>,
+    data: Registry,
     patience: Duration,
 }
 

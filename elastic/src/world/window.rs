@@ -95,6 +95,17 @@ impl<'a> Window<'a> {
         self.part == Part::Joins
     }
 
+    pub(super) fn joiners(&self) -> usize {
+        self.resize.joiners().count()
+    }
+
+    /// The new ranks, as ranks of everybody.
+    pub(super) fn next_places(&self) -> Vec<usize> {
+        let everybody = self.resize.everybody();
+        let place = |member: &usize| everybody.iter().position(|other| other == member);
+        self.resize.new.iter().filter_map(place).collect()
+    }
+
     /// How many ranks stay, leave and join.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize) {
@@ -165,8 +176,22 @@ impl<'a> Window<'a> {
         let failed = Error::group(CALL);
         let patience = Patience::for_at_most(self.world.patience);
         let group = self.everybody().group().map_err(&failed)?;
-        let vote = Vote { reason: mine.err(), contexts: self.identities() };
-        let mut given_up = first_reason(&exchange(&group, &vote, &patience)?);
+        let (unmoved, untold) = match self.unmoved() {
+            Ok(unmoved) => (unmoved, None),
+            Err(reason) => (false, Some(reason)),
+        };
+        let vote = Vote { reason: mine.err().or(untold), contexts: self.identities(), unmoved };
+        let votes = exchange(&group, &vote, &patience)?;
+        let mut given_up = first_reason(&votes);
+        if given_up.is_none()
+            && votes.iter().any(|vote| vote.unmoved)
+            && let Err(error) = self.move_data()
+        {
+            match error.agreed() {
+                Some(agreed) => given_up = Some(agreed),
+                None => return Err(error),
+            }
+        }
         if given_up.is_none() {
             given_up = self.adapt_contexts(&group, &patience)?;
         }
@@ -212,6 +237,7 @@ impl<'a> Window<'a> {
         world.current = next;
         world.ranks = std::mem::take(&mut self.resize.new);
         world.epoch += 1;
+        world.settle_data(true);
         Ok(())
     }
 
@@ -223,6 +249,7 @@ impl<'a> Window<'a> {
         if self.part == Part::Joins {
             self.world.status = Status::Parked;
         }
+        self.world.settle_data(false);
         Ok(())
     }
 }

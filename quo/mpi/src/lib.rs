@@ -19,6 +19,7 @@ mod operation;
 mod process;
 mod program;
 mod raw;
+mod transfer;
 #[cfg(test)]
 mod wrapper;
 
@@ -27,6 +28,7 @@ pub use group::MpiGroup;
 pub use identity::{Family, Identity};
 pub use process::{built_for, is_running, is_the_right_mpi, is_usable, running};
 pub use program::Mpi;
+pub use transfer::Transfer;
 
 /// Whether MPI has been finalised. Local.
 #[must_use]

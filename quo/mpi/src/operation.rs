@@ -21,6 +21,7 @@ const POLLS_PER_CHECK: u32 = 64;
 
 /// A non-blocking operation that has begun. MPI writes into C's memory until it has completed, which
 /// may be after the wait was given up: only a completed one is freed.
+#[derive(Debug)]
 pub(crate) struct Operation {
     call: &'static str,
     operation: *mut raw::Operation,
@@ -37,16 +38,26 @@ impl Operation {
         Ok(Self { call, operation })
     }
 
-    /// Waits for its end; gives the communicator of a duplication, else the null communicator.
-    pub(crate) fn wait(self, patience: &Patience<'_>) -> Result<Comm, GroupError> {
+    /// Whether it is complete; [`end`](Self::end) is next then.
+    pub(crate) fn test(&mut self) -> Result<bool, GroupError> {
         let mut done: c_int = 0;
+        // SAFETY: the operation has begun and was not given back.
+        succeed(self.call, unsafe { raw::quo_mpi_test(self.operation, &raw mut done) })?;
+        Ok(done != 0)
+    }
+
+    /// Gives back what a complete one holds, and its communicator, which only a duplication has.
+    pub(crate) fn end(self) -> Comm {
+        // SAFETY: complete, and used by nobody any more.
+        Comm(unsafe { raw::quo_mpi_operation_end(self.operation) })
+    }
+
+    /// Waits for its end; gives the communicator of a duplication, else the null communicator.
+    pub(crate) fn wait(mut self, patience: &Patience<'_>) -> Result<Comm, GroupError> {
         let mut polls: u32 = 0;
         loop {
-            // SAFETY: the operation has begun and was not ended.
-            succeed(self.call, unsafe { raw::quo_mpi_test(self.operation, &raw mut done) })?;
-            if done != 0 {
-                // SAFETY: complete, and used by nobody any more.
-                return Ok(Comm(unsafe { raw::quo_mpi_operation_end(self.operation) }));
+            if self.test()? {
+                return Ok(self.end());
             }
             polls = polls.saturating_add(1);
             if polls > EAGER_POLLS {

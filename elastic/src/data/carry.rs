@@ -1,0 +1,112 @@
+//! Data that no pattern describes: the program says what goes where.
+
+use quo::group::{GroupError, Patience};
+use quo_mpi::{MpiGroup, Transfer};
+
+use super::moving::TAG_OF_CARRIED;
+
+/// Who was a rank, and who will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seats {
+    /// How many ranks there were.
+    pub old_size: usize,
+    /// How many there will be.
+    pub new_size: usize,
+    /// Which of the old ones this process is; none for one who joins.
+    pub old_rank: Option<usize>,
+    /// Which of the new ones; none for one who leaves.
+    pub new_rank: Option<usize>,
+}
+
+/// Moves data of the program's own kind. Every process that can be a rank registers one under the same name, with
+/// [`Registry::carry`](super::Registry::carry), before it is in a resize.
+pub trait Carry {
+    /// Called on old ranks: the bytes for each new rank that gets any, the own one included. What the process
+    /// has stays as it is until [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// A reason, with which the move fails on all.
+    fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String>;
+
+    /// Called on new ranks: what came, with the old ranks it came from, ascending. Not in use until
+    /// [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// As [`give`](Self::give).
+    fn take(&mut self, seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String>;
+
+    /// The resize is over: what was taken is in use now if it was committed, and forgotten if not.
+    fn settle(&mut self, committed: bool);
+}
+
+/// What one callback sends and receives.
+#[derive(Debug)]
+pub(super) struct Carried {
+    pub callback: usize,
+    sent: Vec<Transfer>,
+    /// With the old rank; what is already here has no transfer.
+    received: Vec<(usize, Result<Transfer, Vec<u8>>)>,
+    pub bytes_sent: usize,
+}
+
+impl Carried {
+    /// Everything is under way at once; each rank begins with its right neighbour. `places` are the new ranks
+    /// in the group, `given` what this rank gives, `sizes` what each old rank has for this one.
+    pub fn begin(
+        group: &MpiGroup,
+        callback: usize,
+        (me, mine): (usize, Option<usize>),
+        places: &[usize],
+        given: Vec<(usize, Vec<u8>)>,
+        sizes: &[(usize, usize)],
+    ) -> Result<Self, GroupError> {
+        let tag = TAG_OF_CARRIED + (callback % 1024) as u16;
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let mut bytes_sent = 0;
+        for &(old, bytes) in sizes {
+            if old == me {
+                continue;
+            }
+            received.push((old, Ok(group.begin_receive(old, vec![0; bytes], tag)?)));
+        }
+        let mut given = given;
+        let count = places.len().max(1);
+        given.sort_by_key(|&(rank, _)| (rank + count - me % count) % count);
+        for (rank, bytes) in given {
+            if Some(rank) == mine {
+                received.push((me, Err(bytes)));
+            } else if let Some(&place) = places.get(rank) {
+                bytes_sent += bytes.len();
+                sent.push(group.begin_send(place, bytes, tag)?);
+            }
+        }
+        received.sort_by_key(|&(old, _)| old);
+        Ok(Self { callback, sent, received, bytes_sent })
+    }
+
+    /// Whether everything is there.
+    pub fn test(&mut self) -> Result<bool, GroupError> {
+        let mut done = true;
+        for transfer in &mut self.sent {
+            done &= transfer.test()?;
+        }
+        for (_, transfer) in &mut self.received {
+            if let Ok(transfer) = transfer {
+                done &= transfer.test()?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// What came, when everything is there.
+    pub fn pieces(self, patience: &Patience<'_>) -> Result<Vec<(usize, Vec<u8>)>, GroupError> {
+        for transfer in self.sent {
+            transfer.finish(patience)?;
+        }
+        let each = self.received.into_iter().map(|(old, transfer)| match transfer {
+            Ok(transfer) => Ok((old, transfer.finish(patience)?)),
+            Err(bytes) => Ok((old, bytes)),
+        });
+        each.collect()
+    }
+}

@@ -1,0 +1,58 @@
+//! Arrays that belong to the world: dealt out over its ranks, and dealt out again when the ranks change.
+//!
+//! Ranks register arrays by name; a commit moves them to the new ranks, along the schedules of [`layout`](crate::layout),
+//! and joiners have them then. Until everybody has agreed the old data are where they were: a resize that is given
+//! up costs nothing but time.
+//!
+//! ```no_run
+//! # fn example(world: &mut elastic::World) -> Result<(), elastic::Error> {
+//! use elastic::data::{Grids, Pattern};
+//! // On the ranks there are at first:
+//! let field = world.data_mut().register::<f64>(
+//!     "field",
+//!     Pattern::checkerboard((1000, 1000), (64, 64), Grids::NearlySquare),
+//! )?;
+//! world.data_mut().local_mut(field)?.fill(1.0);
+//! // At a resize, on everybody: the field moves with the commit.
+//! world.begin()?.commit(Ok(()))?;
+//! // Afterwards, on all ranks, also on those that have just joined:
+//! let field = world.data().array::<f64>("field")?;
+//! let mine = world.data().local(field)?;
+//! # let _ = mine;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What stays on a rank is copied. Between ranks of a node nothing is sent: arrays lie in memory that the receiver maps,
+//! and it copies from there to its place at once. Between nodes, and where processes may not see each
+//! other's memory, messages of MPI carry packed pieces. [`Moved`] says how much went which way.
+//!
+//! | what | file |
+//! |---|---|
+//! | how an array lies on any number of ranks | `pattern.rs` |
+//! | the arrays of a process | `registry.rs` |
+//! | what elements are; the memory of arrays | `element.rs`, `block.rs` |
+//! | what ranks tell each other before a move, and what must be the same | `words.rs` |
+//! | one array on its way | `lane.rs` |
+//! | a move from its beginning to its end | `moving.rs` |
+//! | data that only the program understands | `carry.rs` |
+
+mod block;
+mod carry;
+mod element;
+mod error;
+mod lane;
+mod moving;
+mod pattern;
+mod registry;
+mod words;
+
+pub use carry::{Carry, Seats};
+pub use element::Element;
+pub use error::DataError;
+pub use moving::{Move, Moved};
+pub use pattern::{Grids, Pattern};
+pub use registry::{Array, Registry, Transport};
+
+pub(crate) use moving::Change;
+pub(crate) use words::exchange;

@@ -1,0 +1,406 @@
+//! A move from its beginning to its end.
+
+use std::time::{Duration, Instant};
+
+use quo::group::{Group, GroupError, Patience};
+use quo_mpi::MpiGroup;
+use serde::{Deserialize, Serialize};
+
+use super::block::{Beacon, Place};
+use super::carry::Carried;
+use super::lane::{Lane, Neighbours};
+use super::registry::{Entry, Registry, State, Transport};
+use super::words::{Described, Holds, Parts, Ready, Went, agreed, exchange, first_reason};
+use super::{DataError, Seats};
+use crate::layout::{Ranks, Schedule};
+
+/// Arrays have the tags below it.
+pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
+/// Polls without anything to do before the process gives its core away.
+const EAGER: u32 = 200;
+const YIELDS: u32 = 200;
+const NAP: Duration = Duration::from_micros(50);
+
+/// What a move has moved: this process's bytes, all processes' bytes, and how long it took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// How many arrays and callbacks.
+    pub arrays: usize,
+    /// Steps of all schedules.
+    pub steps: usize,
+    /// Bytes that this process had for others.
+    pub sent: u64,
+    /// Bytes that this process has copied from the memory of others.
+    pub shared: u64,
+    /// Bytes that stayed here and were copied to their new place.
+    pub kept: u64,
+    /// Bytes that all processes had for others.
+    pub all_sent: u64,
+    /// Those of them that went through memory.
+    pub all_shared: u64,
+    /// Bytes that stayed where they were, on all processes.
+    pub all_kept: u64,
+    /// From the beginning to when all had agreed that it is done.
+    pub seconds: f64,
+}
+
+/// Who takes part, by rank in the group: old ranks come first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub old: usize,
+    /// Where each new rank is in the group.
+    pub new: Vec<usize>,
+    /// The node of this process.
+    pub node: usize,
+    /// The most time in which nothing at all happens.
+    pub patience: Duration,
+}
+
+/// Data on their way. Old arrays can be read meanwhile; whoever drops it waits for its end first, and the resize is
+/// given up then.
+#[derive(Debug)]
+pub struct Move<'a> {
+    registry: &'a mut Registry,
+    group: MpiGroup,
+    change: Change,
+    me: usize,
+    seats: Seats,
+    places: Vec<Option<Place>>,
+    /// Array by array, process by process.
+    parts: Vec<Vec<Parts>>,
+    arrays: Vec<Entry>,
+    next: u64,
+    lanes: Vec<Lane>,
+    current: usize,
+    carried: Vec<Carried>,
+    failure: Option<String>,
+    begun: Instant,
+    ended: bool,
+}
+
+struct Prepared {
+    schedules: Vec<Schedule>,
+    arrays: Vec<Entry>,
+    given: Vec<Vec<(usize, Vec<u8>)>>,
+}
+
+impl<'a> Move<'a> {
+    /// Collective over the group.
+    pub(crate) fn begin(
+        registry: &'a mut Registry,
+        group: MpiGroup,
+        change: Change,
+    ) -> Result<Self, DataError> {
+        let begun = Instant::now();
+        let (me, size) = (group.rank(), group.size());
+        let patience = change.patience;
+        let seats = Seats {
+            old_size: change.old,
+            new_size: change.new.len(),
+            old_rank: (me < change.old).then_some(me),
+            new_rank: change.new.iter().position(|&place| place == me),
+        };
+        let holds = registry.holds(change.node, seats.old_rank.is_some());
+        let all = tell(&group, &holds, patience)?;
+        let (described, next) = agreed(&all)?;
+        let prepared = registry.prepare(&described, &change, &seats);
+        let (prepared, reason) = match prepared {
+            Ok(prepared) => (Some(prepared), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let ready = Ready {
+            reason,
+            parts: registry.parts(&described, prepared.as_ref()),
+            out_of_sight: registry.out_of_sight(&all, me),
+            given: prepared
+                .iter()
+                .flat_map(|prepared| &prepared.given)
+                .map(|given| sizes(given))
+                .collect(),
+        };
+        let readies = tell(&group, &ready, patience)?;
+        first_reason(readies.iter().map(|ready| &ready.reason))?;
+        let Some(prepared) = prepared else {
+            return Err(DataError::Misplaced { reason: "a rank is not ready and has no reason" });
+        };
+        let is_near = |other: usize| {
+            let sees = |one: &Ready, two| !one.out_of_sight.contains(&two);
+            all[other].node == holds.node && sees(&readies[me], other) && sees(&readies[other], me)
+        };
+        let places = (0..size).map(|other| all[other].beacon.filter(|_| is_near(other)));
+        let parts = (0..described.len()).map(|array| {
+            readies
+                .iter()
+                .map(|ready| ready.parts.get(array).copied().unwrap_or_default())
+                .collect()
+        });
+        let mut this = Self {
+            places: places.collect(),
+            parts: parts.collect(),
+            lanes: prepared.schedules.iter().map(|schedule| Lane::of(schedule, me)).collect(),
+            arrays: prepared.arrays,
+            next,
+            current: 0,
+            carried: Vec::new(),
+            failure: None,
+            begun,
+            ended: false,
+            registry,
+            group,
+            change,
+            me,
+            seats,
+        };
+        this.carry(prepared.given, &readies)?;
+        Ok(this)
+    }
+
+    fn carry(
+        &mut self,
+        given: Vec<Vec<(usize, Vec<u8>)>>,
+        readies: &[Ready],
+    ) -> Result<(), DataError> {
+        for callback in 0..self.registry.callbacks.len() {
+            let mine = given.get(callback).cloned().unwrap_or_default();
+            let mut sizes = Vec::new();
+            for (old, ready) in readies.iter().enumerate() {
+                let given = ready.given.get(callback).into_iter().flatten();
+                let to_me = given.filter(|(rank, _)| Some(*rank) == self.seats.new_rank);
+                sizes.extend(to_me.map(|&(_, bytes)| (old, bytes)));
+            }
+            let who = (self.me, self.seats.new_rank);
+            let places = &self.change.new;
+            let carried = Carried::begin(&self.group, callback, who, places, mine, &sizes)?;
+            self.carried.push(carried);
+        }
+        Ok(())
+    }
+
+    /// The arrays as they were: to be read while they are on their way. Local.
+    #[must_use]
+    pub fn old(&self) -> &Registry {
+        self.registry
+    }
+
+    /// Moves what can be moved without waiting, at most a few megabytes: whether this process is done. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Group`].
+    pub fn test(&mut self) -> Result<bool, DataError> {
+        let mut moved = true;
+        for _ in 0..4 {
+            if self.is_done()? || !moved {
+                break;
+            }
+            moved = self.go_on()?;
+        }
+        self.is_done()
+    }
+
+    fn is_done(&mut self) -> Result<bool, DataError> {
+        let mut done = self.current == self.lanes.len();
+        for carried in &mut self.carried {
+            done &= carried.test()?;
+        }
+        Ok(done)
+    }
+
+    fn go_on(&mut self) -> Result<bool, GroupError> {
+        let Some(lane) = self.lanes.get_mut(self.current) else { return Ok(false) };
+        let with = Neighbours {
+            group: &self.group,
+            places: &self.places,
+            parts: &self.parts[self.current],
+            tag: (self.current % usize::from(TAG_OF_CARRIED)) as u16,
+        };
+        let old = self.registry.entries.get(self.current);
+        let old = old.map_or(&[][..], |entry| entry.block.bytes());
+        let mut nothing = [];
+        let new = self.arrays.get_mut(self.current);
+        let new = new.map_or(&mut nothing[..], |entry| entry.block.bytes_mut());
+        let moved = lane.go_on(old, new, &with, &mut self.failure)?;
+        if lane.is_done() {
+            self.current += 1;
+            return Ok(true);
+        }
+        Ok(moved)
+    }
+
+    /// Waits until the data of all processes are where they belong. They are the world's with the commit. Collective
+    /// over everybody.
+    ///
+    /// # Errors
+    /// [`DataError::Failed`], the same on all; [`DataError::Group`].
+    pub fn finish(mut self) -> Result<Moved, DataError> {
+        self.end(None)
+    }
+
+    fn end(&mut self, reason: Option<String>) -> Result<Moved, DataError> {
+        self.ended = true;
+        let result = self.arrive(reason);
+        self.registry.state = match &result {
+            Ok(moved) => {
+                self.registry.last = Some(moved.clone());
+                State::Moved { arrays: std::mem::take(&mut self.arrays), next: self.next }
+            }
+            Err(error) => State::Failed(error.to_string()),
+        };
+        result
+    }
+
+    fn arrive(&mut self, reason: Option<String>) -> Result<Moved, DataError> {
+        let (mut idle, mut last) = (0_u32, Instant::now());
+        while !self.is_done()? {
+            if self.go_on()? {
+                (idle, last) = (0, Instant::now());
+                continue;
+            }
+            idle = idle.saturating_add(1);
+            if idle > EAGER + YIELDS {
+                std::thread::sleep(NAP);
+                if last.elapsed() > self.change.patience {
+                    return Err(GroupError::Late { call: "move" }.into());
+                }
+            } else if idle > EAGER {
+                std::thread::yield_now();
+            }
+        }
+        let mut went = Went { reason: reason.or(self.failure.take()), ..Went::default() };
+        for lane in &self.lanes {
+            went.sent += lane.counts.sent as u64;
+            went.shared += lane.counts.shared as u64;
+            went.kept += lane.counts.kept as u64;
+        }
+        for carried in std::mem::take(&mut self.carried) {
+            went.sent += carried.bytes_sent as u64;
+            let callback = carried.callback;
+            let pieces = carried.pieces(&Patience::for_at_most(self.change.patience))?;
+            if self.seats.new_rank.is_none() {
+                continue;
+            }
+            let (name, taker) = &mut self.registry.callbacks[callback];
+            if let Err(reason) = taker.take(&self.seats, pieces) {
+                went.reason.get_or_insert(format!("callback `{name}`: {reason}"));
+            }
+        }
+        let all = tell(&self.group, &went, self.change.patience)?;
+        first_reason(all.iter().map(|went| &went.reason))?;
+        let sum = |of: fn(&Went) -> u64| all.iter().map(of).sum();
+        Ok(Moved {
+            arrays: self.lanes.len() + self.registry.callbacks.len(),
+            steps: self.lanes.iter().map(|lane| lane.counts.steps).sum(),
+            sent: went.sent,
+            shared: went.shared,
+            kept: went.kept,
+            all_sent: sum(|went| went.sent),
+            all_shared: sum(|went| went.shared),
+            all_kept: sum(|went| went.kept),
+            seconds: self.begun.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+impl Drop for Move<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The others wait for what this process has.
+            let _ = self.end(Some("a move was left before its end".to_owned()));
+        }
+    }
+}
+
+fn sizes(given: &[(usize, Vec<u8>)]) -> Vec<(usize, usize)> {
+    given.iter().map(|(rank, bytes)| (*rank, bytes.len())).collect()
+}
+
+fn tell<T: Serialize + for<'b> Deserialize<'b>>(
+    group: &MpiGroup,
+    mine: &T,
+    patience: Duration,
+) -> Result<Vec<T>, GroupError> {
+    exchange("move", group, mine, &Patience::for_at_most(patience))
+}
+
+impl Registry {
+    fn holds(&mut self, node: usize, was_rank: bool) -> Holds {
+        if self.beacon.is_none() {
+            self.beacon = Beacon::light();
+        }
+        let reason = match self.is_moved() {
+            Ok(false) => None,
+            Ok(true) => Some("the data have been moved in this window".to_owned()),
+            Err(reason) => Some(format!("the data could not be moved in this window: {reason}")),
+        };
+        Holds {
+            node: node as u64,
+            beacon: self.beacon.as_ref().map(Beacon::place),
+            arrays: was_rank
+                .then(|| self.entries.iter().map(|entry| entry.described.clone()).collect()),
+            next: self.next,
+            callbacks: self.callbacks.iter().map(|(name, _)| name.clone()).collect(),
+            reason,
+        }
+    }
+
+    /// Memory for all that comes, and what callbacks have to give. Local.
+    fn prepare(
+        &mut self,
+        described: &[Described],
+        change: &Change,
+        seats: &Seats,
+    ) -> Result<Prepared, String> {
+        let ranks = Ranks::list(change.new.iter().copied()).map_err(|error| error.to_string())?;
+        let (mut schedules, mut arrays) = (Vec::new(), Vec::new());
+        for array in described {
+            let failed = |error| format!("array `{}`: {error}", array.name);
+            let next = array.next.unwrap_or(array.pattern);
+            let old = array.pattern.over(Ranks::first(change.old)).map_err(failed)?;
+            let new = next.over(ranks.clone()).map_err(failed)?;
+            schedules.push(Schedule::between(&old, &new, array.element).map_err(failed)?);
+            if let Some(rank) = seats.new_rank {
+                let described = Described { pattern: next, next: None, ..array.clone() };
+                let entry = Entry::new("move", described, rank, seats.new_size);
+                arrays.push(entry.map_err(|error| error.to_string())?);
+            }
+        }
+        let mut given = Vec::new();
+        for (name, giver) in &mut self.callbacks {
+            let mut pieces = Vec::new();
+            if seats.old_rank.is_some() {
+                pieces = giver.give(seats).map_err(|why| format!("callback `{name}`: {why}"))?;
+            }
+            let mut ranks: Vec<usize> = pieces.iter().map(|&(rank, _)| rank).collect();
+            ranks.sort_unstable();
+            let is_twice = ranks.windows(2).any(|pair| pair[0] == pair[1]);
+            if is_twice || ranks.last().is_some_and(|&rank| rank >= seats.new_size) {
+                let size = seats.new_size;
+                return Err(format!(
+                    "callback `{name}` gives to ranks {ranks:?}: each of {size} new ranks at most once"
+                ));
+            }
+            given.push(pieces);
+        }
+        Ok(Prepared { schedules, arrays, given })
+    }
+
+    fn parts(&self, described: &[Described], prepared: Option<&Prepared>) -> Vec<Parts> {
+        let descriptor = |entry: &Entry| entry.block.descriptor();
+        let each = (0..described.len()).map(|array| Parts {
+            old: self.entries.get(array).and_then(descriptor),
+            new: prepared.and_then(|all| all.arrays.get(array)).and_then(descriptor),
+        });
+        each.collect()
+    }
+
+    /// Processes of this node whose memory this process cannot see, or is not to use.
+    fn out_of_sight(&self, all: &[Holds], me: usize) -> Vec<usize> {
+        let node = all[me].node;
+        let others = all.iter().enumerate().filter(|(other, holds)| {
+            *other != me
+                && holds.node == node
+                && (self.transport == Transport::Messages
+                    || !holds.beacon.is_some_and(|place| place.is_in_sight()))
+        });
+        others.map(|(other, _)| other).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! How an array lies on ranks, however many there are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{Distribution, Grid, LayoutError, Order, Ranks, Storage};
+
+/// Which process grid so many ranks make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Grids {
+    /// As nearly square as can be, with no more rows than columns: 6 ranks are 2 × 3, 7 are 1 × 7.
+    #[default]
+    NearlySquare,
+    /// This one, for as many ranks as it has places; other numbers of ranks are an error then, until
+    /// [`Registry::lay_out`](super::Registry::lay_out) says which grid follows.
+    Fixed(Grid),
+}
+
+impl Grids {
+    /// The grid of so many ranks.
+    ///
+    /// ```
+    /// use elastic::data::Grids;
+    /// use elastic::layout::Grid;
+    /// let shapes = [1, 4, 6, 7].map(|ranks| Grids::NearlySquare.of(ranks));
+    /// assert_eq!(shapes, [(1, 1), (2, 2), (2, 3), (1, 7)].map(|(rows, columns)| Grid::new(rows, columns)));
+    /// ```
+    #[must_use]
+    pub fn of(self, ranks: usize) -> Grid {
+        match self {
+            Self::Fixed(grid) => grid,
+            Self::NearlySquare => {
+                let ranks = ranks.max(1);
+                let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows));
+                let rows = rows.unwrap_or(1);
+                Grid { rows, columns: ranks / rows, order: Order::RowMajor }
+            }
+        }
+    }
+}
+
+/// What there is of an array, and how it is dealt out: a [`Distribution`] for any number of ranks.
+///
+/// ```
+/// use elastic::data::{Grids, Pattern};
+/// use elastic::layout::{Ranks, Storage};
+/// let matrix = Pattern::checkerboard((100, 80), (8, 8), Grids::NearlySquare).stored(Storage::Columns);
+/// assert_eq!(matrix.over(Ranks::first(6))?.held(0), (52, 32));
+/// assert_eq!(matrix.over(Ranks::first(1))?.held(0), (100, 80));
+/// # Ok::<(), elastic::layout::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pattern {
+    kind: Kind,
+    storage: Storage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum Kind {
+    Block { elements: usize },
+    BlockCyclic { elements: usize, block: usize },
+    BlockRows { rows: usize, columns: usize },
+    BlockColumns { rows: usize, columns: usize },
+    BlockGrid { shape: (usize, usize), grids: Grids },
+    Checkerboard { shape: (usize, usize), block: (usize, usize), grids: Grids },
+    Replicated { rows: usize, columns: usize },
+}
+
+impl Pattern {
+    const fn new(kind: Kind) -> Self {
+        Self { kind, storage: Storage::Rows }
+    }
+
+    /// A vector in one block for each rank: [`Distribution::block`].
+    #[must_use]
+    pub const fn block(elements: usize) -> Self {
+        Self::new(Kind::Block { elements })
+    }
+
+    /// A vector dealt out element by element.
+    #[must_use]
+    pub const fn cyclic(elements: usize) -> Self {
+        Self::block_cyclic(elements, 1)
+    }
+
+    /// A vector dealt out in blocks: [`Distribution::block_cyclic`].
+    #[must_use]
+    pub const fn block_cyclic(elements: usize, block: usize) -> Self {
+        Self::new(Kind::BlockCyclic { elements, block })
+    }
+
+    /// A matrix in one block of rows for each rank: [`Distribution::block_rows`].
+    #[must_use]
+    pub const fn block_rows(rows: usize, columns: usize) -> Self {
+        Self::new(Kind::BlockRows { rows, columns })
+    }
+
+    /// A matrix in one block of columns for each rank: [`Distribution::block_columns`].
+    #[must_use]
+    pub const fn block_columns(rows: usize, columns: usize) -> Self {
+        Self::new(Kind::BlockColumns { rows, columns })
+    }
+
+    /// A matrix of (rows, columns) in one block for each place of a grid: [`Distribution::block_grid`].
+    #[must_use]
+    pub const fn block_grid(shape: (usize, usize), grids: Grids) -> Self {
+        Self::new(Kind::BlockGrid { shape, grids })
+    }
+
+    /// A matrix of (rows, columns) in blocks of (rows, columns) that are dealt out over a grid:
+    /// [`Distribution::checkerboard`].
+    #[must_use]
+    pub const fn checkerboard(shape: (usize, usize), block: (usize, usize), grids: Grids) -> Self {
+        Self::new(Kind::Checkerboard { shape, block, grids })
+    }
+
+    /// A vector of which every rank has all: [`Distribution::replicated`]. What a rank has changed by itself goes
+    /// its own way: joiners get what the ranks that send it have.
+    #[must_use]
+    pub const fn replicated(elements: usize) -> Self {
+        Self::new(Kind::Replicated { rows: 1, columns: elements })
+    }
+
+    /// The same, stored by ranks in another way.
+    #[must_use]
+    pub const fn stored(self, storage: Storage) -> Self {
+        Self { storage, ..self }
+    }
+
+    /// Rows and columns; a vector has one row.
+    #[must_use]
+    pub const fn shape(&self) -> (usize, usize) {
+        match self.kind {
+            Kind::Block { elements } | Kind::BlockCyclic { elements, .. } => (1, elements),
+            Kind::BlockRows { rows, columns }
+            | Kind::BlockColumns { rows, columns }
+            | Kind::Replicated { rows, columns } => (rows, columns),
+            Kind::BlockGrid { shape, .. } | Kind::Checkerboard { shape, .. } => shape,
+        }
+    }
+
+    /// How it lies on these ranks.
+    ///
+    /// # Errors
+    /// As the functions of [`Distribution`].
+    pub fn over(&self, ranks: Ranks) -> Result<Distribution, LayoutError> {
+        let count = ranks.len();
+        let made = match self.kind {
+            Kind::Block { elements } => Distribution::block(elements, ranks),
+            Kind::BlockCyclic { elements, block } => {
+                Distribution::block_cyclic(elements, block, ranks)
+            }
+            Kind::BlockRows { rows, columns } => Distribution::block_rows(rows, columns, ranks),
+            Kind::BlockColumns { rows, columns } => {
+                Distribution::block_columns(rows, columns, ranks)
+            }
+            Kind::BlockGrid { shape, grids } => {
+                Distribution::block_grid(shape, grids.of(count), ranks)
+            }
+            Kind::Checkerboard { shape, block, grids } => {
+                Distribution::checkerboard(shape, block, grids.of(count), ranks)
+            }
+            Kind::Replicated { rows, columns } => {
+                Distribution::replicated_matrix(rows, columns, ranks)
+            }
+        };
+        made.map(|distribution| distribution.stored(self.storage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_holds_each_element_once_on_any_number_of_ranks() {
+        let patterns = [
+            Pattern::block(35),
+            Pattern::cyclic(35),
+            Pattern::block_cyclic(35, 4),
+            Pattern::block_rows(5, 7),
+            Pattern::block_columns(5, 7),
+            Pattern::block_grid((5, 7), Grids::NearlySquare),
+            Pattern::checkerboard((5, 7), (2, 3), Grids::NearlySquare),
+        ];
+        for pattern in patterns {
+            for ranks in 1..9 {
+                let over = pattern.over(Ranks::first(ranks)).unwrap();
+                let held = |rank| {
+                    let (rows, columns) = over.held(rank);
+                    rows * columns
+                };
+                assert_eq!((0..ranks).map(held).sum::<usize>(), 35, "{pattern:?} {ranks}");
+                assert_eq!(over.shape(), pattern.shape());
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_grid_is_for_as_many_ranks_as_it_has_places() {
+        let pattern = Pattern::block_grid((4, 4), Grids::Fixed(Grid::new(2, 2)));
+        assert!(pattern.over(Ranks::first(4)).is_ok());
+        assert!(matches!(pattern.over(Ranks::first(3)), Err(LayoutError::Grid { .. })));
+    }
+}

@@ -1,0 +1,399 @@
+//! The arrays of a process.
+
+use std::marker::PhantomData;
+
+use super::block::{Beacon, Block};
+use super::element::{elements, elements_mut};
+use super::moving::Moved;
+use super::words::Described;
+use super::{Carry, DataError, Element, Pattern};
+use crate::layout::{Distribution, Ranks};
+
+/// How data go between ranks of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Receivers copy from the memory of the senders where they can see it.
+    #[default]
+    Shared,
+    /// In messages of MPI, as between nodes.
+    Messages,
+}
+
+/// An array of the registry, by which its elements are reached. It stays good over resizes.
+#[derive(Debug)]
+pub struct Array<T> {
+    number: u64,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Array<T> {}
+
+/// One array, and this rank's part of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub described: Described,
+    pub distribution: Distribution,
+    pub block: Block,
+}
+
+/// How far the move of this window is.
+#[derive(Debug, Default)]
+pub(super) enum State {
+    #[default]
+    Before,
+    Failed(String),
+    /// What this process has if it is committed.
+    Moved {
+        arrays: Vec<Entry>,
+        next: u64,
+    },
+}
+
+/// The arrays of the world, as this process holds them.
+///
+/// Registering is local, but all ranks do the same in the same order: a move on which they do not agree fails on all
+/// of them, and nothing is moved. Processes that are no ranks have no arrays and get them when they join.
+#[derive(Default)]
+pub struct Registry {
+    /// Rank and size; none for a process that is no rank.
+    pub(super) seat: Option<(usize, usize)>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) callbacks: Vec<(String, Box<dyn Carry>)>,
+    pub(super) next: u64,
+    pub(super) state: State,
+    pub(super) beacon: Option<Beacon>,
+    pub(super) transport: Transport,
+    pub(super) last: Option<Moved>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.names().collect::<Vec<_>>();
+        out.debug_struct("Registry").field("seat", &self.seat).field("names", &names).finish()
+    }
+}
+
+impl Registry {
+    pub(crate) fn new(seat: Option<(usize, usize)>) -> Self {
+        Self { seat, ..Self::default() }
+    }
+
+    /// Adds an array of zeros. Local; made alike by all ranks.
+    ///
+    /// # Errors
+    /// [`DataError::NoRank`], [`DataError::Twice`], [`DataError::Layout`], [`DataError::Memory`].
+    pub fn register<T: Element>(
+        &mut self,
+        name: &str,
+        pattern: Pattern,
+    ) -> Result<Array<T>, DataError> {
+        let number = self.add(name, size_of::<T>(), pattern)?;
+        Ok(Array { number, elements: PhantomData })
+    }
+
+    /// Adds an array with this rank's part of it, which is copied.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register), and [`DataError::Length`] for a part of another length: nothing is added
+    /// then.
+    pub fn register_with<T: Element>(
+        &mut self,
+        name: &str,
+        pattern: Pattern,
+        part: &[T],
+    ) -> Result<Array<T>, DataError> {
+        const CALL: &str = "register_with";
+        let number = self.add(name, size_of::<T>(), pattern)?;
+        let array = Array { number, elements: PhantomData };
+        let place = self.local_mut(array)?;
+        if place.len() != part.len() {
+            let (expected, found) = (place.len(), part.len());
+            self.remove(name)?;
+            self.next = number;
+            let name = name.to_owned();
+            return Err(DataError::Length { call: CALL, name, expected, found });
+        }
+        place.copy_from_slice(part);
+        Ok(array)
+    }
+
+    /// Adds an array of zeros in elements of so many bytes, reached by [`bytes`](Self::bytes).
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_bytes(
+        &mut self,
+        name: &str,
+        element: usize,
+        pattern: Pattern,
+    ) -> Result<(), DataError> {
+        self.add(name, element, pattern).map(drop)
+    }
+
+    fn add(&mut self, name: &str, element: usize, pattern: Pattern) -> Result<u64, DataError> {
+        const CALL: &str = "register";
+        let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
+        if self.names().any(|other| other == name) {
+            return Err(DataError::Twice { name: name.to_owned() });
+        }
+        let number = self.next;
+        let described = Described { number, name: name.to_owned(), element, pattern, next: None };
+        self.entries.push(Entry::new(CALL, described, rank, size)?);
+        self.next += 1;
+        Ok(number)
+    }
+
+    /// Has data of the program's own kind moved by it. Local; made alike by all processes that can be ranks,
+    /// also by those that are none yet.
+    ///
+    /// # Errors
+    /// [`DataError::Twice`].
+    pub fn carry(&mut self, name: &str, callback: Box<dyn Carry>) -> Result<(), DataError> {
+        if self.names().any(|other| other == name) {
+            return Err(DataError::Twice { name: name.to_owned() });
+        }
+        self.callbacks.push((name.to_owned(), callback));
+        self.callbacks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(())
+    }
+
+    /// Forgets an array or a callback. Local; made alike by all ranks.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn remove(&mut self, name: &str) -> Result<(), DataError> {
+        if let Some(found) = self.callbacks.iter().position(|(other, _)| other == name) {
+            self.callbacks.remove(found);
+            return Ok(());
+        }
+        let found = self.entries.iter().position(|entry| entry.described.name == name);
+        let found =
+            found.ok_or_else(|| DataError::Unknown { call: "remove", name: name.to_owned() })?;
+        self.entries.remove(found);
+        Ok(())
+    }
+
+    /// The names of arrays, in the order in which they were registered, and of callbacks. Local.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let arrays = self.entries.iter().map(|entry| entry.described.name.as_str());
+        arrays.chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Whether there is nothing to be moved. Local.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.callbacks.is_empty()
+    }
+
+    /// An array by its name, as one has to who has joined. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::Element`] if its elements are of another size.
+    pub fn array<T: Element>(&self, name: &str) -> Result<Array<T>, DataError> {
+        let entry = self.named("array", name)?;
+        if entry.described.element != size_of::<T>() {
+            return Err(DataError::Element {
+                call: "array",
+                name: name.to_owned(),
+                expected: size_of::<T>(),
+                found: entry.described.element,
+            });
+        }
+        Ok(Array { number: entry.described.number, elements: PhantomData })
+    }
+
+    /// This rank's part of an array, as [`distribution`](Self::distribution) says. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`] when it was removed, and on a process that has left.
+    pub fn local<T: Element>(&self, array: Array<T>) -> Result<&[T], DataError> {
+        let found = self.entries.iter().find(|entry| entry.described.number == array.number);
+        found.map(|entry| elements(entry.block.bytes())).ok_or_else(|| gone(array.number))
+    }
+
+    /// As [`local`](Self::local), to write.
+    ///
+    /// # Errors
+    /// As [`local`](Self::local).
+    pub fn local_mut<T: Element>(&mut self, array: Array<T>) -> Result<&mut [T], DataError> {
+        let mut entries = self.entries.iter_mut();
+        let found = entries.find(|entry| entry.described.number == array.number);
+        found.map(|entry| elements_mut(entry.block.bytes_mut())).ok_or_else(|| gone(array.number))
+    }
+
+    /// The bytes of this rank's part of an array. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn bytes(&self, name: &str) -> Result<&[u8], DataError> {
+        self.named("bytes", name).map(|entry| entry.block.bytes())
+    }
+
+    /// As [`bytes`](Self::bytes), to write.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn bytes_mut(&mut self, name: &str) -> Result<&mut [u8], DataError> {
+        self.named_mut("bytes_mut", name).map(|entry| entry.block.bytes_mut())
+    }
+
+    /// How an array lies on the ranks now. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn distribution(&self, name: &str) -> Result<&Distribution, DataError> {
+        self.named("distribution", name).map(|entry| &entry.distribution)
+    }
+
+    /// How an array is dealt out. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn pattern(&self, name: &str) -> Result<Pattern, DataError> {
+        self.named("pattern", name).map(|entry| entry.described.pattern)
+    }
+
+    /// How an array is to be dealt out after the next move: the same elements, in another way. Local; made alike by
+    /// all ranks.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements.
+    pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
+        const CALL: &str = "lay_out";
+        let entry = self.named_mut(CALL, name)?;
+        let (old, new) = (entry.described.pattern.shape(), pattern.shape());
+        if old != new {
+            return Err(DataError::Length {
+                call: CALL,
+                name: name.to_owned(),
+                expected: old.0.saturating_mul(old.1),
+                found: new.0.saturating_mul(new.1),
+            });
+        }
+        entry.described.next = Some(pattern);
+        Ok(())
+    }
+
+    /// How data go between ranks of a node. Local; a sender and a receiver that differ use messages.
+    pub fn via(&mut self, transport: Transport) {
+        self.transport = transport;
+    }
+
+    /// What the last move that was committed here has moved; none before. Local.
+    #[must_use]
+    pub fn last_move(&self) -> Option<&Moved> {
+        self.last.as_ref()
+    }
+
+    fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
+        let found = self.entries.iter().find(|entry| entry.described.name == name);
+        found.ok_or_else(|| DataError::Unknown { call, name: name.to_owned() })
+    }
+
+    fn named_mut(&mut self, call: &'static str, name: &str) -> Result<&mut Entry, DataError> {
+        let found = self.entries.iter_mut().find(|entry| entry.described.name == name);
+        found.ok_or_else(|| DataError::Unknown { call, name: name.to_owned() })
+    }
+
+    /// Whether the data of this window have been moved; why not, if that has failed.
+    pub(crate) fn is_moved(&self) -> Result<bool, String> {
+        match &self.state {
+            State::Before => Ok(false),
+            State::Moved { .. } => Ok(true),
+            State::Failed(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// The window has ended: what was moved is what there is, or never was. `seat` is this process's from now on.
+    pub(crate) fn settle(&mut self, committed: bool, seat: Option<(usize, usize)>) {
+        self.seat = seat;
+        let state = std::mem::take(&mut self.state);
+        let was_begun = !matches!(state, State::Before);
+        if committed {
+            match state {
+                State::Moved { arrays, next } => (self.entries, self.next) = (arrays, next),
+                _ if seat.is_none() => self.entries.clear(),
+                _ => {}
+            }
+        } else {
+            // Asked for this resize, not for another one.
+            self.entries.iter_mut().for_each(|entry| entry.described.next = None);
+        }
+        if was_begun {
+            self.callbacks.iter_mut().for_each(|(_, callback)| callback.settle(committed));
+        }
+    }
+}
+
+fn gone(number: u64) -> DataError {
+    DataError::Unknown { call: "local", name: format!("number {number}") }
+}
+
+impl Entry {
+    /// The zeroed part of one of the first `size` ranks.
+    pub fn new(
+        call: &'static str,
+        described: Described,
+        rank: usize,
+        size: usize,
+    ) -> Result<Self, DataError> {
+        let name = &described.name;
+        let layout = |source| DataError::Layout { call, name: name.clone(), source };
+        let distribution = described.pattern.over(Ranks::first(size)).map_err(layout)?;
+        if described.element == 0 {
+            return Err(layout(crate::layout::LayoutError::EmptyElement));
+        }
+        let bytes = distribution.room(rank).checked_mul(described.element);
+        let bytes = bytes.unwrap_or(usize::MAX);
+        let block = Block::new(bytes).map_err(|error| DataError::Memory {
+            call,
+            name: name.clone(),
+            bytes,
+            reason: error.to_string(),
+        })?;
+        Ok(Self { described, distribution, block })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_registered_is_found_by_name_and_by_handle() {
+        let mut registry = Registry::new(Some((1, 2)));
+        let array = registry.register_with("x", Pattern::block(5), &[7_u32, 8]).unwrap();
+        assert_eq!(registry.local(array), Ok(&[7, 8][..]));
+        registry.local_mut(array).unwrap()[0] = 9;
+        let again = registry.array::<u32>("x").unwrap();
+        assert_eq!(registry.local(again), Ok(&[9, 8][..]));
+        assert_eq!(registry.bytes("x").map(<[u8]>::len), Ok(8));
+        registry.remove("x").unwrap();
+        assert!(matches!(registry.local(array), Err(DataError::Unknown { .. })));
+    }
+
+    #[test]
+    fn mistakes_of_one_rank_are_told_there() {
+        let mut registry = Registry::new(Some((1, 2)));
+        let short = registry.register_with("x", Pattern::block(5), &[7_u32]);
+        assert!(matches!(short, Err(DataError::Length { expected: 2, found: 1, .. })));
+        assert!(registry.is_empty());
+        registry.register::<f64>("x", Pattern::block(5)).unwrap();
+        let twice = registry.register::<f64>("x", Pattern::block(5));
+        assert!(matches!(twice, Err(DataError::Twice { .. })));
+        let other = registry.array::<f32>("x");
+        assert!(matches!(other, Err(DataError::Element { expected: 4, found: 8, .. })));
+        let nothing = registry.register_bytes("y", 0, Pattern::block(5));
+        assert!(matches!(nothing, Err(DataError::Layout { .. })));
+        let longer = registry.lay_out("x", Pattern::cyclic(6));
+        assert!(matches!(longer, Err(DataError::Length { .. })));
+        let parked = Registry::new(None).register::<f64>("x", Pattern::block(5)).unwrap_err();
+        assert_eq!(parked, DataError::NoRank { call: "register" });
+    }
+}

@@ -1,0 +1,204 @@
+//! What ranks tell each other before data move, and what must be the same.
+
+use quo::group::{Group, GroupError, Patience, allgather_bytes};
+use serde::{Deserialize, Serialize};
+
+use super::block::Place;
+use super::{DataError, Pattern};
+
+/// An array, as all ranks have to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Described {
+    pub number: u64,
+    pub name: String,
+    pub element: usize,
+    pub pattern: Pattern,
+    /// How it is to lie after the move, if not in the same way.
+    pub next: Option<Pattern>,
+}
+
+/// What a process has, before the move.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holds {
+    pub node: u64,
+    pub beacon: Option<Place>,
+    /// None on a joiner.
+    pub arrays: Option<Vec<Described>>,
+    /// The number of the next array.
+    pub next: u64,
+    /// Names of callbacks, ascending.
+    pub callbacks: Vec<String>,
+    /// Why it cannot move anything.
+    pub reason: Option<String>,
+}
+
+/// A part of an array, before and after, by descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Parts {
+    pub old: Option<i32>,
+    pub new: Option<i32>,
+}
+
+/// Whether a process is ready to move, and what others have to know of it for that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ready {
+    pub reason: Option<String>,
+    /// Array by array.
+    pub parts: Vec<Parts>,
+    /// Processes of its node whose memory it cannot see.
+    pub out_of_sight: Vec<usize>,
+    /// Callback by callback: new ranks, and bytes for them.
+    pub given: Vec<Vec<(usize, usize)>>,
+}
+
+/// How it went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Went {
+    pub reason: Option<String>,
+    pub sent: u64,
+    pub shared: u64,
+    pub kept: u64,
+}
+
+/// Everybody's words, in the order of the ranks. Collective.
+pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
+    call: &'static str,
+    group: &impl Group,
+    mine: &T,
+    patience: &Patience<'_>,
+) -> Result<Vec<T>, GroupError> {
+    let unreadable = |_| GroupError::Unsuitable { call, reason: "what a rank says cannot be read" };
+    let mine = serde_json::to_vec(mine).map_err(unreadable)?;
+    let all = allgather_bytes(group, &mine, patience)?;
+    all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(unreadable)).collect()
+}
+
+/// The arrays to be moved, as all old ranks have them, with the number of the next one.
+pub(super) fn agreed(all: &[Holds]) -> Result<(Vec<Described>, u64), DataError> {
+    let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
+    for (rank, holds) in all.iter().enumerate() {
+        if let Some(reason) = &holds.reason {
+            return disagree(rank, reason.clone());
+        }
+    }
+    let mut ranks = all.iter().enumerate();
+    let first = ranks.find_map(|(rank, holds)| Some((rank, holds, holds.arrays.as_ref()?)));
+    let Some((first, right, arrays)) = first else { return Ok((Vec::new(), 0)) };
+    for (rank, holds) in all.iter().enumerate() {
+        if let Some(others) = &holds.arrays
+            && let Some(reason) = difference(others, arrays, first)
+        {
+            return disagree(rank, reason);
+        }
+        if let Some(name) = lacking(&right.callbacks, &holds.callbacks) {
+            let who = if holds.arrays.is_some() { "it" } else { "the joiner" };
+            let reason = format!("{who} has no callback `{name}`, which rank {first} has");
+            return disagree(rank, reason);
+        }
+        if let Some(name) = lacking(&holds.callbacks, &right.callbacks) {
+            let reason = format!("its callback `{name}` is one that rank {first} has not");
+            return disagree(rank, reason);
+        }
+    }
+    Ok((arrays.clone(), right.next))
+}
+
+fn lacking<'a>(of: &'a [String], names: &[String]) -> Option<&'a String> {
+    of.iter().find(|name| !names.contains(name))
+}
+
+/// What one rank has otherwise than rank `first`.
+fn difference(others: &[Described], right: &[Described], first: usize) -> Option<String> {
+    let pair = others.iter().zip(right).find(|(other, right)| other != right);
+    match pair {
+        Some((other, right)) if other.name != right.name => Some(format!(
+            "its array `{}` is `{}` on rank {first}: all ranks register the same in the same order",
+            other.name, right.name
+        )),
+        Some((other, right)) => Some(format!(
+            "its array `{}` is {:?} after {:?}, in elements of {} bytes, and on rank {first} {:?} after {:?}, in elements \
+             of {} bytes",
+            other.name,
+            other.next.unwrap_or(other.pattern),
+            other.pattern,
+            other.element,
+            right.next.unwrap_or(right.pattern),
+            right.pattern,
+            right.element
+        )),
+        None if others.len() != right.len() => Some(format!(
+            "it has {} arrays and rank {first} has {}: all ranks register the same in the same order",
+            others.len(),
+            right.len()
+        )),
+        None => None,
+    }
+}
+
+/// The first reason somebody has.
+pub(super) fn first_reason<'a>(
+    reasons: impl IntoIterator<Item = &'a Option<String>>,
+) -> Result<(), DataError> {
+    let mut reasons = reasons.into_iter().enumerate();
+    match reasons.find_map(|(rank, reason)| Some((rank, reason.clone()?))) {
+        Some((rank, reason)) => Err(DataError::Failed { rank, reason }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(names: Option<&[&str]>) -> Holds {
+        let array = |(number, name): (usize, &&str)| Described {
+            number: number as u64,
+            name: (*name).to_owned(),
+            element: 8,
+            pattern: Pattern::block(10),
+            next: None,
+        };
+        let arrays = names.map(|names| names.iter().enumerate().map(array).collect());
+        Holds { arrays, ..Holds::default() }
+    }
+
+    fn reason(all: &[Holds]) -> (usize, String) {
+        match agreed(all) {
+            Err(DataError::Disagree { rank, reason }) => (rank, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ranks_that_registered_the_same_and_joiners_that_have_nothing_agree() {
+        let all = [holds(Some(&["a", "b"])), holds(Some(&["a", "b"])), holds(None)];
+        assert_eq!(agreed(&all).unwrap().0.len(), 2);
+        assert_eq!(agreed(&[holds(None)]).unwrap(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_rank_with_other_arrays_is_named_with_the_difference() {
+        let (rank, said) = reason(&[holds(Some(&["a"])), holds(None), holds(Some(&["a", "b"]))]);
+        assert_eq!(rank, 2);
+        assert!(said.starts_with("it has 2 arrays and rank 0 has 1"), "{said}");
+        let (_, said) = reason(&[holds(Some(&["a", "b"])), holds(Some(&["b", "a"]))]);
+        assert!(said.starts_with("its array `b` is `a` on rank 0"), "{said}");
+        let mut other = holds(Some(&["a"]));
+        other.arrays.as_mut().unwrap()[0].element = 4;
+        let (_, said) = reason(&[holds(Some(&["a"])), other]);
+        assert!(said.contains("elements of 4 bytes"), "{said}");
+    }
+
+    #[test]
+    fn a_callback_that_is_missing_on_a_joiner_is_found() {
+        let mut first = holds(Some(&[]));
+        first.callbacks = vec!["mesh".to_owned()];
+        let (rank, said) = reason(&[first.clone(), holds(None)]);
+        assert_eq!(
+            (rank, said.as_str()),
+            (1, "the joiner has no callback `mesh`, which rank 0 has")
+        );
+        let (rank, said) = reason(&[holds(Some(&[])), first]);
+        assert_eq!((rank, said.as_str()), (1, "its callback `mesh` is one that rank 0 has not"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Arrays that go along with a resize.
+
+use quo::group::Group as _;
+
+use super::{Window, World};
+use crate::data::{Change, DataError, Move, Moved, Registry};
+use crate::error::Error;
+use crate::order::Part;
+
+impl World {
+    /// The arrays that belong to the world. Local.
+    #[must_use]
+    pub fn data(&self) -> &Registry {
+        &self.data
+    }
+
+    /// As [`data`](Self::data), to register arrays and to write to them.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut Registry {
+        &mut self.data
+    }
+
+    /// Which rank this process is, of how many; none while it is no rank.
+    fn seat(&self) -> Option<(usize, usize)> {
+        self.current.as_ref().map(|current| (current.rank(), current.size()))
+    }
+
+    /// The ranks are those that they are from now on.
+    pub(super) fn settle_data(&mut self, committed: bool) {
+        let seat = self.seat();
+        self.data.settle(committed, seat);
+    }
+}
+
+impl Window<'_> {
+    /// The arrays as they are before the resize. Local.
+    #[must_use]
+    pub fn data(&self) -> &Registry {
+        &self.world.data
+    }
+
+    /// As [`data`](Self::data), to say how arrays are to lie afterwards.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut Registry {
+        &mut self.world.data
+    }
+
+    /// Begins to move all arrays to where they lie on the new ranks, and gives the move, which goes on in
+    /// [`Move::test`] while the program does something else. Collective over everybody.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when ranks do not agree on what there is, or cannot have the memory: the same on all.
+    pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
+        let group = self.everybody().group().map_err(DataError::from)?;
+        let change = Change {
+            old: group.size() - self.joiners(),
+            new: self.next_places(),
+            node: self.world.lobby.context().node_index(),
+            patience: self.world.patience,
+        };
+        let data = &mut self.world.data;
+        Move::begin(data, group, change).map_err(Error::from)
+    }
+
+    /// Moves all arrays to where they lie on the new ranks; the commit does it otherwise. They are the world's with the
+    /// commit. Collective over everybody.
+    ///
+    /// # Errors
+    /// [`Error::Data`], the same on all: the resize can only be given up then.
+    pub fn move_data(&mut self) -> Result<Moved, Error> {
+        Ok(self.begin_move()?.finish()?)
+    }
+
+    /// Whether this process has something that has yet to be moved; why it cannot be, if that was tried.
+    pub(super) fn unmoved(&self) -> Result<bool, String> {
+        let data = &self.world.data;
+        Ok(!data.is_moved()? && self.part != Part::Joins && !data.is_empty())
+    }
+}

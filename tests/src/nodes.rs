@@ -1,0 +1,52 @@
+//! Several nodes on one host: ranks whose segments lie in different folders cannot reach each other's memory.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use tempfile::TempDir;
+
+/// Folders that are as good as nodes, and a program that runs on the node of its rank.
+#[derive(Debug)]
+pub struct Nodes {
+    segments: TempDir,
+    programs: TempDir,
+    count: usize,
+}
+
+impl Nodes {
+    /// So many nodes, for jobs of `program` with `each` consecutive ranks on each node.
+    pub fn new(count: usize, each: usize, program: &Path) -> Result<Self> {
+        let segments = tempfile::Builder::new().prefix("quo-nodes-").tempdir_in("/dev/shm")?;
+        for node in 0..count {
+            fs::DirBuilder::new().mode(0o700).create(segments.path().join(node.to_string()))?;
+        }
+        let nodes = Self { segments, programs: tempfile::tempdir()?, count };
+        let text = format!(
+            "#!/bin/sh\nrank=${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-$PMIX_RANK}}}}\n\
+             export QUO_TMPDIR='{}'/$((rank / {each}))\nexec '{}' \"$@\"\n",
+            nodes.segments.path().display(),
+            program.display()
+        );
+        let script = nodes.program();
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700))?;
+        Ok(nodes)
+    }
+
+    /// What the launcher starts.
+    #[must_use]
+    pub fn program(&self) -> PathBuf {
+        self.programs.path().join("on-its-node")
+    }
+
+    /// That no node has a segment left.
+    pub fn expect_clean(&self) -> Result<()> {
+        for node in 0..self.count {
+            let left = fs::read_dir(self.segments.path().join(node.to_string()))?.count();
+            ensure!(left == 0, "node {node} has {left} segments left");
+        }
+        Ok(())
+    }
+}

@@ -284,8 +284,9 @@ const IN_PHASES: &[(&str, u64)] = &[
 ];
 
 fn phases() -> Result<()> {
-    // Whatever a sample costs beside the load of a test machine: each block is looked at before it is freed.
-    let job = Recorded::run_with(&["--duty", "100"], 2, &compile_c("phases.c")?, &[])?;
+    // However dear a look is beside the load of a test machine, each block gets one before it is freed.
+    let options = ["--duty", "100", "--interval", "1000"];
+    let job = Recorded::run_with(&options, 2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");

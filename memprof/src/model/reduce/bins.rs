@@ -35,6 +35,12 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
         before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
         *total = before;
     }
+    // After the last of them what the last sample found still held.
+    let tail = (timeline.bin_at(last.start) + 1)..timeline.bins;
+    let now = trace.summary.as_ref();
+    if let Some(now) = now {
+        totals[tail.clone()].fill(now.head.walked);
+    }
     let begun = bins.iter().find(|bin| bin.is_known()).map_or(0, |bin| bin.head.first_time);
     let most = bins.iter().map(|bin| bin.cells.len()).max().unwrap_or(0);
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
@@ -46,6 +52,13 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
         let mut series = Series::zero(name.clone(), Group::of(&name), timeline.bins);
         for (at, range) in parts.iter().enumerate() {
             fold(&mut series, at, &bins[range.clone()], index, begun);
+        }
+        if let Some(row) = now.and_then(|now| now.rows.get(index)) {
+            let Series { mean, low, high, floor, ceiling, .. } = &mut series;
+            for values in [mean, low, high, floor, ceiling] {
+                values[tail.clone()].fill(row.resident);
+            }
+            series.owned[tail.clone()].fill(row.owned);
         }
         if series.group.has_ledger() {
             bound(&mut series, bins, &parts, index);
@@ -128,5 +141,43 @@ fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], co
             series.ceiling[at] = series.ceiling[at].max(ceiling);
         }
         later = here.or(later);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_trace::layout::{
+        BIN_SHIFT, ComponentRow, Geometry, Identity, SummaryHead, SummaryRow, sample,
+    };
+    use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
+
+    #[test]
+    fn after_the_last_bin_stands_what_was_found_last_and_not_the_mean_of_that_bin() {
+        const MIB: u64 = 1 << 20;
+        let width = 1_u64 << BIN_SHIFT;
+        let mut memory = Buffer::new(1 << 20);
+        let geometry = Geometry::for_file(1 << 20).expect("a geometry");
+        let identity = Identity::default();
+        let mut writer =
+            Writer::create(memory.bytes_mut(), &identity, &geometry).expect("a writer");
+        writer.set_component(0, &ComponentRow::default());
+        for (time, resident) in [(0, 20 * MIB), (width / 2, 100 * MIB), (width - 1, 100 * MIB)] {
+            let row = ComponentSample { component: 0, resident, ..ComponentSample::default() };
+            let (flags, walked) = (sample::FULL, resident);
+            writer.sample(&SampleHead { time, flags, kernel_resident: walked, walked }, &[row]);
+        }
+        let head = SummaryHead { time: width / 2, walked: 100 * MIB, ..SummaryHead::default() };
+        let row = SummaryRow { resident: 100 * MIB, owned: 120 * MIB, ..SummaryRow::default() };
+        writer.publish_summary(&head, &[row]);
+        writer.close(3 * width);
+        let trace = Trace::from_bytes(memory.bytes()).expect("a trace");
+        let (timeline, totals) = super::timeline(&trace, &Names::of(&trace));
+        let series = &timeline.series[0];
+        assert!((59 * MIB..61 * MIB).contains(&series.mean[0]), "{}", series.mean[0]);
+        assert_eq!(series.mean[1..], [100 * MIB; 2]);
+        assert_eq!(series.low, [20 * MIB, 100 * MIB, 100 * MIB]);
+        assert_eq!(series.owned[1..], [120 * MIB; 2]);
+        assert_eq!(totals, [100 * MIB; 3]);
     }
 }

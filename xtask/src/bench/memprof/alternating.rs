@@ -7,18 +7,15 @@ use quo_tests::{BindTo, Job};
 use serde_json::{Value, json};
 
 use super::turns::{Plan, Turns};
-use super::{Programs, merge};
+use super::{Programs, merge, sides};
 use crate::project;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Messages of these sizes for so many milliseconds: of one byte most, since that is the promise.
-const MESSAGES: [&str; 5] = ["1:300", "64:60", "4096:60", "65536:60", "4194304:60"];
-
 const OF_MESSAGES: Plan = Plan {
-    least: 20,
-    most: 60,
-    time: Duration::from_secs(70),
+    least: 10,
+    most: 20,
+    time: Duration::from_secs(20),
     of: "/messages_per_second/1",
     width: 0.015,
 };
@@ -46,6 +43,7 @@ const STEPS: &str = "steps = 2000";
 /// Everything.
 pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
     Ok(vec![
+        sides::messages(programs)?,
         messages(programs)?,
         starts(programs)?,
         coupled(programs, false)?,
@@ -54,13 +52,13 @@ pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
     ])
 }
 
-/// Rates of messages.
+/// Rates of messages of one byte in jobs without and with the profiler: coarse, but of all that it does.
 pub fn messages(programs: &Programs) -> Result<Turns> {
     told(
-        "messages",
+        "jobs that send messages",
         Turns::take(&OF_MESSAGES, |profiled| {
             let job = Job::new(2, &programs.messages).bind_to(BindTo::Core);
-            let job = MESSAGES.iter().fold(job, |job, size| job.arg(size));
+            let job = job.arg("1:300");
             let folder = tempfile::tempdir()?;
             crate::bench::program_output(&programs.job(job, profiled.then_some(folder.path())))
         }),

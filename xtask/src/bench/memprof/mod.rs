@@ -2,6 +2,7 @@
 //! differences of one run are compared.
 
 mod alternating;
+mod sides;
 mod turns;
 
 use std::path::{Path, PathBuf};
@@ -83,11 +84,12 @@ const ENTRIES: &[Entry] = &[
     pair("1 to 16 KiB, 1024 live", "/malloc_free/16384_pool_1024/with"),
     entry("mmap and munmap, median", "/mmap_munmap_median_ns", "µs", 1e-3, Target::None),
     entry("mmap and munmap, 99.9 %", LATE, "µs", 1e-3, Target::Times(2.0)),
-    entry("messages of 1 B", "/messages_per_second/1", "10⁶/s", 1e-6, Target::Share(0.97)),
-    entry("messages of 64 B", "/messages_per_second/64", "10⁶/s", 1e-6, Target::Share(0.97)),
-    entry("messages of 4 KiB", "/messages_per_second/4096", "10⁶/s", 1e-6, Target::Share(0.97)),
-    entry("messages of 64 KiB", "/messages_per_second/65536", "10³/s", 1e-3, Target::Share(0.97)),
-    entry("messages of 4 MiB", "/messages_per_second/4194304", "/s", 1.0, Target::Share(0.97)),
+    entry("messages of 1 B", "/sides/1", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("in jobs by turns", "/messages_per_second/1", "10⁶/s", 1e-6, Target::None),
+    entry("messages of 64 B", "/sides/64", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("messages of 4 KiB", "/sides/4096", "10⁶/s", 1e-6, Target::Share(0.97)),
+    entry("messages of 64 KiB", "/sides/65536", "10³/s", 1e-3, Target::Share(0.97)),
+    entry("messages of 4 MiB", "/sides/4194304", "/s", 1.0, Target::Share(0.97)),
     entry("coupled example", "/coupled_seconds", "s", 1.0, Target::Times(1.01)),
     entry("the same, ten times as long", "/long_seconds", "s", 1.0, Target::Times(1.01)),
     entry("start and end of 2 ranks", "/start_seconds", "ms", 1e3, Target::Difference),
@@ -96,6 +98,9 @@ const ENTRIES: &[Entry] = &[
     entry("ten times as long", "/long_duty", "%", 100.0, Target::AtMost(0.5)),
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
+
+/// What such names end in stands beside what was measured without, in the same process.
+const WITH: &str = "/with";
 
 /// What is made of all turns together.
 const LATE: &str = "/late_mapping_ns";
@@ -145,7 +150,7 @@ impl Programs {
         let mut compiler = Command::new(mpicc());
         compiler.args(["-std=gnu11", "-O2"]);
         compiler.arg(project::root().join("memprof/benches/messages.c"));
-        run_compiler(compiler.arg("-o").arg(&messages))?;
+        run_compiler(compiler.arg("-o").arg(&messages).arg("-ldl"))?;
         Ok(messages)
     }
 
@@ -166,8 +171,8 @@ impl Programs {
                     clear(traces)?;
                 }
             }
-            merge(&mut numbers, self.alone(&self.allocation, &[], traces)?);
             if let Some(traces) = traces {
+                merge(&mut numbers, self.alone(&self.allocation, &[], Some(traces))?);
                 clear(traces)?;
             }
             if profiled { &mut measured.with } else { &mut measured.without }.push(numbers);
@@ -268,6 +273,9 @@ impl Measured {
                 let mut numbers = turns.of(with, entry.measured);
                 numbers.sort_by(f64::total_cmp);
                 turns::middle(&numbers)
+            } else if let Some(beside) = entry.measured.strip_suffix(WITH).filter(|_| !with) {
+                // Both were measured by turns in the process that has the profiler.
+                median(&self.with, &format!("{beside}/without"))
             } else {
                 median(rounds, entry.measured)
             };
@@ -351,7 +359,8 @@ pub fn messages(folder: &Path) -> Result<Measured> {
     let none = PathBuf::new;
     let (costs, allocation, coupled) = (none(), none(), none());
     let programs = Programs { preload: preload()?, costs, allocation, messages, coupled };
-    Ok(Measured { turns: vec![alternating::messages(&programs)?], ..Measured::default() })
+    let turns = vec![sides::messages(&programs)?, alternating::messages(&programs)?];
+    Ok(Measured { turns, ..Measured::default() })
 }
 
 #[cfg(test)]
@@ -364,20 +373,21 @@ mod tests {
             let plan = turns::Plan { least: 2, most: 2, time: Duration::ZERO, of: "", width: 0.0 };
             Turns::take(&plan, |with| Ok(one(with))).unwrap()
         };
-        let messages =
-            take(&|with| json!({"messages_per_second": {"1": if with { 0.98e6 } else { 1e6 }}}));
+        let messages = take(&|with| json!({"sides": {"1": if with { 0.98e6 } else { 1e6 }}}));
         let mappings = take(&|with| {
             let slowest: Vec<u64> = vec![if with { 3000 } else { 2000 }; 3];
             json!({"mappings": 1000, "slowest_mappings_ns": slowest})
         });
         let measured = Measured {
             without: vec![json!({"mpi_call_ns": 4.0})],
-            with: vec![json!({"mpi_call_ns": 10.0, "duty": 0.004, "tool": 4 << 20})],
+            with: vec![json!({"mpi_call_ns": 10.0, "duty": 0.004, "tool": 4 << 20,
+                "malloc_free": {"64": {"without": 10.0, "with": 22.5}}})],
             turns: vec![messages, mappings],
         };
         let lines = measured.lines();
         let line = |what: &str| lines.iter().find(|line| line[0].starts_with(what)).unwrap();
         assert_eq!(line("MPI call, 2")[3..], ["+6.00 ns", "≤ +5 ns", "missed"]);
+        assert_eq!(line("malloc")[3..], ["+12.50 ns", "≤ +15 ns", "met"]);
         assert_eq!(line("messages of 1 B")[3..], ["98.0 % (98.0 to 98.0)", "≥ 97 %", "met"]);
         assert_eq!(
             line("mmap and munmap, 99.9")[1..],

@@ -59,6 +59,11 @@ impl Turns {
         Ok(turns)
     }
 
+    /// Turns that were taken elsewhere, each without and with the profiler.
+    pub fn of_pairs(pairs: Vec<[Value; 2]>) -> Turns {
+        Turns { pairs }
+    }
+
     /// Numbers at a JSON pointer, of the turns that have them: without and with the profiler.
     pub fn of(&self, with: bool, pointer: &str) -> Vec<f64> {
         let values = self.pairs.iter().map(|pair| &pair[usize::from(with)]);

@@ -147,6 +147,9 @@ fn usual() -> Result<()> {
     for ranks in [2, 4] {
         let job = Recorded::run(ranks, &program, &[])?;
         job.expect_said("done")?.expect_good_books()?;
+        for file in traces_in(&job.traces())? {
+            ensure!(file.metadata()?.len() == 4 * MEBI, "{} has another size", file.display());
+        }
         for one in &job.books {
             let application = one.peak(APPLICATION);
             ensure!(application >= 30 * MEBI, "{application} B\n{}", one.table());

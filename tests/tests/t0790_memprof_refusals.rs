@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use memprof_trace::layout::{Class, lost};
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Books, Checkout, run_compiler};
@@ -18,6 +19,8 @@ const TESTS: &[Test] = &[
     ("programs_that_nothing_is_loaded_into_run_and_are_named", not_loaded),
     ("what_cannot_be_run_ends_as_in_a_shell", not_run),
     ("a_bad_file_of_components_is_said_once_and_the_program_runs", bad_components),
+    ("a_file_of_components_decides_what_objects_are_called", components),
+    ("what_finds_no_room_is_counted_and_said_once", full_tables),
     ("programs_under_each_sanitizer_run_and_are_said", sanitizers),
     ("allocators_that_are_preloaded_or_linked_keep_their_work", allocators),
 ];
@@ -276,6 +279,69 @@ fn bad_components() -> Result<()> {
             ensure!(report.matches(said).count() == 1, "not once `{said}` in\n{report}");
         }
     }
+    Ok(())
+}
+
+/// The books of a program with these lines in the file of components, and what a report says.
+fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
+    let folder = tempfile::tempdir()?;
+    let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));
+    fs::write(&file, lines)?;
+    fs::create_dir(&traces)?;
+    let profiled = Profiled::new(program, &traces)?.env("MEMPROF_RECORD", "all");
+    let profiled = profiled.env("MEMPROF_COMPONENTS", file.display().to_string());
+    let finished = profiled.run(LIMIT)?;
+    ensure!(finished.expect_success()?.stderr.is_empty(), "{}", finished.report());
+    let report = memprof(&["report", "--all", &traces.display().to_string()])?;
+    let said = String::from_utf8_lossy(&report.stdout).into_owned();
+    Ok((Books::open(finished.trace()?)?, said))
+}
+
+fn components() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("holder");
+    compile(&holder(folder.path())?, &program, "cc", &[])?;
+    let of_libraries = |class| class == Class::AppLibrary;
+    let (plain, said) = named(&program, "")?;
+    ensure!(said.contains("system:libc") && plain.peak(of_libraries) == 0, "{said}");
+    let (library, said) = named(&program, "# ours\nlibc.so* app.lib:everybodys\n")?;
+    ensure!(said.contains("app.lib:everybodys") && !said.contains("system:libc"), "{said}");
+    ensure!(library.peak(of_libraries) >= 1 << 20, "{said}");
+    // The program's blocks go with it.
+    let (program, said) = named(&program, "holder app.lib:work\n")?;
+    let owned = program.owned_peak(of_libraries)?;
+    ensure!(said.contains("app.lib:work") && owned >= 20 << 20, "{owned} B\n{said}");
+    Ok(())
+}
+
+/// More mapped files than a trace has rows for: how many have none is in the summary and in the report.
+fn full_tables() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (folder.path().join("many.c"), folder.path().join("many"));
+    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
+                int main(void)\n{\n    for (int at = 0; at < 400; at++) {\n        \
+                int file = memfd_create(\"part\", 0);\n        \
+                if (file < 0 || ftruncate(file, 4096) != 0) return 1;\n        \
+                char *part = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);\n        \
+                if (part == MAP_FAILED) return 2;\n        *part = 1;\n        close(file);\n    }\n    \
+                puts(\"held\");\n    return 0;\n}\n";
+    fs::write(&source, text)?;
+    compile(&source, &program, "cc", &[])?;
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces)?;
+    let finished = holds(&["env"], &program, &traces, false)?;
+    let books = Books::open(finished.trace()?)?;
+    let lost = books.summary()?.head.lost[lost::SEGMENTS];
+    // There are 256 rows, and the program has mapped its libraries and the trace as well.
+    ensure!((145..200).contains(&lost), "{lost} found no room\n{}", books.table());
+    books.expect_closed_books()?;
+    let said = books.notes();
+    let count = said.iter().filter(|note| note.contains("more mapped files")).count();
+    ensure!(count == 1, "{said:?}");
+    let report = memprof(&["report", "--json", &traces.display().to_string()])?;
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout)?;
+    let told = &report["nodes"][0]["ranks"][0]["lost"];
+    ensure!(*told == serde_json::json!([{ "table": "segments", "count": lost }]), "{told}");
     Ok(())
 }
 

@@ -203,9 +203,8 @@ fn the_table_agrees_with_the_mpi_header_of_the_machine() {
 }
 
 #[test]
-fn no_name_of_mpi_is_defined() {
-    let Ok(output) = Command::new("nm").arg("-D").arg("--defined-only").arg(preload()).output()
-    else {
+fn no_name_of_mpi_is_defined_or_needed() {
+    let Ok(output) = Command::new("nm").arg("-D").arg(preload()).output() else {
         eprintln!("skipped: no nm");
         return;
     };

@@ -135,6 +135,17 @@ int main(int count, char **words)
     CHECK(dlclose(plugin) == 0);
     CHECK(dlopen("$ORIGIN/plugins/libentered_plugin.so", RTLD_NOW) != NULL);
 
+    /* What dlerror has to say is of the program's calls, whatever the tool looks up in between. */
+    CHECK(dlerror() == NULL);
+    CHECK(dlsym(library, "no_such_name") == NULL);
+    MPI_Reduce_local(0, 0, 0, 0, (void *)copy_inside);
+    free(kept);
+    free(calloc(3 << 20, 1));
+    CHECK(pthread_create(&one, NULL, thread, &count) == 0 && pthread_join(one, NULL) == 0);
+    error = dlerror();
+    CHECK(error != NULL && strstr(error, "no_such_name") != NULL);
+    CHECK(dlerror() == NULL);
+
     /* Memory for the program. */
     for (long bytes = 100; bytes < 1000000; bytes *= 9) {
         uint64_t before = owned("mpi.for_user");

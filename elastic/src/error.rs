@@ -62,6 +62,9 @@ pub enum Error {
     /// Arrays of the world.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Resize points.
+    #[error(transparent)]
+    Points(crate::points::PointsError),
     /// A request was refused; nothing has changed.
     #[error("{call}: refused: {reason}")]
     Refused {

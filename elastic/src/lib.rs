@@ -10,6 +10,7 @@
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`plan`]: scripted plans, when the world is to have which size;
 //! - [`points`]: resize points as ReSHAPE has them: next sizes, and the history of times;
+//! - [`reshape`]: the calls of ReSHAPE;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
@@ -22,6 +23,7 @@ pub mod member;
 pub mod place;
 pub mod plan;
 pub mod points;
+pub mod reshape;
 pub mod round;
 pub mod sets;
 pub mod word;

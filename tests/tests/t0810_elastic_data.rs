@@ -96,6 +96,38 @@ fn what_one_rank_has_otherwise_or_refuses_leaves_all_data_where_they_were() -> R
     Ok(())
 }
 
+fn skeleton(ranks: usize, words: &[&str]) -> Result<Outcome> {
+    let program = Checkout::find()?.program("examples/reshape_skeleton")?;
+    let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
+    let outcome = job.limit(LIMIT).run()?;
+    outcome.expect_success()?;
+    Ok(outcome)
+}
+
+#[test]
+fn the_skeleton_of_reshape_expands_and_shrinks_with_its_matrix() -> Result<()> {
+    let outcome = skeleton(4, &["1", "2", "4", "1", "2"])?;
+    let right = "iteration 10: 1x1 -> 1x2, 55296 bytes\n\
+                 iteration 20: 1x2 -> 2x2, 55296 bytes\n\
+                 iteration 29: 2x2 -> 1x1, 55296 bytes\n\
+                 iteration 40: 1x1 -> 1x2, 55296 bytes\n\
+                 right after 60 iterations on 1x1 1x2 2x2 1x1 1x2\n";
+    ensure!(outcome.stdout == right, "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn a_size_that_the_program_cannot_work_with_is_given_up_and_missing_data_are_told_to_all()
+-> Result<()> {
+    let outcome = skeleton(4, &["2", "3", "4", "2", "short"])?;
+    let said = "move: rank 3: register_with: this rank's part of `array` \
+                has 1728 elements; 1727 were given";
+    ensure!(outcome.stdout.matches(said).count() == 4, "{}", outcome.report());
+    let right = "right after 60 iterations on 1x2 2x2 1x2";
+    ensure!(outcome.stdout.contains(right), "{}", outcome.report());
+    Ok(())
+}
+
 #[test]
 fn a_joiner_without_a_callback_is_not_let_in() -> Result<()> {
     let outcome = arrays(3, &["shared", "2", "3^", "1"])?;

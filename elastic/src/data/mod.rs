@@ -35,6 +35,7 @@
 //! | what ranks tell each other before a move, and what must be the same | `words.rs` |
 //! | one array on its way | `lane.rs` |
 //! | a move from its beginning to its end | `moving.rs` |
+//! | one array, moved once | `once.rs` |
 //! | data that only the program understands | `carry.rs` |
 
 mod block;
@@ -43,6 +44,7 @@ mod element;
 mod error;
 mod lane;
 mod moving;
+mod once;
 mod pattern;
 mod registry;
 mod words;
@@ -55,4 +57,5 @@ pub use pattern::{Grids, Pattern};
 pub use registry::{Array, Registry, Transport};
 
 pub(crate) use moving::Change;
+pub(crate) use once::redistribute;
 pub(crate) use words::exchange;

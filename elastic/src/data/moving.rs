@@ -329,7 +329,7 @@ impl Registry {
         let reason = match self.is_moved() {
             Ok(false) => None,
             Ok(true) => Some("the data have been moved in this window".to_owned()),
-            Err(reason) => Some(format!("the data could not be moved in this window: {reason}")),
+            Err(reason) => Some(reason),
         };
         Holds {
             node: node as u64,

@@ -120,6 +120,28 @@ impl ResizePoints {
         (self.iteration + 1).is_multiple_of(self.every)
     }
 
+    /// The program says itself where it is.
+    pub fn contacted(&mut self, iteration: u64) {
+        self.iteration = iteration;
+    }
+
+    /// What it is about to shrink to.
+    pub fn shrinks(&self) -> Option<Configuration> {
+        match self.decided {
+            Decision::Shrink(to) => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The shrinking could not be done, and the data have gone to those who would have stayed: they come back as they
+    /// go to joiners, where [`decision`](ResizePoints::decision) says [`Decision::Expand`].
+    pub fn taken_back(&mut self) {
+        if let Decision::Shrink(to) = std::mem::take(&mut self.decided) {
+            self.old = to;
+            self.unmoved = true;
+        }
+    }
+
     /// The configuration before the last resize.
     #[doc(alias = "reshape_getOldProcessorDimensions")]
     pub fn old(&self) -> Configuration {

@@ -265,3 +265,14 @@ proptest! {
         prop_assert!(slope(&points, at).is_none_or(f64::is_finite));
     }
 }
+
+#[test]
+fn a_shrinking_that_was_taken_back_brings_the_data_back_once() {
+    let mut points = ResizePoints::new(Line(4), 1).unwrap();
+    points.decided(Decision::Shrink(Line(2)));
+    assert_eq!(points.shrinks(), Some(Line(2)));
+    points.taken_back();
+    assert_eq!((points.old(), points.current(), points.shrinks()), (Line(2), Line(4), None));
+    assert_eq!(points.decision(), Decision::Expand(Line(4)));
+    assert_eq!(points.decision(), Decision::Continue);
+}

@@ -20,6 +20,28 @@ impl World {
         &mut self.data
     }
 
+    /// Whether a resize is pending: [`begin`](Self::begin) is next.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// How many ranks there will be after the pending resize.
+    pub(crate) fn next_size(&self) -> usize {
+        self.pending.as_ref().map_or(self.size(), |resize| resize.new.len())
+    }
+
+    /// The ranks that stay in the pending resize, in the order they will have.
+    pub(crate) fn staying(&self) -> Vec<usize> {
+        let new = self.pending.as_ref().map_or(&self.ranks, |resize| &resize.new);
+        let rank = |process: &usize| self.ranks.iter().position(|other| other == process);
+        new.iter().filter_map(rank).collect()
+    }
+
+    /// The node of this process.
+    pub(crate) fn node(&self) -> usize {
+        self.lobby.context().node_index()
+    }
+
     /// Which rank this process is, of how many; none while it is no rank.
     fn seat(&self) -> Option<(usize, usize)> {
         self.current.as_ref().map(|current| (current.rank(), current.size()))
@@ -55,7 +77,7 @@ impl Window<'_> {
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),
-            node: self.world.lobby.context().node_index(),
+            node: self.world.node(),
             patience: self.world.patience,
         };
         let data = &mut self.world.data;

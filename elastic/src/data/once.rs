@@ -1,0 +1,38 @@
+//! One array of the program's own, moved once, among the ranks of a group.
+
+use quo::group::Group as _;
+use quo_mpi::MpiGroup;
+
+use super::moving::{Change, Move, Moved};
+use super::registry::State;
+use super::{DataError, Element, Pattern, Registry};
+
+const NAME: &str = "array";
+
+/// Moves an array from the first ranks of a group, as many as the change says were there, to others: this process's new
+/// part, which is empty where it has none. Collective over the group; a mistake of one is everybody's error.
+pub(crate) fn redistribute<T: Element>(
+    group: MpiGroup,
+    change: Change,
+    (old, new): (Pattern, Pattern),
+    part: &[T],
+) -> Result<(Vec<T>, Moved), DataError> {
+    let me = group.rank();
+    let seat = (me < change.old).then_some((me, change.old));
+    let place = change.new.iter().position(|&place| place == me);
+    let next = place.map(|rank| (rank, change.new.len()));
+    let mut registry = Registry::new(seat);
+    if seat.is_some() {
+        let made = registry.register_with(NAME, old, part).map(drop);
+        if let Err(error) = made.and_then(|()| registry.lay_out(NAME, new)) {
+            registry.state = State::Failed(error.to_string());
+        }
+    }
+    let moved = Move::begin(&mut registry, group, change)?.finish()?;
+    registry.settle(true, next);
+    if next.is_none() {
+        return Ok((Vec::new(), moved));
+    }
+    let array = registry.array::<T>(NAME)?;
+    Ok((registry.local(array)?.to_vec(), moved))
+}

@@ -97,6 +97,11 @@ impl Link {
         Ok(Self { reader: BufReader::new(stream.try_clone()?), writer: stream })
     }
 
+    /// The other side is to know at once that nobody is here any more.
+    pub(crate) fn close(&self) {
+        let _ = self.writer.shutdown(std::net::Shutdown::Both);
+    }
+
     /// From now on it is quiet for as long as nothing is asked.
     pub(crate) fn wait_for_ever(&self) -> std::io::Result<()> {
         self.writer.set_read_timeout(None)

@@ -51,6 +51,16 @@ pub enum Error {
         /// What, and why.
         reason: String,
     },
+    /// The registry of process sets has something against it; nothing has changed.
+    #[error("{call}: {reason}")]
+    Sets {
+        /// The call.
+        call: &'static str,
+        /// For programs.
+        kind: crate::sets::SetsErrorKind,
+        /// For people.
+        reason: String,
+    },
     /// The call does not fit what the world is doing.
     #[error("{call}: {reason}")]
     Misplaced {

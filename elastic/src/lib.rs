@@ -32,9 +32,10 @@ pub mod world;
 // The edges: shared memory, threads and links between agents.
 mod agents;
 mod coordinator;
+mod desk;
 mod error;
 mod lobby;
 mod order;
 
 pub use error::Error;
-pub use world::{Status, Window, World, WorldOptions};
+pub use world::{Accepted, ProcessSets, Status, Window, World, WorldOptions};

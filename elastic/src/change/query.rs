@@ -1,11 +1,14 @@
 //! What a process is told when it asks whether a resize is going on.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Changes, RequestId, Step};
 use crate::member::MemberId;
 use crate::sets::{Domain, SetName};
 
 /// What kind of change a process is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_type")]
 pub enum ChangeKind {
     /// There is none.
@@ -22,7 +25,7 @@ pub enum ChangeKind {
 }
 
 /// The answer to a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// What kind of change.
     pub kind: ChangeKind,

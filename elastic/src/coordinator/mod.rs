@@ -6,15 +6,17 @@
 mod arbiter;
 mod journal;
 
+use std::net::IpAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, Step};
+use crate::desk::{Desk, Directions};
 use crate::error::Error;
 use crate::manager::{Moment, Requests, ResourceManager};
 use crate::order::{Order, Resize};
@@ -44,6 +46,9 @@ pub(crate) struct Shared {
     iteration: AtomicU64,
     /// The iteration at which a manager wants to be called.
     awaited: AtomicU64,
+    /// Rung when sets or what lies at them have changed, and when a resize has ended.
+    changed: Condvar,
+    is_closed: AtomicBool,
 }
 
 impl std::fmt::Debug for Message {
@@ -58,6 +63,33 @@ impl Shared {
         self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for so long at most until something has changed.
+    pub(crate) fn wait_for_change<'a>(
+        &'a self,
+        arbiter: MutexGuard<'a, Arbiter>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, Arbiter> {
+        let woken = self.changed.wait_timeout(arbiter, at_most);
+        woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes those who wait for a change.
+    pub(crate) fn has_changed(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Nobody is to wait any more.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        // Under the lock, so that nobody is between looking and waiting.
+        drop(self.arbiter());
+        self.has_changed();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     /// Has the coordinator look whether there is something to do.
     pub(crate) fn look(&self) {
         // Without it the job is ending anyway.
@@ -69,6 +101,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
+    /// Where ranks ask for process sets.
+    desk: Option<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -101,6 +135,8 @@ impl Coordinator {
             sender,
             iteration: AtomicU64::new(0),
             awaited: AtomicU64::new(u64::MAX),
+            changed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
         });
         for number in 0..managers.len() {
             let manager = &mut managers[number];
@@ -122,7 +158,21 @@ impl Coordinator {
             .name("elastic".to_owned())
             .spawn(move || state.run(&receiver))
             .map_err(|error| error.to_string())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, desk: None, thread: Some(thread) })
+    }
+
+    /// Opens the desk for process sets: how others come there.
+    pub(crate) fn open_desk(
+        &mut self,
+        addresses: Option<Vec<IpAddr>>,
+    ) -> std::io::Result<Directions> {
+        let (desk, directions) = Desk::open(Arc::clone(&self.shared), addresses)?;
+        self.desk = Some(desk);
+        Ok(directions)
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// The way to ask for resizes.
@@ -158,6 +208,7 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
+        drop(self.desk.take());
         let _ = self.shared.sender.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -187,6 +238,7 @@ impl State {
                 Some(Message::Ended { outcome, answer }) => {
                     self.busy = None;
                     self.shared.arbiter().ended(outcome);
+                    self.shared.has_changed();
                     let _ = answer.send(self.agents.lower());
                 }
                 Some(Message::Over) => break,
@@ -269,6 +321,7 @@ impl State {
                     let _ = self.agents.post(&Order::Resize(nothing));
                     let _ = self.agents.ring(resize.joiners().collect::<Vec<_>>());
                     self.shared.arbiter().ended(Err(cause));
+                    self.shared.has_changed();
                 }
             }
         }

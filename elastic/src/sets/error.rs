@@ -1,5 +1,7 @@
 //! What can be wrong with a request to the registry.
 
+use serde::{Deserialize, Serialize};
+
 use super::{SetName, SetOp};
 use crate::member::MemberId;
 
@@ -133,4 +135,64 @@ pub enum SetsError {
         /// The number that has to come.
         expected: u64,
     },
+}
+
+/// The kinds of [`SetsError`], as they travel between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SetsErrorKind {
+    /// A text that is no name of a process set.
+    BadName,
+    /// There is no such set.
+    Unknown,
+    /// The set has lost its last member and was deleted; its name is kept until it is pruned.
+    Deleted,
+    /// The result would have no member.
+    EmptyResult,
+    /// The operation would bring back processes that have left for good.
+    Gone,
+    /// The application may not make or change a set of this name.
+    NotTheApplications,
+    /// The wanted name belongs to another set.
+    NameTaken,
+    /// The set is not one that says who joins or leaves.
+    NoOpenDelta,
+    /// A delta without members.
+    NobodyInDelta,
+    /// An id that once meant another process.
+    IdReused,
+    /// A process that cannot leave because it is not there.
+    NotThere,
+    /// The parts do not make up the set.
+    BadParts,
+    /// A set that is still there cannot be pruned.
+    InUse,
+    /// A hint, key or value that is too long or has no proper name.
+    BadEntry,
+    /// Operations of several processes have to be applied in one order.
+    OutOfOrder,
+}
+
+impl SetsError {
+    /// What kind of error it is.
+    pub fn kind(&self) -> SetsErrorKind {
+        match self {
+            SetsError::BadName { .. } => SetsErrorKind::BadName,
+            SetsError::Unknown { .. } => SetsErrorKind::Unknown,
+            SetsError::Deleted { .. } => SetsErrorKind::Deleted,
+            SetsError::EmptyResult { .. } => SetsErrorKind::EmptyResult,
+            SetsError::Gone { .. } => SetsErrorKind::Gone,
+            SetsError::NotTheApplications { .. } => SetsErrorKind::NotTheApplications,
+            SetsError::NameTaken { .. } => SetsErrorKind::NameTaken,
+            SetsError::NoOpenDelta { .. } => SetsErrorKind::NoOpenDelta,
+            SetsError::NobodyInDelta => SetsErrorKind::NobodyInDelta,
+            SetsError::IdReused { .. } => SetsErrorKind::IdReused,
+            SetsError::NotThere { .. } => SetsErrorKind::NotThere,
+            SetsError::BadParts { .. } => SetsErrorKind::BadParts,
+            SetsError::InUse { .. } => SetsErrorKind::InUse,
+            SetsError::BadEntry { .. } => SetsErrorKind::BadEntry,
+            SetsError::OutOfOrder { .. } => SetsErrorKind::OutOfOrder,
+        }
+    }
 }

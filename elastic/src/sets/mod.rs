@@ -28,7 +28,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use error::SetsError;
+pub use error::{SetsError, SetsErrorKind};
 pub use log::{Operation, Outcome, Replica};
 pub use members::Members;
 pub use name::{Domain, LONGEST_NAME, SetName};

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{Status, World, WorldOptions};
 use crate::agents::{Agents, Call, Link, serve};
 use crate::coordinator::Coordinator;
+use crate::desk::Directions;
 use crate::error::Error;
 use crate::lobby::Lobby;
 use crate::order::Order;
@@ -67,13 +68,15 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let places: Vec<(usize, usize)> =
         gathered.clone().map(|place| (number(&place[..8]), number(&place[8..16]))).collect();
     let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
-    let hosts = hosts(named, all.node_count());
+    let nodes = all.node_count();
+    let hosts = hosts(named, nodes);
     let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
     let (links, agent) = meet(&base, &lobby, &patience)?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
     let ranks: Vec<usize> = (0..start).collect();
     let me = base.rank();
     let mut coordinator = None;
+    let mut directions = None;
     let mut trouble = String::new();
     if me == 0 {
         let all = places.iter().map(|(node, _)| *node).collect();
@@ -81,7 +84,17 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
             Ok(job) => {
                 let agents = Agents::new(Arc::clone(&lobby), links, places);
                 let (log, managers) = (options.log.as_deref(), options.managers);
-                match Coordinator::start(agents, job, log, managers) {
+                let started = Coordinator::start(agents, job, log, managers);
+                let opened = started.and_then(|mut started| {
+                    if options.process_sets {
+                        let far = (nodes > 1).then(addresses).transpose();
+                        let far = far.map_err(|error| error.to_string())?;
+                        directions =
+                            Some(started.open_desk(far).map_err(|error| error.to_string())?);
+                    }
+                    Ok(started)
+                });
+                match opened {
                     Ok(started) => coordinator = Some(started),
                     Err(reason) => trouble = reason,
                 }
@@ -89,13 +102,13 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
             Err(reason) => trouble = reason,
         }
     }
-    // A byte in front: MPI sends no empty messages from nowhere.
-    let trouble = [b"!", trouble.as_bytes()].concat();
-    let trouble = base.broadcast(trouble, 0, &patience).map_err(&group)?;
-    if trouble.len() > 1 {
-        let reason = String::from_utf8_lossy(&trouble[1..]).into_owned();
-        return Err(Error::Misconfigured { call: CALL, reason });
-    }
+    let misconfigured = |reason| Error::Misconfigured { call: CALL, reason };
+    let begun = if trouble.is_empty() { Ok(directions) } else { Err(trouble) };
+    let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
+    let begun = base.broadcast(begun, 0, &patience).map_err(&group)?;
+    let begun: Result<Option<Directions>, String> =
+        serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
+    let directions = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, &patience)?;
     let current = if me < start { Some(base.part(&ranks, 0).map_err(&group)?) } else { None };
     if let Some(current) = &current {
@@ -110,6 +123,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         base,
         lobby,
         coordinator,
+        directions,
         agent,
         status,
         epoch: 0,

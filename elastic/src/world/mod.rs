@@ -34,6 +34,7 @@ mod arrays;
 mod contexts;
 mod create;
 mod options;
+mod sets;
 mod window;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use quo::group::Patience;
 use quo_mpi::members::Communicator;
 
 pub use options::WorldOptions;
+pub use sets::{Accepted, ProcessSets};
 pub use window::Window;
 
 use crate::change::{Request, Wish};
@@ -79,6 +81,8 @@ pub struct World {
     lobby: Arc<Lobby>,
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
+    /// The way to the registry of process sets, if the world has them.
+    directions: Option<crate::desk::Directions>,
     /// The thread that answers the coordinator on another node.
     agent: Option<create::AgentThread>,
     status: Status,

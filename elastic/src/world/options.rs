@@ -14,6 +14,7 @@ pub struct WorldOptions {
     pub(super) name: Option<String>,
     pub(super) log: Option<PathBuf>,
     pub(super) bounds: Option<Bounds>,
+    pub(super) process_sets: bool,
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
 }
 
@@ -54,6 +55,12 @@ impl WorldOptions {
     pub fn manager(mut self, manager: impl ResourceManager + 'static) -> Self {
         self.managers.push(Box::new(manager));
         self
+    }
+
+    /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for those who ask then.
+    #[must_use]
+    pub fn process_sets(self) -> Self {
+        Self { process_sets: true, ..self }
     }
 
     /// What the arbiter has to know, for processes on these nodes.

@@ -6,7 +6,8 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use crate::change::{
-    Cause, CauseKind, ChangeError, Changes, Request, RequestId, Resize as Change, Step, Turn, Wish,
+    Cause, CauseKind, ChangeError, Changes, Request, RequestId, Resize as Change, Step, Turn, View,
+    Wish,
 };
 use crate::coordinator::journal::Journal;
 use crate::manager::{HostStatus, WorldStatus};
@@ -323,7 +324,6 @@ impl Arbiter {
     }
 
     /// Who a process is now.
-    #[cfg(test)]
     pub(crate) fn member_of(&self, process: usize) -> Option<MemberId> {
         let joining = self.under_way.as_ref().and_then(|under_way| {
             let at = under_way.resize.joiners().position(|joiner| joiner == process)?;
@@ -331,6 +331,11 @@ impl Arbiter {
         });
         let is_running = self.running.contains(&process);
         joining.or_else(|| is_running.then(|| self.members[process]))
+    }
+
+    /// Whether a resize of a set is going on, as a process is to see it.
+    pub(crate) fn query(&self, caller: MemberId, bound: &SetName) -> View {
+        self.changes.query(&self.job.name, caller, bound)
     }
 
     fn ranks_on(&self, node: usize) -> Vec<u64> {

@@ -2,6 +2,7 @@
 //! been refused comes to light.
 
 mod cpus;
+mod requests;
 mod segments;
 mod topology;
 mod traces;
@@ -65,6 +66,20 @@ pub const TARGETS: &[Target] = &[
         longest: 512,
         run: traces::forged,
         seeds: || Ok(traces::patches()),
+    },
+    Target {
+        name: "elastic_plans",
+        about: "scripted plans of elastic jobs",
+        longest: 2 << 10,
+        run: requests::plans,
+        seeds: || Ok(requests::PLANS.iter().map(|text| text.as_bytes().to_vec()).collect()),
+    },
+    Target {
+        name: "elastic_calls",
+        about: "what clients say at a control socket, and lines of event logs",
+        longest: 2 << 10,
+        run: requests::calls,
+        seeds: || Ok(requests::CALLS.iter().map(|text| text.as_bytes().to_vec()).collect()),
     },
 ];
 

@@ -1,0 +1,370 @@
+//! Process sets over a running world: the calls with which a program deals with resizes by the names of sets.
+//!
+//! The same engine with another face. A resize is a *delta*, a set of those who join or leave; a program
+//!
+//! 1. asks whether there is one: [`ProcessSets::query`];
+//! 2. makes the set it will go on with, from its own and the delta: [`ProcessSets::operate`];
+//! 3. accepts, all ranks together and once an iteration, until the switch has come: [`World::accept`];
+//! 4. as one that joins, asks for the name of that set: [`World::confirm`].
+//!
+//! Source: D. Huber, master's thesis, TU München 2021, sections 6.2 and 6.3.
+
+use std::time::{Duration, Instant};
+
+use quo::group::Patience;
+use serde::{Deserialize, Serialize};
+
+use super::{Status, Window, World};
+use crate::agents::Link;
+use crate::change::View;
+use crate::desk::{Ask, Reply, serve};
+use crate::error::Error;
+use crate::member::MemberId;
+use crate::sets::{
+    AttributeChange, Members, Operation, Outcome, Published, SetInfo, SetName, SetOp,
+};
+
+/// The process sets of the job, as one process sees and changes them. Every call is local: who calls does not wait
+/// for other processes, but for the one in which the sets are kept. Calls of several processes have one order.
+#[derive(Debug)]
+pub struct ProcessSets {
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Here(std::sync::Arc<crate::coordinator::Shared>),
+    There(Link),
+}
+
+/// What [`World::accept`] led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// Not all is ready: go on computing and accept again.
+    #[doc(alias = "MPI_ERR_PENDING")]
+    Pending,
+    /// The world is the new one, and this process a rank of it.
+    Switched {
+        /// The set that rank 0 made for it.
+        set: SetName,
+    },
+    /// This process has left.
+    #[doc(alias = "terminate")]
+    Left,
+    /// The resize was given up; the world is the old one.
+    #[doc(alias = "MPI_ERR_PORT")]
+    Aborted,
+}
+
+/// What rank 0 tells the others about an acceptance.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    Is { new: SetName },
+    IsGone,
+    Failed(String),
+}
+
+impl ProcessSets {
+    pub(super) fn of(world: &World) -> Result<Self, Error> {
+        const CALL: &str = "process_sets";
+        let Some(directions) = &world.directions else {
+            let reason = "WorldOptions::process_sets was not asked for on rank 0";
+            return Err(Error::Misplaced { call: CALL, reason });
+        };
+        let way = match &world.coordinator {
+            Some(coordinator) => Way::Here(coordinator.shared()),
+            None => Way::There(directions.follow(world.base.rank()).map_err(|error| {
+                Error::Agent { call: CALL, node: 0, reason: error.to_string() }
+            })?),
+        };
+        Ok(Self { way })
+    }
+
+    fn ask(&mut self, call: &'static str, ask: Ask) -> Result<Reply, Error> {
+        let broken = |reason: String| Error::Agent { call, node: 0, reason };
+        let reply = match &mut self.way {
+            // The coordinator's process is process 0.
+            Way::Here(shared) => serve(shared, 0, ask),
+            Way::There(link) => {
+                link.send(&ask).map_err(|error| broken(error.to_string()))?;
+                let reply = link.receive().map_err(|error| broken(error.to_string()))?;
+                reply.ok_or_else(|| broken("it has gone".to_owned()))?
+            }
+        };
+        match reply {
+            Reply::Failed(kind, reason) => Err(Error::Sets { call, kind, reason }),
+            Reply::Refused(reason) => Err(Error::Refused { call, reason }),
+            reply => Ok(reply),
+        }
+    }
+
+    /// The id of this process while it is in the world or about to join; none while it is parked.
+    ///
+    /// # Errors
+    /// [`Error::Agent`], here and below, when rank 0 cannot be asked.
+    pub fn member(&mut self) -> Result<Option<MemberId>, Error> {
+        match self.ask("member", Ask::Member)? {
+            Reply::Member(member) => Ok(member),
+            _ => Err(strange("member")),
+        }
+    }
+
+    /// The names of the sets that this process is shown, `mpi://WORLD` and `mpi://SELF` first.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], here and below, in a parked process.
+    #[doc(alias = "MPI_Session_get_nth_pset")]
+    #[doc(alias = "MPI_Session_get_num_psets")]
+    pub fn names(&mut self) -> Result<Vec<SetName>, Error> {
+        match self.ask("names", Ask::Names)? {
+            Reply::Names(names) => Ok(names),
+            _ => Err(strange("names")),
+        }
+    }
+
+    /// Size, version, epoch and attributes of a set, and whether this process is in it.
+    ///
+    /// # Errors
+    /// [`Error::Sets`], here and below, with what the registry of sets has against it.
+    #[doc(alias = "MPI_Session_get_pset_info")]
+    pub fn info(&mut self, set: &SetName) -> Result<SetInfo, Error> {
+        match self.ask("info", Ask::Info(set.clone()))? {
+            Reply::Info(info) => Ok(info),
+            _ => Err(strange("info")),
+        }
+    }
+
+    /// Who is in a set.
+    ///
+    /// # Errors
+    /// [`Error::Sets`].
+    pub fn members(&mut self, set: &SetName) -> Result<Members, Error> {
+        match self.ask("members", Ask::Members(set.clone()))? {
+            Reply::Members(members) => Ok(members),
+            _ => Err(strange("members")),
+        }
+    }
+
+    /// Makes a set of two, or a new version of the first; see [`Registry::operate`](crate::sets::Registry::operate).
+    ///
+    /// # Errors
+    /// [`Error::Sets`].
+    #[doc(alias = "MPI_Session_pset_create_op")]
+    pub fn operate(
+        &mut self,
+        op: SetOp,
+        first: &SetName,
+        second: &SetName,
+        target: Option<&SetName>,
+        attributes: &AttributeChange,
+    ) -> Result<SetName, Error> {
+        let operation = Operation::Operate {
+            caller: MemberId(0), // the desk knows who asks
+            op,
+            first: first.clone(),
+            second: second.clone(),
+            target: target.cloned(),
+            attributes: attributes.clone(),
+        };
+        match self.apply(operation)? {
+            Outcome::Set(name) => Ok(name),
+            _ => Err(strange("operate")),
+        }
+    }
+
+    /// Any operation of a program on the sets; who calls is put in by the receiver. Deltas are not for programs.
+    ///
+    /// # Errors
+    /// [`Error::Sets`], [`Error::Refused`].
+    pub fn apply(&mut self, operation: Operation) -> Result<Outcome, Error> {
+        match self.ask("apply", Ask::Do(operation))? {
+            Reply::Done(outcome) => Ok(outcome),
+            _ => Err(strange("apply")),
+        }
+    }
+
+    /// Leaves a value under a key at a set; the version it has there.
+    ///
+    /// # Errors
+    /// [`Error::Sets`].
+    #[doc(alias = "PMIx_Publish")]
+    pub fn publish(&mut self, set: &SetName, key: &str, value: &[u8]) -> Result<u64, Error> {
+        let (set, key, value) = (set.clone(), key.to_owned(), value.to_vec());
+        let publisher = MemberId(0);
+        match self.apply(Operation::Publish { publisher, set, key, value })? {
+            Outcome::Published(version) => Ok(version),
+            _ => Err(strange("publish")),
+        }
+    }
+
+    /// What lies under a key at a set, waiting for so long until something does; `None` when nothing came.
+    ///
+    /// # Errors
+    /// [`Error::Sets`], also when the set goes meanwhile.
+    #[doc(alias = "PMIx_Lookup")]
+    pub fn lookup(
+        &mut self,
+        set: &SetName,
+        key: &str,
+        wait: Duration,
+    ) -> Result<Option<Published>, Error> {
+        let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let ask = Ask::Lookup { set: set.clone(), key: key.to_owned(), milliseconds };
+        match self.ask("lookup", ask)? {
+            Reply::Found(found) => Ok(found),
+            _ => Err(strange("lookup")),
+        }
+    }
+
+    /// Whether a resize of this set is going on, as this process is to see it. That there is none is no error.
+    ///
+    /// # Errors
+    /// [`Error::Agent`], [`Error::Refused`].
+    #[doc(alias = "MPI_Session_get_res_change")]
+    pub fn query(&mut self, bound: &SetName) -> Result<View, Error> {
+        match self.ask("query", Ask::Query(bound.clone()))? {
+            Reply::View(view) => Ok(view),
+            _ => Err(strange("query")),
+        }
+    }
+}
+
+fn strange(call: &'static str) -> Error {
+    Error::Agent { call, node: 0, reason: "an answer to another question".to_owned() }
+}
+
+impl World {
+    /// The process sets of the job, for this process. Local. May be kept over resizes.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] when the world was made without them, [`Error::Agent`] when rank 0 cannot be reached.
+    pub fn process_sets(&self) -> Result<ProcessSets, Error> {
+        ProcessSets::of(self)
+    }
+
+    /// Accepts a resize: rank 0 says which, and in which set the new world will be; what the others give does not
+    /// count. Collective over the ranks, in the same places as probes, of which it is one; does not wait for joiners.
+    /// When all is ready the window is opened, `move_data` called in it, and the resize committed.
+    ///
+    /// # Errors
+    /// Of rank 0's sets, alike on all ranks; those of [`World::begin`] and [`Window::commit`].
+    #[doc(alias = "MPI_Session_accept_res_change")]
+    pub fn accept(
+        &mut self,
+        sets: &mut ProcessSets,
+        delta: &SetName,
+        new: &SetName,
+        move_data: impl FnOnce(&Window<'_>) -> Result<(), String>,
+    ) -> Result<Accepted, Error> {
+        const CALL: &str = "accept";
+        let current = self
+            .current
+            .as_ref()
+            .ok_or(Error::Misplaced { call: CALL, reason: "a process that joins confirms" })?;
+        let mut word = Word::IsGone;
+        if current.rank() == 0 {
+            let ask = Ask::Accept { delta: delta.clone(), new: new.clone() };
+            word = match sets.ask(CALL, ask) {
+                Ok(_) => Word::Is { new: new.clone() },
+                // Nobody but the engine takes a delta away.
+                Err(Error::Sets { .. }) if !sets.is_there(delta)? => Word::IsGone,
+                Err(error) => Word::Failed(error.to_string()),
+            };
+        }
+        let unreadable = |error: serde_json::Error| Error::Agent {
+            call: CALL,
+            node: 0,
+            reason: error.to_string(),
+        };
+        let bytes = serde_json::to_vec(&word).map_err(unreadable)?;
+        let patience = Patience::for_at_most(self.patience);
+        let bytes = current.broadcast(bytes, 0, &patience).map_err(Error::group(CALL))?;
+        let set = match serde_json::from_slice(&bytes).map_err(unreadable)? {
+            Word::Is { new } => new,
+            Word::IsGone => return Ok(Accepted::Aborted),
+            Word::Failed(reason) => return Err(Error::Refused { call: CALL, reason }),
+        };
+        if !self.probe()? {
+            return Ok(Accepted::Pending);
+        }
+        let window = self.begin()?;
+        let moved = move_data(&window);
+        match window.commit(moved) {
+            Ok(()) if self.status == Status::Parked => Ok(Accepted::Left),
+            Ok(()) => Ok(Accepted::Switched { set }),
+            Err(Error::GivenUp { .. }) => Ok(Accepted::Aborted),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same for programs that wait: computes nothing between acceptances, and gives up waiting, not the resize,
+    /// after so long. Collective.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn accept_and_wait(
+        &mut self,
+        sets: &mut ProcessSets,
+        delta: &SetName,
+        new: &SetName,
+        wait: Duration,
+        mut move_data: impl FnMut(&Window<'_>) -> Result<(), String>,
+    ) -> Result<Accepted, Error> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let accepted = self.accept(sets, delta, new, &mut move_data)?;
+            if accepted != Accepted::Pending {
+                return Ok(accepted);
+            }
+            // One clock for all, so that all stop waiting at the same acceptance.
+            let current = self
+                .current
+                .as_ref()
+                .ok_or(Error::Misplaced { call: "accept", reason: "the world has gone" })?;
+            let late = [u8::from(Instant::now() >= deadline)];
+            let patience = Patience::for_at_most(self.patience);
+            let late =
+                current.broadcast(late.to_vec(), 0, &patience).map_err(Error::group("accept"))?;
+            if late == [1] {
+                return Ok(Accepted::Pending);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// The name of the set that a process joins, by the delta it is in: for [`Status::Joining`], before
+    /// [`World::begin`]. Waits for so long until the old ranks have said it.
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] in other processes, [`Error::GivenUp`] when it does not come.
+    #[doc(alias = "MPI_Session_confirm_res_change")]
+    pub fn confirm(&self, sets: &mut ProcessSets, wait: Duration) -> Result<SetName, Error> {
+        const CALL: &str = "confirm";
+        if self.status != Status::Joining {
+            let reason = "only a process that joins confirms";
+            return Err(Error::Misplaced { call: CALL, reason });
+        }
+        let given_up =
+            |reason: &str| Error::GivenUp { call: CALL, rank: 0, reason: reason.to_owned() };
+        let view = sets.query(&SetName::caller())?;
+        let delta = view.delta.ok_or_else(|| given_up("there is no resize any more"))?;
+        let found = sets.lookup(&delta, crate::desk::ACCEPTED, wait)?;
+        let found = found.ok_or_else(|| given_up("the old ranks did not accept in time"))?;
+        let name = String::from_utf8_lossy(&found.value).into_owned();
+        SetName::new(name).map_err(|error| Error::Sets {
+            call: CALL,
+            kind: error.kind(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl ProcessSets {
+    fn is_there(&mut self, set: &SetName) -> Result<bool, Error> {
+        match self.members(set) {
+            Ok(_) => Ok(true),
+            Err(Error::Sets { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

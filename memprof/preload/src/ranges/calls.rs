@@ -52,12 +52,14 @@ impl Map {
     }
 
     /// Marks all between two addresses: until the call comes back it stays what it is, and no walk
-    /// takes it for gone.
+    /// takes it for gone. What another call has marked is gone already, since no program gives back twice
+    /// what it has once: what is there now came by a way that was not seen.
     fn mark(&mut self, start: usize, end: usize, mut each: impl FnMut(Piece)) -> Leaving {
         self.marks = self.marks.wrapping_add(1);
         let mark = MARK | self.marks;
         self.parts(start, end, |map, start, end, here| {
-            let piece = here.unwrap_or(hole(start, end, mark));
+            let known = here.filter(|piece| !piece.moves());
+            let piece = known.unwrap_or(hole(start, end, mark));
             map.renew(Piece { start, end, known: mark, ..piece });
             each(Piece { start, end, ..piece });
         });

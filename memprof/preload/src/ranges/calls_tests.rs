@@ -42,6 +42,30 @@ fn addresses_whose_pages_moved_alone_stay_the_owners() {
     assert_eq!(map.next(30), Some(piece(40, 50)));
 }
 
+#[test]
+fn what_came_unseen_where_a_call_has_not_come_back_is_not_what_was_there_before() {
+    for fails in [true, false] {
+        let mut map = Box::new(Map::new());
+        let piece =
+            |start, end| Piece { start, end, owner: Component(20), kind: Kind::Shared, known: 1 };
+        map.insert(piece(32, 44));
+        let first = map.leaves(33, 40);
+        // It is gone, others are mapped there unseen, and the program gives back some of those.
+        let second = map.leaves(32, 34);
+        if fails {
+            map.stayed(&second, 1);
+        } else {
+            map.left(&second);
+        }
+        map.left(&first);
+        let kept = if fails { vec![piece(32, 33), piece(40, 44)] } else { vec![piece(40, 44)] };
+        let pieces = std::iter::successors(map.next(0), |piece| map.next(piece.end));
+        assert_eq!(pieces.collect::<Vec<_>>(), kept);
+        map.seen(33, 40, Some(Component(30)), 2);
+        assert_eq!(map.next(33).map(|piece| (piece.start, piece.owner.0)), Some((33, 30)));
+    }
+}
+
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let (place, length) = (0..PAGES - 8, 1..8_usize);
     let call = prop_oneof![

@@ -1,4 +1,4 @@
-//! Rates of messages with the profiler between program and MPI, and past it, by turns of a few milliseconds
+//! Rates of messages with the profiler between program and MPI, and past it, by turns of less than a millisecond
 //! in the same processes: what lies where, and what else the machine does, is the same for both.
 
 use anyhow::{Context, Result, ensure};

@@ -198,6 +198,10 @@ impl Books {
                 let objects = self.trace.objects.iter().map(|object| &object.row);
                 let images = objects.filter(|object| object.component as usize == index);
                 let images: u64 = images.map(|object| object.size).sum();
+                // A library that was closed while it was being looked at has no row that says how large it was.
+                if images == 0 && matches!(class, Class::AppLibrary | Class::MpiDependency) {
+                    continue;
+                }
                 let last = sample.flags & sample::LAST != 0;
                 let owned = if last { found.owned } else { row.owned_peak };
                 // Blocks count by the byte, and their pages by the bytes that blocks have there; all else

@@ -131,14 +131,14 @@ fn hosts(words: &mut Words<'_>) -> Result<Vec<String>, PlanError> {
         if host.is_empty() {
             return wrong("the name of a host is missing".to_owned());
         }
+        if host.len() > 255 {
+            return wrong("the name of a host has at most 255 letters".to_owned());
+        }
         if let Some(at) = host.chars().position(|letter| !may_be_in_a_host(letter)) {
             column += at;
             let mut error = words.at_last(format!("{host:?} is no name of a host"));
             error.column += column;
             return Err(error);
-        }
-        if host.len() > 255 {
-            return wrong("the name of a host has at most 255 letters".to_owned());
         }
         if hosts.iter().any(|listed| listed == host) {
             return wrong(format!("host {host:?} is named twice"));

@@ -1,15 +1,20 @@
 //! Goes through a list of sizes: `mpirun -n 4 sizes 1 2 4 2 1`. For each it says how long the change took; `3!` is
 //! given up by its highest rank. At the end rank 0 says what the process holds, and held after the first round trip.
+//!
+//! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
+//! `ELASTIC_UNIT=1` makes a unit of each.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use elastic::change::Event;
 use elastic::{Status, World, WorldOptions};
 use quo::Context;
 use quo::group::{Group as _, Patience};
 use quo_mpi::Mpi;
+use quo_mpi::members::ThreadLevel;
 
 /// One word of the list.
 struct Turn {
@@ -26,10 +31,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = turns.next().ok_or("which sizes?")?.size;
     let turns: Vec<Turn> = turns.collect();
 
-    let mpi = Mpi::initialize()?;
-    let mut world = World::create(WorldOptions::new().start(start))?;
+    let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
+    let mut options = WorldOptions::new().start(start).crowded(true);
+    if let Some(most) = number("ELASTIC_MOST")? {
+        options = options.most(most).start_limit(Duration::from_secs(20));
+    }
+    if let Some(unit) = number("ELASTIC_UNIT")? {
+        options = options.unit(unit);
+    }
+    let mut world = World::create(options)?;
+    if world.status() == Status::New && world.rank() == 0 {
+        println!("with {}", world.back_end());
+    }
     let mut context = None;
-    let (mut turn, mut asked) = (0, 0);
+    let (mut turn, mut asked) = (0, None);
+    let mut ended = Vec::new();
     let mut since = Instant::now();
     let mut held = None;
     loop {
@@ -39,9 +55,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         if world.status() == Status::New && context.is_none() {
             context = Some(world.context()?);
         }
+        if world.status() == Status::Ended {
+            break;
+        }
         if world.status() == Status::Joining || world.probe()? {
-            change(&mut world, &turns, &mut turn, since)?;
-            if world.status() == Status::Parked {
+            ended.extend(change(&mut world, &turns, &mut turn, since)?);
+            if matches!(world.status(), Status::Parked | Status::Ended) {
                 let is_out = context.as_ref().is_none_or(Context::is_retired);
                 if is_out {
                     continue;
@@ -55,22 +74,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             check(&world, context)?;
             turn += 1;
+            asked = None;
             if turn == 4 {
                 held = Some(holdings()?);
             }
         }
+        if world.rank() == 0 {
+            ask(&world, &turns, &mut turn, &mut asked, &mut since);
+        }
+        // A step of the program.
+        turn = step(&world, turn)?;
         if turn == turns.len() {
             break;
-        }
-        if world.rank() == 0 && asked == turn {
-            since = Instant::now();
-            asked += 1;
-            if let Err(error) = world.request(turns[turn].size) {
-                println!("{error}");
-                break;
-            }
-        } else {
-            std::thread::yield_now();
         }
     }
     if let (Some(before), Some(_)) = (held, world.communicator()) {
@@ -80,25 +95,91 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(context) = context {
         context.free()?;
     }
+    if !ended.is_empty() && world.rank() == 0 && world.communicator().is_some() {
+        wait_for_ends(&ended)?;
+    }
     world.end()?;
     drop(mpi);
     Ok(())
 }
 
+fn number(variable: &str) -> Result<Option<usize>, Box<dyn Error>> {
+    Ok(std::env::var(variable).ok().map(|text| text.parse()).transpose()?)
+}
+
+/// Rank 0 asks for the next size, and goes past one that cannot be had.
+fn ask(
+    world: &World,
+    turns: &[Turn],
+    turn: &mut usize,
+    asked: &mut Option<u64>,
+    since: &mut Instant,
+) {
+    let Some(requests) = world.requests() else { return };
+    let of_it = |event: &Event| event.is_end() && event.request.map(|id| id.0) == *asked;
+    if let Some(end) = asked.and_then(|_| requests.events(0).into_iter().find(of_it)) {
+        // No rank has seen anything of it.
+        println!("failed: {}", end.cause.map_or(String::new(), |cause| cause.to_string()));
+        (*asked, *turn) = (None, *turn + 1);
+    }
+    while asked.is_none() && *turn < turns.len() {
+        *since = Instant::now();
+        match world.request(turns[*turn].size) {
+            Ok(number) => *asked = Some(number),
+            Err(error) => {
+                println!("{error}");
+                *turn += 1;
+            }
+        }
+    }
+}
+
+/// All ranks have the turn of rank 0 afterwards.
+fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
+    let current = world.communicator().ok_or("no rank")?;
+    let patience = Patience::for_at_most(Duration::from_secs(30));
+    let told = current.broadcast((turn as u64).to_ne_bytes().to_vec(), 0, &patience)?;
+    Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
+}
+
+/// Who was started and left is gone while the others are still here.
+fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
+    let limit = Instant::now() + Duration::from_secs(30);
+    for process in ended {
+        while fs::metadata(format!("/proc/{process}")).is_ok() {
+            if Instant::now() > limit {
+                return Err(format!("process {process} has left and not ended").into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    println!("{} processes have ended", ended.len());
+    Ok(())
+}
+
+/// The processes that end with it.
 fn change(
     world: &mut World,
     turns: &[Turn],
     turn: &mut usize,
     since: Instant,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<Vec<u64>, Box<dyn Error>> {
+    let was_started = world.was_started();
     let window = world.begin()?;
     window.tell(turn)?;
+    let ends = window.leaves() && was_started;
+    let mine = if ends { u64::from(std::process::id()) } else { 0 };
+    let patience = Patience::for_at_most(Duration::from_secs(30));
+    let all = window.everybody().lend()?.allgather(&mine.to_ne_bytes(), &patience)?;
+    let ended =
+        all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
+    let ended: Vec<u64> = ended.filter(|&process| process != 0).collect();
     let counts = window.counts();
     let everybody = window.everybody();
     let refuses = turns[*turn].is_given_up && everybody.rank() + 1 == everybody.size();
     let vote = if refuses { Err("it does not fit".to_owned()) } else { Ok(()) };
-    let ended = window.commit(vote);
-    if world.rank() == 0 && world.status() != Status::Parked {
+    let committed = window.commit(vote);
+    if world.rank() == 0 && world.communicator().is_some() {
         let us = since.elapsed().as_secs_f64() * 1e6;
         let (stay, leave, join) = counts;
         println!(
@@ -107,14 +188,14 @@ fn change(
             world.size()
         );
     }
-    match ended {
-        Err(elastic::Error::GivenUp { rank, reason, .. }) if turns[*turn].is_given_up => {
-            if world.status() != Status::Parked && world.rank() == 0 {
+    match committed {
+        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+            if world.rank() == 0 && world.communicator().is_some() {
                 println!("given up because of rank {rank}: {reason}");
             }
-            Ok(())
+            Ok(Vec::new())
         }
-        ended => Ok(ended?),
+        result => result.map(|()| ended).map_err(Into::into),
     }
 }
 

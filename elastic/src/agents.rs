@@ -56,7 +56,14 @@ pub(crate) enum Answer {
 /// Does on this node what the coordinator asks.
 pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
     match call {
-        Call::Raise(running) => return Answer::Floor(lobby.raise(running)),
+        Call::Raise(running) => {
+            // One that is dead would be waited for by all who enter.
+            let dead = lobby.dead();
+            if !dead.is_empty() {
+                return Answer::Failed(format!("process {} has ended", dead[0]));
+            }
+            return Answer::Floor(lobby.raise(running));
+        }
         Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),
         Call::Tell(round) => lobby.tell_round(*round),
         Call::Lower => lobby.lower(),

@@ -26,16 +26,19 @@ pub mod points;
 pub mod reshape;
 pub mod round;
 pub mod sets;
-pub mod word;
 pub mod world;
 
 // The edges: shared memory, threads and links between agents.
 mod agents;
+mod back_end;
 mod coordinator;
 mod desk;
 mod error;
+mod live;
 mod lobby;
 mod order;
+mod starter;
 
+pub use back_end::{BackEnd, Join};
 pub use error::Error;
 pub use world::{Accepted, ProcessSets, Status, Window, World, WorldOptions};

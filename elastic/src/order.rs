@@ -13,7 +13,7 @@ pub(crate) enum Order {
 }
 
 /// One change of the world. Processes are named by their ranks in the communicator of all live processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resize {
     /// Which one, counted from 1: also given up ones.
     pub number: u64,
@@ -21,6 +21,12 @@ pub(crate) struct Resize {
     pub old: Vec<usize>,
     /// Who will be.
     pub new: Vec<usize>,
+    /// Processes of each unit that was started for it: their ranks come behind all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<usize>,
+    /// Leavers that end for good, the others sleep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<usize>,
 }
 
 /// What a resize makes of a process.
@@ -43,8 +49,26 @@ impl Resize {
         }
     }
 
+    /// Whether there are other live processes afterwards.
+    pub(crate) fn changes_processes(&self) -> bool {
+        !(self.units.is_empty() && self.gone.is_empty())
+    }
+
+    /// The rank of a live process once those who are gone are not counted; none for one of them.
+    pub(crate) fn renumber(&self, process: usize) -> Option<usize> {
+        let before = self.gone.iter().filter(|&&gone| gone < process).count();
+        (!self.gone.contains(&process)).then(|| process - before)
+    }
+
     pub(crate) fn joiners(&self) -> impl Iterator<Item = usize> {
         self.new.iter().copied().filter(|process| !self.old.contains(process))
+    }
+
+    /// Joiners that sleep; the others are started for it.
+    pub(crate) fn sleepers(&self) -> Vec<usize> {
+        let started: usize = self.units.iter().sum();
+        let joiners: Vec<usize> = self.joiners().collect();
+        joiners[..joiners.len() - started.min(joiners.len())].to_vec()
     }
 
     pub(crate) fn leavers(&self) -> impl Iterator<Item = usize> {
@@ -68,7 +92,8 @@ mod tests {
 
     #[test]
     fn everybody_is_the_old_ranks_and_then_the_joiners() {
-        let resize = Resize { number: 1, old: vec![0, 2, 5], new: vec![0, 5, 1] };
+        let resize =
+            Resize { number: 1, old: vec![0, 2, 5], new: vec![0, 5, 1], ..Resize::default() };
         assert_eq!(resize.joiners().collect::<Vec<_>>(), [1]);
         assert_eq!(resize.leavers().collect::<Vec<_>>(), [2]);
         assert_eq!(resize.everybody(), [0, 2, 5, 1]);
@@ -77,8 +102,17 @@ mod tests {
     }
 
     #[test]
+    fn processes_behind_those_who_are_gone_move_up() {
+        let resize = Resize { gone: vec![1, 3], ..Resize::default() };
+        let ranks = [0, 1, 2, 3, 4].map(|process| resize.renumber(process));
+        assert_eq!(ranks, [Some(0), None, Some(1), None, Some(2)]);
+        assert!(resize.changes_processes() && !Resize::default().changes_processes());
+    }
+
+    #[test]
     fn an_order_travels_as_text() {
-        let order = Order::Resize(Resize { number: 3, old: vec![0], new: vec![0, 1] });
+        let order =
+            Order::Resize(Resize { number: 3, old: vec![0], new: vec![0, 1], ..Resize::default() });
         let text = serde_json::to_string(&order).unwrap();
         assert_eq!(text, r#"{"resize":{"number":3,"old":[0],"new":[0,1]}}"#);
         assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);

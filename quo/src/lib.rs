@@ -44,7 +44,7 @@ pub mod node;
 pub mod phase;
 pub mod plan;
 mod regions;
-pub(crate) mod sys;
+pub mod sys;
 pub mod topology;
 
 pub use context::Context;

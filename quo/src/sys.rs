@@ -1,19 +1,24 @@
-//! The one atomic word the barrier protocol is generic over.
+//! The one atomic word that protocols in shared memory are generic over.
 //!
-//! In shared memory it is the standard library's; the model checker supplies its own. The rest of
-//! the crate is the same code in both builds.
+//! In shared memory it is the standard library's; the model checker supplies its own. The rest is the
+//! same code in both builds.
 
 use std::sync::atomic::Ordering;
 
 /// A 64-bit atomic word.
-pub(crate) trait AtomicWord {
+pub trait AtomicWord {
     /// Reads the word.
     fn load(&self, order: Ordering) -> u64;
     /// Writes the word.
     fn store(&self, value: u64, order: Ordering);
     /// Replaces `current` by `new`; `Err` holds what was there instead. Acquires and releases on
     /// success, acquires on failure.
+    ///
+    /// # Errors
+    /// What was there, when it was not `current`.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+    /// Orders a store before it and a load after it, between all who do so.
+    fn fence();
 }
 
 impl AtomicWord for std::sync::atomic::AtomicU64 {
@@ -31,6 +36,11 @@ impl AtomicWord for std::sync::atomic::AtomicU64 {
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         self.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
     }
+
+    #[inline]
+    fn fence() {
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
 }
 
 #[cfg(loom)]
@@ -45,5 +55,9 @@ impl AtomicWord for loom::sync::atomic::AtomicU64 {
 
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         self.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+
+    fn fence() {
+        loom::sync::atomic::fence(Ordering::SeqCst);
     }
 }

@@ -1,7 +1,8 @@
 //! The coordinator: the thread, in the process that never leaves, through which every resize goes.
 //!
 //! It sleeps in its channel. What is decided is decided by the arbiter, whom anybody may ask at any time; what has to
-//! be done goes through [`Agents`]. It makes no call of MPI.
+//! be done goes through [`Agents`]. It makes no call of MPI, unless processes are started: that is done by another
+//! thread, while this one listens.
 
 mod arbiter;
 mod journal;
@@ -20,6 +21,7 @@ use crate::desk::{Desk, Directions};
 use crate::error::Error;
 use crate::manager::{Moment, Requests, ResourceManager};
 use crate::order::{Order, Resize};
+use crate::starter::{Recipe, Unit, start};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 
@@ -33,9 +35,26 @@ enum Message {
     /// The running ranks have entered: joiners may come.
     Entered,
     /// All have agreed on how the resize ended; the signal has to be lowered before anybody goes on.
-    Ended { outcome: Result<u64, Cause>, answer: Sender<Result<(), Error>> },
+    Ended {
+        outcome: Result<u64, Cause>,
+        /// Where processes meet from now on, when some have come or gone.
+        head: Option<Box<Head>>,
+        answer: Sender<Result<(), Error>>,
+    },
+    /// Processes are ready to join, or could not be started.
+    Started(Result<Vec<Unit>, Cause>),
     /// The job is over.
     Over,
+}
+
+/// What the coordinator knows of where processes are.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub agents: Agents,
+    /// The names of the nodes.
+    pub hosts: Vec<String>,
+    /// The node of every process.
+    pub places: Vec<usize>,
 }
 
 /// What the coordinator's thread shares with those who ask.
@@ -104,6 +123,14 @@ pub(crate) struct Coordinator {
     /// Where ranks ask for process sets.
     desk: Option<Desk>,
     thread: Option<JoinHandle<()>>,
+    units: Units,
+}
+
+/// Units that are ready, for rank 0 to take when it enters.
+type Units = Arc<Mutex<Vec<Unit>>>;
+
+fn take(units: &Units) -> Vec<Unit> {
+    std::mem::take(&mut *units.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What the thread has.
@@ -112,6 +139,10 @@ struct State {
     agents: Agents,
     managers: Vec<Box<dyn ResourceManager>>,
     busy: Option<(Resize, u64)>,
+    recipe: Recipe,
+    /// Starts processes for a resize.
+    starter: Option<(Resize, JoinHandle<()>)>,
+    units: Units,
     /// The next event that managers have not been told of.
     untold: u64,
     /// When a manager wants to be called.
@@ -122,6 +153,7 @@ impl Coordinator {
     pub(crate) fn start(
         agents: Agents,
         job: Job,
+        recipe: Recipe,
         log: Option<&Path>,
         mut managers: Vec<Box<dyn ResourceManager>>,
     ) -> Result<Self, String> {
@@ -146,11 +178,15 @@ impl Coordinator {
                 return Err(reason);
             }
         }
+        let units = Units::default();
         let state = State {
             shared: Arc::clone(&shared),
             agents,
             managers,
             busy: None,
+            recipe,
+            starter: None,
+            units: Arc::clone(&units),
             untold: 0,
             wake: Some(Duration::ZERO),
         };
@@ -158,7 +194,7 @@ impl Coordinator {
             .name("elastic".to_owned())
             .spawn(move || state.run(&receiver))
             .map_err(|error| error.to_string())?;
-        Ok(Self { shared, desk: None, thread: Some(thread) })
+        Ok(Self { shared, desk: None, thread: Some(thread), units })
     }
 
     /// Opens the desk for process sets: how others come there.
@@ -190,6 +226,11 @@ impl Coordinator {
         }
     }
 
+    /// The units that wait to be told to join, in their order.
+    pub(crate) fn take_units(&self) -> Vec<Unit> {
+        take(&self.units)
+    }
+
     /// The running ranks have entered.
     pub(crate) fn entered(&self) {
         let _ = self.shared.sender.send(Message::Entered);
@@ -197,9 +238,13 @@ impl Coordinator {
 
     /// Tells how the resize ended, with the bytes that were moved or why it was given up, and waits until the
     /// signal is lowered.
-    pub(crate) fn ended(&self, outcome: Result<u64, Cause>) -> Result<(), Error> {
+    pub(crate) fn ended(
+        &self,
+        outcome: Result<u64, Cause>,
+        head: Option<Box<Head>>,
+    ) -> Result<(), Error> {
         let (answer, answered) = channel();
-        if self.shared.sender.send(Message::Ended { outcome, answer }).is_err() {
+        if self.shared.sender.send(Message::Ended { outcome, head, answer }).is_err() {
             return Ok(());
         }
         answered.recv().unwrap_or(Ok(()))
@@ -220,7 +265,7 @@ impl State {
     fn run(mut self, messages: &Receiver<Message>) {
         loop {
             self.call_managers();
-            if self.busy.is_none() {
+            if self.busy.is_none() && self.starter.is_none() {
                 self.do_next();
             }
             self.look_for_late_ranks();
@@ -232,23 +277,38 @@ impl State {
                     self.shared.arbiter().step(Step::Pending);
                     self.shared.arbiter().step(Step::Begun);
                     if let Some((resize, _)) = &self.busy {
-                        let _ = self.agents.ring(resize.joiners().collect::<Vec<_>>());
+                        let _ = self.agents.ring(resize.sleepers());
                     }
                 }
-                Some(Message::Ended { outcome, answer }) => {
+                Some(Message::Started(started)) => self.go_on(started),
+                Some(Message::Ended { outcome, head, answer }) => {
                     self.busy = None;
-                    self.shared.arbiter().ended(outcome);
+                    let places = head.map(|head| {
+                        // Hangs up on those of before.
+                        self.agents = head.agents;
+                        (head.hosts, head.places)
+                    });
+                    self.shared.arbiter().ended_at(outcome, places);
                     self.shared.has_changed();
                     let _ = answer.send(self.agents.lower());
                 }
                 Some(Message::Over) => break,
             }
         }
+        if let Some((_, starter)) = self.starter.take() {
+            let _ = starter.join();
+            while let Ok(message) = messages.try_recv() {
+                if let Message::Started(Ok(units)) = message {
+                    units.into_iter().for_each(Unit::send_away);
+                }
+            }
+        }
+        take(&self.units).into_iter().for_each(Unit::send_away);
         self.tell_managers();
         self.managers.iter_mut().for_each(|manager| manager.ends());
         let (all, running) = {
             let arbiter = self.shared.arbiter();
-            (arbiter.capacity(), arbiter.running().to_vec())
+            (arbiter.processes(), arbiter.running().to_vec())
         };
         let sleepers: Vec<_> = (0..all).filter(|rank| !running.contains(rank)).collect();
         let _ = self.agents.post(&Order::End);
@@ -307,29 +367,82 @@ impl State {
     fn do_next(&mut self) {
         loop {
             let Some(resize) = self.shared.arbiter().announce_next() else { return };
-            match self.prepare(&resize) {
-                Ok(round) => {
-                    self.shared.arbiter().agreed(round);
-                    self.busy = Some((resize, round));
-                    return;
+            let begun =
+                if resize.units.is_empty() { self.bring(resize) } else { self.start(resize) };
+            if begun {
+                return;
+            }
+        }
+    }
+
+    /// Has processes started for a resize, which goes on when they are ready.
+    fn start(&mut self, resize: Resize) -> bool {
+        let (recipe, sizes, shared) =
+            (self.recipe.clone(), resize.units.clone(), Arc::clone(&self.shared));
+        let thread = std::thread::Builder::new().name("elastic-start".to_owned());
+        let thread = thread.spawn(move || {
+            // It listens until this thread has ended.
+            let _ = shared.sender.send(Message::Started(start(&recipe, &sizes)));
+        });
+        self.shared.arbiter().step(Step::Launched);
+        match thread {
+            Ok(thread) => {
+                self.starter = Some((resize, thread));
+                true
+            }
+            Err(error) => {
+                let cause = Cause::new(CauseKind::SpawnFailed, error.to_string());
+                self.shared.arbiter().ended(Err(cause));
+                self.shared.has_changed();
+                false
+            }
+        }
+    }
+
+    /// Processes have been started, or not.
+    fn go_on(&mut self, started: Result<Vec<Unit>, Cause>) {
+        let Some((resize, thread)) = self.starter.take() else { return };
+        let _ = thread.join();
+        match started {
+            Ok(units) => {
+                *self.units.lock().unwrap_or_else(PoisonError::into_inner) = units;
+                if !self.bring(resize) {
+                    take(&self.units).into_iter().for_each(Unit::send_away);
                 }
-                Err(cause) => {
-                    // Whoever is held goes on, and whoever woke up sleeps again.
-                    let _ = self.agents.lower();
-                    let (number, old) = (resize.number, resize.old.clone());
-                    let nothing = Resize { number, new: old.clone(), old };
-                    let _ = self.agents.post(&Order::Resize(nothing));
-                    let _ = self.agents.ring(resize.joiners().collect::<Vec<_>>());
-                    self.shared.arbiter().ended(Err(cause));
-                    self.shared.has_changed();
-                }
+            }
+            Err(cause) => {
+                self.shared.arbiter().ended(Err(cause));
+                self.shared.has_changed();
+            }
+        }
+    }
+
+    /// Whether all ranks are on their way to one round. If not, the resize has ended.
+    fn bring(&mut self, resize: Resize) -> bool {
+        match self.prepare(&resize) {
+            Ok(round) => {
+                self.shared.arbiter().agreed(round);
+                self.busy = Some((resize, round));
+                true
+            }
+            Err(cause) => {
+                // Whoever is held goes on, and whoever woke up sleeps again.
+                let _ = self.agents.lower();
+                let (number, old) = (resize.number, resize.old.clone());
+                let nothing = Resize { number, new: old.clone(), old, ..Resize::default() };
+                let _ = self.agents.post(&Order::Resize(nothing));
+                let _ = self.agents.ring(resize.sleepers());
+                self.shared.arbiter().ended(Err(cause));
+                self.shared.has_changed();
+                false
             }
         }
     }
 
     fn prepare(&mut self, resize: &Resize) -> Result<u64, Cause> {
         let failed = |kind: CauseKind| move |error: Error| Cause::new(kind, error.to_string());
-        let joiners: Vec<usize> = resize.joiners().collect();
+        // Those that were started are ready, and told by rank 0.
+        let joiners = resize.sleepers();
         self.agents.post(&Order::Resize(resize.clone())).map_err(failed(CauseKind::Unreachable))?;
         if !joiners.is_empty() {
             self.agents.ring(joiners.iter().copied()).map_err(failed(CauseKind::Unreachable))?;
@@ -337,6 +450,8 @@ impl State {
             self.agents
                 .wait_until_ready(resize.number, joiners.iter().copied(), JOIN_LIMIT)
                 .map_err(failed(CauseKind::JoinerLost))?;
+        }
+        if resize.joiners().next().is_some() {
             self.shared.arbiter().step(Step::Ready);
         }
         self.agents.agree(&resize.old).map_err(failed(CauseKind::MemberLost))

@@ -159,7 +159,7 @@ fn greet(stream: TcpStream, state: &State) -> Option<(Link, usize)> {
     let mut link = Link::new(stream).ok()?;
     let greeting = link.receive::<Greeting>().ok()??;
     let known =
-        greeting.token == state.token && greeting.process < state.shared.arbiter().capacity();
+        greeting.token == state.token && greeting.process < state.shared.arbiter().processes();
     link.wait_for_ever().ok()?;
     known.then_some((link, greeting.process))
 }

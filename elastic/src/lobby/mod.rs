@@ -183,6 +183,12 @@ impl Lobby {
         }
     }
 
+    /// The processes of the node that have ended, by their ranks among all live ones.
+    pub(crate) fn dead(&self) -> Vec<usize> {
+        let dead = self.context.dead_node_ranks();
+        dead.into_iter().filter_map(|dead| self.context.rank_of(dead)).collect()
+    }
+
     fn look(&self) -> Result<(), LobbyError> {
         match self.context.dead_node_ranks().first() {
             Some(&dead) => Err(LobbyError::Dead(dead)),

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::word::AtomicWord;
+use quo::sys::AtomicWord;
 
 /// Nothing is pending.
 pub const QUIET: u64 = 0;

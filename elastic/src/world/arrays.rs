@@ -39,7 +39,7 @@ impl World {
 
     /// The node of this process.
     pub(crate) fn node(&self) -> usize {
-        self.lobby.context().node_index()
+        self.lobby.as_ref().map_or(0, |lobby| lobby.context().node_index())
     }
 
     /// Which rank this process is, of how many; none while it is no rank.
@@ -77,7 +77,7 @@ impl Window<'_> {
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),
-            node: self.world.node(),
+            node: self.node_index(),
             patience: self.world.patience,
         };
         let data = &mut self.world.data;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use quo::Context;
 use quo::context::{AdaptOptions, CreateOptions, Registered};
-use quo::group::{Group, Patience};
+use quo::group::Patience;
+use quo_mpi::members::Communicator;
 use serde::{Deserialize, Serialize};
 
 use super::Window;
@@ -35,11 +36,13 @@ struct Taken {
 
 /// Everybody's words, in the order of the ranks. Collective.
 pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
-    group: &impl Group,
+    everybody: &Communicator,
     mine: &T,
     patience: &Patience<'_>,
 ) -> Result<Vec<T>, Error> {
-    data::exchange(CALL, group, mine, patience).map_err(Error::group(CALL))
+    let failed = Error::group(CALL);
+    let group = everybody.lend().map_err(&failed)?;
+    data::exchange(CALL, &*group, mine, patience).map_err(failed)
 }
 
 /// The first rank that does not want the resize, and why: also one whose contexts are not those of the others.
@@ -70,15 +73,13 @@ impl Window<'_> {
         Some(Context::registered(self.world.tag).iter().map(Registered::identity).collect())
     }
 
-    /// Takes all contexts over the world to its new ranks, or none. The first rank that could not, and why.
-    /// Collective over everybody.
+    /// Takes all contexts over the world, which everybody has voted with, to its new ranks, or none. The first rank
+    /// that could not, and why. Collective over everybody.
     pub(super) fn adapt_contexts(
         &mut self,
-        group: &impl Group,
+        votes: Vec<Vote>,
         patience: &Patience<'_>,
     ) -> Result<Option<(usize, String)>, Error> {
-        let mine = Vote { contexts: self.identities(), ..Vote::default() };
-        let votes = exchange(group, &mine, patience)?;
         let Some(identities) = votes.into_iter().find_map(|vote| vote.contexts) else {
             return Ok(None);
         };
@@ -107,7 +108,7 @@ impl Window<'_> {
             }
             taken.adapted = Some(adapted);
         }
-        let all = exchange(group, &taken, patience)?;
+        let all = exchange(self.everybody(), &taken, patience)?;
         let failed =
             all.iter().enumerate().find_map(|(rank, taken)| Some((rank, taken.reason.clone()?)));
         if failed.is_none() {

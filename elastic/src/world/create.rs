@@ -1,104 +1,50 @@
-//! How a world begins.
+//! How a world begins, for those who were launched and for those who were started later.
 
-use std::io::{Error as IoError, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use quo::Context;
 use quo::group::Patience;
-use quo_mpi::members::Communicator;
-use serde::{Deserialize, Serialize};
+use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
 
-use super::{Status, World, WorldOptions};
-use crate::agents::{Agents, Call, Link, serve};
+use super::site::{Head, Site, addresses};
+use super::{PATIENCE, Status, World, WorldOptions};
+use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
 use crate::desk::Directions;
 use crate::error::Error;
-use crate::lobby::Lobby;
-use crate::order::Order;
+use crate::live::Limits;
+use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
-/// How long the processes of a job wait for each other.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where the coordinator listens, and the word by which it knows its agents.
-#[derive(Debug, Serialize, Deserialize)]
-struct Invitation {
-    addresses: Vec<IpAddr>,
-    port: u16,
-    token: [u8; 16],
-}
-
-/// The first line of an agent.
-#[derive(Debug, Serialize, Deserialize)]
-struct Greeting {
-    token: [u8; 16],
-    node: usize,
-}
-
-/// Answers the coordinator until it hangs up, and ends the sleepers' sleep then.
-#[derive(Debug)]
-pub(super) struct AgentThread {
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for AgentThread {
-    fn drop(&mut self) {
-        // The coordinator has hung up, or is about to.
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
+    let group = Error::group(CALL);
+    let back_end = BackEnd::choose(
+        quo_mpi::running(),
+        quo_mpi::launcher(),
+        thread_level().map_err(&group)?,
+        universe().map_err(&group)?,
+    );
+    let own = Communicator::world().map_err(&group)?;
+    match Intercommunicator::parent().map_err(&group)? {
+        Some(parent) => attach(own, parent, back_end),
+        None => launched(own, options, back_end),
     }
 }
 
-pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
+fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Result<World, Error> {
     let group = Error::group(CALL);
-    let context = Error::context(CALL);
-    let base = Communicator::world().map_err(&group)?;
-    let all = Context::create(base.group().map_err(&group)?).map_err(&context)?;
     let patience = Patience::for_at_most(PATIENCE);
-    let mut place =
-        [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
-    place.extend(host_name());
-    let gathered = all.group().allgather(&place, &patience).map_err(&group)?;
-    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize;
-    let gathered = gathered.chunks_exact(16 + HOST_BYTES);
-    let places: Vec<(usize, usize)> =
-        gathered.clone().map(|place| (number(&place[..8]), number(&place[8..16]))).collect();
-    let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
-    let nodes = all.node_count();
-    let hosts = hosts(named, nodes);
-    let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
-    let (links, agent) = meet(&base, &lobby, &patience)?;
+    let site = Site::open(&base, &patience)?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
     let ranks: Vec<usize> = (0..start).collect();
     let me = base.rank();
+    let limits = options.limits(&back_end, base.size());
+    let most = limits.most;
     let mut coordinator = None;
     let mut directions = None;
     let mut trouble = String::new();
-    if me == 0 {
-        let all = places.iter().map(|(node, _)| *node).collect();
-        match options.job(hosts, all, start) {
-            Ok(job) => {
-                let agents = Agents::new(Arc::clone(&lobby), links, places);
-                let (log, managers) = (options.log.as_deref(), options.managers);
-                let started = Coordinator::start(agents, job, log, managers);
-                let opened = started.and_then(|mut started| {
-                    if options.process_sets {
-                        let far = (nodes > 1).then(addresses).transpose();
-                        let far = far.map_err(|error| error.to_string())?;
-                        directions =
-                            Some(started.open_desk(far).map_err(|error| error.to_string())?);
-                    }
-                    Ok(started)
-                });
-                match opened {
-                    Ok(started) => coordinator = Some(started),
-                    Err(reason) => trouble = reason,
-                }
-            }
+    if let Some(head) = site.head {
+        match begin(head, options, limits, start) {
+            Ok((started, way)) => (coordinator, directions) = (Some(started), way),
             Err(reason) => trouble = reason,
         }
     }
@@ -116,15 +62,19 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     }
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
-    let rings = lobby.rings();
+    let rings = site.lobby.rings();
     // Nobody rings before all know how often they have been rung for.
     base.barrier(&patience).map_err(&group)?;
     Ok(World {
+        process: base.rank(),
         base,
-        lobby,
+        unit: None,
+        most,
+        lobby: Some(site.lobby),
         coordinator,
         directions,
-        agent,
+        agent: site.agent,
+        back_end,
         status,
         epoch: 0,
         ranks,
@@ -132,6 +82,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         round: 0,
         rings,
         pending: None,
+        invited: None,
         tag,
         contexts: Vec::new(),
         data: crate::data::Registry::new(seat),
@@ -139,38 +90,80 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     })
 }
 
-/// Bytes of a host's name on its way to rank 0.
-const HOST_BYTES: usize = 64;
-
-fn host_name() -> [u8; HOST_BYTES] {
-    let mut bytes = [0; HOST_BYTES];
-    let system = rustix::system::uname();
-    let name = system.nodename().to_bytes();
-    let length = name.len().min(HOST_BYTES);
-    bytes[..length].copy_from_slice(&name[..length]);
-    bytes
+fn begin(
+    head: Head,
+    options: WorldOptions,
+    limits: Limits,
+    start: usize,
+) -> Result<(Coordinator, Option<Directions>), String> {
+    let Head { agents, hosts, places } = head;
+    let nodes = hosts.len();
+    let job = options.job(hosts, places, start, limits)?;
+    let recipe = options.recipe()?;
+    let (log, managers) = (options.log.as_deref(), options.managers);
+    let mut started = Coordinator::start(agents, job, recipe, log, managers)?;
+    let mut directions = None;
+    if options.process_sets {
+        let far = (nodes > 1).then(addresses).transpose().map_err(|error| error.to_string())?;
+        directions = Some(started.open_desk(far).map_err(|error| error.to_string())?);
+    }
+    Ok((started, directions))
 }
 
-/// A name for every node, from those of the processes that are the first there. Of nodes with the same name, all but
-/// the first have a number behind it.
-fn hosts<'a>(named: impl Iterator<Item = ((usize, usize), &'a [u8])>, nodes: usize) -> Vec<String> {
-    let mut hosts = vec![String::new(); nodes];
-    for ((node, node_rank), bytes) in named {
-        if node_rank == 0 && node < nodes {
-            let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-            hosts[node] = String::from_utf8_lossy(name).into_owned();
+/// A process that was started for a growth: it is ready now, and told when the ranks have come, or that it is not
+/// needed. Collective over its unit.
+fn attach(
+    unit: Communicator,
+    parent: Intercommunicator,
+    back_end: BackEnd,
+) -> Result<World, Error> {
+    let group = Error::group(CALL);
+    // All of the unit are here.
+    unit.barrier(&Patience::for_at_most(PATIENCE)).map_err(&group)?;
+    let told = if unit.rank() == 0 { wait_for_welcome(&parent) } else { Ok(Welcome::Go) };
+    let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
+    // As long as the first one waits.
+    let patience = Patience::for_at_most(Duration::MAX);
+    let told = unit.broadcast(told, 0, &patience).map_err(&group)?;
+    let welcome = serde_json::from_slice(&told).unwrap_or(Welcome::Go);
+    let mut world = World {
+        process: usize::MAX,
+        base: unit,
+        unit: None,
+        most: 0,
+        lobby: None,
+        coordinator: None,
+        directions: None,
+        agent: None,
+        back_end,
+        status: Status::Ended,
+        epoch: 0,
+        ranks: Vec::new(),
+        current: None,
+        round: 0,
+        rings: 0,
+        pending: None,
+        invited: None,
+        tag: 0,
+        contexts: Vec::new(),
+        data: crate::data::Registry::new(None),
+        patience: PATIENCE,
+    };
+    match welcome {
+        Welcome::Go => parent.free().map_err(&group)?,
+        Welcome::Join(invited) => {
+            let Invited { resize, first, tag, epoch, most, .. } = &*invited;
+            world.process = first + world.base.rank();
+            world.tag = *tag;
+            world.epoch = *epoch;
+            world.most = *most;
+            world.ranks.clone_from(&resize.old);
+            world.pending = Some(resize.clone());
+            world.status = Status::Joining;
+            world.invited = Some((parent, invited));
         }
     }
-    for node in 0..nodes {
-        let name = hosts[node].clone();
-        let taken = |hosts: &[String], name: &str| hosts[..node].iter().any(|host| host == name);
-        let mut number = 0;
-        while hosts[node].is_empty() || taken(&hosts, &hosts[node]) {
-            number += 1;
-            hosts[node] = format!("{name}_{number}");
-        }
-    }
-    hosts
+    Ok(world)
 }
 
 /// What contexts over the world are known by: the same everywhere, never zero.
@@ -182,145 +175,4 @@ fn new_tag(base: &Communicator, patience: &Patience<'_>) -> Result<u64, Error> {
     }
     let tag = base.broadcast(tag.to_vec(), 0, patience).map_err(Error::group(CALL))?;
     Ok(tag.try_into().map_or(1, u64::from_ne_bytes) | 1)
-}
-
-/// The agents of other nodes come to the coordinator.
-fn meet(
-    base: &Communicator,
-    lobby: &Arc<Lobby>,
-    patience: &Patience<'_>,
-) -> Result<(Vec<Link>, Option<AgentThread>), Error> {
-    let nodes = lobby.context().node_count();
-    if nodes == 1 {
-        return Ok((Vec::new(), None));
-    }
-    let failed = |node: usize| {
-        move |error: IoError| Error::Agent { call: CALL, node, reason: error.to_string() }
-    };
-    let mut listener = None;
-    let mut invitation = Invitation { addresses: Vec::new(), port: 0, token: [0; 16] };
-    if base.rank() == 0 {
-        let listens = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed(0))?;
-        invitation.port = listens.local_addr().map_err(failed(0))?.port();
-        invitation.addresses = addresses().map_err(failed(0))?;
-        let mut token = [0; 16];
-        let filled = rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty());
-        filled.map_err(|error| failed(0)(error.into()))?;
-        invitation.token = token;
-        listener = Some(listens);
-    }
-    let bytes = serde_json::to_vec(&invitation).map_err(|error| failed(0)(error.into()))?;
-    let bytes = base.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
-    let invitation: Invitation =
-        serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
-    let node = lobby.context().node_index();
-    if let Some(listener) = listener {
-        let links = welcome(&listener, &invitation, nodes).map_err(failed(0))?;
-        return Ok((links, None));
-    }
-    if lobby.context().node_rank() != 0 {
-        return Ok((Vec::new(), None));
-    }
-    let link = visit(&invitation, node).map_err(failed(node))?;
-    let lobby = Arc::clone(lobby);
-    let thread = std::thread::Builder::new()
-        .name("elastic".to_owned())
-        .spawn(move || answer(link, &lobby))
-        .map_err(failed(node))?;
-    Ok((Vec::new(), Some(AgentThread { thread: Some(thread) })))
-}
-
-/// The addresses by which other hosts may know this one.
-fn addresses() -> std::io::Result<Vec<IpAddr>> {
-    let all = if_addrs::get_if_addrs()?;
-    Ok(all.iter().filter(|one| !one.is_loopback()).map(if_addrs::Interface::ip).collect())
-}
-
-/// One link from every other node, in the order of the nodes. Who does not know the word is not let in.
-fn welcome(
-    listener: &TcpListener,
-    invitation: &Invitation,
-    nodes: usize,
-) -> std::io::Result<Vec<Link>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut links: Vec<Option<Link>> = (1..nodes).map(|_| None).collect();
-    listener.set_nonblocking(true)?;
-    while links.iter().any(Option::is_none) {
-        let (stream, _) = match listener.accept() {
-            Ok(came) => came,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(IoError::new(ErrorKind::TimedOut, "not every node has come"));
-                }
-                wait_readable(listener, left)?;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        stream.set_nonblocking(false)?;
-        // A stranger may say nothing.
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let mut link = Link::new(stream)?;
-        let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
-        let known = greeting.token == invitation.token;
-        if let (true, Some(place)) = (known, links.get_mut(greeting.node.wrapping_sub(1))) {
-            link.wait_for_ever()?;
-            *place = Some(link);
-        }
-    }
-    Ok(links.into_iter().flatten().collect())
-}
-
-fn wait_readable(listener: &TcpListener, at_most: Duration) -> std::io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let timeout = Timespec {
-        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
-    Ok(())
-}
-
-/// Goes to the coordinator by the first of its addresses that leads there.
-fn visit(invitation: &Invitation, node: usize) -> std::io::Result<Link> {
-    let mut last = IoError::new(ErrorKind::AddrNotAvailable, "the coordinator has no address");
-    for &address in &invitation.addresses {
-        let address = SocketAddr::new(address, invitation.port);
-        match TcpStream::connect_timeout(&address, Duration::from_secs(10)) {
-            Ok(stream) => {
-                let mut link = Link::new(stream)?;
-                link.send(&Greeting { token: invitation.token, node })?;
-                return Ok(link);
-            }
-            Err(error) => last = IoError::new(error.kind(), format!("{address}: {error}")),
-        }
-    }
-    Err(last)
-}
-
-fn answer(mut link: Link, lobby: &Lobby) {
-    while let Ok(Some(call)) = link.receive::<Call>() {
-        if link.send(&serve(lobby, &call)).is_err() {
-            break;
-        }
-    }
-    // Nobody will call the sleepers any more, and nobody will tell a round.
-    let _ = serve(lobby, &Call::Post(Order::End));
-    let everybody = (0..lobby.context().node_size()).collect();
-    let _ = serve(lobby, &Call::Ring(everybody));
-    let _ = serve(lobby, &Call::Lower);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_of_the_same_name_are_told_apart_by_numbers() {
-        let places = [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0)];
-        let names = [&b"n\0\0"[..], b"x\0\0", b"n\0\0", b"n_1", b"\0\0\0"];
-        let hosts = hosts(places.into_iter().zip(names), 4);
-        assert_eq!(hosts, ["n", "n_1", "n_1_1", "_1"]);
-    }
 }

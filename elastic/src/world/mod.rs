@@ -33,20 +33,23 @@
 mod arrays;
 mod contexts;
 mod create;
+mod join;
 mod options;
 mod sets;
+mod site;
 mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quo::group::Patience;
-use quo_mpi::members::Communicator;
+use quo::group::{GroupError, Patience};
+use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
 pub use sets::{Accepted, ProcessSets};
 pub use window::Window;
 
+use crate::back_end::BackEnd;
 use crate::change::{Request, Wish};
 use crate::coordinator::Coordinator;
 use crate::data::Registry;
@@ -55,6 +58,21 @@ use crate::lobby::Lobby;
 use crate::manager::Requests;
 use crate::order::{Order, Part, Resize};
 use crate::round::Probe;
+use crate::starter::Invited;
+
+/// How long the processes of a job wait for each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So long, and as long as no process of the node has ended.
+fn patient<'a>(limit: Duration, watch: &'a dyn Fn() -> Result<(), GroupError>) -> Patience<'a> {
+    Patience { watch, ..Patience::for_at_most(limit) }
+}
+
+/// Whether all processes of the node are still there.
+fn look(lobby: Option<&Lobby>) -> Result<(), GroupError> {
+    let dead = lobby.map(Lobby::dead).unwrap_or_default();
+    if dead.is_empty() { Ok(()) } else { Err(GroupError::Dead { call: "resize", ranks: dead }) }
+}
 
 /// What this process is to the world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -67,7 +85,8 @@ pub enum Status {
     Staying,
     /// No rank: asleep in [`World::wait`], or about to be.
     Parked,
-    /// The job is over for this process.
+    /// The job is over for this process: it was the end of all, or it was started later and is not needed any
+    /// more. [`World::end`] is next, and the end of the process.
     Ended,
 }
 
@@ -76,15 +95,23 @@ pub enum Status {
 /// Used by one thread per process. Calls marked *collective* are made by all ranks of the world in the same order.
 #[derive(Debug)]
 pub struct World {
-    /// All live processes, also those that sleep.
+    /// All live processes, also those that sleep; of one that is not in the world yet or any more, its unit.
     base: Communicator,
-    lobby: Arc<Lobby>,
+    /// This process's rank among all live ones.
+    process: usize,
+    /// Of a process that was started later: those that were started with it.
+    unit: Option<Communicator>,
+    /// None in a process that is not in the world yet or any more.
+    lobby: Option<Arc<Lobby>>,
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
     /// The way to the registry of process sets, if the world has them.
     directions: Option<crate::desk::Directions>,
     /// The thread that answers the coordinator on another node.
-    agent: Option<create::AgentThread>,
+    agent: Option<site::AgentThread>,
+    back_end: BackEnd,
+    /// How many ranks there can be.
+    most: usize,
     status: Status,
     epoch: u64,
     /// The ranks of the world as ranks of `base`.
@@ -95,6 +122,8 @@ pub struct World {
     /// The bell has been heard so often.
     rings: u32,
     pending: Option<Resize>,
+    /// How a process that was started comes to the others.
+    invited: Option<(Intercommunicator, Box<Invited>)>,
     /// By which contexts over the world are known.
     tag: u64,
     /// Those of a process that left, to take them up again when it comes back.
@@ -120,6 +149,12 @@ impl World {
         self.status
     }
 
+    /// Whether this process was started for a growth, and so ends when it leaves; launched ones are parked. Local.
+    #[must_use]
+    pub fn was_started(&self) -> bool {
+        self.unit.is_some() || self.invited.is_some()
+    }
+
     /// How many resizes have been committed. Local.
     #[must_use]
     pub fn epoch(&self) -> u64 {
@@ -141,7 +176,13 @@ impl World {
     /// How many ranks there can be. Local.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.base.size()
+        self.most
+    }
+
+    /// What the MPI can do for this world, and how that was found. Local.
+    #[must_use]
+    pub fn back_end(&self) -> &BackEnd {
+        &self.back_end
     }
 
     /// The communicator of the world, until the next resize; none while parked. Local.
@@ -171,8 +212,9 @@ impl World {
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
-    /// Asks for another number of ranks, from rank 0. Local; answered at once. The ranks enter at one of their next
-    /// probes, and one event ends the request, which has the given number: [`World::requests`] has them all.
+    /// Asks for another number of ranks, from rank 0. Local; answered at once. What has to be started for it is
+    /// started while the ranks go on; they enter at one of their next probes, and one event ends the request, which
+    /// has the given number: [`World::requests`] has them all.
     ///
     /// # Errors
     /// [`Error::Refused`] with the reason; nothing has changed then.
@@ -214,12 +256,14 @@ impl World {
     #[inline]
     pub fn probe(&mut self) -> Result<bool, Error> {
         const CALL: &str = "probe";
-        if self.current.is_none() || self.pending.is_some() {
+        let Some(lobby) =
+            self.lobby.as_ref().filter(|_| self.current.is_some() && self.pending.is_none())
+        else {
             let reason = "only a rank that is in no resize probes: call wait or begin";
             return Err(Error::Misplaced { call: CALL, reason });
-        }
+        };
         self.round += 1;
-        match self.lobby.probe(self.round).map_err(Error::node(CALL))? {
+        match lobby.probe(self.round).map_err(Error::node(CALL))? {
             Probe::Go => Ok(false),
             Probe::Enter => self.enter().map(|()| true),
         }
@@ -238,8 +282,13 @@ impl World {
         }
     }
 
+    fn lobby(&self, call: &'static str) -> Result<&Arc<Lobby>, Error> {
+        let reason = "this process is not in the world";
+        self.lobby.as_ref().ok_or(Error::Misplaced { call, reason })
+    }
+
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
-        serde_json::from_slice(&self.lobby.mail())
+        serde_json::from_slice(&self.lobby(call)?.mail())
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
     }
 
@@ -257,8 +306,9 @@ impl World {
             let reason = "only a parked process waits: call probe";
             return Err(Error::Misplaced { call: CALL, reason });
         }
+        let lobby = Arc::clone(self.lobby(CALL)?);
         loop {
-            self.rings = self.lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
             let resize = match self.read_order(CALL)? {
                 Order::End => {
                     self.status = Status::Ended;
@@ -266,13 +316,12 @@ impl World {
                 }
                 Order::Resize(resize) => resize,
             };
-            let me = self.base.rank();
-            if resize.part_of(me) != Part::Joins {
+            if resize.part_of(self.process) != Part::Joins {
                 continue;
             }
-            self.lobby.say_ready(resize.number);
+            lobby.say_ready(resize.number);
             // Rung for again when the ranks have come, or when it was taken back.
-            self.rings = self.lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
             match self.read_order(CALL)? {
                 Order::Resize(still) if still == resize => {
                     self.pending = Some(resize);
@@ -306,8 +355,9 @@ impl World {
         const CALL: &str = "end";
         let failed = Error::group(CALL);
         if let Some(current) = self.current.take() {
-            let patience = Patience::for_at_most(self.patience);
-            current.barrier(&patience).map_err(&failed)?;
+            let lobby = self.lobby.clone();
+            let watch = || look(lobby.as_deref());
+            current.barrier(&patient(self.patience, &watch)).map_err(&failed)?;
             current.free().map_err(&failed)?;
         }
         // Ends the sleepers' sleep.

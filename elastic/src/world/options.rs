@@ -1,13 +1,28 @@
 //! What a world begins with.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::back_end::BackEnd;
 use crate::coordinator::Job;
+use crate::live::Limits;
 use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::sets::SetName;
+use crate::starter::Recipe;
 
-/// What a world begins with. What rank 0 says counts, but for [`start`](Self::start), which is the same everywhere.
+/// How long processes that are started may take to their ready point, unless the program says.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a world begins with. What rank 0 says counts, but for [`start`](Self::start) and [`most`](Self::most), which
+/// are the same everywhere.
+///
+/// ```
+/// use elastic::WorldOptions;
+/// // Two of the launched processes are ranks at first; beyond the launched ones, up to 16 are started, in units
+/// // of 4 that leave together.
+/// let options = WorldOptions::new().start(2).most(16).unit(4);
+/// ```
 #[derive(Debug, Default)]
 pub struct WorldOptions {
     pub(super) start: Option<usize>,
@@ -16,6 +31,12 @@ pub struct WorldOptions {
     pub(super) bounds: Option<Bounds>,
     pub(super) process_sets: bool,
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
+    most: Option<usize>,
+    unit: Option<usize>,
+    crowded: bool,
+    limit: Option<Duration>,
+    command: Option<(String, Vec<String>)>,
+    info: Vec<(String, String)>,
 }
 
 impl WorldOptions {
@@ -63,12 +84,52 @@ impl WorldOptions {
         Self { process_sets: true, ..self }
     }
 
+    /// Lets the world grow to so many ranks: beyond the launched processes others are started, where the MPI can
+    /// ([`World::back_end`]).
+    #[must_use]
+    pub fn most(self, ranks: usize) -> Self {
+        Self { most: Some(ranks), ..self }
+    }
+
+    /// Starts at most so many processes together: they leave together, too. Without it, all of one growth.
+    #[must_use]
+    pub fn unit(self, processes: usize) -> Self {
+        Self { unit: Some(processes), ..self }
+    }
+
+    /// Lets more processes be started than the launcher has slots for.
+    #[must_use]
+    pub fn crowded(self, crowded: bool) -> Self {
+        Self { crowded, ..self }
+    }
+
+    /// How long processes may take from their start to their ready point, before the growth is given up: a minute
+    /// unless said.
+    #[must_use]
+    pub fn start_limit(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// What is started: this process's own program and arguments unless said.
+    #[must_use]
+    pub fn command(self, program: impl Into<String>, arguments: Vec<String>) -> Self {
+        Self { command: Some((program.into(), arguments)), ..self }
+    }
+
+    /// A key and a value for the launcher, such as `host`, with everything that is started.
+    #[must_use]
+    pub fn info(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.push((key.into(), value.into()));
+        self
+    }
+
     /// What the arbiter has to know, for processes on these nodes.
     pub(super) fn job(
         &self,
         hosts: Vec<String>,
         places: Vec<usize>,
         start: usize,
+        limits: Limits,
     ) -> Result<Job, String> {
         let name = self.name.clone().unwrap_or_else(|| std::process::id().to_string());
         // Also a part of the socket's path.
@@ -76,9 +137,55 @@ impl WorldOptions {
             return Err(format!("{name:?} is no name of a job"));
         }
         SetName::application(&name).map_err(|error| error.to_string())?;
-        let all = u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let all = u32::try_from(limits.most).unwrap_or(u32::MAX);
         let any = || Bounds::new(1, all, Allowed::Any);
         let bounds = self.bounds.clone().map_or_else(any, Ok).map_err(|error| error.to_string())?;
-        Ok(Job { name, hosts, places, start, bounds })
+        Ok(Job { name, hosts, places, start, bounds, limits })
     }
+
+    /// How far the world may grow on this MPI.
+    pub(super) fn limits(&self, back_end: &BackEnd, launched: usize) -> Limits {
+        let unit = self.unit.unwrap_or(usize::MAX);
+        let Some(wanted) = self.most.filter(|&most| most > launched) else {
+            return Limits { most: launched, unit, reason: String::new() };
+        };
+        if let Err(reason) = &back_end.spawned {
+            return Limits { most: launched, unit, reason: format!(": {reason}") };
+        }
+        match back_end.slots.filter(|&slots| slots < wanted && !self.crowded) {
+            Some(slots) => {
+                let reason = format!(": the launcher has {slots} slots");
+                Limits { most: slots.max(launched), unit, reason }
+            }
+            None => Limits { most: wanted, unit, reason: String::new() },
+        }
+    }
+
+    /// What is started.
+    pub(super) fn recipe(&self) -> Result<Recipe, String> {
+        if self.most.is_none() {
+            return Ok(Recipe::default());
+        }
+        let (command, arguments) = match &self.command {
+            Some(command) => command.clone(),
+            None => own_command()?,
+        };
+        let mut info = self.info.clone();
+        if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {
+            // quo binds; and a launcher that binds refuses where cores are shared.
+            info.push(("bind_to".to_owned(), "none".to_owned()));
+            if self.crowded {
+                info.push(("map_by".to_owned(), "slot:oversubscribe".to_owned()));
+            }
+        }
+        Ok(Recipe { command, arguments, info, limit: self.limit.unwrap_or(START_LIMIT) })
+    }
+}
+
+fn own_command() -> Result<(String, Vec<String>), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let unreadable = |_| "the program's name or an argument is no text".to_owned();
+    let program = program.into_os_string().into_string().map_err(unreadable)?;
+    let arguments = std::env::args_os().skip(1).map(|word| word.into_string().map_err(unreadable));
+    Ok((program, arguments.collect::<Result<_, _>>()?))
 }

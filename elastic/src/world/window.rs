@@ -1,11 +1,12 @@
 //! The window of a resize: both memberships at once, so that data can move.
 
-use quo::group::Group as _;
 use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 use super::contexts::{Vote, exchange, first_reason};
-use super::{Status, World};
+use super::join::{self, Joined};
+use super::site::Site;
+use super::{Status, World, look, patient};
 use crate::change::{Cause, CauseKind};
 use crate::error::Error;
 use crate::order::{Part, Resize};
@@ -22,39 +23,88 @@ pub struct Window<'a> {
     everybody: Option<Communicator>,
     /// The new ranks; none in a leaver. `everybody` when nobody leaves.
     new: Option<Communicator>,
+    /// All live processes once those who were started have come; none where nobody was.
+    wide: Option<Communicator>,
+    /// All live processes afterwards, and where they meet, when some have come or go for good.
+    after: Option<After>,
+    /// Why it has to be given up: those who were started did not come.
+    doomed: Option<String>,
     closed: bool,
+}
+
+/// What a world stands on after processes have come or gone.
+#[derive(Debug)]
+struct After {
+    /// None where it is what it was in the window.
+    base: Option<Communicator>,
+    site: Site,
+    rings: u32,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
         const CALL: &str = "begin";
-        let resize = world.pending.take().ok_or(Error::Misplaced {
+        let mut resize = world.pending.take().ok_or(Error::Misplaced {
             call: CALL,
             reason: "no resize is pending: probe or wait first",
         })?;
-        let part = resize.part_of(world.base.rank());
+        let part = resize.part_of(world.process);
+        // Nobody goes on into calls that cannot be given up before all are here.
+        if let Some(old) = &world.current {
+            let lobby = world.lobby.clone();
+            let watch = || look(lobby.as_deref());
+            old.barrier(&patient(world.patience, &watch)).map_err(Error::group(CALL))?;
+        }
         if let Some(coordinator) = &world.coordinator {
             coordinator.entered();
         }
         let failed = Error::group(CALL);
+        let (mut wide, mut doomed) = (None, None);
+        match join::all(world, &resize)? {
+            Joined::Nobody => {}
+            Joined::All(all) => wide = Some(all),
+            Joined::Missing(reason) => {
+                // The window is one of those who are there, to be given up.
+                resize.new.retain(|&process| process < world.base.size());
+                resize.units.clear();
+                doomed = Some(reason);
+            }
+        }
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
+        let all = wide.as_ref().unwrap_or(&world.base);
         let everybody = if grows {
-            Some(world.base.part(&resize.everybody(), resize.tag(0)).map_err(&failed)?)
+            Some(all.part(&resize.everybody(), resize.tag(0)).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
-            Some(world.base.part(&resize.new, resize.tag(1)).map_err(&failed)?)
+            Some(all.part(&resize.new, resize.tag(1)).map_err(&failed)?)
         } else {
             None
         };
         let tag = world.tag;
-        let window = Self { world, resize, part, everybody, new, closed: false };
+        let closed = false;
+        let mut window =
+            Self { world, resize, part, everybody, new, wide, after: None, doomed, closed };
         if let Some(next) = window.next() {
             next.mark(tag).map_err(&failed)?;
         }
+        if !window.resize.units.is_empty() {
+            // Data move between processes that know on which node each is.
+            let lobby = window.world.lobby.clone();
+            let watch = || look(lobby.as_deref());
+            let met = window.meet_anew(&patient(window.world.patience, &watch))?;
+            window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
+        }
         Ok(window)
+    }
+
+    /// Of the nodes of everybody, the one of this process.
+    pub(super) fn node_index(&self) -> usize {
+        let after = self.after.as_ref().filter(|_| !self.resize.units.is_empty());
+        let lobby = after.map(|after| &after.site.lobby).or(self.world.lobby.as_ref());
+        lobby.map_or(0, |lobby| lobby.context().node_index())
     }
 
     /// All who stay, leave or join: the old ranks first, in their order.
@@ -63,7 +113,7 @@ impl<'a> Window<'a> {
         match (&self.everybody, &self.world.current) {
             (Some(all), _) | (None, Some(all)) => all,
             // A joiner is only there when somebody joins.
-            (None, None) => &self.world.base,
+            (None, None) => self.wide.as_ref().unwrap_or(&self.world.base),
         }
     }
 
@@ -152,7 +202,9 @@ impl<'a> Window<'a> {
         } else {
             Vec::new()
         };
-        let patience = Patience::for_at_most(self.world.patience);
+        let lobby = self.world.lobby.clone();
+        let watch = || look(lobby.as_deref());
+        let patience = patient(self.world.patience, &watch);
         let bytes = everybody.broadcast(bytes, 0, &patience).map_err(&failed)?;
         *value = serde_json::from_slice(&bytes).map_err(unsuitable).map_err(&failed)?;
         Ok(())
@@ -161,7 +213,8 @@ impl<'a> Window<'a> {
     /// Ends the resize: the world is the new one if everybody says so, and what it was if anybody has a reason why
     /// not. Collective over everybody.
     ///
-    /// Leavers are parked afterwards, and so are joiners of a resize that was given up.
+    /// Leavers are parked afterwards, and so are joiners of a resize that was given up; those of them that were
+    /// started later have [ended](Status::Ended).
     ///
     /// # Errors
     /// [`Error::GivenUp`] with the first reason, the same everywhere; [`Error::Group`].
@@ -174,15 +227,17 @@ impl<'a> Window<'a> {
         const CALL: &str = "commit";
         self.closed = true;
         let failed = Error::group(CALL);
-        let patience = Patience::for_at_most(self.world.patience);
-        let group = self.everybody().group().map_err(&failed)?;
+        let lobby = self.world.lobby.clone();
+        let watch = || look(lobby.as_deref());
+        let patience = patient(self.world.patience, &watch);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
         };
         let vote = Vote { reason: mine.err().or(untold), contexts: self.identities(), unmoved };
-        let votes = exchange(&group, &vote, &patience)?;
-        let mut given_up = first_reason(&votes);
+        let votes = exchange(self.everybody(), &vote, &patience)?;
+        let mut given_up =
+            self.doomed.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
         if given_up.is_none()
             && votes.iter().any(|vote| vote.unmoved)
             && let Err(error) = self.move_data()
@@ -192,8 +247,14 @@ impl<'a> Window<'a> {
                 None => return Err(error),
             }
         }
+        if given_up.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
+            given_up = self.meet_anew(&patience)?;
+        }
         if given_up.is_none() {
-            given_up = self.adapt_contexts(&group, &patience)?;
+            given_up = self.adapt_contexts(votes, &patience)?;
+        }
+        if given_up.is_some() {
+            self.give_up_meeting()?;
         }
         // Nobody may probe before the signal is lowered everywhere.
         if let Some(coordinator) = &self.world.coordinator {
@@ -203,12 +264,14 @@ impl<'a> Window<'a> {
                     Err(Cause::new(CauseKind::GivenUp, format!("by rank {rank}: {reason}")))
                 }
             };
-            coordinator.ended(outcome)?;
+            let moved = self.after.as_mut().and_then(|after| after.site.head.take());
+            coordinator.ended(outcome, moved.map(Box::new))?;
         }
-        self.world.lobby.reset_round();
+        if let Some(lobby) = &self.world.lobby {
+            lobby.reset_round();
+        }
         self.world.round = 0;
-        group.barrier().map_err(&failed)?;
-        drop(group);
+        self.everybody().barrier(&patience).map_err(&failed)?;
         match given_up {
             None => self.become_new(),
             Some((rank, reason)) => {
@@ -233,21 +296,102 @@ impl<'a> Window<'a> {
         if let Some(old) = world.current.take() {
             old.free().map_err(&failed)?;
         }
-        world.status = if self.part == Part::Leaves { Status::Parked } else { Status::Staying };
+        let is_gone = self.resize.gone.contains(&world.process);
+        world.status = match self.part {
+            Part::Leaves if is_gone => Status::Ended,
+            Part::Leaves => Status::Parked,
+            _ => Status::Staying,
+        };
         world.current = next;
-        world.ranks = std::mem::take(&mut self.resize.new);
+        let new = self.resize.new.iter();
+        world.ranks = new.filter_map(|&process| self.resize.renumber(process)).collect();
         world.epoch += 1;
-        world.settle_data(true);
+        if self.resize.changes_processes() {
+            self.go_over()?;
+        }
+        self.world.settle_data(true);
+        Ok(())
+    }
+
+    /// All who will live meet over their communicator, before anything has changed. The first rank that could not,
+    /// and why. Collective over everybody; nobody sleeps then.
+    fn meet_anew(&mut self, patience: &Patience<'_>) -> Result<Option<(usize, String)>, Error> {
+        let all = self.wide.as_ref().unwrap_or(&self.world.base);
+        let mut reason = None;
+        if !self.resize.gone.contains(&self.world.process) {
+            let rest: Vec<usize> =
+                (0..all.size()).filter(|process| !self.resize.gone.contains(process)).collect();
+            let base = if rest.len() < all.size() {
+                Some(all.part(&rest, self.resize.tag(4)).map_err(Error::group("commit"))?)
+            } else {
+                None
+            };
+            match Site::open(base.as_ref().unwrap_or(all), patience) {
+                Ok(site) => {
+                    let rings = site.lobby.rings();
+                    self.after = Some(After { base, site, rings });
+                }
+                Err(error) => reason = Some(error.to_string()),
+            }
+        }
+        let all = exchange(self.everybody(), &reason, patience)?;
+        Ok(all.into_iter().enumerate().find_map(|(rank, reason)| Some((rank, reason?))))
+    }
+
+    fn give_up_meeting(&mut self) -> Result<(), Error> {
+        match self.after.take() {
+            Some(After { base: Some(base), .. }) => base.free().map_err(Error::group("commit")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The world stands on other processes from now on.
+    fn go_over(&mut self) -> Result<(), Error> {
+        let failed = Error::group("commit");
+        let world = &mut *self.world;
+        let wide = self.wide.take();
+        let Some(after) = self.after.take() else {
+            // Gone: nothing is left but those it was started with.
+            let base = world.unit.take().map(|unit| std::mem::replace(&mut world.base, unit));
+            for all in [wide, base].into_iter().flatten() {
+                all.free().map_err(&failed)?;
+            }
+            (world.lobby, world.agent) = (None, None);
+            return Ok(());
+        };
+        let joined = self.part == Part::Joins && world.lobby.is_none();
+        let next = match (after.base, wide) {
+            (Some(base), Some(wide)) => {
+                wide.free().map_err(&failed)?;
+                Some(base)
+            }
+            (base, wide) => base.or(wide),
+        };
+        if let Some(next) = next {
+            let before = std::mem::replace(&mut world.base, next);
+            if joined {
+                world.unit = Some(before);
+            } else {
+                before.free().map_err(&failed)?;
+            }
+        }
+        world.process = world.base.rank();
+        world.rings = after.rings;
+        // Its link has been hung up.
+        world.agent = after.site.agent;
+        world.lobby = Some(after.site.lobby);
         Ok(())
     }
 
     fn stay_old(&mut self) -> Result<(), Error> {
         let failed = Error::group("commit");
-        for communicator in [self.new.take(), self.everybody.take()].into_iter().flatten() {
+        let made = [self.new.take(), self.everybody.take(), self.wide.take()];
+        for communicator in made.into_iter().flatten() {
             communicator.free().map_err(&failed)?;
         }
         if self.part == Part::Joins {
-            self.world.status = Status::Parked;
+            let sleeps = self.world.lobby.is_some();
+            self.world.status = if sleeps { Status::Parked } else { Status::Ended };
         }
         self.world.settle_data(false);
         Ok(())

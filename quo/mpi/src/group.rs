@@ -90,7 +90,7 @@ impl MpiGroup {
     }
 
     /// Takes ownership of a communicator made here.
-    fn adopt(comm: Comm) -> Result<Self, GroupError> {
+    pub(crate) fn adopt(comm: Comm) -> Result<Self, GroupError> {
         let (mut rank, mut size): (c_int, c_int) = (0, 0);
         // SAFETY: `comm` is live and ours.
         succeed("MPI_Comm_set_errhandler", unsafe { raw::quo_mpi_comm_let_errors_return(comm.0) })?;

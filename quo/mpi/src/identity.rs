@@ -88,7 +88,9 @@ impl Identity {
         self.family
     }
 
-    fn major(&self) -> Option<u64> {
+    /// The first number of its version, where it says one.
+    #[must_use]
+    pub fn major(&self) -> Option<u64> {
         major(&self.version)
     }
 

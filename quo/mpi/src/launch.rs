@@ -15,6 +15,12 @@ const SIZES: [(&str, &str); 6] = [
     ("SLURM_STEP_NUM_TASKS", "srun"),
 ];
 
+/// Who started this process, as far as its environment says.
+#[must_use]
+pub fn launcher() -> Option<&'static str> {
+    SIZES.iter().find(|(name, ..)| std::env::var_os(name).is_some()).map(|&(_, launcher)| launcher)
+}
+
 /// Only inside a step is the process one that srun started.
 const STEP: &str = "SLURM_STEP_ID";
 

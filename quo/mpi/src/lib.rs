@@ -26,6 +26,7 @@ mod wrapper;
 pub use comm::{Comm, Fint};
 pub use group::MpiGroup;
 pub use identity::{Family, Identity};
+pub use launch::launcher;
 pub use process::{built_for, is_running, is_the_right_mpi, is_usable, running};
 pub use program::Mpi;
 pub use transfer::Transfer;

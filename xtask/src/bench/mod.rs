@@ -2,6 +2,7 @@
 //! on the machine, beside a reference library. All in one run, since only ratios of one run mean
 //! anything on a shared machine.
 
+mod elastic;
 mod memprof;
 mod micro;
 mod quiescence;
@@ -46,10 +47,21 @@ pub struct Options {
     /// Only what rates of messages the memory profiler leaves, on the MPI that `--mpi` names.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
     messages_only: bool,
+    /// Only what a world that changes its size costs.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only"])]
+    elastic_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure()?;
+    if options.elastic_only {
+        let measured = elastic::run(options.rounds)?;
+        println!(
+            "\n{}",
+            table::lines(&elastic::HEADINGS, &elastic::lines(&measured), options.markdown)
+        );
+        return write_json(options, &json!({"elastic": measured}));
+    }
     if options.messages_only {
         let folder = project::target()?.join("xtask/benches/memprof");
         let measured = memprof::messages(&folder)?;

@@ -10,6 +10,7 @@ use crate::change::{
     Wish,
 };
 use crate::coordinator::journal::Journal;
+use crate::live::{Limits, Live};
 use crate::manager::{HostStatus, WorldStatus};
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::Resize;
@@ -29,6 +30,8 @@ pub(crate) struct Job {
     pub start: usize,
     /// Which sizes it can have.
     pub bounds: Bounds,
+    /// How far it may grow beyond its processes.
+    pub limits: Limits,
 }
 
 /// Requests, places, sets and the log of one job. The coordinator does what it decides.
@@ -41,6 +44,7 @@ pub(crate) struct Arbiter {
     /// Who a process is in the world, as of the last time it was in it.
     members: Vec<MemberId>,
     running: Vec<usize>,
+    live: Live,
     began: Instant,
     pub(crate) journal: Journal,
     under_way: Option<UnderWay>,
@@ -59,6 +63,7 @@ struct UnderWay {
 /// Who is to be in the world, by processes.
 #[derive(Debug, PartialEq, Eq)]
 struct Decision {
+    /// Sleepers, then those that are to be started: they come behind all processes.
     joiners: Vec<usize>,
     /// Highest rank first.
     leavers: Vec<usize>,
@@ -70,31 +75,38 @@ impl Arbiter {
         let members: Vec<MemberId> =
             (0..job.places.len() as u64).map(|process| MemberId::new(0, process as u32)).collect();
         let running: Vec<usize> = (0..job.start).collect();
-        let mut nodes = Nodes::new();
-        let failed = |error: PlaceError| error.to_string();
-        for (node, host) in job.hosts.iter().enumerate() {
-            let slots = job.places.iter().filter(|&&place| place == node).count();
-            nodes.add(host, slots as u32, NodeState::Available).map_err(failed)?;
-        }
         let everybody = running.iter().map(|&process| members[process]).collect();
         let registry = Registry::new(&job.name, everybody).map_err(|error| error.to_string())?;
+        let live = Live::launched(job.places.len(), job.limits.clone());
         let changes = Changes::new(running.len() as u64, Duration::ZERO);
         let mut arbiter = Self {
             job,
             changes,
             registry,
-            nodes,
+            nodes: Nodes::new(),
             members,
             running,
+            live,
             began,
             journal,
             under_way: None,
         };
-        let seats: Vec<Seat> =
-            arbiter.running.iter().map(|&process| arbiter.seat(process)).collect();
-        arbiter.nodes.occupy(&seats).map_err(failed)?;
+        arbiter.settle().map_err(|error| error.to_string())?;
         arbiter.publish();
         Ok(arbiter)
+    }
+
+    /// Puts the ranks on the nodes that there are.
+    fn settle(&mut self) -> Result<(), PlaceError> {
+        let mut nodes = Nodes::new();
+        for (node, host) in self.job.hosts.iter().enumerate() {
+            let slots = self.job.places.iter().filter(|&&place| place == node).count();
+            nodes.add(host, slots as u32, NodeState::Available)?;
+        }
+        let seats: Vec<Seat> = self.running.iter().map(|&process| self.seat(process)).collect();
+        nodes.occupy(&seats)?;
+        self.nodes = nodes;
+        Ok(())
     }
 
     /// Since the job began.
@@ -108,8 +120,13 @@ impl Arbiter {
     }
 
     /// How many processes there are, with those that sleep.
-    pub(crate) fn capacity(&self) -> usize {
-        self.job.places.len()
+    pub(crate) fn processes(&self) -> usize {
+        self.live.count()
+    }
+
+    /// How many ranks there can be.
+    fn capacity(&self) -> usize {
+        self.live.most()
     }
 
     /// Somebody asks: the answer, at once.
@@ -188,6 +205,10 @@ impl Arbiter {
             number: id.0,
             old: self.running.clone(),
             new: stay.chain(joiners.iter().copied()).collect(),
+            units: self
+                .live
+                .units_for(joiners.iter().filter(|&&new| new >= self.processes()).count()),
+            gone: self.live.gone(&leavers),
         };
         self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas });
         Ok(resize)
@@ -216,6 +237,16 @@ impl Arbiter {
 
     /// The resize under way is done, with so many bytes moved, or given up.
     pub(crate) fn ended(&mut self, outcome: Result<u64, Cause>) {
+        self.ended_at(outcome, None);
+    }
+
+    /// As [`ended`](Self::ended), when processes have come or gone: the hosts there are now, and the node of every
+    /// process.
+    pub(crate) fn ended_at(
+        &mut self,
+        outcome: Result<u64, Cause>,
+        places: Option<(Vec<String>, Vec<usize>)>,
+    ) {
         let now = self.now();
         let Some(UnderWay { id, resize, joining, deltas }) = self.under_way.take() else { return };
         let done = outcome.and_then(|bytes| {
@@ -239,7 +270,7 @@ impl Arbiter {
             }
         };
         if end == DeltaEnd::Finalized {
-            self.take_places(&resize, &joining);
+            self.take_places(&resize, &joining, places);
         }
         for (delta, kind) in &deltas {
             if end == DeltaEnd::Finalized {
@@ -268,15 +299,29 @@ impl Arbiter {
         let _ = self.registry.operate(caller, op, &world, delta, Some(&world), &as_it_is);
     }
 
-    fn take_places(&mut self, resize: &Resize, joining: &[MemberId]) {
-        let left: Vec<MemberId> = resize.leavers().map(|process| self.members[process]).collect();
-        let _ = self.nodes.vacate(&left);
+    fn take_places(
+        &mut self,
+        resize: &Resize,
+        joining: &[MemberId],
+        places: Option<(Vec<String>, Vec<usize>)>,
+    ) {
         for (process, member) in resize.joiners().zip(joining) {
-            self.members[process] = *member;
+            if process < self.members.len() {
+                self.members[process] = *member;
+            } else {
+                self.members.push(*member);
+            }
         }
-        let seats: Vec<Seat> = resize.joiners().map(|process| self.seat(process)).collect();
-        let _ = self.nodes.occupy(&seats);
-        self.running.clone_from(&resize.new);
+        let keeps = |process: &usize| !resize.gone.contains(process);
+        let kept = (0..self.members.len()).filter(keeps).map(|process| self.members[process]);
+        self.members = kept.collect();
+        self.live.go_over(resize);
+        self.running = resize.new.iter().filter_map(|&process| resize.renumber(process)).collect();
+        if let Some((hosts, places)) = places {
+            (self.job.hosts, self.job.places) = (hosts, places);
+        }
+        // Hosts have different names, and slots for those who are there: it cannot fail.
+        let _ = self.settle();
     }
 
     /// When somebody has to look whether the resize under way is late.
@@ -346,7 +391,8 @@ impl Arbiter {
 
     fn seat(&self, process: usize) -> Seat {
         let node = NodeId(self.job.places[process] as u32);
-        Seat { member: self.members[process], node, unit: UnitId(process as u64), rigid: false }
+        let unit = UnitId(self.live.unit_of(process));
+        Seat { member: self.members[process], node, unit, rigid: false }
     }
 
     /// What can be said before the turn of a request has come: with others before it, who is where is not known.
@@ -373,7 +419,8 @@ impl Arbiter {
         let (now, all) = (self.running.len(), self.capacity());
         if size == 0 || size > all as u64 {
             let detail = format!(
-                "{size} ranks were asked for; there are {now}, and there can be 1 to {all}"
+                "{size} ranks were asked for; there are {now}, and there can be 1 to {all}{}",
+                self.live.reason()
             );
             return Err(Cause::new(CauseKind::NoCapacity, detail));
         }
@@ -418,6 +465,12 @@ impl Arbiter {
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
         }
+        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.processes() {
+            // They would have to be woken to know the others anew.
+            let detail =
+                "processes that were started cannot end while launched ones sleep: grow first";
+            return Err(Cause::new(CauseKind::NotAllowed, detail));
+        }
         if request.wish == Wish::Leave {
             self.check_size(now - leaving.len() as u64)?;
         }
@@ -427,19 +480,26 @@ impl Arbiter {
     fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
         let ranks: Vec<MemberId> = self.running.iter().map(|&rank| self.members[rank]).collect();
         let leaving = leavers(&self.nodes, &ranks, ranks[0], reclaim).map_err(of_place)?;
-        let process = |member: &MemberId| member.index() as usize;
-        Ok(leaving.iter().map(process).collect())
+        let process = |member: &MemberId| self.members.iter().position(|other| other == member);
+        Ok(leaving.iter().filter_map(process).collect())
     }
 
-    /// Sleepers on the nodes that are chosen for them, the lowest there first.
+    /// Sleepers on the nodes that are chosen for them, the lowest there first, and after them those to be started.
     fn joiners(&self, count: u32, hosts: &[String]) -> Result<Vec<usize>, Cause> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let chosen = place(&self.nodes, count, hosts, Fill::Stack, false).map_err(of_place)?;
+        let all = self.processes();
         let mut sleepers: Vec<usize> =
-            (0..self.capacity()).filter(|process| !self.running.contains(process)).collect();
-        let mut joiners = Vec::with_capacity(chosen.len());
+            (0..all).filter(|process| !self.running.contains(process)).collect();
+        // Nobody is started on a host that is named.
+        let asleep = if hosts.is_empty() { count.min(sleepers.len() as u32) } else { count };
+        let started = (count - asleep) as usize;
+        let mut joiners = Vec::with_capacity(count as usize);
+        let chosen = match asleep {
+            0 => Vec::new(),
+            _ => place(&self.nodes, asleep, hosts, Fill::Stack, false).map_err(of_place)?,
+        };
         for node in chosen {
             let here = |process: &usize| self.job.places[*process] == node.0 as usize;
             let Some(at) = sleepers.iter().position(here) else {
@@ -447,6 +507,7 @@ impl Arbiter {
             };
             joiners.push(sleepers.remove(at));
         }
+        joiners.extend(all..all + started);
         Ok(joiners)
     }
 

@@ -12,6 +12,7 @@ fn arbiter() -> Arbiter {
         places: vec![0, 0, 1, 1, 2, 2],
         start: 2,
         bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
+        limits: Limits::default(),
     };
     Arbiter::new(job, Journal::default()).unwrap()
 }

@@ -1,0 +1,96 @@
+//! The live processes of a job as its arbiter counts them: which were started, and how many there may be.
+
+use crate::order::Resize;
+
+/// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    /// None for one that was launched, which can sleep but not end alone.
+    units: Vec<Option<u64>>,
+    limits: Limits,
+    started: u64,
+}
+
+/// How far a world may grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// So many live processes.
+    pub most: usize,
+    /// So many in one unit.
+    pub unit: usize,
+    /// Why there can be no more, for who asks for them.
+    pub reason: String,
+}
+
+impl Live {
+    pub(crate) fn launched(all: usize, limits: Limits) -> Self {
+        Self { units: vec![None; all], limits, started: 0 }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.units.len()
+    }
+
+    /// How many there can be.
+    pub(crate) fn most(&self) -> usize {
+        self.limits.most.max(self.count())
+    }
+
+    /// Why not more.
+    pub(crate) fn reason(&self) -> &str {
+        &self.limits.reason
+    }
+
+    /// What can only leave with it, by a number that no other unit has.
+    pub(crate) fn unit_of(&self, process: usize) -> u64 {
+        match self.units.get(process) {
+            Some(Some(unit)) => 1 << 32 | unit,
+            _ => process as u64,
+        }
+    }
+
+    /// The sizes of the units in which so many are started.
+    pub(crate) fn units_for(&self, processes: usize) -> Vec<usize> {
+        let unit = self.limits.unit.max(1);
+        (0..processes).step_by(unit).map(|first| unit.min(processes - first)).collect()
+    }
+
+    /// Those of the leavers that end for good.
+    pub(crate) fn gone(&self, leavers: &[usize]) -> Vec<usize> {
+        leavers.iter().copied().filter(|&leaver| self.units[leaver].is_some()).collect()
+    }
+
+    /// After a resize that all have agreed on.
+    pub(crate) fn go_over(&mut self, resize: &Resize) {
+        for &size in &resize.units {
+            self.started += 1;
+            self.units.extend(std::iter::repeat_n(Some(self.started), size));
+        }
+        let mut process = 0;
+        self.units.retain(|_| {
+            process += 1;
+            !resize.gone.contains(&(process - 1))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_as_large_as_allowed_and_known_apart_from_launched_processes() {
+        let mut live = Live::launched(2, Limits { most: 9, unit: 3, reason: String::new() });
+        assert_eq!((live.count(), live.most(), live.units_for(5)), (2, 9, vec![3, 2]));
+        let grown = Resize { units: vec![3, 2], ..Resize::default() };
+        live.go_over(&grown);
+        assert_eq!(live.count(), 7);
+        let units: Vec<u64> = (0..7).map(|process| live.unit_of(process)).collect();
+        assert_eq!((units[0], units[1]), (0, 1));
+        assert!(units[2] == units[4] && units[5] == units[6] && units[4] != units[5]);
+        assert_eq!(live.gone(&[6, 5, 1]), [6, 5]);
+        live.go_over(&Resize { gone: vec![2, 3, 4], ..Resize::default() });
+        assert_eq!((live.count(), live.unit_of(2)), (4, units[5]));
+    }
+}

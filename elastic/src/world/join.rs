@@ -1,0 +1,164 @@
+//! Processes that were started come to those who run: from two worlds of MPI, one communicator.
+
+use quo_mpi::members::{Communicator, Intercommunicator, Port};
+
+use super::{World, look, patient};
+use crate::back_end::Join;
+use crate::error::Error;
+use crate::order::Resize;
+use crate::starter::{Invited, Unit};
+
+const CALL: &str = "begin";
+
+/// Who is there.
+pub(super) enum Joined {
+    /// Nobody was started for this resize.
+    Nobody,
+    /// The communicator of all live processes, those who were started last.
+    All(Communicator),
+    /// Somebody who was started is not there any more, and nobody has joined.
+    Missing(String),
+}
+
+/// Brings the units of a resize to the others, one after another. Collective over all live processes and the units.
+pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
+    if resize.units.is_empty() {
+        return Ok(Joined::Nobody);
+    }
+    let failed = Error::group(CALL);
+    let join = match (&world.invited, &world.back_end.spawned) {
+        (Some((_, invited)), _) if invited.port.is_some() => Join::Port,
+        (Some(_), _) => Join::Bridge,
+        (None, Ok(join)) => *join,
+        (None, Err(_)) => Join::Bridge,
+    };
+    let mut called = Called::default();
+    if world.coordinator.is_some() {
+        called = call(world, resize, join)?;
+    }
+    if world.invited.is_none() {
+        // The others learn from rank 0 whether anybody comes.
+        let lobby = world.lobby.clone();
+        let watch = || look(lobby.as_deref());
+        let patience = patient(world.patience, &watch);
+        let reason = called.missing.take().unwrap_or_default().into_bytes();
+        let reason = world.base.broadcast(reason, 0, &patience).map_err(&failed)?;
+        if !reason.is_empty() {
+            return Ok(Joined::Missing(String::from_utf8_lossy(&reason).into_owned()));
+        }
+    }
+    let invited = world.invited.take();
+    let own = invited.as_ref().map(|(_, invited)| invited.unit);
+    let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
+    let mut wide: Option<Communicator> = None;
+    let mut units = called.units.into_iter();
+    let mut ports = called.ports.into_iter();
+    for unit in 0..resize.units.len() {
+        if own.is_some_and(|own| own > unit) {
+            continue;
+        }
+        let tag = resize.tag(5);
+        let merged = if own == Some(unit) {
+            let Some((parent, port)) = visitor.take() else { break };
+            come(&world.base, parent, port.as_deref(), tag)
+        } else {
+            let inside = wide.as_ref().unwrap_or(&world.base);
+            receive(inside, units.next(), ports.next(), join, tag)
+        };
+        let merged = merged.map_err(&failed)?;
+        if let Some(before) = wide.replace(merged) {
+            before.free().map_err(&failed)?;
+        }
+    }
+    wide.map(Joined::All).ok_or(Error::Misplaced { call: CALL, reason: "nobody has joined" })
+}
+
+/// What rank 0 knows of the units.
+#[derive(Default)]
+struct Called {
+    units: Vec<Unit>,
+    /// One for each: who comes early waits there for its turn.
+    ports: Vec<Port>,
+    missing: Option<String>,
+}
+
+/// Rank 0 tells the units to come.
+fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
+    let failed = Error::group(CALL);
+    let units = world.coordinator.as_ref().map(|coordinator| coordinator.take_units());
+    let mut called = Called { units: units.unwrap_or_default(), ..Called::default() };
+    if join == Join::Port {
+        let ports = called.units.iter().map(|_| Port::open());
+        called.ports = ports.collect::<Result<_, _>>().map_err(&failed)?;
+    }
+    let mut first = world.base.size();
+    for (unit, started) in called.units.iter().enumerate() {
+        let invited = Invited {
+            resize: resize.clone(),
+            unit,
+            first,
+            tag: world.tag,
+            epoch: world.epoch,
+            port: called.ports.get(unit).map(Port::name),
+            most: world.most,
+        };
+        if let Err(error) = started.call(invited) {
+            called.missing = Some(format!("processes that were started have gone: {error}"));
+            break;
+        }
+        first += resize.units[unit];
+    }
+    let comes = called.missing.is_none();
+    called.units.iter().for_each(|unit| unit.decide(comes));
+    Ok(called)
+}
+
+/// A unit comes.
+fn come(
+    unit: &Communicator,
+    parent: Intercommunicator,
+    port: Option<&str>,
+    tag: u16,
+) -> Result<Communicator, quo::group::GroupError> {
+    let merged = if let Some(port) = port {
+        merge(unit.connect(port)?, true)?
+    } else {
+        let bridge = parent.merge(true)?;
+        let merged = merge(unit.meet(0, &bridge, 0, tag)?, true)?;
+        bridge.free()?;
+        merged
+    };
+    parent.disconnect()?;
+    Ok(merged)
+}
+
+/// Those who are there receive one; rank 0 has the way to it.
+fn receive(
+    inside: &Communicator,
+    unit: Option<Unit>,
+    port: Option<Port>,
+    join: Join,
+    tag: u16,
+) -> Result<Communicator, quo::group::GroupError> {
+    let merged = if join == Join::Port {
+        merge(inside.accept(&port.as_ref().map_or_else(String::new, Port::name))?, false)?
+    } else {
+        let bridge = unit.as_ref().map(|unit| unit.inter.merge(false)).transpose()?;
+        let merged = merge(inside.meet(0, bridge.as_ref().unwrap_or(inside), 1, tag)?, false)?;
+        if let Some(bridge) = bridge {
+            bridge.free()?;
+        }
+        merged
+    };
+    if let Some(unit) = unit {
+        unit.inter.disconnect()?;
+    }
+    Ok(merged)
+}
+
+fn merge(inter: Intercommunicator, high: bool) -> Result<Communicator, quo::group::GroupError> {
+    let merged = inter.merge(high)?;
+    // Its name is given back; parting would wait where the merged one lives on.
+    inter.free()?;
+    Ok(merged)
+}

@@ -1,0 +1,262 @@
+//! Where the processes of a world meet: the lobbies of all nodes, and the agents that link them.
+
+use std::io::{Error as IoError, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use quo::Context;
+use quo::group::Patience;
+use quo_mpi::members::Communicator;
+use serde::{Deserialize, Serialize};
+
+use super::PATIENCE;
+use crate::agents::{Agents, Call, Link, serve};
+pub(super) use crate::coordinator::Head;
+use crate::error::Error;
+use crate::lobby::Lobby;
+use crate::order::Order;
+
+const CALL: &str = "meet";
+
+/// The place of one process in it.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub lobby: Arc<Lobby>,
+    /// In rank 0.
+    pub head: Option<Head>,
+    /// The thread that answers rank 0, in the first process of another node.
+    pub agent: Option<AgentThread>,
+}
+
+/// Where the coordinator listens, and the word by which it knows its agents.
+#[derive(Debug, Serialize, Deserialize)]
+struct Invitation {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    token: [u8; 16],
+}
+
+/// The first line of an agent.
+#[derive(Debug, Serialize, Deserialize)]
+struct Greeting {
+    token: [u8; 16],
+    node: usize,
+}
+
+/// Answers the coordinator until it hangs up, and ends the sleepers' sleep then.
+#[derive(Debug)]
+pub(super) struct AgentThread {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for AgentThread {
+    fn drop(&mut self) {
+        // The coordinator has hung up, or is about to.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Site {
+    /// Makes it over all live processes. Collective.
+    pub(super) fn open(base: &Communicator, patience: &Patience<'_>) -> Result<Self, Error> {
+        let group = Error::group(CALL);
+        let all = Context::create(base.group().map_err(&group)?).map_err(Error::context(CALL))?;
+        let mut place =
+            [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
+        place.extend(host_name());
+        let gathered = all.group().allgather(&place, patience).map_err(&group)?;
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize;
+        let gathered = gathered.chunks_exact(16 + HOST_BYTES);
+        let places: Vec<(usize, usize)> =
+            gathered.clone().map(|place| (number(&place[..8]), number(&place[8..16]))).collect();
+        let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
+        let hosts = hosts(named, all.node_count());
+        let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
+        let (links, agent) = meet(base, &lobby, patience)?;
+        let head = (base.rank() == 0).then(|| Head {
+            hosts,
+            places: places.iter().map(|(node, _)| *node).collect(),
+            agents: Agents::new(Arc::clone(&lobby), links, places),
+        });
+        Ok(Self { lobby, head, agent })
+    }
+}
+
+/// The agents of other nodes come to the coordinator.
+fn meet(
+    base: &Communicator,
+    lobby: &Arc<Lobby>,
+    patience: &Patience<'_>,
+) -> Result<(Vec<Link>, Option<AgentThread>), Error> {
+    let nodes = lobby.context().node_count();
+    if nodes == 1 {
+        return Ok((Vec::new(), None));
+    }
+    let failed = |node: usize| {
+        move |error: IoError| Error::Agent { call: CALL, node, reason: error.to_string() }
+    };
+    let mut listener = None;
+    let mut invitation = Invitation { addresses: Vec::new(), port: 0, token: [0; 16] };
+    if base.rank() == 0 {
+        let listens = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed(0))?;
+        invitation.port = listens.local_addr().map_err(failed(0))?.port();
+        invitation.addresses = addresses().map_err(failed(0))?;
+        let mut token = [0; 16];
+        let filled = rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty());
+        filled.map_err(|error| failed(0)(error.into()))?;
+        invitation.token = token;
+        listener = Some(listens);
+    }
+    let bytes = serde_json::to_vec(&invitation).map_err(|error| failed(0)(error.into()))?;
+    let bytes = base.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    let invitation: Invitation =
+        serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
+    let node = lobby.context().node_index();
+    if let Some(listener) = listener {
+        let links = welcome(&listener, &invitation, nodes).map_err(failed(0))?;
+        return Ok((links, None));
+    }
+    if lobby.context().node_rank() != 0 {
+        return Ok((Vec::new(), None));
+    }
+    let link = visit(&invitation, node).map_err(failed(node))?;
+    let lobby = Arc::clone(lobby);
+    let thread = std::thread::Builder::new()
+        .name("elastic".to_owned())
+        .spawn(move || answer(link, &lobby))
+        .map_err(failed(node))?;
+    Ok((Vec::new(), Some(AgentThread { thread: Some(thread) })))
+}
+
+/// The addresses by which other hosts may know this one.
+pub(super) fn addresses() -> std::io::Result<Vec<IpAddr>> {
+    let all = if_addrs::get_if_addrs()?;
+    Ok(all.iter().filter(|one| !one.is_loopback()).map(if_addrs::Interface::ip).collect())
+}
+
+/// One link from every other node, in the order of the nodes. Who does not know the word is not let in.
+fn welcome(
+    listener: &TcpListener,
+    invitation: &Invitation,
+    nodes: usize,
+) -> std::io::Result<Vec<Link>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut links: Vec<Option<Link>> = (1..nodes).map(|_| None).collect();
+    listener.set_nonblocking(true)?;
+    while links.iter().any(Option::is_none) {
+        let (stream, _) = match listener.accept() {
+            Ok(came) => came,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(IoError::new(ErrorKind::TimedOut, "not every node has come"));
+                }
+                wait_readable(listener, left)?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(false)?;
+        // A stranger may say nothing.
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut link = Link::new(stream)?;
+        let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
+        let known = greeting.token == invitation.token;
+        if let (true, Some(place)) = (known, links.get_mut(greeting.node.wrapping_sub(1))) {
+            link.wait_for_ever()?;
+            *place = Some(link);
+        }
+    }
+    Ok(links.into_iter().flatten().collect())
+}
+
+fn wait_readable(listener: &TcpListener, at_most: Duration) -> std::io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec {
+        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
+    Ok(())
+}
+
+/// Goes to the coordinator by the first of its addresses that leads there.
+fn visit(invitation: &Invitation, node: usize) -> std::io::Result<Link> {
+    let mut last = IoError::new(ErrorKind::AddrNotAvailable, "the coordinator has no address");
+    for &address in &invitation.addresses {
+        let address = SocketAddr::new(address, invitation.port);
+        match TcpStream::connect_timeout(&address, Duration::from_secs(10)) {
+            Ok(stream) => {
+                let mut link = Link::new(stream)?;
+                link.send(&Greeting { token: invitation.token, node })?;
+                return Ok(link);
+            }
+            Err(error) => last = IoError::new(error.kind(), format!("{address}: {error}")),
+        }
+    }
+    Err(last)
+}
+
+fn answer(mut link: Link, lobby: &Lobby) {
+    while let Ok(Some(call)) = link.receive::<Call>() {
+        if link.send(&serve(lobby, &call)).is_err() {
+            break;
+        }
+    }
+    // Nobody will call the sleepers any more, and nobody will tell a round.
+    let _ = serve(lobby, &Call::Post(Order::End));
+    let everybody = (0..lobby.context().node_size()).collect();
+    let _ = serve(lobby, &Call::Ring(everybody));
+    let _ = serve(lobby, &Call::Lower);
+}
+
+/// Bytes of a host's name on its way to rank 0.
+const HOST_BYTES: usize = 64;
+
+fn host_name() -> [u8; HOST_BYTES] {
+    let mut bytes = [0; HOST_BYTES];
+    let system = rustix::system::uname();
+    let name = system.nodename().to_bytes();
+    let length = name.len().min(HOST_BYTES);
+    bytes[..length].copy_from_slice(&name[..length]);
+    bytes
+}
+
+/// A name for every node, from those of the processes that are the first there. Of nodes with the same name, all but
+/// the first have a number behind it.
+fn hosts<'a>(named: impl Iterator<Item = ((usize, usize), &'a [u8])>, nodes: usize) -> Vec<String> {
+    let mut hosts = vec![String::new(); nodes];
+    for ((node, node_rank), bytes) in named {
+        if node_rank == 0 && node < nodes {
+            let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+            hosts[node] = String::from_utf8_lossy(name).into_owned();
+        }
+    }
+    for node in 0..nodes {
+        let name = hosts[node].clone();
+        let taken = |hosts: &[String], name: &str| hosts[..node].iter().any(|host| host == name);
+        let mut number = 0;
+        while hosts[node].is_empty() || taken(&hosts, &hosts[node]) {
+            number += 1;
+            hosts[node] = format!("{name}_{number}");
+        }
+    }
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_the_same_name_are_told_apart_by_numbers() {
+        let places = [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0)];
+        let names = [&b"n\0\0"[..], b"x\0\0", b"n\0\0", b"n_1", b"\0\0\0"];
+        let hosts = hosts(places.into_iter().zip(names), 4);
+        assert_eq!(hosts, ["n", "n_1", "n_1_1", "_1"]);
+    }
+}

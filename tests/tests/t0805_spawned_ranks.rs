@@ -1,0 +1,114 @@
+//! Worlds that start processes when they grow beyond what was launched, and whose leavers end for good.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Job, Outcome};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+const TESTS: &[Test] = &[
+    ("a_world_grows_beyond_its_launched_ranks_and_its_leavers_end", grows_and_ends),
+    ("ranks_that_were_started_together_leave_together", units),
+    ("parked_ranks_are_called_in_before_any_are_started", parked_first),
+    ("a_growth_that_is_given_up_lets_those_go_that_were_started", given_up),
+    ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn sizes(ranks: usize, variables: &[(&str, &str)], words: &[&str]) -> Result<Outcome> {
+    let program = Checkout::find()?.program("examples/sizes")?;
+    let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
+    // Growing, it has more ranks than processors; the launcher sees only the first.
+    let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
+    let outcome = job.limit(LIMIT).run()?;
+    let said = outcome.stdout.lines().find(|line| line.starts_with("with "));
+    if let Some((_, reason)) = said.and_then(|line| line.split_once("parked ranks only: ")) {
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    outcome.expect_success()?;
+    Ok(outcome)
+}
+
+/// What was said of each change, without the time.
+fn changes(outcome: &Outcome) -> Vec<&str> {
+    let said = outcome.stdout.lines().filter(|line| line.starts_with("epoch "));
+    said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change)).collect()
+}
+
+fn grows_and_ends() -> Result<()> {
+    let outcome = sizes(1, &[("ELASTIC_MOST", "8")], &["1", "2", "4", "8", "2"])?;
+    let right = [
+        "epoch 1 size 2: 1 stay, 0 leave, 1 join",
+        "epoch 2 size 4: 2 stay, 0 leave, 2 join",
+        "epoch 3 size 8: 4 stay, 0 leave, 4 join",
+        "epoch 4 size 2: 2 stay, 6 leave, 0 join",
+    ];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("6 processes have ended"), "{}", outcome.report());
+    Ok(())
+}
+
+fn units() -> Result<()> {
+    let outcome = sizes(1, &[("ELASTIC_MOST", "4")], &["1", "4", "2", "1"])?;
+    let right =
+        ["epoch 1 size 4: 1 stay, 0 leave, 3 join", "epoch 2 size 1: 1 stay, 3 leave, 0 join"];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    let said = "whose processes leave together; 0 or 3 can leave";
+    ensure!(outcome.stdout.contains(said), "{}", outcome.report());
+    Ok(())
+}
+
+fn parked_first() -> Result<()> {
+    let variables = [("ELASTIC_MOST", "4"), ("ELASTIC_UNIT", "1")];
+    let outcome = sizes(2, &variables, &["1", "2", "1", "4", "3", "1", "2"])?;
+    let right = [
+        "epoch 1 size 2: 1 stay, 0 leave, 1 join",
+        "epoch 2 size 1: 1 stay, 1 leave, 0 join",
+        "epoch 3 size 4: 1 stay, 0 leave, 3 join",
+        "epoch 4 size 3: 3 stay, 1 leave, 0 join",
+        "epoch 5 size 1: 1 stay, 2 leave, 0 join",
+        "epoch 6 size 2: 1 stay, 0 leave, 1 join",
+    ];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("2 processes have ended"), "{}", outcome.report());
+    Ok(())
+}
+
+fn given_up() -> Result<()> {
+    let outcome = sizes(1, &[("ELASTIC_MOST", "3")], &["1", "3!", "2", "1"])?;
+    let right = [
+        "epoch 0 size 1: 1 stay, 0 leave, 2 join",
+        "epoch 1 size 2: 1 stay, 0 leave, 1 join",
+        "epoch 2 size 1: 1 stay, 1 leave, 0 join",
+    ];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("it does not fit"), "{}", outcome.report());
+    Ok(())
+}
+
+fn cycles() -> Result<()> {
+    let words: Vec<&str> =
+        std::iter::once("1").chain(["2", "1"].into_iter().cycle().take(20)).collect();
+    let outcome = sizes(1, &[("ELASTIC_MOST", "2")], &words)?;
+    ensure!(changes(&outcome).len() == 20, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("10 processes have ended"), "{}", outcome.report());
+    let held = outcome.stdout.lines().find(|line| line.starts_with("rank 0 held"));
+    let held = held.context("rank 0 says nothing of what it holds")?;
+    let counts: Vec<usize> =
+        held.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    let [_, files, mappings, threads, files_now, mappings_now, threads_now] = counts[..] else {
+        bail!("{held}");
+    };
+    // An MPI keeps a connection or two to the last who left.
+    ensure!(files_now <= files + 2 && threads_now <= threads, "{held}");
+    ensure!(mappings_now <= mappings + 40, "{held}");
+    Ok(())
+}

@@ -74,6 +74,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/phases.rs",
     "memprof/preload/src/ranges/map.rs",
     "memprof/preload/src/ranges/mod.rs",
+    "memprof/preload/src/sampler/list.rs",
     "memprof/preload/src/sampler/mod.rs",
     "memprof/preload/src/sampler/publish.rs",
     "memprof/preload/src/sampler/scan.rs",

@@ -251,6 +251,13 @@ pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Resu
     unsafe { call(libc::SYS_mmap, words) }
 }
 
+/// A mapping is touched here and there: what lies around is not read ahead.
+pub fn advise_random(address: usize, bytes: usize) {
+    // SAFETY: changes no memory.
+    let _ =
+        unsafe { call(libc::SYS_madvise, [address, bytes, libc::MADV_RANDOM as usize, 0, 0, 0]) };
+}
+
 /// Gives memory back that [`map_anonymous`] gave.
 ///
 /// # Safety

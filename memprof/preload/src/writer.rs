@@ -205,7 +205,10 @@ fn into(file: File) -> Result<(), Errno> {
         })
     })?;
     kernel::write_at(file, first, 0)?;
-    kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0).map(|_| ())
+    kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0)?;
+    // Else the first page touched has the kernel fill all that it would read ahead: a millisecond.
+    kernel::advise_random(address, size);
+    Ok(())
 }
 
 /// Of each section, in bytes.
@@ -252,8 +255,8 @@ pub fn flags(set: u64, clear: u64) {
 }
 
 /// There is a new phase. Its row is written by [`phases`].
-pub fn phase(index: u16, _name: &str, _kind: u8, parent: u16) {
-    sampler::phase_known(index, parent);
+pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
+    sampler::phase_known(index, parent, kind == phases::Kind::Automatic);
 }
 
 /// A phase begins or ends now.

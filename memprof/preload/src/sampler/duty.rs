@@ -8,15 +8,16 @@ pub struct Duty {
     share: f64,
     /// What a full sample costs, smoothed; rises at once. And what was resident then.
     cost: f64,
+    /// There was one.
+    is_known: bool,
     resident: u64,
     /// What everything has cost so far, and since when.
     spent: u64,
     began: u64,
 }
 
-/// The share of so much time may be spent from the beginning: a run that is shorter may cost more than its
-/// share, but no more than this.
-const SHORTEST_RUN: u64 = 1_000_000_000;
+/// What the first sample is taken to cost.
+const FIRST_COST: f64 = 600_000.0;
 
 /// What a byte more costs the next sample, as long as none has told: 3 µs for a MiB of small pages.
 const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
@@ -36,13 +37,23 @@ const SHORTEST_TICK: u64 = 1_000_000;
 
 impl Duty {
     pub fn new(minimum: u64, share: f64, now: u64) -> Duty {
-        Duty { minimum, share, cost: 0.0, resident: 0, spent: 0, began: now }
+        Duty {
+            minimum,
+            share,
+            cost: FIRST_COST,
+            is_known: false,
+            resident: 0,
+            spent: 0,
+            began: now,
+        }
     }
 
     /// A full sample of so many resident bytes has cost that much processor time.
     pub fn sampled(&mut self, cost: u64, resident: u64) {
         let new = cost as f64;
-        self.cost = if new > self.cost { new } else { 0.7 * self.cost + 0.3 * new };
+        let rises = new > self.cost || !self.is_known;
+        self.cost = if rises { new } else { 0.7 * self.cost + 0.3 * new };
+        self.is_known = true;
         self.resident = resident;
         self.charge(cost);
     }
@@ -64,13 +75,12 @@ impl Duty {
 
     /// What all the time since the beginning has earned.
     fn earned(&self, now: u64) -> f64 {
-        now.saturating_sub(self.began).max(SHORTEST_RUN) as f64 * self.share
+        now.saturating_sub(self.began) as f64 * self.share
     }
 
-    /// Whether a full sample of so many resident bytes leaves enough for the last one. The first is always
-    /// taken.
+    /// Whether a full sample of so many resident bytes leaves enough for the last one.
     pub fn affordable(&self, now: u64, resident: u64) -> bool {
-        self.cost == 0.0 || self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
+        self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
     }
 
     /// Whether a full sample may be taken that shows what no later one can.
@@ -149,7 +159,7 @@ mod tests {
                 duty.charge(cost / 1_000);
                 // With the last sample, if it costs no more than others did; the first, and one that
                 // costs more than those before, were not known.
-                let earned = now.max(SHORTEST_RUN) as f64 * share;
+                let earned = now as f64 * share;
                 let ticks = 300.0 * 20_000.0;
                 prop_assert!(spent as f64 <= earned + most as f64 + ticks, "{spent} of {earned}");
             }
@@ -162,24 +172,32 @@ mod tests {
         ) {
             let share = 0.005;
             let mut duty = Duty::new(20_000_000, share, 0);
-            let (mut now, mut spent) = (0_u64, 0_u64);
+            duty.sampled(cost, 0);
+            let (mut now, mut spent) = (0_u64, cost);
             for later in times {
                 now += later;
                 if duty.affordable(now, 0) {
                     spent += cost;
                     duty.sampled(cost, 0);
+                    let earned = now as f64 * share;
+                    prop_assert!((spent + cost) as f64 <= earned, "{spent} and {cost} of {earned}");
                 }
-                let earned = now.max(SHORTEST_RUN) as f64 * share;
-                prop_assert!((spent + cost) as f64 <= earned, "{spent} and {cost} of {earned}");
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_spent_before_it_is_earned_also_of_the_first_sample() {
+        let duty = Duty::new(20_000_000, 0.005, 1_000_000_000);
+        assert!(!duty.affordable(1_020_000_000, 10 << 20));
+        assert!(duty.affordable(1_300_000_000, 10 << 20));
     }
 
     #[test]
     fn a_process_that_has_grown_much_is_expected_to_cost_more() {
         let mut duty = Duty::new(20_000_000, 0.005, 0);
         duty.sampled(300_000, 10 << 20);
-        assert!(duty.affordable(0, 10 << 20));
+        assert!(duty.affordable(200_000_000, 10 << 20));
         assert!(!duty.affordable(1_000_000_000, 2 << 30));
         assert!(duty.affordable(3_000_000_000, 2 << 30));
     }

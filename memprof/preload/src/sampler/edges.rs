@@ -6,24 +6,35 @@ use super::walk::{PHASES, Sampler};
 use crate::component::{Component, LIMIT};
 use crate::{heap, kernel};
 
+/// Changes that a phase is looked at for: a part in so many of what was resident.
+const SMALL: u64 = 64;
+/// The same for the profiler's own phases, of which every run has some, however short it is.
+const LARGE: u64 = 8;
+
 impl Sampler {
-    /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed. There is
-    /// time for one, or it is the first of the phase, of which there are few.
+    /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed and there is
+    /// time for one. What is there when a phase ends that no sample fell into is seen by no later one.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let began = kernel::thread_time();
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
         let owned = heap::all().0.abs_diff(blocks + mappings);
         let resident = self.kernel_resident();
-        let changed = resident.abs_diff(then).max(owned) > then / 64;
+        let change = resident.abs_diff(then).max(owned);
         self.charge(kernel::thread_time().saturating_sub(began));
-        if changed && (self.affordable(resident) || !self.has_peaks(index)) {
+        let part = if super::is_automatic(index) { LARGE } else { SMALL };
+        let is_lost = !begins && !self.was_seen(index) && change > then / part;
+        let has_changed = change > then / SMALL;
+        let looks = is_lost || has_changed && self.affordable(resident);
+        if looks {
             self.full(sample::PHASE);
-        } else if changed && begins {
-            self.outdated = true;
         }
         if begins {
+            self.outdated |= has_changed && !looks;
             self.keep_peaks(index);
+        } else if !self.has_peaks(index) {
+            // Nearly what was there.
+            self.add_peaks(index);
         }
     }
 
@@ -33,17 +44,33 @@ impl Sampler {
         &self.phases[usize::from(index) % PHASES]
     }
 
-    /// Whether a sample fell into the phase: the tool is always there.
+    /// Whether a sample fell into the phase.
+    fn was_seen(&self, index: u16) -> bool {
+        self.seen.get(usize::from(index)).is_none_or(|seen| *seen)
+    }
+
+    /// Whether there is something about the phase: the tool is always there.
     fn has_peaks(&self, index: u16) -> bool {
         let peaks = self.phases.get(usize::from(index));
         peaks.is_none_or(|peaks| peaks[usize::from(Component::TOOL.0)] > 0)
     }
 
-    /// What the last sample found resident counts for a phase, unless it is of before.
-    pub fn keep_peaks(&mut self, phase: u16) {
-        if self.outdated {
-            return;
+    /// A sample was taken in a phase.
+    pub fn saw(&mut self, phase: u16) {
+        self.add_peaks(phase);
+        if let Some(seen) = self.seen.get_mut(usize::from(phase)) {
+            *seen = true;
         }
+    }
+
+    /// What the last sample found resident counts for a phase, unless it is of before.
+    fn keep_peaks(&mut self, phase: u16) {
+        if !self.outdated {
+            self.add_peaks(phase);
+        }
+    }
+
+    fn add_peaks(&mut self, phase: u16) {
         if let Some(peaks) = self.phases.get_mut(usize::from(phase)) {
             for (peak, row) in peaks.iter_mut().zip(&self.rows) {
                 *peak = (*peak).max(row.resident);

@@ -59,7 +59,7 @@ pub struct Segments {
     /// Device and inode of each.
     keys: [(u64, u64); SEGMENTS],
     count: usize,
-    /// The row that was asked for last: mappings of a file lie together.
+    /// The row that was asked for last.
     last: usize,
     /// Mappings in this sample for whose files there was no room.
     refused: u64,
@@ -84,6 +84,18 @@ impl Segments {
         }
     }
 
+    /// Whether a file has a row.
+    pub fn knows(&self, key: (u64, u64)) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// The row of a file, if it has one. Mappings of a file lie together.
+    fn place(&self, key: (u64, u64)) -> Option<usize> {
+        let keys = &self.keys[..self.count];
+        let is_last = keys.get(self.last) == Some(&key);
+        if is_last { Some(self.last) } else { keys.iter().position(|known| *known == key) }
+    }
+
     /// The row of a file that is mapped up to `end`; none if there are too many.
     pub fn find(
         &mut self,
@@ -93,10 +105,7 @@ impl Segments {
         memory: bool,
     ) -> Option<usize> {
         let key = (device, inode);
-        let known = match self.keys[..self.count].get(self.last) {
-            Some(last) if *last == key => Some(self.last),
-            _ => self.keys[..self.count].iter().position(|known| *known == key),
-        };
+        let known = self.place(key);
         let limit = if memory { SEGMENTS } else { SEGMENTS - OF_MEMORY };
         let index = match known {
             Some(index) => index,

@@ -5,7 +5,8 @@ use memprof_trace::write::{ComponentSample, SampleHead};
 
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
-use super::maps::{self, Lines};
+use super::list::{List, Visitor};
+use super::maps;
 use super::scan::{Run, Scanner};
 use super::segments::Segments;
 use super::world::Owners;
@@ -35,6 +36,51 @@ const NO_ENTRY: Entry = Entry {
     shared: false,
 };
 
+/// The mappings as they are told, for the entries of a sampler.
+struct Listing<'s> {
+    sampler: &'s mut Sampler,
+    walk: ranges::Walk,
+    system: Component,
+    /// Entries that are not scanned yet.
+    count: usize,
+    /// Where the last mapping ended.
+    before: usize,
+    mappings: u64,
+}
+
+impl Visitor for Listing<'_> {
+    fn knows(&self, device: u64, inode: u64) -> bool {
+        self.sampler.segments.knows((device, inode))
+    }
+
+    fn mapping(&mut self, line: &mut maps::Line<'_>) {
+        if line.start as u64 >= 1 << 63 || line.end <= self.before {
+            return;
+        }
+        if line.start < self.before {
+            // It has grown together with the one before since that was read.
+            line.offset += (self.before - line.start) as u64;
+            line.start = self.before;
+        }
+        if line.start > self.before {
+            ranges::gone(self.before, line.start, self.walk);
+        }
+        self.before = line.end;
+        self.mappings += 1;
+        let entry = self.sampler.entry(line);
+        let maker = maker(&entry.mapping);
+        if self.walk.corrects || maker.is_some() {
+            ranges::seen(line.start, line.end, maker, self.walk);
+        }
+        self.sampler.entries[self.count] = entry;
+        self.count += 1;
+        if self.count == BATCH {
+            self.sampler.scan(self.count, self.system);
+            self.count = 0;
+        }
+    }
+}
+
 /// Mappings walked together.
 const BATCH: usize = 2048;
 /// Phases that have peaks.
@@ -43,7 +89,6 @@ pub const PHASES: usize = 64;
 const SMALL_MAPPING: usize = 1 << 20;
 /// Bytes of texts read at once.
 const TEXT: usize = 8192;
-const SECOND_TEXT: usize = 4096;
 /// Devices whose kind is remembered.
 const DEVICES: usize = 16;
 
@@ -51,12 +96,10 @@ const DEVICES: usize = 16;
 pub struct Sampler {
     pub scanner: Option<Scanner>,
     statm: Option<Kept>,
-    maps: Option<Kept>,
+    list: Option<List>,
     status: Option<Kept>,
     /// Room for text of the kernel; not on the stack, which may be a program's small one.
     text: Option<&'static mut [u8]>,
-    /// The same, for what is read while the other text is.
-    second_text: Option<&'static mut [u8]>,
     pub runs: [Run; 512],
     entries: [Entry; BATCH],
     owners: Owners,
@@ -74,6 +117,8 @@ pub struct Sampler {
     pub head: SummaryHead,
     /// What was resident at most while each phase was open.
     pub phases: [[u64; LIMIT]; PHASES],
+    /// Whether a sample was taken in each.
+    pub seen: [bool; PHASES],
     /// Much has changed since the last full sample, and a phase has begun that is not to count it.
     pub outdated: bool,
     pub duty: Option<Duty>,
@@ -91,10 +136,9 @@ impl Sampler {
         Sampler {
             scanner: None,
             statm: None,
-            maps: None,
+            list: None,
             status: None,
             text: None,
-            second_text: None,
             runs: [const { Run::EMPTY }; 512],
             entries: [NO_ENTRY; BATCH],
             owners: Owners::new(),
@@ -110,6 +154,7 @@ impl Sampler {
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
             phases: [[0; LIMIT]; PHASES],
+            seen: [false; PHASES],
             outdated: false,
             duty: None,
             published: super::publish::Published::new(),
@@ -127,16 +172,14 @@ impl Sampler {
         if self.text.is_none() {
             // SAFETY: all zero is text.
             #[allow(unsafe_code)]
-            let text = unsafe { memory::slice(TEXT + SECOND_TEXT) };
-            if let Some((text, second)) = text.map(|text: &mut [u8]| text.split_at_mut(TEXT)) {
-                (self.text, self.second_text) = (Some(text), Some(second));
-            }
+            let text = unsafe { memory::slice(TEXT) };
+            self.text = text;
         }
         self.statm = Kept::open(c"/proc/self/statm").ok();
-        self.maps = Kept::open(c"/proc/self/maps").ok();
+        self.list = List::open();
         self.status = Kept::open(c"/proc/self/status").ok();
         match Scanner::open() {
-            Ok(scanner) if self.maps.is_some() => self.scanner = Some(scanner),
+            Ok(scanner) if self.list.is_some() => self.scanner = Some(scanner),
             _ => {
                 note::say(
                     Code::NoResidency,
@@ -160,8 +203,11 @@ impl Sampler {
 
     /// In a forked child.
     pub fn forget(&mut self) {
-        let files = [self.statm.take(), self.maps.take(), self.status.take()];
+        let files = [self.statm.take(), self.status.take()];
         files.into_iter().flatten().for_each(Kept::close);
+        if let Some(list) = self.list.take() {
+            list.close();
+        }
         if let Some(scanner) = self.scanner.take() {
             scanner.close();
         }
@@ -170,6 +216,7 @@ impl Sampler {
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
         self.phases = [[0; LIMIT]; PHASES];
+        self.seen = [false; PHASES];
         self.ready = false;
     }
 
@@ -234,51 +281,13 @@ impl Sampler {
 
     /// Goes through the mappings, batch by batch.
     fn walk(&mut self) {
-        let Some(text) = self.text.take() else { return };
-        let Some(mut file) = self.maps.take() else { return };
+        let Some(mut list) = self.list.take() else { return };
         let walk = ranges::walk();
         self.segments.begin();
-        let system = system();
-        let mut lines = Lines::new(text);
-        let (mut offset, mut whole) = (0, true);
-        let mut read = |into: &mut [u8]| match file.read_at(into, offset) {
-            Ok(count) => {
-                offset += count as u64;
-                count
-            }
-            Err(_) => {
-                whole = false;
-                0
-            }
-        };
-        let (mut count, mut before, mut mappings) = (0, 0, 0);
-        while let Some(line) = lines.next(&mut read) {
-            let Some(mut line) = maps::parse(line) else { continue };
-            if line.start as u64 >= 1 << 63 || line.end <= before {
-                continue;
-            }
-            if line.start < before {
-                // It has grown together with the one before since that was read.
-                line.offset += (before - line.start) as u64;
-                line.start = before;
-            }
-            if line.start > before {
-                ranges::gone(before, line.start, walk);
-            }
-            before = line.end;
-            mappings += 1;
-            let entry = self.entry(&line);
-            let maker = maker(&entry.mapping);
-            if walk.corrects || maker.is_some() {
-                ranges::seen(line.start, line.end, maker, walk);
-            }
-            self.entries[count] = entry;
-            count += 1;
-            if count == BATCH {
-                self.scan(count, system);
-                count = 0;
-            }
-        }
+        let mut listing =
+            Listing { walk, system: system(), count: 0, before: 0, mappings: 0, sampler: self };
+        let whole = list.each(&mut listing);
+        let Listing { system, count, before, mappings, .. } = listing;
         // No line at all: the file is no longer what it was.
         if whole && mappings > 0 {
             ranges::gone(before, usize::MAX >> 1, walk);
@@ -288,7 +297,7 @@ impl Sampler {
         losses::at_least(Table::Ranges, ranges::lost());
         losses::at_least(Table::Segments, self.segments.refused());
         self.head.mappings = mappings;
-        (self.text, self.maps) = (Some(text), Some(file));
+        self.list = Some(list);
     }
 
     fn entry(&mut self, line: &maps::Line<'_>) -> Entry {
@@ -386,7 +395,7 @@ impl Sampler {
         if let Some(&(_, huge)) = known {
             return huge;
         }
-        let Some(text) = &mut self.second_text else { return false };
+        let Some(text) = &mut self.text else { return false };
         let huge = is_huge_in_smaps(line.start, text);
         if self.device_count < DEVICES {
             self.devices[self.device_count] = (line.device, huge);
@@ -487,7 +496,7 @@ impl Sampler {
         // The phase and those around it.
         let mut phase = phases::current();
         for _ in 0..PHASES {
-            self.keep_peaks(phase);
+            self.saw(phase);
             phase = super::parent(phase);
         }
         let head = &mut self.head;

@@ -11,6 +11,8 @@ pub struct Duty {
     /// There was one.
     is_known: bool,
     resident: u64,
+    /// What a look costs that takes no full sample, smoothed.
+    look: f64,
     /// What everything has cost so far, and since when.
     spent: u64,
     began: u64,
@@ -24,6 +26,9 @@ const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
 
 /// What may be spent before it is earned where a peak would be lost; what comes later waits for it.
 const BURST: u64 = 20_000_000;
+
+/// The part of the share that looks may take: the rest is for full samples.
+const LOOKS: f64 = 0.15;
 
 /// The longest time between two looks.
 pub const LONGEST_TICK: u64 = 900_000_000;
@@ -43,6 +48,7 @@ impl Duty {
             cost: FIRST_COST,
             is_known: false,
             resident: 0,
+            look: 0.0,
             spent: 0,
             began: now,
         }
@@ -55,6 +61,13 @@ impl Duty {
         self.cost = if rises { new } else { 0.7 * self.cost + 0.3 * new };
         self.is_known = true;
         self.resident = resident;
+        self.charge(cost);
+    }
+
+    /// A look between full samples has, with what it is to wake up.
+    pub fn looked(&mut self, cost: u64) {
+        self.look =
+            if self.look == 0.0 { cost as f64 } else { 0.8 * self.look + 0.2 * cost as f64 };
         self.charge(cost);
     }
 
@@ -91,7 +104,8 @@ impl Duty {
     /// Time to the next tick after so many in a row that found nothing new, when what was last written
     /// is that old: not beyond the moment at which it has to be written anew.
     pub fn tick(&self, idle: u32, age: u64) -> u64 {
-        let wanted = (self.minimum << idle.min(4)).min(LONGEST_TICK);
+        let least = self.minimum.max((self.look / (self.share * LOOKS)) as u64);
+        let wanted = least.saturating_mul(1 << idle.min(4)).min(LONGEST_TICK);
         wanted.min(LONGEST_AGE.saturating_sub(age).max(SHORTEST_TICK))
     }
 }
@@ -122,6 +136,15 @@ mod tests {
         assert_eq!(duty.tick(0, 0), 20_000_000);
         assert_eq!(duty.tick(1, 0), 40_000_000);
         assert_eq!(duty.tick(9, 0), 320_000_000);
+    }
+
+    #[test]
+    fn looks_that_are_dear_are_further_apart() {
+        let mut duty = Duty::new(20_000_000, 0.005, 0);
+        duty.looked(10_000);
+        assert_eq!(duty.tick(0, 0), 20_000_000);
+        (0..100).for_each(|_| duty.looked(60_000));
+        assert!(duty.tick(0, 0).abs_diff(80_000_000) < 1_000_000);
     }
 
     proptest! {

@@ -6,6 +6,8 @@ use super::walk::{PHASES, Sampler};
 use crate::component::{Component, LIMIT};
 use crate::{heap, kernel};
 
+/// The first phase there is.
+const MAIN: u16 = 0;
 /// Changes that a phase is looked at for: a part in so many of what was resident.
 const SMALL: u64 = 64;
 /// The same for the profiler's own phases, of which every run has some, however short it is.
@@ -22,8 +24,11 @@ impl Sampler {
         let resident = self.kernel_resident();
         let change = resident.abs_diff(then).max(owned);
         self.charge(kernel::thread_time().saturating_sub(began));
+        // Before MPI begins there is little, and `main` comes back.
+        self.others_ended |= !begins && index != MAIN && super::is_automatic(index);
+        let comes_back = index == MAIN && !self.others_ended;
         let part = if super::is_automatic(index) { LARGE } else { SMALL };
-        let is_lost = !begins && !self.was_seen(index) && change > then / part;
+        let is_lost = !begins && !comes_back && !self.was_seen(index) && change > then / part;
         let has_changed = change > then / SMALL;
         let looks = is_lost || has_changed && self.affordable(resident);
         if looks {

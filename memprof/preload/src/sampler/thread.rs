@@ -101,12 +101,18 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut last = Last { record: kernel::monotonic(), ..Last::default() };
     let between_flushes = start::flush_interval();
     let mut flushed = kernel::monotonic();
-    // What the thread had cost when it last said so.
-    let mut charged = 0;
+    // What the thread had cost when it last said so, and how often it has.
+    let (mut charged, mut ticks) = (0, 0_u64);
     loop {
         let tick = super::with(|sampler| {
             let cost = kernel::thread_time();
-            sampler.charge(cost.saturating_sub(charged).saturating_sub(last.sampled));
+            let look = cost.saturating_sub(charged).saturating_sub(last.sampled);
+            if ticks > 0 {
+                sampler.looked(look)
+            } else {
+                sampler.charge(look)
+            }
+            ticks += 1;
             (charged, last.sampled) = (cost, 0);
             let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
             sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))

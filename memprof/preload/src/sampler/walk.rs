@@ -119,6 +119,8 @@ pub struct Sampler {
     pub phases: [[u64; LIMIT]; PHASES],
     /// Whether a sample was taken in each.
     pub seen: [bool; PHASES],
+    /// One of the profiler's own phases has ended, other than the first.
+    pub others_ended: bool,
     /// Much has changed since the last full sample, and a phase has begun that is not to count it.
     pub outdated: bool,
     pub duty: Option<Duty>,
@@ -155,6 +157,7 @@ impl Sampler {
             head: NO_HEAD,
             phases: [[0; LIMIT]; PHASES],
             seen: [false; PHASES],
+            others_ended: false,
             outdated: false,
             duty: None,
             published: super::publish::Published::new(),
@@ -217,6 +220,7 @@ impl Sampler {
         self.head = NO_HEAD;
         self.phases = [[0; LIMIT]; PHASES];
         self.seen = [false; PHASES];
+        self.others_ended = false;
         self.ready = false;
     }
 
@@ -266,6 +270,14 @@ impl Sampler {
         self.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
             duty.charge(cost);
+        }
+    }
+
+    /// As [`Self::charge`], of a look between full samples.
+    pub fn looked(&mut self, cost: u64) {
+        self.head.cpu_ns += cost;
+        if let Some(duty) = &mut self.duty {
+            duty.looked(cost);
         }
     }
 

@@ -21,6 +21,10 @@ pub struct Duty {
 /// What the first sample is taken to cost.
 const FIRST_COST: f64 = 600_000.0;
 
+/// What so much time earns may be spent before it is over, for what no later sample can show: a run that
+/// is shorter may cost more than its share, but no more than this.
+const SHORTEST_RUN: u64 = 600_000_000;
+
 /// What a byte more costs the next sample, as long as none has told: 3 µs for a MiB of small pages.
 const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
 
@@ -94,6 +98,11 @@ impl Duty {
     /// Whether a full sample of so many resident bytes leaves enough for the last one.
     pub fn affordable(&self, now: u64, resident: u64) -> bool {
         self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
+    }
+
+    /// As [`Self::affordable`], of the share of [`SHORTEST_RUN`].
+    pub fn affordable_ahead(&self, resident: u64) -> bool {
+        self.affordable(self.began + SHORTEST_RUN, resident)
     }
 
     /// Whether a full sample may be taken that shows what no later one can.

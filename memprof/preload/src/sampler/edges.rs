@@ -8,10 +8,11 @@ use crate::{heap, kernel};
 
 /// The first phase there is.
 const MAIN: u16 = 0;
-/// Changes that a phase is looked at for: a part in so many of what was resident.
+/// The part of what was resident that is no change.
 const SMALL: u64 = 64;
-/// The same for the profiler's own phases, of which every run has some, however short it is.
+/// The part, and the least bytes, for which a sample is taken that is not earned yet.
 const LARGE: u64 = 8;
+const LARGE_BYTES: u64 = 8 << 20;
 
 impl Sampler {
     /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed and there is
@@ -25,12 +26,14 @@ impl Sampler {
         let change = resident.abs_diff(then).max(owned);
         self.charge(kernel::thread_time().saturating_sub(began));
         // Before MPI begins there is little, and `main` comes back.
-        self.others_ended |= !begins && index != MAIN && super::is_automatic(index);
+        self.others_ended |= !begins && index != MAIN;
         let comes_back = index == MAIN && !self.others_ended;
-        let part = if super::is_automatic(index) { LARGE } else { SMALL };
-        let is_lost = !begins && !comes_back && !self.was_seen(index) && change > then / part;
+        let is_lost = !begins && !comes_back && !self.was_seen(index);
+        let is_large = change > (then / LARGE).max(LARGE_BYTES) && self.may_overdraw();
         let has_changed = change > then / SMALL;
-        let looks = is_lost || has_changed && self.affordable(resident);
+        let looks = has_changed
+            && (self.affordable(resident)
+                || is_lost && (is_large || self.affordable_ahead(resident)));
         if looks {
             self.full(sample::PHASE);
         }

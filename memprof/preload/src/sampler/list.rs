@@ -58,6 +58,7 @@ const QUERY: usize = 0xC068_6611;
 const COVERING_OR_NEXT: u64 = 0x10;
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
+const EXECUTABLE: u64 = 4;
 const SHARED: u64 = 8;
 
 const _: () = assert!(size_of::<Query>() == 0x68);
@@ -110,6 +111,7 @@ impl List {
                 end: found.end as usize,
                 readable: found.rights & READABLE != 0,
                 writable: found.rights & WRITABLE != 0,
+                executable: found.rights & EXECUTABLE != 0,
                 shared: found.rights & SHARED != 0,
                 offset: found.offset,
                 device: found.device(),
@@ -170,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    type Told = (usize, usize, [bool; 3], u64, u64, u64, Vec<u8>);
+    type Told = (usize, usize, [bool; 4], u64, u64, u64, Vec<u8>);
 
     struct All {
         told: Vec<Told>,
@@ -183,9 +185,8 @@ mod tests {
         }
 
         fn mapping(&mut self, line: &mut Line<'_>) {
-            let Line { start, end, readable, writable, shared, offset, device, inode, path } =
-                *line;
-            let rights = [readable, writable, shared];
+            let Line { start, end, offset, device, inode, path, .. } = *line;
+            let rights = [line.readable, line.writable, line.executable, line.shared];
             self.told.push((start, end, rights, offset, device, inode, path.to_vec()));
         }
     }
@@ -232,7 +233,7 @@ mod tests {
             return;
         }
         let asked = all(&mut list, true, true);
-        let private = |told: &&Told| told.5 != 0 && !told.2[2];
+        let private = |told: &&Told| told.5 != 0 && !told.2[3];
         assert!(asked.iter().filter(private).count() > 3);
         assert!(asked.iter().filter(private).all(|told| told.6 == KNOWN));
         assert!(asked.iter().any(|told| told.6 == b"[stack]"));

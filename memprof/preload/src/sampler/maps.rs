@@ -7,6 +7,7 @@ pub struct Line<'t> {
     pub end: usize,
     pub readable: bool,
     pub writable: bool,
+    pub executable: bool,
     pub shared: bool,
     pub offset: u64,
     /// As `makedev` has it.
@@ -49,6 +50,7 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
         end,
         readable: rights[0] == b'r',
         writable: rights[1] == b'w',
+        executable: rights[2] == b'x',
         shared: rights[3] == b's',
         offset,
         device: libc::makedev(major as u32, minor as u32),
@@ -136,7 +138,7 @@ mod tests {
         let file = b"7f00a000-7f00b000 r-xp 00021000 fe:0a 325843                     /usr/lib/a b.so (deleted)";
         let line = parse(file).unwrap();
         assert_eq!((line.start, line.end, line.offset), (0x7f00_a000, 0x7f00_b000, 0x21000));
-        assert!(line.readable && !line.writable && !line.shared);
+        assert!(line.readable && !line.writable && line.executable && !line.shared);
         assert_eq!((line.device, line.inode), (libc::makedev(0xfe, 10), 325_843));
         assert_eq!(line.path, b"/usr/lib/a b.so (deleted)");
         let shared = parse(b"1000-3000 rw-s 00000000 00:01 2    /dev/zero (deleted)").unwrap();

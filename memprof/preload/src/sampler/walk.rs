@@ -5,6 +5,7 @@ use memprof_trace::write::{ComponentSample, SampleHead};
 
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
+use super::entry::{Copies, Entry, NO_ENTRY};
 use super::list::{List, Visitor};
 use super::maps;
 use super::scan::{Run, Scanner};
@@ -19,22 +20,6 @@ use crate::losses::{self, Table};
 use crate::note::{self, Code};
 use crate::{boundary, memory, objects, phases, ranges, writer};
 use core::sync::atomic::Ordering::Relaxed;
-
-/// A mapping to be walked, and where in a segment it is.
-#[derive(Copy, Clone)]
-struct Entry {
-    mapping: Mapping,
-    segment: Option<u16>,
-    offset: u64,
-    shared: bool,
-}
-
-const NO_ENTRY: Entry = Entry {
-    mapping: Mapping { start: 0, end: 0, backing: Backing::Anonymous, hugetlb: false },
-    segment: None,
-    offset: 0,
-    shared: false,
-};
 
 /// The mappings as they are told, for the entries of a sampler.
 struct Listing<'s> {
@@ -72,6 +57,10 @@ impl Visitor for Listing<'_> {
         if self.walk.corrects || maker.is_some() {
             ranges::seen(line.start, line.end, maker, self.walk);
         }
+        if let Some(before) = self.count.checked_sub(1) {
+            let has_copies = self.sampler.copies.has(self.sampler.entries[before].mapping.start);
+            self.sampler.entries[before].look_at_next(&entry, has_copies);
+        }
         self.sampler.entries[self.count] = entry;
         self.count += 1;
         if self.count == BATCH {
@@ -85,8 +74,10 @@ impl Visitor for Listing<'_> {
 const BATCH: usize = 2048;
 /// Phases that have peaks.
 pub const PHASES: usize = 64;
-/// Mappings that are scanned together with their neighbours of another kind.
-const SMALL_MAPPING: usize = 1 << 20;
+/// Runs asked for at once where there are few.
+const FEW: usize = 64;
+/// So often all pages are asked for if they are a file's.
+const THOROUGH: u64 = 2_000_000_000;
 /// Bytes of texts read at once.
 const TEXT: usize = 8192;
 /// Devices whose kind is remembered.
@@ -129,6 +120,11 @@ pub struct Sampler {
     pub resident_then: u64,
     /// What all owned then, in blocks and in mappings.
     pub owned_then: (u64, u64),
+    /// The sample that is taken asks this of each page of a file; and when one last did.
+    is_thorough: bool,
+    thorough: u64,
+    /// Where it found copies that nobody could write to.
+    copies: Copies,
     ready: bool,
     stopped: bool,
 }
@@ -163,6 +159,9 @@ impl Sampler {
             published: super::publish::Published::new(),
             resident_then: 0,
             owned_then: (0, 0),
+            is_thorough: false,
+            thorough: 0,
+            copies: Copies::new(),
             ready: false,
             stopped: false,
         }
@@ -192,6 +191,7 @@ impl Sampler {
             }
         }
         self.head.peak_phase = NONE;
+        self.thorough = kernel::monotonic();
         self.ready = true;
         self.stopped = false;
     }
@@ -286,6 +286,11 @@ impl Sampler {
         self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic(), resident))
     }
 
+    /// As [`Self::affordable`], also before it is earned.
+    pub fn affordable_ahead(&self, resident: u64) -> bool {
+        self.affordable(resident) || self.duty.is_some_and(|duty| duty.affordable_ahead(resident))
+    }
+
     /// Whether there is time for one that would come too late if it waited.
     pub fn may_overdraw(&self) -> bool {
         self.duty.is_some_and(|duty| duty.may_overdraw(kernel::monotonic()))
@@ -296,6 +301,13 @@ impl Sampler {
         let Some(mut list) = self.list.take() else { return };
         let walk = ranges::walk();
         self.segments.begin();
+        let now = kernel::monotonic();
+        let knows = self.scanner.as_ref().is_some_and(Scanner::crosses_holes);
+        self.is_thorough = !knows || now.saturating_sub(self.thorough) >= THOROUGH;
+        if self.is_thorough {
+            self.thorough = now;
+            self.copies.clear();
+        }
         let mut listing =
             Listing { walk, system: system(), count: 0, before: 0, mappings: 0, sampler: self };
         let whole = list.each(&mut listing);
@@ -327,6 +339,8 @@ impl Sampler {
             segment: segment.map(|index| index as u16),
             offset: line.offset,
             shared: line.shared,
+            writable: line.writable,
+            is_plain: !line.writable && line.executable && !self.copies.has(line.start),
         }
     }
 
@@ -344,18 +358,23 @@ impl Sampler {
         let mut first = 0;
         while first < count {
             // Where holes do not matter, many at once.
-            let files = entries[first].mapping.backing == Backing::File;
-            let joins = |entry: &Entry| {
-                let small = entry.mapping.end - entry.mapping.start <= SMALL_MAPPING;
-                (entry.mapping.backing == Backing::File) == files || files && small
+            let asks = |entry: &Entry| {
+                let is_plain = entry.is_plain && !self.is_thorough;
+                entry.mapping.backing == Backing::File && !is_plain
             };
-            let more = entries[first + 1..].iter().take_while(|entry| joins(entry)).count();
+            let files = asks(&entries[first]);
+            let same = |entry: &&Entry| asks(entry) == files;
+            let more = entries[first + 1..].iter().take_while(same).count();
             let last = if scanner.crosses_holes() { first + more } else { first };
             let (mut at, end) = (entries[first].mapping.start, entries[last].mapping.end);
+            // The kernel makes room for as many first.
+            let room = if files { FEW } else { self.runs.len() };
             let mut current = first;
             while at < end {
                 let began = kernel::monotonic();
-                let Ok((found, to)) = scanner.next(at, end, files, &mut self.runs) else { break };
+                let Ok((found, to)) = scanner.next(at, end, files, &mut self.runs[..room]) else {
+                    break;
+                };
                 let hold = kernel::monotonic() - began;
                 self.head.longest_hold_ns = self.head.longest_hold_ns.max(hold);
                 for run in &self.runs[..found] {
@@ -370,7 +389,10 @@ impl Sampler {
                         // A mapping made since the list was read: of the next sample.
                         run.start = run.start.max(entry.mapping.start as u64);
                         let mut part = run.until(entry.mapping.end as u64);
-                        if entry.shared {
+                        if files && entry.is_plain && part.is_present() && !part.is_shared() {
+                            self.copies.add(entry.mapping.start);
+                        }
+                        if entry.shared || entry.is_plain && !files {
                             part.set_shared();
                         }
                         if part.start >= part.end {

@@ -118,7 +118,7 @@ fn change<R>(
     });
     for index in known..book.count {
         let phase = &book.phases[index];
-        writer::phase(index as u16, phase.parent);
+        writer::phase(index as u16, phase.kind, phase.parent);
     }
     for &edge in &edges[..count] {
         let (index, begins) = match edge {

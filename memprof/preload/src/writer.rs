@@ -255,8 +255,8 @@ pub fn flags(set: u64, clear: u64) {
 }
 
 /// There is a new phase. Its row is written by [`phases`].
-pub fn phase(index: u16, parent: u16) {
-    sampler::phase_known(index, parent);
+pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
+    sampler::phase_known(index, parent, kind == phases::Kind::Automatic);
 }
 
 /// A phase begins or ends now.

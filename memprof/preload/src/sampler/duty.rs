@@ -19,7 +19,7 @@ pub struct Duty {
 }
 
 /// What the first sample is taken to cost.
-const FIRST_COST: f64 = 600_000.0;
+const FIRST_COST: f64 = 1_000_000.0;
 
 /// What so much time earns may be spent before it is over, for what no later sample can show: a run that
 /// is shorter may cost more than its share, but no more than this.

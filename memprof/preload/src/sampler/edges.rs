@@ -14,26 +14,39 @@ const SMALL: u64 = 64;
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
+/// A phase into which no sample fell: what the process had and owned when it ended.
+#[derive(Copy, Clone)]
+pub struct Left {
+    resident: u64,
+    owned: u64,
+}
+
 impl Sampler {
     /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed and there is
-    /// time for one. What is there when a phase ends that no sample fell into is seen by no later one.
+    /// time for one. Of a phase that ends without one, what is there is seen by the next, if that comes
+    /// before much changes; if it may not, or if it is much, the sample is taken before it is earned.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let began = kernel::thread_time();
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
-        let owned = heap::all().0.abs_diff(blocks + mappings);
+        let (owned, owned_then) = (heap::all().0, blocks + mappings);
         let resident = self.kernel_resident();
-        let change = resident.abs_diff(then).max(owned);
+        let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
+        let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
         self.charge(kernel::thread_time().saturating_sub(began));
         // Before MPI begins there is little, and `main` comes back.
         self.others_ended |= !begins && index != MAIN;
         let comes_back = index == MAIN && !self.others_ended;
-        let is_lost = !begins && !comes_back && !self.was_seen(index);
-        let is_large = change > (then / LARGE).max(LARGE_BYTES) && self.may_overdraw();
+        // After `init` there is `main`, and what `finalize` finds is known from there.
+        let may_wait = index != MAIN && super::is_automatic(index);
+        let is_missed = if self.has_peaks(index) { growth } else { change };
+        let is_lost = !begins && !comes_back && !self.was_seen(index) && is_missed > then / SMALL;
+        let is_large = self.resident_then > 0
+            && is_missed > (then / LARGE).max(LARGE_BYTES)
+            && self.may_overdraw();
         let has_changed = change > then / SMALL;
-        let looks = has_changed
-            && (self.affordable(resident)
-                || is_lost && (is_large || self.affordable_ahead(resident)));
+        let looks = has_changed && self.affordable(resident)
+            || is_lost && (is_large || !may_wait && self.affordable_ahead(resident));
         if looks {
             self.full(sample::PHASE);
         }
@@ -41,8 +54,22 @@ impl Sampler {
             self.outdated |= has_changed && !looks;
             self.keep_peaks(index);
         } else if !self.has_peaks(index) {
-            // Nearly what was there.
-            self.add_peaks(index);
+            if let Some(left) = self.left.get_mut(usize::from(index)) {
+                *left = Some(Left { resident, owned });
+            }
+        }
+    }
+
+    /// A sample was taken: it shows what phases have left before it as well.
+    pub fn look_back(&mut self) {
+        let (resident, (blocks, mappings)) = (self.resident_then, self.owned_then);
+        for index in 0..PHASES {
+            let Some(left) = self.left[index].take() else { continue };
+            let owned = left.owned.abs_diff(blocks + mappings);
+            let change = left.resident.abs_diff(resident).max(owned);
+            if change <= (left.resident / LARGE).max(LARGE_BYTES) {
+                self.add_peaks(index as u16);
+            }
         }
     }
 

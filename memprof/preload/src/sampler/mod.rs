@@ -148,11 +148,21 @@ pub fn last() {
 /// The phase around each when it first began.
 static PARENTS: [AtomicU16; walk::PHASES] = [const { AtomicU16::new(u16::MAX) }; walk::PHASES];
 
+/// Which are the profiler's own, as a bit for each.
+static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
+
+const _: () = assert!(walk::PHASES <= 64);
+
 /// There is a new phase.
-pub fn phase_known(index: u16, parent: u16) {
+pub fn phase_known(index: u16, parent: u16, is_automatic: bool) {
     if let Some(place) = PARENTS.get(usize::from(index)) {
         place.store(parent, Ordering::Relaxed);
+        AUTOMATIC.fetch_or(u64::from(is_automatic) << index, Ordering::Relaxed);
     }
+}
+
+fn is_automatic(phase: u16) -> bool {
+    phase < 64 && AUTOMATIC.load(Ordering::Relaxed) >> phase & 1 == 1
 }
 
 fn parent(phase: u16) -> u16 {

@@ -5,6 +5,7 @@ use memprof_trace::write::{ComponentSample, SampleHead};
 
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
+use super::edges::Left;
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::list::{List, Visitor};
 use super::maps;
@@ -110,7 +111,9 @@ pub struct Sampler {
     pub phases: [[u64; LIMIT]; PHASES],
     /// Whether a sample was taken in each.
     pub seen: [bool; PHASES],
-    /// One of the profiler's own phases has ended, other than the first.
+    /// What was there when phases ended that have nothing yet.
+    pub left: [Option<Left>; PHASES],
+    /// A phase has ended, other than the first.
     pub others_ended: bool,
     /// Much has changed since the last full sample, and a phase has begun that is not to count it.
     pub outdated: bool,
@@ -153,6 +156,7 @@ impl Sampler {
             head: NO_HEAD,
             phases: [[0; LIMIT]; PHASES],
             seen: [false; PHASES],
+            left: [None; PHASES],
             others_ended: false,
             outdated: false,
             duty: None,
@@ -220,6 +224,7 @@ impl Sampler {
         self.head = NO_HEAD;
         self.phases = [[0; LIMIT]; PHASES];
         self.seen = [false; PHASES];
+        self.left = [None; PHASES];
         self.others_ended = false;
         self.ready = false;
     }
@@ -533,6 +538,7 @@ impl Sampler {
             self.saw(phase);
             phase = super::parent(phase);
         }
+        self.look_back();
         let head = &mut self.head;
         let peak = head.owned.max(heap::all().1);
         if peak > head.owned_peak {

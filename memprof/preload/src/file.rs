@@ -46,35 +46,103 @@ const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW 
 
 /// The number of this program among those of the process that leave a trace.
 pub fn image(folder: &[u8], process: &Process) -> u32 {
-    let is_free = |image: &u32| {
-        let path = name(folder, process, *image);
-        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        match kernel::open_with(c_path(&path), flags, 0) {
-            Ok(file) => {
-                kernel::close(file);
-                was_no_rank(&path)
-            }
-            Err(_) => true,
-        }
-    };
-    (0..IMAGES).find(is_free).unwrap_or(0)
+    (0..IMAGES).find(|image| !is_taken(&name(folder, process, *image))).unwrap_or(0)
 }
 
-/// A new file for the program of this number.
-pub fn create(folder: &[u8], process: &Process, image: u32) -> Result<(File, Path), Errno> {
+/// How a file comes to be that gets its name only when there is something in it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It has none: whatever ends the process before leaves nothing.
+    Unnamed,
+    /// It has one that is no trace's. Where the file system has no files without names, as over networks.
+    Renamed,
+}
+
+/// A new file that is to become the trace of a program.
+#[derive(Debug)]
+pub struct New {
+    pub file: File,
+    /// The name it is to have.
+    pub path: Path,
+    /// The name it has until then.
+    before: Option<Path>,
+}
+
+/// A new file for the program of this number, which [`New::publish`] names.
+pub fn create(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New, Errno> {
     if folder.is_empty() {
         return Err(Errno(libc::EINVAL));
     }
     let path = name(folder, process, image);
-    match kernel::open_with(c_path(&path), NEW, 0o600) {
-        Ok(file) => Ok((file, path)),
-        // What the process was before and was no rank leaves nothing.
-        Err(Errno(libc::EEXIST)) if was_no_rank(&path) => {
-            kernel::unlink(c_path(&path))?;
-            kernel::open_with(c_path(&path), NEW, 0o600).map(|file| (file, path))
-        }
-        Err(error) => Err(error),
+    if is_taken(&path) {
+        return Err(Errno(libc::EEXIST));
     }
+    if way == Way::Unnamed {
+        let mut place = Path::empty();
+        place.push(folder);
+        place.push(b"\0");
+        let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+        let file = kernel::open_with(c_path(&place), flags, 0o600)?;
+        return Ok(New { file, path, before: None });
+    }
+    let before = beginning(folder, process, image);
+    let file = kernel::open_with(c_path(&before), NEW, 0o600)?;
+    Ok(New { file, path, before: Some(before) })
+}
+
+/// Whether the name is another's, and no program's that this process was before and that was no rank.
+fn is_taken(path: &Path) -> bool {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
+    kernel::close(file);
+    !was_no_rank(path)
+}
+
+/// `HOST.PID.START.memprof.new`, which nobody takes for a trace. Who is killed in between leaves it.
+fn beginning(folder: &[u8], process: &Process, image: u32) -> Path {
+    let mut path = stem(folder, process);
+    let _ = write!(path, "-{}.memprof.new\0", image + 1);
+    path
+}
+
+impl New {
+    /// Gives the file its name, unless something else has it.
+    pub fn publish(&self) -> Result<(), Errno> {
+        match self.link() {
+            // What the process was before and was no rank leaves nothing.
+            Err(Errno(libc::EEXIST)) if was_no_rank(&self.path) => {
+                kernel::unlink(c_path(&self.path))?;
+                self.link()
+            }
+            result => result,
+        }
+    }
+
+    fn link(&self) -> Result<(), Errno> {
+        let path = c_path(&self.path);
+        let Some(before) = &self.before else { return kernel::link_file(self.file, path) };
+        match kernel::rename_new(c_path(before), path) {
+            // Not every file system can.
+            Err(Errno(libc::EINVAL | libc::ENOSYS)) => {
+                kernel::link(c_path(before), path)?;
+                kernel::unlink(c_path(before))
+            }
+            result => result,
+        }
+    }
+
+    /// There will be no trace: the file goes.
+    pub fn discard(self) {
+        if let Some(before) = &self.before {
+            let _ = kernel::unlink(c_path(before));
+        }
+        kernel::close(self.file);
+    }
+}
+
+/// Whether a file without a name cannot be made there, or cannot get one.
+pub fn needs_a_name(error: Errno) -> bool {
+    !matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EEXIST | libc::EROFS | libc::ENOTDIR)
 }
 
 /// Says in the folder that this rank has no trace, and why: an empty file
@@ -167,7 +235,7 @@ pub fn why(error: Errno) -> &'static str {
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::PathBuf;
 
     use super::*;
@@ -198,16 +266,63 @@ mod tests {
         let elsewhere = folder.path().join("elsewhere");
         std::fs::write(&elsewhere, "kept").unwrap();
         symlink(&elsewhere, &taken).unwrap();
-        assert_eq!(create(&inside, &process(), 0).unwrap_err(), Errno(libc::EEXIST));
+        let refused = |way| create(&inside, &process(), 0, way).unwrap_err();
+        assert_eq!([Way::Unnamed, Way::Renamed].map(refused), [Errno(libc::EEXIST); 2]);
         assert_eq!(image(&inside, &process()), 1);
         assert_eq!(std::fs::read(&elsewhere).unwrap(), b"kept");
         std::fs::remove_file(&taken).unwrap();
         // A pipe without a writer would be waited for.
         assert!(std::process::Command::new("mkfifo").arg(&taken).status().unwrap().success());
-        assert_eq!(create(&inside, &process(), 0).unwrap_err(), Errno(libc::EEXIST));
-        let (opened, path) = create(&inside, &process(), 1).unwrap();
-        kernel::close(opened);
-        assert!(file(&path).ends_with("a_b.c.7.99-2.memprof"));
+        assert_eq!([Way::Unnamed, Way::Renamed].map(refused), [Errno(libc::EEXIST); 2]);
+        let new = create(&inside, &process(), 1, Way::Renamed).unwrap();
+        new.publish().unwrap();
+        assert!(file(&new.path).ends_with("a_b.c.7.99-2.memprof"));
+        kernel::close(new.file);
+    }
+
+    /// What is in the folder.
+    fn names(folder: &tempfile::TempDir) -> Vec<String> {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_trace_has_its_name_when_there_is_something_in_it() {
+        for way in [Way::Unnamed, Way::Renamed] {
+            let folder = tempfile::tempdir().unwrap();
+            let new = match create(&place(&folder), &process(), 0, way) {
+                Err(error) if way == Way::Unnamed && needs_a_name(error) => continue,
+                new => new.unwrap(),
+            };
+            assert!(names(&folder).iter().all(|name| name.ends_with(".new")), "{way:?}");
+            kernel::write_at(new.file, b"header", 0).unwrap();
+            new.publish().unwrap();
+            assert_eq!(names(&folder), ["a_b.c.7.99.memprof"], "{way:?}");
+            assert_eq!(std::fs::read(file(&new.path)).unwrap(), b"header");
+            let mode = std::fs::metadata(file(&new.path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            kernel::close(new.file);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_meanwhile_is_left_alone_and_what_is_discarded_leaves_nothing() {
+        for way in [Way::Unnamed, Way::Renamed] {
+            let folder = tempfile::tempdir().unwrap();
+            let new = match create(&place(&folder), &process(), 0, way) {
+                Err(error) if way == Way::Unnamed && needs_a_name(error) => continue,
+                new => new.unwrap(),
+            };
+            std::fs::write(file(&new.path), "another's").unwrap();
+            assert_eq!(new.publish(), Err(Errno(libc::EEXIST)));
+            new.discard();
+            assert_eq!(names(&folder), ["a_b.c.7.99.memprof"], "{way:?}");
+            let path = folder.path().join("a_b.c.7.99.memprof");
+            assert_eq!(std::fs::read(path).unwrap(), b"another's");
+        }
     }
 
     #[test]
@@ -219,8 +334,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_none_is_an_error_that_is_named() {
-        assert_eq!(why(create(b"", &process(), 0).unwrap_err()), "none is named that can be used");
-        assert_eq!(why(create(b"/nowhere/at/all", &process(), 0).unwrap_err()), "it is not there");
-        assert_eq!(why(create(b"/proc/version", &process(), 0).unwrap_err()), "it is not a folder");
+        for way in [Way::Unnamed, Way::Renamed] {
+            let refused = |folder| why(create(folder, &process(), 0, way).unwrap_err());
+            assert_eq!(refused(b""), "none is named that can be used");
+            assert_eq!(refused(b"/nowhere/at/all"), "it is not there");
+            assert_eq!(refused(b"/proc/version"), "it is not a folder");
+        }
     }
 }

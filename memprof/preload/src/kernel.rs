@@ -188,6 +188,43 @@ pub fn unlink(path: &CStr) -> Result<(), Errno> {
     unsafe { call(libc::SYS_unlinkat, words) }.map(|_| ())
 }
 
+/// Gives an open file without a name one that nothing else has.
+pub fn link_file(file: File, path: &CStr) -> Result<(), Errno> {
+    let words = [file.0 as usize, c"".as_ptr() as usize, libc::AT_FDCWD as usize];
+    let words =
+        [words[0], words[1], words[2], path.as_ptr() as usize, libc::AT_EMPTY_PATH as usize, 0];
+    // SAFETY: the paths end with a zero byte.
+    let linked = unsafe { call(libc::SYS_linkat, words) };
+    match linked {
+        Err(Errno(libc::ENOENT | libc::EPERM)) => {}
+        linked => return linked.map(|_| ()),
+    }
+    // Kernels before 6.10 want a privilege for that.
+    let mut place = crate::options::Text::<32>::empty();
+    let _ = core::fmt::Write::write_fmt(&mut place, format_args!("/proc/self/fd/{}\0", file.0));
+    let place = CStr::from_bytes_until_nul(place.as_bytes()).unwrap_or(c"");
+    let (here, flags) = (libc::AT_FDCWD as usize, libc::AT_SYMLINK_FOLLOW as usize);
+    let words = [here, place.as_ptr() as usize, here, path.as_ptr() as usize, flags, 0];
+    // SAFETY: as above.
+    unsafe { call(libc::SYS_linkat, words) }.map(|_| ())
+}
+
+/// Gives a file a second name that nothing else has.
+pub fn link(from: &CStr, path: &CStr) -> Result<(), Errno> {
+    let here = libc::AT_FDCWD as usize;
+    let words = [here, from.as_ptr() as usize, here, path.as_ptr() as usize, 0, 0];
+    // SAFETY: the paths end with a zero byte.
+    unsafe { call(libc::SYS_linkat, words) }.map(|_| ())
+}
+
+/// Gives a file another name that nothing else has.
+pub fn rename_new(from: &CStr, path: &CStr) -> Result<(), Errno> {
+    let (here, flags) = (libc::AT_FDCWD as usize, libc::RENAME_NOREPLACE as usize);
+    let words = [here, from.as_ptr() as usize, here, path.as_ptr() as usize, flags, 0];
+    // SAFETY: the paths end with a zero byte.
+    unsafe { call(libc::SYS_renameat2, words) }.map(|_| ())
+}
+
 pub fn write(file: File, bytes: &[u8]) {
     let words = [file.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
     // SAFETY: the buffer is as long as said.

@@ -10,7 +10,7 @@ use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow, SectionKin
 use memprof_trace::write::Writer;
 
 use crate::component::LIMIT;
-use crate::file::{self, Path};
+use crate::file::{self, New, Path, Way};
 use crate::identity::{Place, Process};
 use crate::kernel::{self, Errno, File};
 use crate::lock::SpinLock;
@@ -128,21 +128,11 @@ pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     let Some((image, false)) = live(|live| (live.image, live.path.is_some())) else {
         return is_recording();
     };
-    let Err(error) = prepare(folder, process, image).and_then(|(file, path)| {
-        let moved = live(|live| {
-            into(file)?;
-            live.path = Some(path);
-            Ok(())
-        });
-        kernel::close(file);
-        let moved = moved.unwrap_or(Err(Errno(libc::ECANCELED)));
-        if moved.is_err() {
-            let _ = kernel::unlink(file::c_path(&path));
-        }
-        moved
-    }) else {
-        return true;
-    };
+    let mut moved = prepare(folder, process, image, Way::Unnamed).and_then(become_file);
+    if moved.is_err_and(file::needs_a_name) {
+        moved = prepare(folder, process, image, Way::Renamed).and_then(become_file);
+    }
+    let Err(error) = moved else { return true };
     let why = file::why(error);
     if matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EFBIG) {
         let size = SIZE.load(Ordering::Relaxed);
@@ -165,14 +155,41 @@ pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
 }
 
 /// A new file with room for the trace.
-fn prepare(folder: &[u8], process: &Process, image: u32) -> Result<(File, Path), Errno> {
-    let (file, path) = file::create(folder, process, image)?;
-    if let Err(error) = file::allocate(file, SIZE.load(Ordering::Relaxed)) {
-        kernel::close(file);
-        let _ = kernel::unlink(file::c_path(&path));
+fn prepare(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New, Errno> {
+    let new = file::create(folder, process, image, way)?;
+    match file::allocate(new.file, SIZE.load(Ordering::Relaxed)) {
+        Ok(()) => Ok(new),
+        Err(error) => {
+            new.discard();
+            Err(error)
+        }
+    }
+}
+
+/// The trace goes on in the file, which has its name once all of it is there: who finds it by that can read it.
+fn become_file(new: New) -> Result<(), Errno> {
+    let moved = live(|live| {
+        into(new.file)?;
+        live.path = Some(new.path);
+        Ok(())
+    });
+    // The file system may take its time: no lock is held.
+    let named = moved.unwrap_or(Err(Errno(libc::ECANCELED))).and_then(|()| new.publish());
+    if let Err(error) = named {
+        let _ = live(|live| live.path = None);
+        new.discard();
         return Err(error);
     }
-    Ok((file, path))
+    // Mapped by its name: lists of mappings show it for as long as it is mapped.
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    if let Ok(named) = kernel::open_with(file::c_path(&new.path), flags, 0) {
+        if kernel::identity(named) == kernel::identity(new.file) {
+            let _ = live(|_| map(named));
+        }
+        kernel::close(named);
+    }
+    kernel::close(new.file);
+    Ok(())
 }
 
 /// Puts the file in the place of the memory, with all that is written there. With the lock held.
@@ -205,6 +222,12 @@ fn into(file: File) -> Result<(), Errno> {
         })
     })?;
     kernel::write_at(file, first, 0)?;
+    map(file)
+}
+
+/// Maps the file in the place of the memory.
+fn map(file: File) -> Result<(), Errno> {
+    let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0)?;
     // Else the first page touched has the kernel fill all that it would read ahead: a millisecond.
     kernel::advise_random(address, size);

@@ -236,11 +236,11 @@ fn a_killed_process_leaves_a_file_that_is_not_older_than_a_second() {
         let lived = begun.elapsed();
         wait(&mut child);
         for path in std::fs::read_dir(into.path()).expect("a folder").flatten() {
-            let Ok(trace) = Trace::open(path.path()) else {
-                let bytes = std::fs::read(path.path()).expect("a file");
-                assert!(bytes.iter().take(8).all(|&byte| byte == 0), "killed before it was one");
+            let path = path.path();
+            if path.extension().is_some_and(|end| end == "new") {
                 continue;
-            };
+            }
+            let trace = Trace::open(&path).expect("what has a name is a trace");
             assert!(trace.faults.is_empty(), "{:?}", trace.faults);
             assert_eq!(trace.state.flags & flags::CLOSED, 0);
             if let Some(summary) = &trace.summary {
@@ -249,6 +249,29 @@ fn a_killed_process_leaves_a_file_that_is_not_older_than_a_second() {
                 assert!(age < 5_000_000_000, "{age} ns old");
             }
         }
+    }
+}
+
+#[test]
+fn who_is_killed_as_soon_as_its_trace_has_a_name_leaves_one_that_can_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "busy.c") else { return };
+    for _ in 0..40 {
+        let into = tempfile::tempdir_in(folder.path()).expect("a folder");
+        let mut child = recorded(&program, into.path()).spawn().expect("it starts");
+        let began = Instant::now();
+        let is_there = || {
+            let entries = std::fs::read_dir(into.path()).expect("a folder").flatten();
+            entries
+                .map(|entry| entry.path())
+                .any(|path| path.extension() == Some("memprof".as_ref()))
+        };
+        while !is_there() {
+            assert!(began.elapsed() < Duration::from_secs(60), "no trace");
+        }
+        child.kill().expect("it can be killed");
+        wait(&mut child);
+        assert_eq!(traces(into.path()).len(), 1);
     }
 }
 

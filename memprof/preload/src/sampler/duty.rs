@@ -222,7 +222,7 @@ mod tests {
     fn nothing_is_spent_before_it_is_earned_also_of_the_first_sample() {
         let duty = Duty::new(20_000_000, 0.005, 1_000_000_000);
         assert!(!duty.affordable(1_020_000_000, 10 << 20));
-        assert!(duty.affordable(1_300_000_000, 10 << 20));
+        assert!(duty.affordable(1_500_000_000, 10 << 20));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub struct Left {
 
 impl Sampler {
     /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed and there is
-    /// time for one. Of a phase that ends without one, what is there is seen by the next, if that comes
-    /// before much changes; if it may not, or if it is much, the sample is taken before it is earned.
+    /// time for one. If a phase ends that no sample fell into and it is much, or MPI was made ready, one is
+    /// taken before it is earned; else what is there is seen by the next, if that comes before much changes.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let began = kernel::thread_time();
         // What is freed may stay resident, and be the allocator's.
@@ -35,27 +35,36 @@ impl Sampler {
         let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
         self.charge(kernel::thread_time().saturating_sub(began));
         // Before MPI begins there is little, and `main` comes back.
+        let is_own = super::is_automatic(index);
+        let is_first = !self.others_ended && is_own && index != MAIN;
         self.others_ended |= !begins && index != MAIN;
         let comes_back = index == MAIN && !self.others_ended;
-        // After `init` there is `main`, and what `finalize` finds is known from there.
-        let may_wait = index != MAIN && super::is_automatic(index);
+        // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
+        let may_wait = is_own && index != MAIN;
         let is_missed = if self.has_peaks(index) { growth } else { change };
         let is_lost = !begins && !comes_back && !self.was_seen(index) && is_missed > then / SMALL;
-        let is_large = self.resident_then > 0
-            && is_missed > (then / LARGE).max(LARGE_BYTES)
-            && self.may_overdraw();
+        let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
+        let overdraws = is_large || is_first;
         let looks = has_changed && self.affordable(resident)
-            || is_lost && (is_large || !may_wait && self.affordable_ahead(resident));
+            || is_lost
+                && (overdraws && self.may_overdraw()
+                    || !may_wait && self.affordable_ahead(resident));
         if looks {
             self.full(sample::PHASE);
         }
         if begins {
             self.outdated |= has_changed && !looks;
             self.keep_peaks(index);
-        } else if !self.has_peaks(index) {
+            return;
+        }
+        if !looks && (is_lost || !self.has_peaks(index)) {
             if let Some(left) = self.left.get_mut(usize::from(index)) {
                 *left = Some(Left { resident, owned });
+            }
+            if !is_large && !self.has_peaks(index) {
+                // Nearly what was there.
+                self.add_peaks(index);
             }
         }
     }

@@ -179,7 +179,10 @@ fn look(last: &mut Last) -> bool {
         let then = sampler.resident_then;
         // What grows so fast may be killed for it before there is time for the next.
         let has_grown = resident > then + (then / 4).max(GROWTH) && duty.may_overdraw(now);
-        let is_wanted = has_grown || last.pending && is_due && duty.affordable(now, resident);
+        // Who is killed early is to be told of as well.
+        let is_first = then == 0;
+        let is_affordable = last.pending && is_due && duty.affordable(now, resident);
+        let is_wanted = has_grown || is_first || is_affordable;
         if is_wanted && !phases::paused() {
             let before = sampler.head.cpu_ns;
             sampler.full(0);

@@ -1,0 +1,213 @@
+//! Rows of what was measured: the summary, the timeline, and the history of samples.
+
+#[allow(unused_imports, reason = "the documentation of fields names them")]
+use super::{COMMITTED, NONE, SEQUENCE_MARK};
+use crate::plain::plain;
+
+plain! {
+    /// Before the component rows of the summary. Bytes, nanoseconds since the trace began.
+    pub struct SummaryHead [288] {
+        0 time: u64,
+        /// What the kernel says is resident (statm), at that time.
+        8 kernel_resident: u64,
+        /// What the walk over all mappings found, with hugetlb and page tables.
+        16 walked: u64,
+        24 unattributed: u64,
+        32 page_tables: u64,
+        40 hugetlb: u64,
+        48 swapped: u64,
+        /// Shared with other processes, of what is resident.
+        56 shared: u64,
+        /// In transparent huge pages.
+        64 huge: u64,
+        /// Greatest `walked` ever.
+        72 peak: u64,
+        80 peak_time: u64,
+        /// Phase then, or [`NONE`].
+        88 peak_phase: u32,
+        /// Function of MPI then: a name index plus 1; 0 outside.
+        92 peak_function: u32,
+        /// What the kernel remembers as the greatest (VmHWM).
+        96 kernel_peak: u64,
+        /// Owned by all components.
+        104 owned: u64,
+        112 owned_peak: u64,
+        120 owned_peak_time: u64,
+        128 samples_full: u64,
+        136 samples_quick: u64,
+        144 samples_release: u64,
+        /// Releases that were not looked at first.
+        152 releases_skipped: u64,
+        /// Spent by the sampler.
+        160 cpu_ns: u64,
+        /// Between samples now.
+        168 interval_ns: u64,
+        /// The longest one call held the kernel's lock on the mappings.
+        176 longest_hold_ns: u64,
+        /// Resident bytes of pages that several components share, split by estimate: no component is
+        /// further off than this.
+        184 mixed: u64,
+        /// Held by the profiler.
+        192 tool: u64,
+        /// The longest a sample took.
+        200 longest_sample_ns: u64,
+        /// Calls of MPI functions seen; 0 if not counted.
+        208 mpi_calls: u64,
+        /// Mappings seen at the last walk.
+        216 mappings: u64,
+        /// Threads seen.
+        224 threads: u64,
+        /// Page faults that the kernel told of; 0 if it was not asked.
+        232 faults: u64,
+        /// Page faults of which the kernel could not tell, for want of room or of rights.
+        240 faults_lost: u64,
+        /// What found no room in a table of the profiler, by the kind of the table: [`lost`].
+        248 lost: [u32; 10],
+    }
+}
+
+plain! {
+    /// A component in the summary; the row's number is that of the component.
+    pub struct SummaryRow [160] {
+        /// Owned now: blocks and ranges.
+        0 owned: u64,
+        8 owned_peak: u64,
+        16 owned_peak_time: u64,
+        24 resident: u64,
+        32 resident_peak: u64,
+        40 resident_peak_time: u64,
+        /// Of `resident`: mapped shared.
+        48 shared: u64,
+        /// Of `resident`: in huge pages, transparent or hugetlb.
+        56 huge: u64,
+        64 swapped: u64,
+        72 allocations: u64,
+        80 frees: u64,
+        /// Ever allocated, in bytes.
+        88 allocated: u64,
+        /// When `walked` was greatest.
+        96 resident_at_peak: u64,
+        104 owned_at_peak: u64,
+        /// Phase and function of MPI at the peaks, as in the head.
+        112 resident_peak_phase: u32,
+        116 resident_peak_function: u32,
+        120 owned_peak_phase: u32,
+        124 owned_peak_function: u32,
+        /// Of `owned`: in blocks of the allocator.
+        128 blocks: u64,
+        /// Of `owned`: in mappings.
+        136 ranges: u64,
+        /// `resident` is not further off than this.
+        144 error: u64,
+        /// Zero.
+        152 reserved: u64,
+    }
+}
+
+plain! {
+    /// Before the cells of a bin of the timeline.
+    pub struct BinHead [72] {
+        /// The bin is `1 << (bin_shift + level)` nanoseconds wide and begins at `number` times that.
+        0 level: u32,
+        4 number: u32,
+        /// Full samples in it.
+        8 samples: u32,
+        /// Other samples in it.
+        12 others: u32,
+        16 first_time: u64,
+        24 last_time: u64,
+        /// Of `walked`, over full samples.
+        32 total_min: u64,
+        40 total_max: u64,
+        48 total_mean: u64,
+        /// Greatest `kernel_resident`, over all samples.
+        56 kernel_max: u64,
+        /// Zero.
+        64 reserved: u64,
+    }
+}
+
+plain! {
+    /// A component in a bin, in KiB rounded up. A component that no sample of the bin names has zeros.
+    pub struct Cell [24] {
+        0 resident_min: u32,
+        4 resident_max: u32,
+        8 resident_mean: u32,
+        12 owned_max: u32,
+        /// Resident was never less between these full samples, from the one before the bin on: see
+        /// [`crate::bounds`].
+        16 floor: u32,
+        /// Nor ever more; `u32::MAX` where that is not known.
+        20 ceiling: u32,
+    }
+}
+
+plain! {
+    /// Before the records of a ring block. The checksum covers bytes 0..16, then the records in use;
+    /// `used` and `checksum` change together in one store.
+    pub struct BlockHead [32] {
+        /// 1 for the first block ever, with [`SEQUENCE_MARK`]; 0 if unused.
+        0 sequence: u64,
+        /// Of its first record.
+        8 first_time: u64,
+        /// Records in use, with [`COMMITTED`]; 0 before the first.
+        16 used: u32,
+        20 checksum: u32,
+        /// Zero.
+        24 reserved: u64,
+    }
+}
+
+plain! {
+    /// One line of history.
+    pub struct Record [32] {
+        /// [`record`].
+        0 kind: u8,
+        /// [`sample`] for samples, [`edge`] for phases.
+        1 flags: u8,
+        2 component: u16,
+        4 argument: u32,
+        /// Nanoseconds since the trace began.
+        8 time: u64,
+        16 a: u64,
+        24 b: u64,
+    }
+}
+
+/// Values of [`Record::kind`].
+pub mod record {
+    /// Argument: records that belong to it and follow. `a`: kernel's resident, `b`: walked.
+    pub const SAMPLE: u8 = 1;
+    /// `a`: owned, `b`: resident. Components of a full sample that have none are all zero.
+    pub const COMPONENT: u8 = 2;
+    /// More of the component before it. `a`: resident and shared, `b`: swapped.
+    pub const EXTRA: u8 = 3;
+    /// Argument: row of the phase.
+    pub const PHASE: u8 = 4;
+    /// Argument: row of the note.
+    pub const NOTE: u8 = 5;
+}
+
+/// Bits of [`Record::flags`] of a sample.
+pub mod sample {
+    /// Names every component that is not all zero.
+    pub const FULL: u8 = 1;
+    /// Totals only; `walked` is that of the last full sample.
+    pub const QUICK: u8 = 2;
+    /// Taken because much was about to be released.
+    pub const RELEASE: u8 = 4;
+    /// Taken because a phase began or ended.
+    pub const PHASE: u8 = 8;
+    /// Taken because the program asked.
+    pub const ASKED: u8 = 16;
+    /// The last one: the process is ending.
+    pub const LAST: u8 = 32;
+}
+
+/// Values of [`Record::flags`] of a phase.
+pub mod edge {
+    /// The phase begins.
+    pub const BEGIN: u8 = 1;
+    /// The phase ends.
+    pub const END: u8 = 2;
+}

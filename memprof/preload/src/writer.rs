@@ -277,7 +277,7 @@ pub fn flags(set: u64, clear: u64) {
     with(|writer, _| writer.set_flags(set, clear));
 }
 
-/// There is a new phase. Its row is written by [`phases`].
+/// There is a new phase. Its row is written by [`phases()`].
 pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
     sampler::phase_known(index, parent, kind == phases::Kind::Automatic);
 }

@@ -172,7 +172,10 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
 pub fn fold_both(state: &State, component: Component) {
     fold(state, usize::from(component.0) % LIMIT);
     fold(state, ALL);
-    crate::start::late();
+    // What threads share is locked now; who gives that back asks.
+    if !registry::is_shared(state) {
+        crate::start::late();
+    }
 }
 
 /// Only by the thread that has the state, or when no thread has it.

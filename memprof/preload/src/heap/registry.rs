@@ -56,10 +56,16 @@ pub fn enter(local: &Local, block: usize) -> &'static State {
 
 /// Ends what [`enter`] began.
 pub fn leave(local: &Local, state: &State) {
-    if ptr::eq(state, &SHARED) {
+    if is_shared(state) {
         SHARED_LOCK.unlock();
         local.leave();
+        crate::start::late();
     }
+}
+
+/// Whether these are the counters of all that have none of their own, which are locked while they are used.
+pub fn is_shared(state: &State) -> bool {
+    ptr::eq(state, &SHARED)
 }
 
 /// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it.

@@ -34,15 +34,14 @@ impl Sampler {
         let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
         let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
         self.charge(kernel::thread_time().saturating_sub(began));
-        // Before MPI begins there is little, and `main` comes back.
+        // When MPI begins, and when it is ready, is looked at in every run.
         let is_own = super::is_automatic(index);
-        let is_first = !self.others_ended && is_own && index != MAIN;
+        let is_first = is_own && if index == MAIN { then == 0 } else { !self.others_ended };
         self.others_ended |= !begins && index != MAIN;
-        let comes_back = index == MAIN && !self.others_ended;
         // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
         let may_wait = is_own && index != MAIN;
         let is_missed = if self.has_peaks(index) { growth } else { change };
-        let is_lost = !begins && !comes_back && !self.was_seen(index) && is_missed > then / SMALL;
+        let is_lost = !begins && !self.was_seen(index) && is_missed > then / SMALL;
         let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
         let overdraws = is_large || is_first;

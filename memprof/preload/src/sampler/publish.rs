@@ -61,7 +61,8 @@ impl Published {
         });
     }
 
-    fn objects(&mut self) {
+    /// What is loaded, and what no longer is.
+    pub fn objects(&mut self) {
         let serial = objects::serial();
         if serial == self.objects {
             return;

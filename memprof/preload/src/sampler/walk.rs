@@ -246,6 +246,8 @@ impl Sampler {
         let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
         self.totals.clear();
         self.owners.look();
+        // Before it is unloaded: what is found of it is to have an object.
+        self.published.objects();
         if self.scanner.is_some() {
             self.walk();
         }

@@ -13,6 +13,7 @@ mod release;
 mod rows;
 mod scan;
 mod segments;
+mod status;
 mod thread;
 mod walk;
 mod world;

@@ -82,26 +82,26 @@ const THOROUGH: u64 = 2_000_000_000;
 /// Bytes of texts read at once.
 const TEXT: usize = 8192;
 /// Devices whose kind is remembered.
-const DEVICES: usize = 16;
+pub const DEVICES: usize = 16;
 
 /// See the module.
 pub struct Sampler {
     pub scanner: Option<Scanner>,
     statm: Option<Kept>,
     list: Option<List>,
-    status: Option<Kept>,
+    pub status: Option<Kept>,
     /// Room for text of the kernel; not on the stack, which may be a program's small one.
-    text: Option<&'static mut [u8]>,
+    pub text: Option<&'static mut [u8]>,
     pub runs: [Run; 512],
     entries: [Entry; BATCH],
     owners: Owners,
-    totals: Totals,
+    pub totals: Totals,
     pub segments: Segments,
     /// Devices of files, and whether their pages are huge ones.
-    devices: [(u64, bool); DEVICES],
-    device_count: usize,
+    pub devices: [(u64, bool); DEVICES],
+    pub device_count: usize,
     /// Huge pages in use by the process, as of the last sample.
-    has_hugetlb: bool,
+    pub has_hugetlb: bool,
     pub ledger: [Ledger; LIMIT],
     ranges: [(u64, u64); LIMIT],
     samples: [ComponentSample; LIMIT],
@@ -429,36 +429,6 @@ impl Sampler {
         self.scanner = Some(scanner);
     }
 
-    /// Whether the pages of a mapping are of a kind that the kernel does not count as resident. What
-    /// a file system has is asked once, since the answer is slow.
-    fn is_huge(&mut self, line: &maps::Line<'_>) -> bool {
-        let known = self.devices[..self.device_count].iter().find(|entry| entry.0 == line.device);
-        if let Some(&(_, huge)) = known {
-            return huge;
-        }
-        let Some(text) = &mut self.text else { return false };
-        let huge = is_huge_in_smaps(line.start, text);
-        if self.device_count < DEVICES {
-            self.devices[self.device_count] = (line.device, huge);
-            self.device_count += 1;
-        }
-        huge
-    }
-
-    /// What only the status tells: page tables, huge pages, the kernel's own peak.
-    fn ask_status(&mut self) {
-        let (Some(file), Some(text)) = (&mut self.status, self.text.take()) else { return };
-        let length = file.read_at(text, 0).unwrap_or(0);
-        let status = &text[..length];
-        self.head.page_tables = maps::status_bytes(status, b"VmPTE");
-        self.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
-        self.head.threads = maps::status_bytes(status, b"Threads");
-        self.totals.components[usize::from(Component::KERNEL.0)].resident = self.head.page_tables;
-        // From the next sample on devices are asked for.
-        self.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
-        self.text = Some(text);
-    }
-
     /// Sums up, and keeps what was greatest.
     fn sum(&mut self) {
         heap::snapshot(&mut self.ledger);
@@ -609,19 +579,6 @@ fn function() -> u32 {
     }
     let name = boundary::function_name(word);
     writer::with(|writer, _| writer.intern(name)).unwrap_or(0)
-}
-
-/// What `/proc/self/smaps` says about the mapping that starts there.
-fn is_huge_in_smaps(start: usize, text: &mut [u8]) -> bool {
-    let Ok(file) = kernel::open(c"/proc/self/smaps") else { return false };
-    let mut offset = 0;
-    let huge = maps::is_huge(start, text, &mut |into| {
-        let count = kernel::read_at(file, into, offset).unwrap_or(0);
-        offset += count as u64;
-        count
-    });
-    kernel::close(file);
-    huge
 }
 
 const NO_SAMPLE: ComponentSample = ComponentSample {

@@ -85,7 +85,7 @@ impl WorldOptions {
     }
 
     /// Lets the world grow to so many ranks: beyond the launched processes others are started, where the MPI can
-    /// ([`World::back_end`]).
+    /// ([`World::back_end`](crate::World::back_end)).
     #[must_use]
     pub fn most(self, ranks: usize) -> Self {
         Self { most: Some(ranks), ..self }

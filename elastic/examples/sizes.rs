@@ -142,11 +142,18 @@ fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
 }
 
+/// A launcher may collect what ended only with the job (Hydra does): that is no process any more.
+fn is_alive(process: u64) -> bool {
+    let state = fs::read_to_string(format!("/proc/{process}/stat"));
+    // Behind the name, which may have anything in it.
+    state.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
 /// Who was started and left is gone while the others are still here.
 fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
     let limit = Instant::now() + Duration::from_secs(30);
     for process in ended {
-        while fs::metadata(format!("/proc/{process}")).is_ok() {
+        while is_alive(*process) {
             if Instant::now() > limit {
                 return Err(format!("process {process} has left and not ended").into());
             }

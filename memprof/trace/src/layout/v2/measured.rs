@@ -61,7 +61,7 @@ plain! {
         232 faults: u64,
         /// Page faults of which the kernel could not tell, for want of room or of rights.
         240 faults_lost: u64,
-        /// What found no room in a table of the profiler, by the kind of the table: [`lost`].
+        /// What found no room in a table of the profiler, by the kind of the table: [`lost`](super::lost).
         248 lost: [u32; 10],
     }
 }

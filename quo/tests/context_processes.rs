@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -506,6 +507,8 @@ fn a_forked_child_is_refused() {
 }
 
 fn detach_and_attach() {
+    // The ranks that stay say when they are done: one that comes back earlier is waited for again.
+    let (done, told) = std::io::pipe().unwrap();
     with_contexts(3, &[], |context| {
         let all = context.named_barrier("all", &[0, 1, 2]).unwrap();
         let away = context.rank() == 2;
@@ -516,6 +519,7 @@ fn detach_and_attach() {
         all_or_pair(context, away, &all);
         if away {
             assert!(context.barrier().is_err(), "not a member now");
+            (&done).read_exact(&mut [0; 2]).unwrap();
             assert!(context.attach().unwrap());
             assert!(!context.attach().unwrap());
         } else {
@@ -523,6 +527,7 @@ fn detach_and_attach() {
             let plan = context.distribute(ObjectType::Machine, 3, Policy::Promise).unwrap();
             assert_eq!(plan.selected(), [0, 1]);
             pair.wait().unwrap();
+            (&told).write_all(&[1]).unwrap();
         }
     });
 }

@@ -111,7 +111,13 @@ enum {
         Since quo 0.1. */
     QUO_ERR_DETACHED,
     /** A defect of the library, kept from spreading into the program. Fatal. Since quo 0.1. */
-    QUO_ERR_INTERNAL
+    QUO_ERR_INTERNAL,
+    /** The call does not fit what the world is doing (quo-elastic.h). Not fatal. Since quo 0.1. */
+    QUO_ERR_MISPLACED,
+    /** A request to resize the world was refused (quo-elastic.h). Not fatal. Since quo 0.1. */
+    QUO_ERR_REFUSED,
+    /** A resize of the world was given up by all (quo-elastic.h). Not fatal. Since quo 0.1. */
+    QUO_ERR_GIVEN_UP
 };
 
 /** Kinds of hardware objects. Indices of objects are logical: 0 is the first of its kind. */
@@ -870,6 +876,40 @@ QUO_dead_qids(QUO_context q,
 int
 QUO_expel(QUO_context q,
           int qid);
+
+/**
+ * Takes a context to another set of ranks: same handle, new members. Barriers, plans and selections are
+ * of the new ranks afterwards. Contexts over the communicator of an elastic world (quo-elastic.h) go
+ * along by themselves. Since quo 0.1.
+ *
+ * Collective over comm. Ranks of it that do not have the context get it from QUO_create(); ranks that
+ * have it and are not in comm call QUO_retire().
+ *
+ * @param[in] q    A context.
+ * @param[in] comm An intracommunicator, which is duplicated.
+ * @retval QUO_SUCCESS          Done.
+ * @retval QUO_ERR_BUSY         On every rank when one has a phase open, a binding pushed, or another
+ *                              thread that waits in the context; nothing has changed.
+ * @retval QUO_ERR_INVLD_ARG    comm is MPI_COMM_NULL or an intercommunicator.
+ * @retval QUO_ERR_DISAGREE     The ranks have different contexts.
+ * @retval QUO_ERR_TIMEOUT      Not all ranks came.
+ */
+int
+QUO_adapt(QUO_context q,
+          MPI_Comm comm);
+
+/**
+ * Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more. What
+ * needs others is refused with #QUO_ERR_DETACHED; queries and bindings work. QUO_adapt() over a
+ * communicator with this rank brings it back. Local. Since quo 0.1.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE It had retired before.
+ * @retval QUO_ERR_BUSY             A phase is open, a binding is pushed, or another thread waits.
+ */
+int
+QUO_retire(QUO_context q);
 
 /** @} */
 /** @name Named barriers: several independent ones per node. Since quo 0.1. */

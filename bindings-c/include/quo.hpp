@@ -274,7 +274,13 @@ enum class Errc : int {
     /** The caller detached from the node and cannot take part. */
     detached = QUO_ERR_DETACHED,
     /** A defect of the library. */
-    internal = QUO_ERR_INTERNAL
+    internal = QUO_ERR_INTERNAL,
+    /** The call does not fit what the world is doing. */
+    misplaced = QUO_ERR_MISPLACED,
+    /** A request to resize the world was refused. */
+    refused = QUO_ERR_REFUSED,
+    /** A resize of the world was given up by all. */
+    given_up = QUO_ERR_GIVEN_UP
 };
 
 /** The category of quo's error codes; its name is "quo", its messages are QUO_strerror()'s. */
@@ -1087,6 +1093,10 @@ public:
     }
     /** As QUO_expel(): removes a dead rank. False when another rank has removed it. */
     bool expel(int qid) const { return detail::check_new(QUO_expel(handle_, qid)); }
+    /** As QUO_adapt(): goes over to the ranks of a communicator. */
+    void adapt(MPI_Comm comm) const { detail::check(QUO_adapt(handle_, comm)); }
+    /** As QUO_retire(): leaves the ranks of the context. False when it had done so before. */
+    bool retire() const { return detail::check_new(QUO_retire(handle_)); }
 
     /** @} */
 

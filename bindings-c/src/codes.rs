@@ -49,11 +49,17 @@ pub enum Code {
     Detached = 18,
     /// `QUO_ERR_INTERNAL`.
     Internal = 19,
+    /// `QUO_ERR_MISPLACED`.
+    Misplaced = 20,
+    /// `QUO_ERR_REFUSED`.
+    Refused = 21,
+    /// `QUO_ERR_GIVEN_UP`.
+    GivenUp = 22,
 }
 
 impl Code {
     /// Every code, in the order of the numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Success,
         Self::AlreadyDone,
         Self::Error,
@@ -74,6 +80,9 @@ impl Code {
         Self::Busy,
         Self::Detached,
         Self::Internal,
+        Self::Misplaced,
+        Self::Refused,
+        Self::GivenUp,
     ];
 
     /// The name in `quo.h`.
@@ -100,6 +109,9 @@ impl Code {
             Self::Busy => "QUO_ERR_BUSY",
             Self::Detached => "QUO_ERR_DETACHED",
             Self::Internal => "QUO_ERR_INTERNAL",
+            Self::Misplaced => "QUO_ERR_MISPLACED",
+            Self::Refused => "QUO_ERR_REFUSED",
+            Self::GivenUp => "QUO_ERR_GIVEN_UP",
         }
     }
 
@@ -127,6 +139,9 @@ impl Code {
             Self::Busy => c"the object is in use by another thread or by objects made from it",
             Self::Detached => c"the caller has detached from its node",
             Self::Internal => c"a defect of the library, which was kept from spreading",
+            Self::Misplaced => c"the call does not fit what the world is doing",
+            Self::Refused => c"a request to resize the world was refused",
+            Self::GivenUp => c"a resize was given up; the world is what it was",
         }
     }
 }

@@ -9,7 +9,8 @@ use quo::{Context, Error};
 use quo_mpi::members::marked;
 use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 
-use crate::guard::{self, Failure, entry};
+use crate::codes::Code;
+use crate::guard::{self, Failure, entry, entry_with_code};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{Growing, In, Out, QUO_t};
 
@@ -142,5 +143,30 @@ pub extern "C" fn QUO_free(q: *mut QUO_t) -> c_int {
         drop(context(q)?);
         CONTEXTS.remove(q.addr())?.free()?;
         Ok(())
+    })
+}
+
+pub(crate) fn adapt(q: *mut QUO_t, comm: MPI_Comm) -> Result<(), Failure> {
+    let context = context(q)?;
+    mpi_usable()?;
+    // SAFETY: by the contract of the C interface the communicator is null or has not been freed.
+    let group = unsafe { MpiGroup::from_raw(comm) }.map_err(Error::from)?;
+    Ok(context.adapt(group)?)
+}
+
+/// `QUO_adapt`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_adapt(q: *mut QUO_t, comm: MPI_Comm) -> c_int {
+    entry("QUO_adapt", || adapt(q, comm))
+}
+
+/// `QUO_retire`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_retire(q: *mut QUO_t) -> c_int {
+    entry_with_code("QUO_retire", || {
+        let context = context(q)?;
+        let is_news = !context.is_retired();
+        context.retire()?;
+        Ok(if is_news { Code::Success } else { Code::AlreadyDone })
     })
 }

@@ -5,9 +5,10 @@ use std::ffi::c_int;
 
 use quo_mpi::{Comm, Fint as MPI_Fint};
 
-use crate::create::{QUO_create_options_t, create, mpi_state, options_request};
+use crate::create::{QUO_create_options_t, adapt, create, mpi_state, options_request};
 use crate::guard::{self, entry};
-use crate::types::{In, Out, QUO_t, Text};
+use crate::types::{FintPlace, In, Out, QUO_t, QUO_world_t, Text};
+use crate::world::{self, window};
 
 /// `QUO_create_with_options_f2c`.
 #[unsafe(no_mangle)]
@@ -34,4 +35,35 @@ pub extern "C" fn QUO_set_last_error(code: c_int, text: Text) -> c_int {
         Ok(())
     });
     code
+}
+
+/// `QUO_adapt_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: MPI_Fint) -> c_int {
+    entry("QUO_adapt_f2c", || {
+        // The handle means nothing outside the life of MPI.
+        mpi_state()?;
+        // SAFETY: as above.
+        adapt(q, unsafe { Comm::from_fortran(comm) })
+    })
+}
+
+/// `QUO_world_comm_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPlace) -> c_int {
+    entry("QUO_world_comm_f2c", || {
+        world::communicator(w, out_comm.place("out_comm"), FintPlace::set)
+    })
+}
+
+/// `QUO_window_comm_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_comm_f2c(
+    w: *mut QUO_world_t,
+    which: c_int,
+    out_comm: FintPlace,
+) -> c_int {
+    entry("QUO_window_comm_f2c", || {
+        window::window_communicator(w, which, out_comm.place("out_comm"), FintPlace::set)
+    })
 }

@@ -1,4 +1,4 @@
-//! C interface of quo: what `quo.h` and `quo-xpm.h` declare, installed as libquo.
+//! C interface of quo: what `quo.h`, `quo-xpm.h` and `quo-elastic.h` declare, installed as libquo.
 //!
 //! The headers are the documentation; they are written by hand, and a test compares them with the
 //! functions here name by name and type by type. Every function is a few lines between the C types
@@ -9,8 +9,8 @@
 //! - `handle`: what a handle is, and how it is looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`barriers`], [`phase`], [`xpm`], [`fortran`],
-//!   [`fortran_helpers`]: the functions, by the sections of the headers.
+//!   [`barriers`], [`phase`], [`xpm`], [`world`],
+//!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 #![allow(
     non_snake_case,
     non_camel_case_types,
@@ -32,6 +32,7 @@ pub mod phase;
 pub mod query;
 pub mod types;
 pub mod version;
+pub mod world;
 pub mod xpm;
 
 pub use codes::Code;

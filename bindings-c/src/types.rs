@@ -34,6 +34,12 @@ pub struct quo_xpm_t {
     private: [u8; 0],
 }
 
+/// An elastic world, as C sees it.
+#[repr(C)]
+pub struct QUO_world_t {
+    private: [u8; 0],
+}
+
 /// A pointer that a result is written to. A C caller passes NULL or a place for one `T`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -174,6 +180,40 @@ impl Text {
             Failure::invalid(format!("the argument {name} is not text: {}", text.to_string_lossy()))
         })?;
         Ok(text.to_owned())
+    }
+}
+
+/// Bytes that C owns, as many as are given beside them; NULL where there are none.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Bytes(*mut c_void);
+
+impl Bytes {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for reads of as many bytes as are given beside it until the call it is
+    /// given to returns, and for writes where the call writes.
+    pub unsafe fn new(pointer: *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// A copy, or the error that the argument `name` is NULL.
+    pub(crate) fn read(self, name: &str, length: usize) -> Result<Vec<u8>, Failure> {
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        Out(self.0.cast::<u8>()).place(name)?;
+        // SAFETY: by the contract of the C interface a pointer that is not NULL has so many bytes.
+        Ok(unsafe { std::slice::from_raw_parts(self.0.cast::<u8>(), length) }.to_vec())
+    }
+
+    /// Overwrites them. Only for as many as the caller gave.
+    pub(crate) fn write(self, bytes: &[u8]) {
+        if !self.0.is_null() {
+            // SAFETY: as in `read`, and the call is one that writes; `bytes` are the library's own.
+            unsafe { self.0.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+        }
     }
 }
 

@@ -10,11 +10,19 @@ use std::process::Command;
 use quo_c::Code;
 use quo_c::create::QUO_create_options_t;
 use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
+use quo_c::world::QUO_world_options_t;
+use quo_c::world::arrays::QUO_array_spec_t;
+use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
+use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
-const HEADERS: [&str; 2] = [include_str!("../include/quo.h"), include_str!("../include/quo-xpm.h")];
+const HEADERS: [&str; 3] = [
+    include_str!("../include/quo.h"),
+    include_str!("../include/quo-xpm.h"),
+    include_str!("../include/quo-elastic.h"),
+];
 
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 16] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -26,6 +34,10 @@ const SOURCES: [&str; 12] = [
     include_str!("../src/phase.rs"),
     include_str!("../src/query.rs"),
     include_str!("../src/version.rs"),
+    include_str!("../src/world/arrays.rs"),
+    include_str!("../src/world/carry.rs"),
+    include_str!("../src/world/mod.rs"),
+    include_str!("../src/world/window.rs"),
     include_str!("../src/xpm.rs"),
 ];
 
@@ -62,7 +74,7 @@ const COMPATIBLE: [&str; 28] = [
 ];
 
 /// What a C type is on the Rust side; a pointer to int may also be an array to read.
-const TYPES: [(&str, &str); 30] = [
+const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
     ("double", "f64"),
     ("size_t", "usize"),
@@ -79,6 +91,18 @@ const TYPES: [(&str, &str); 30] = [
     ("MPI_Fint *", "FintPlace"),
     ("QUO_context", "*mut QUO_t"),
     ("QUO_t *", "*mut QUO_t"),
+    ("void *", "Bytes"),
+    ("const void *", "Bytes"),
+    ("void **", "Out<*mut c_void>"),
+    ("long long", "c_longlong"),
+    ("long long *", "Out<c_longlong>"),
+    ("size_t *", "Out<usize>"),
+    ("QUO_world", "*mut QUO_world_t"),
+    ("QUO_world *", "Out<*mut QUO_world_t>"),
+    ("const QUO_world_options_t *", "In<QUO_world_options_t>"),
+    ("const QUO_array_spec_t *", "In<QUO_array_spec_t>"),
+    ("const QUO_carry_t *", "In<QUO_carry_t>"),
+    ("QUO_move_metrics_t *", "Out<QUO_move_metrics_t>"),
     ("QUO_context *", "Out<*mut QUO_t>"),
     ("QUO_t **", "Out<*mut QUO_t>"),
     ("QUO_obj_type_t", "c_int"),
@@ -265,11 +289,15 @@ fn wrapper(variable: &str, default: &str) -> String {
 
 #[test]
 fn the_headers_are_clean_c99_and_cpp17() {
-    let source = "#include \"quo-xpm.h\"\n#include \"quo.h\"\n#include \"quo-xpm.h\"\n\
+    let source = "#include \"quo-elastic.h\"\n#include \"quo-xpm.h\"\n#include \"quo.h\"\n\
+        #include \"quo-xpm.h\"\n#include \"quo-elastic.h\"\n\
         extern int use(void);\nint use(void) {\n\
         QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
-        return (int)(o.size + s.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
+        QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
+        QUO_carry_t c = QUO_CARRY_INIT;\n\
+        return (int)(o.size + s.size + w.size + a.size + c.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -301,6 +329,20 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
+    let families: [(&str, &[&str]); 5] = [
+        ("WORLD", &["NEW", "JOINING", "STAYING", "LEAVING", "PARKED", "ENDED"]),
+        ("REQUEST", &["OPEN", "DONE", "FAILED"]),
+        ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
+        ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
+        ("ARRAY_BY", &["ROWS", "COLUMNS"]),
+    ];
+    for (family, names) in families {
+        for (value, name) in names.iter().enumerate() {
+            constant(&format!("QUO_{family}_{name}"), value);
+        }
+    }
+    constant("QUO_ARRAY_CHECKERBOARD", 5);
+    constant("QUO_ARRAY_REPLICATED", 6);
     constant("QUO_API_VERSION", 0x0001_0401);
     constant("QUO_HAS_API_VERSIONING", 1);
     constant("LIBQUO", 1);
@@ -321,10 +363,25 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",
         run_seconds as "run_seconds", quiesced_seconds as "quiesced_seconds",
         remap_seconds as "remap_seconds");
+    structure!(QUO_world_options_t, size as "size", start as "start", most as "most",
+        unit as "unit", crowded as "crowded", control as "control", messages as "messages",
+        start_limit as "start_limit", name as "name", log as "log", plan as "plan");
+    structure!(QUO_array_spec_t, size as "size", kind as "kind", storage as "storage",
+        element as "element", rows as "rows", columns as "columns", block_rows as "block_rows",
+        block_columns as "block_columns", grid_rows as "grid_rows",
+        grid_columns as "grid_columns");
+    structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
+        sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
+        all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");
+    structure!(QUO_seats_t, old_size as "old_size", new_size as "new_size",
+        old_rank as "old_rank", new_rank as "new_rank");
+    structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",
+        data as "data");
     structure!(QUO_xpm_view_t, base as "base", extent as "extent");
 
     let mut source = String::from(
-        "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-xpm.h\"\nint main(void) {\n",
+        "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-elastic.h\"\n\
+        #include \"quo-xpm.h\"\nint main(void) {\n",
     );
     for (name, _) in &expected {
         source += &format!("    printf(\"%lu\\n\", (unsigned long)({name}));\n");

@@ -387,6 +387,21 @@ module quo_c
       integer(c_int) :: ierr
     end function c_expel
 
+    function c_adapt(q, comm) result(ierr) bind(c, name="QUO_adapt_f2c")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int), value :: comm
+      integer(c_int) :: ierr
+    end function c_adapt
+
+    function c_retire(q) result(ierr) bind(c, name="QUO_retire")
+      import :: c_ptr, c_int
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int) :: ierr
+    end function c_retire
+
     ! Named barriers
 
     function c_named_barrier_create(q, name, qids, nqids, out_barrier) result(ierr) &
@@ -549,8 +564,8 @@ module quo_c
     c_nnodes, c_nqids, c_id, c_cpuset_in_type, c_qids_in_type, c_bound, c_stringify_cbind, &
     c_stringify_cbind_of, c_explain, c_bind_push, c_bind_push_cpuset, c_bind_pop, c_barrier, &
     c_barrier_timed, c_auto_distrib, c_auto_distrib_with_policy, c_get_mpi_comm_by_type, &
-    c_detach, c_attach, c_dead_qids, c_expel, c_named_barrier_create, c_named_barrier_wait, &
-    c_named_barrier_wait_timed, c_named_barrier_free, c_phase_create, c_phase_begin, &
+    c_detach, c_attach, c_dead_qids, c_expel, c_adapt, c_retire, c_named_barrier_create, &
+    c_named_barrier_wait, c_named_barrier_wait_timed, c_named_barrier_free, c_phase_create, c_phase_begin, &
     c_phase_qids, c_phase_end, c_phase_run, c_metrics_of, c_phase_free, c_xpm_allocate, &
     c_xpm_allocate_by_qids, c_xpm_free, c_xpm_view_local, c_xpm_view_by_qid, &
     c_xpm_view_by_qid_range

@@ -59,6 +59,12 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_ERR_DETACHED = 18
   !> A defect of the library, kept from spreading into the program. Fatal.
   integer(c_int), parameter, public :: QUO_ERR_INTERNAL = 19
+  !> The call does not fit what the world is doing. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_MISPLACED = 20
+  !> A request to resize the world was refused. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_REFUSED = 21
+  !> A resize of the world was given up by all. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = 22
 
   ! Types of hardware objects. Objects of a type are counted from 0.
 

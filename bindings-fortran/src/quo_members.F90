@@ -1,12 +1,18 @@
-!> Members that come and go. All procedures are local.
+!> Members that come and go. All procedures but [[quo_adapt]] are local.
 module quo_members
   use, intrinsic :: iso_c_binding, only: c_int, c_null_ptr, c_ptr
-  use quo_c, only: c_attach, c_dead_qids, c_detach, c_expel
+  use quo_c, only: c_adapt, c_attach, c_dead_qids, c_detach, c_expel, c_retire
   use quo_text, only: take_list
   implicit none
   private
 
-  public :: quo_attach, quo_dead_qids, quo_detach, quo_expel
+  public :: quo_adapt, quo_attach, quo_dead_qids, quo_detach, quo_expel, quo_retire
+
+  !> Takes a context to the ranks of a communicator of mpif.h or `use mpi`; `quo_mpi_f08` adds those
+  !> of mpi_f08.
+  interface quo_adapt
+    module procedure quo_adapt
+  end interface quo_adapt
 
 contains
 
@@ -61,4 +67,30 @@ contains
     integer(c_int), intent(out) :: ierr
     ierr = c_expel(q, qid)
   end subroutine quo_expel
+
+  !> Takes a context to another set of ranks: same handle, new members. Contexts over the communicator
+  !> of an elastic world go along by themselves. Collective over the communicator; ranks of it that do
+  !> not have the context get it from `quo_create`.
+  subroutine quo_adapt(q, comm, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> An intracommunicator, which is duplicated.
+    integer, value :: comm
+    !> `QUO_ERR_BUSY` on every rank when one has a phase open, a binding pushed, or another thread that
+    !> waits in the context; `QUO_ERR_INVLD_ARG`, `QUO_ERR_DISAGREE`, `QUO_ERR_TIMEOUT`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_adapt(q, int(comm, c_int))
+  end subroutine quo_adapt
+
+  !> Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more,
+  !> and what needs others is refused with `QUO_ERR_DETACHED`. [[quo_adapt]] over a communicator with
+  !> this rank brings it back. Local.
+  subroutine quo_retire(q, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> `QUO_SUCCESS_ALREADY_DONE` when it had retired before, `QUO_ERR_BUSY` while a phase is open, a
+    !> binding is pushed, or another thread waits.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_retire(q)
+  end subroutine quo_retire
 end module quo_members

@@ -6,12 +6,14 @@ module quo_mpi_f08
   use mpi_f08, only: MPI_Comm
   use quo_contexts, only: create => quo_create, create_with_flags => quo_create_with_flags, &
     create_with_options => quo_create_with_options
+  use quo_members, only: adapt => quo_adapt
   use quo_together, only: get_mpi_comm_by_type => quo_get_mpi_comm_by_type
   use quo_types, only: quo_create_options_t
   implicit none
   private
 
-  public :: quo_create, quo_create_with_flags, quo_create_with_options, quo_get_mpi_comm_by_type
+  public :: quo_adapt, quo_create, quo_create_with_flags, quo_create_with_options, &
+    quo_get_mpi_comm_by_type
 
   !> [[quo_contexts:quo_create]] for `type(MPI_Comm)`.
   interface quo_create
@@ -27,6 +29,11 @@ module quo_mpi_f08
   interface quo_create_with_options
     module procedure quo_create_with_options_f08
   end interface quo_create_with_options
+
+  !> [[quo_members:quo_adapt]] for `type(MPI_Comm)`.
+  interface quo_adapt
+    module procedure quo_adapt_f08
+  end interface quo_adapt
 
   !> [[quo_together:quo_get_mpi_comm_by_type]] for `type(MPI_Comm)`.
   interface quo_get_mpi_comm_by_type
@@ -57,6 +64,13 @@ contains
     integer(c_int), intent(out) :: ierr
     call create_with_options(q, comm%MPI_VAL, options, ierr)
   end subroutine quo_create_with_options_f08
+
+  subroutine quo_adapt_f08(q, comm, ierr)
+    type(c_ptr), value :: q
+    type(MPI_Comm), intent(in) :: comm
+    integer(c_int), intent(out) :: ierr
+    call adapt(q, comm%MPI_VAL, ierr)
+  end subroutine quo_adapt_f08
 
   subroutine quo_get_mpi_comm_by_type_f08(q, target_type, comm, ierr)
     type(c_ptr), value :: q

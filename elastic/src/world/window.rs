@@ -107,6 +107,12 @@ impl<'a> Window<'a> {
         lobby.map_or(0, |lobby| lobby.context().node_index())
     }
 
+    /// The world as it is until the commit. Local.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.world
+    }
+
     /// All who stay, leave or join: the old ranks first, in their order.
     #[must_use]
     pub fn everybody(&self) -> &Communicator {
@@ -196,18 +202,26 @@ impl<'a> Window<'a> {
         const CALL: &str = "tell";
         let unsuitable = |_| GroupError::Unsuitable { call: CALL, reason: "a value is no data" };
         let failed = Error::group(CALL);
-        let everybody = self.everybody();
-        let bytes = if everybody.rank() == 0 {
+        let is_first = self.everybody().rank() == 0;
+        let bytes = if is_first {
             serde_json::to_vec(value).map_err(unsuitable).map_err(&failed)?
         } else {
             Vec::new()
         };
+        let bytes = self.tell_bytes(bytes)?;
+        *value = serde_json::from_slice(&bytes).map_err(unsuitable).map_err(&failed)?;
+        Ok(())
+    }
+
+    /// As [`tell`](Self::tell), byte by byte: what rank 0 gives. Collective over everybody.
+    ///
+    /// # Errors
+    /// [`Error::Group`].
+    pub fn tell_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         let lobby = self.world.lobby.clone();
         let watch = || look(lobby.as_deref());
         let patience = patient(self.world.patience, &watch);
-        let bytes = everybody.broadcast(bytes, 0, &patience).map_err(&failed)?;
-        *value = serde_json::from_slice(&bytes).map_err(unsuitable).map_err(&failed)?;
-        Ok(())
+        self.everybody().broadcast(bytes, 0, &patience).map_err(Error::group("tell"))
     }
 
     /// Ends the resize: the world is the new one if everybody says so, and what it was if anybody has a reason why

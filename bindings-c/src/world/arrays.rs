@@ -1,0 +1,180 @@
+//! Arrays that belong to the world.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use elastic::data::{Grids, Pattern};
+use elastic::layout::{Grid, Storage};
+
+use super::{misplaced, with};
+use crate::guard::{Failure, entry};
+use crate::types::{Growing, In, Out, QUO_world_t, Text};
+
+/// `QUO_array_spec_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_array_spec_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// `QUO_array_kind_t`.
+    pub kind: c_int,
+    /// `QUO_array_storage_t`.
+    pub storage: c_int,
+    /// Bytes of an element.
+    pub element: usize,
+    /// Rows; a vector has one.
+    pub rows: usize,
+    /// Columns, or the length of a vector.
+    pub columns: usize,
+    /// Rows of a block.
+    pub block_rows: usize,
+    /// Columns of a block, or the length of a vector's.
+    pub block_columns: usize,
+    /// Rows of the grid of ranks; 0: as nearly square as can be.
+    pub grid_rows: usize,
+    /// Columns of it.
+    pub grid_columns: usize,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_array_spec_t {
+    const NAME: &'static str = "QUO_array_spec_t";
+}
+
+/// How long an element is, and how the array lies.
+fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
+    let given = spec.read()?.ok_or_else(|| Failure::invalid("the argument spec is NULL"))?;
+    let (rows, columns) = (given.rows, given.columns);
+    let block = (given.block_rows, given.block_columns);
+    let grids = match (given.grid_rows, given.grid_columns) {
+        (0, 0) => Grids::NearlySquare,
+        (rows, columns) => Grids::Fixed(Grid::new(rows, columns)),
+    };
+    let is_vector = matches!(given.kind, 0 | 1 | 6);
+    if is_vector && rows != 1 {
+        return Err(Failure::invalid(format!("rows is {rows}: a vector has one")));
+    }
+    let made = match given.kind {
+        0 => Pattern::block(columns),
+        1 => Pattern::block_cyclic(columns, block.1),
+        2 => Pattern::block_rows(rows, columns),
+        3 => Pattern::block_columns(rows, columns),
+        4 => Pattern::block_grid((rows, columns), grids),
+        5 => Pattern::checkerboard((rows, columns), block, grids),
+        6 => Pattern::replicated(columns),
+        other => return Err(Failure::invalid(format!("kind {other} is not a QUO_array_kind_t"))),
+    };
+    let storage = match given.storage {
+        0 => Storage::Rows,
+        1 => Storage::Columns,
+        other => {
+            return Err(Failure::invalid(format!("storage {other} is not a QUO_array_storage_t")));
+        }
+    };
+    Ok((given.element, made.stored(storage)))
+}
+
+/// `QUO_world_array_add`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_add(
+    w: *mut QUO_world_t,
+    name: Text,
+    spec: In<QUO_array_spec_t>,
+) -> c_int {
+    entry("QUO_world_array_add", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let (element, pattern) = pattern(spec)?;
+            if open.window().is_ok() {
+                return Err(misplaced("arrays are added outside of resizes"));
+            }
+            open.data_mut().register_bytes(&name, element, pattern)?;
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array(
+    w: *mut QUO_world_t,
+    name: Text,
+    out_data: Out<*mut c_void>,
+    out_rows: Out<usize>,
+    out_columns: Out<usize>,
+) -> c_int {
+    entry("QUO_world_array", || {
+        let data = out_data.null_place("out_data");
+        with(w, |open| {
+            let (name, data) = (name.read("name")?, data?);
+            let rank = open.world().rank();
+            let (rows, columns) = open.data().distribution(&name)?.held(rank);
+            for (place, value) in [(out_rows, rows), (out_columns, columns)] {
+                if let Some(place) = place.optional() {
+                    place.set(value);
+                }
+            }
+            data.set(open.data_mut().bytes_mut(&name)?.as_mut_ptr().cast());
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array_origin`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_origin(
+    w: *mut QUO_world_t,
+    name: Text,
+    offset: usize,
+    out_row: Out<usize>,
+    out_column: Out<usize>,
+) -> c_int {
+    entry("QUO_world_array_origin", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let rank = open.world().rank();
+            let origin = open.data().distribution(&name)?.origin(rank, offset);
+            let (row, column) = origin.ok_or_else(|| {
+                Failure::invalid(format!("this rank's part of `{name}` has no element {offset}"))
+            })?;
+            for (place, value) in [(out_row, row), (out_column, column)] {
+                if let Some(place) = place.optional() {
+                    place.set(value);
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array_lay_out`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_lay_out(
+    w: *mut QUO_world_t,
+    name: Text,
+    spec: In<QUO_array_spec_t>,
+) -> c_int {
+    entry("QUO_world_array_lay_out", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let (_, pattern) = pattern(spec)?;
+            open.data_mut().lay_out(&name, pattern)?;
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array_remove`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_remove(w: *mut QUO_world_t, name: Text) -> c_int {
+    entry("QUO_world_array_remove", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            if open.window().is_ok() {
+                return Err(misplaced("arrays are removed outside of resizes"));
+            }
+            open.data_mut().remove(&name)?;
+            Ok(())
+        })
+    })
+}

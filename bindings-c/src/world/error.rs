@@ -1,0 +1,54 @@
+//! Which error of the elastic world becomes which code.
+
+use elastic::Error;
+use elastic::data::DataError;
+use quo::error::with_causes;
+use quo::group::GroupError;
+
+use crate::codes::Code;
+use crate::guard::Failure;
+
+fn of_group(source: GroupError) -> Failure {
+    Failure::from(quo::Error::from(source))
+}
+
+fn of_data(error: DataError) -> Failure {
+    let code = match error {
+        DataError::Group(source) => return of_group(source),
+        DataError::NoRank { .. } | DataError::Misplaced { .. } => Code::Misplaced,
+        DataError::Unknown { .. } => Code::NotFound,
+        DataError::Memory { .. } => Code::OutOfResources,
+        DataError::Disagree { .. } => Code::Disagree,
+        DataError::Twice { .. }
+        | DataError::Element { .. }
+        | DataError::Length { .. }
+        | DataError::Layout { .. } => Code::InvalidArgument,
+        _ => Code::Error,
+    };
+    Failure::new(code, with_causes(&error))
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Group { source, .. } => of_group(source),
+            Error::Context { source, .. } => source.into(),
+            Error::Data(source) => of_data(source),
+            Error::Misplaced { reason, .. } => Self::new(Code::Misplaced, reason),
+            Error::Misconfigured { reason, .. } => Self::invalid(reason),
+            Error::Refused { reason, .. } => Self::new(Code::Refused, reason),
+            Error::GivenUp { rank, reason, .. } => {
+                Self::new(Code::GivenUp, format!("given up because of rank {rank}: {reason}"))
+            }
+            Error::Points(source) => Self::invalid(source.to_string()),
+            Error::Agent { .. } => Self::new(Code::System, error.to_string()),
+            other => Self::new(Code::Error, other.to_string()),
+        }
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        of_data(error)
+    }
+}

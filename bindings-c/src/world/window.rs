@@ -1,0 +1,191 @@
+//! A resize between its beginning and its end.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use elastic::data::Moved;
+use quo_mpi::Comm;
+use quo_mpi::members::Communicator;
+
+use super::{Open, misplaced, three, with};
+use crate::codes::Code;
+use crate::guard::{Failure, entry};
+use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
+
+/// `QUO_world_begin`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_begin(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_world_begin", || with(w, Open::begin))
+}
+
+/// One of the communicators of the window.
+pub(crate) fn window_communicator<P>(
+    w: *mut QUO_world_t,
+    which: c_int,
+    place: Result<P, Failure>,
+    store: impl FnOnce(P, Comm),
+) -> Result<(), Failure> {
+    with(w, |open| {
+        let window = open.window()?;
+        let raw = |comm: Option<&Communicator>| comm.map_or_else(Comm::null, Communicator::as_raw);
+        let comm = match which {
+            0 => window.everybody().as_raw(),
+            1 => raw(window.old()),
+            2 => raw(window.next()),
+            // Collective: made before anything else of this rank is found wrong.
+            3 => window.between()?.map_or_else(Comm::null, |between| between.as_raw()),
+            other => {
+                return Err(Failure::invalid(format!("{other} is not a QUO_window_comm_t")));
+            }
+        };
+        store(place?, comm);
+        Ok(())
+    })
+}
+
+/// `QUO_window_comm`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_comm(w: *mut QUO_world_t, which: c_int, out_comm: CommPlace) -> c_int {
+    entry("QUO_window_comm", || {
+        window_communicator(w, which, out_comm.place("out_comm"), CommPlace::set)
+    })
+}
+
+/// `QUO_window_counts`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_counts(
+    w: *mut QUO_world_t,
+    out_stay: Out<c_int>,
+    out_leave: Out<c_int>,
+    out_join: Out<c_int>,
+) -> c_int {
+    entry("QUO_window_counts", || {
+        with(w, |open| three(open.window()?.counts(), [out_stay, out_leave, out_join]))
+    })
+}
+
+/// `QUO_window_tell`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usize) -> c_int {
+    entry("QUO_window_tell", || {
+        with(w, |open| {
+            let window = open.window()?;
+            let is_first = window.everybody().rank() == 0;
+            let mine = data.read("data", length);
+            // A rank with a wrong argument takes part, so that nobody waits for it.
+            let given = if is_first { mine.as_deref().unwrap_or_default() } else { &[] };
+            let told = window.tell_bytes(given.to_vec())?;
+            mine?;
+            if told.len() != length {
+                let text =
+                    format!("rank 0 tells {} bytes, this process wants {length}", told.len());
+                return Err(Failure::new(Code::Disagree, text));
+            }
+            if !is_first {
+                data.write(&told);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_window_move`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_move(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_window_move", || {
+        with(w, |open| {
+            open.window_mut()?.move_data()?;
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_commit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_commit(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_world_commit", || with(w, |open| Ok(open.take_window()?.commit(Ok(()))?)))
+}
+
+/// `QUO_world_abort`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
+    entry("QUO_world_abort", || {
+        with(w, |open| {
+            let window = open.take_window()?;
+            let reason = if reason.is_null() { None } else { reason.read("reason").ok() };
+            let reason = reason.unwrap_or_else(|| "the program gives no reason".to_owned());
+            match window.commit(Err(reason)) {
+                Err(elastic::Error::GivenUp { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+                Ok(()) => Err(misplaced("a resize that was to be given up is done")),
+            }
+        })
+    })
+}
+
+/// `QUO_move_metrics_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_move_metrics_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// Arrays and callbacks.
+    pub arrays: usize,
+    /// Steps of all schedules.
+    pub steps: usize,
+    /// Bytes that this process had for others.
+    pub sent: usize,
+    /// Bytes that this process copied from the memory of others.
+    pub shared: usize,
+    /// Bytes that stayed here.
+    pub kept: usize,
+    /// Bytes that all had for others.
+    pub all_sent: usize,
+    /// Those of them that went through memory.
+    pub all_shared: usize,
+    /// Bytes that stayed where they were, of all.
+    pub all_kept: usize,
+    /// Seconds until all had agreed that it is done.
+    pub seconds: f64,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_move_metrics_t {
+    const NAME: &'static str = "QUO_move_metrics_t";
+}
+
+impl QUO_move_metrics_t {
+    fn new(size: usize, moved: &Moved) -> Self {
+        let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Self {
+            size,
+            arrays: moved.arrays,
+            steps: moved.steps,
+            sent: bytes(moved.sent),
+            shared: bytes(moved.shared),
+            kept: bytes(moved.kept),
+            all_sent: bytes(moved.all_sent),
+            all_shared: bytes(moved.all_shared),
+            all_kept: bytes(moved.all_kept),
+            seconds: moved.seconds,
+        }
+    }
+}
+
+/// `QUO_world_last_move`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_last_move(
+    w: *mut QUO_world_t,
+    out_metrics: Out<QUO_move_metrics_t>,
+) -> c_int {
+    entry("QUO_world_last_move", || {
+        with(w, |open| {
+            let (place, size) = out_metrics.sized_place("out_metrics")?;
+            let moved = open.data().last_move();
+            let moved =
+                moved.ok_or_else(|| Failure::new(Code::NotFound, "nothing has been moved yet"))?;
+            place.set(QUO_move_metrics_t::new(size, moved));
+            Ok(())
+        })
+    })
+}

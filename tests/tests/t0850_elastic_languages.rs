@@ -1,0 +1,89 @@
+//! The elastic world in C: programs that grow and shrink, and check what they have after each change.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Job, Outcome};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+const TESTS: &[Test] = &[
+    ("in_c_arrays_and_a_context_follow_parked_ranks", c_parked),
+    ("in_c_arrays_and_a_context_follow_spawned_ranks", c_spawned),
+    ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// A program of `bindings-c/tests/elastic`.
+fn in_c(name: &str, ranks: usize, words: &[&str]) -> Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    let source = format!("bindings-c/tests/elastic/{name}.c");
+    let program = Checkout::find()?.compile_c(&source, folder.path(), &[])?;
+    run(ranks, &program, words)
+}
+
+fn run(ranks: usize, program: &std::path::Path, words: &[&str]) -> Result<Outcome> {
+    let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
+    // Growing, it has more ranks than processors; the launcher sees only the first.
+    let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    job.limit(LIMIT).run()
+}
+
+/// The program said so of each change, and found nothing wrong.
+fn went_through(outcome: &Outcome, right: &[&str]) -> Result<()> {
+    outcome.expect_success()?;
+    let said: Vec<&str> =
+        outcome.stdout.lines().map(str::trim).filter(|line| line.starts_with("epoch ")).collect();
+    ensure!(said == right, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("all is right"), "{}", outcome.report());
+    Ok(())
+}
+
+const PARKED: (usize, &[&str], &[&str]) = (
+    4,
+    &["4", "1", "2", "4", "2!", "2"],
+    &[
+        "epoch 1 size 2: 1 stay, 0 leave, 1 join",
+        "epoch 2 size 4: 2 stay, 0 leave, 2 join",
+        "epoch 2 size 4: 2 stay, 2 leave, 0 join",
+        "epoch 3 size 2: 2 stay, 2 leave, 0 join",
+    ],
+);
+
+const SPAWNED: (usize, &[&str], &[&str]) = (
+    1,
+    &["3", "1", "3", "1"],
+    &["epoch 1 size 3: 1 stay, 0 leave, 2 join", "epoch 2 size 1: 1 stay, 2 leave, 0 join"],
+);
+
+fn unless_it_cannot(outcome: &Outcome) -> Result<()> {
+    match outcome.stdout.split_once("parked ranks only: ") {
+        Some((_, reason)) => Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into()),
+        None => Ok(()),
+    }
+}
+
+fn c_parked() -> Result<()> {
+    let (ranks, words, right) = PARKED;
+    went_through(&in_c("sizes", ranks, words)?, right)
+}
+
+fn c_spawned() -> Result<()> {
+    let (ranks, words, right) = SPAWNED;
+    let outcome = in_c("sizes", ranks, words)?;
+    unless_it_cannot(&outcome)?;
+    went_through(&outcome, right)
+}
+
+fn c_refused() -> Result<()> {
+    let outcome = in_c("refused", 2, &[])?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.lines().any(|line| line == "ok"), "{}", outcome.report());
+    Ok(())
+}

@@ -37,18 +37,7 @@ pub enum Command {
         job: String,
     },
     /// Add ranks to a job
-    Grow {
-        /// Which job
-        job: String,
-        /// How many ranks more
-        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-        ranks: u32,
-        /// Hosts to grow on
-        #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
-        on: Vec<String>,
-        #[command(flatten)]
-        how: How,
-    },
+    Grow(More),
     /// Take ranks from a job, the highest first
     Shrink {
         /// Which job
@@ -63,18 +52,7 @@ pub enum Command {
         how: How,
     },
     /// Give a job this many ranks
-    Size {
-        /// Which job
-        job: String,
-        /// How many ranks in all
-        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-        ranks: u32,
-        /// Hosts to grow on
-        #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
-        on: Vec<String>,
-        #[command(flatten)]
-        how: How,
-    },
+    Size(More),
     /// Take all ranks from hosts
     Leave {
         /// Which job
@@ -118,6 +96,33 @@ pub enum Command {
     },
 }
 
+/// A number of ranks, and where those who come are to be.
+#[derive(Debug, Args)]
+pub struct More {
+    /// Which job
+    job: String,
+    /// How many ranks: so many more for `grow`, so many in all for `size`
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// Hosts to grow on
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "nodes")]
+    on: Vec<String>,
+    /// Grow on so many new nodes, which the job's resource manager brings
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    #[command(flatten)]
+    how: How,
+}
+
+impl More {
+    fn call(self, call: fn(Many) -> Call) -> (String, Call) {
+        let More { job, ranks, on, nodes, how } = self;
+        let from = Vec::new();
+        let many = Many { ranks, on, nodes, from, grace_ms: how.milliseconds(), wait: how.wait };
+        (job, call(many))
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct How {
     /// How long it may take, such as 30s or 2min
@@ -135,26 +140,16 @@ fn time(text: &str) -> Result<Duration, String> {
 impl Command {
     /// The job and what it is told; none for a list.
     pub fn call(self) -> Option<(String, Call)> {
-        let many = |ranks, on, from, how: How| Many {
-            ranks,
-            on,
-            from,
-            grace_ms: how.milliseconds(),
-            wait: how.wait,
-        };
         let hosts =
             |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };
         Some(match self {
             Command::List => return None,
             Command::Status { job } => (job, Call::Status {}),
-            Command::Grow { job, ranks, on, how } => {
-                (job, Call::Grow(many(ranks, on, Vec::new(), how)))
-            }
+            Command::Grow(more) => more.call(Call::Grow),
+            Command::Size(more) => more.call(Call::Size),
             Command::Shrink { job, ranks, from, how } => {
-                (job, Call::Shrink(many(ranks, Vec::new(), from, how)))
-            }
-            Command::Size { job, ranks, on, how } => {
-                (job, Call::Size(many(ranks, on, Vec::new(), how)))
+                let (grace_ms, wait) = (how.milliseconds(), how.wait);
+                (job, Call::Shrink(Many { ranks, from, grace_ms, wait, ..Many::default() }))
             }
             Command::Leave { job, hosts: from, how } => {
                 (job, Call::Leave(hosts(from, Vec::new(), how)))

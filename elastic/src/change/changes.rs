@@ -357,6 +357,11 @@ impl Changes {
         Some(id)
     }
 
+    /// Puts something into the log that is no step of a request.
+    pub fn note(&mut self, cause: Cause, now: Duration) {
+        self.record(None, Happening::Notice, now).cause = Some(cause);
+    }
+
     /// What has happened and was not [taken](Changes::take_events).
     pub fn events(&self) -> &[Event] {
         &self.log

@@ -55,7 +55,7 @@ pub struct Event {
     /// Requested: what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Request>,
-    /// Refused, aborted: why.
+    /// Refused, aborted: why. Notice: what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
     /// At an end: when each step was reached.
@@ -69,6 +69,8 @@ pub struct Event {
 pub enum Happening {
     /// The world began, with this size.
     Started,
+    /// A manager has something to say: a job that ends soon, a command that failed.
+    Notice,
     /// The grace time of a resize is over and it has not ended.
     Overdue,
     /// A resize has come to this step.

@@ -55,6 +55,9 @@ pub struct Request {
     /// Hosts to grow on; empty: whoever decides on places chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
+    /// So many nodes that the job does not have yet are brought by its resource manager, to grow on them; 0 for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nodes: u32,
     /// Hosts to leave; empty: the highest ranks leave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
@@ -73,8 +76,14 @@ pub struct Request {
 impl Request {
     /// A request on hosts of nobody's choice and without a deadline.
     pub fn new(wish: Wish, origin: impl Into<String>) -> Request {
-        Request { wish, on: Vec::new(), from: Vec::new(), grace: None, origin: origin.into() }
+        let (on, from, origin) = (Vec::new(), Vec::new(), origin.into());
+        Request { wish, on, nodes: 0, from, grace: None, origin }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Who joins and who leaves, decided when the turn of a request has come.

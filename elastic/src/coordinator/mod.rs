@@ -16,10 +16,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::agents::Agents;
-use crate::change::{Cause, CauseKind, Step};
+use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::desk::{Desk, Directions};
 use crate::error::Error;
-use crate::manager::{Moment, Requests, ResourceManager};
+use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Order, Resize};
 use crate::starter::{Recipe, Unit, start};
 pub(crate) use arbiter::{Arbiter, Job};
@@ -43,6 +43,8 @@ enum Message {
     },
     /// Processes are ready to join, or could not be started.
     Started(Result<Vec<Unit>, Cause>),
+    /// Nodes for a request have been brought, or could not be.
+    Brought(RequestId, Result<Vec<String>, Cause>),
     /// The job is over.
     Over,
 }
@@ -142,6 +144,8 @@ struct State {
     recipe: Recipe,
     /// Starts processes for a resize.
     starter: Option<(Resize, JoinHandle<()>)>,
+    /// Brings nodes for a request.
+    supplier: Option<JoinHandle<()>>,
     units: Units,
     /// The next event that managers have not been told of.
     untold: u64,
@@ -177,6 +181,9 @@ impl Coordinator {
                 managers[..number].iter_mut().for_each(|manager| manager.ends());
                 return Err(reason);
             }
+            if let Some(supply) = manager.supply() {
+                shared.arbiter().supplied_by(supply);
+            }
         }
         let units = Units::default();
         let state = State {
@@ -186,6 +193,7 @@ impl Coordinator {
             busy: None,
             recipe,
             starter: None,
+            supplier: None,
             units: Arc::clone(&units),
             untold: 0,
             wake: Some(Duration::ZERO),
@@ -265,7 +273,7 @@ impl State {
     fn run(mut self, messages: &Receiver<Message>) {
         loop {
             self.call_managers();
-            if self.busy.is_none() && self.starter.is_none() {
+            if self.busy.is_none() && self.starter.is_none() && self.supplier.is_none() {
                 self.do_next();
             }
             self.look_for_late_ranks();
@@ -281,6 +289,10 @@ impl State {
                     }
                 }
                 Some(Message::Started(started)) => self.go_on(started),
+                Some(Message::Brought(request, brought)) => {
+                    self.supplier.take().map(JoinHandle::join);
+                    self.shared.arbiter().brought(request, brought);
+                }
                 Some(Message::Ended { outcome, head, answer }) => {
                     self.busy = None;
                     let places = head.map(|head| {
@@ -306,6 +318,8 @@ impl State {
         take(&self.units).into_iter().for_each(Unit::send_away);
         self.tell_managers();
         self.managers.iter_mut().for_each(|manager| manager.ends());
+        // Who brings nodes gives up when its manager ends.
+        self.supplier.take().map(JoinHandle::join);
         let (all, running) = {
             let arbiter = self.shared.arbiter();
             (arbiter.processes(), arbiter.running().to_vec())
@@ -366,6 +380,13 @@ impl State {
     /// the ranks if that fails.
     fn do_next(&mut self) {
         loop {
+            let wanted = self.shared.arbiter().next_to_supply();
+            if let Some((request, nodes, supply)) = wanted {
+                if self.supply(request, nodes, supply) {
+                    return;
+                }
+                continue;
+            }
             let Some(resize) = self.shared.arbiter().announce_next() else { return };
             let begun =
                 if resize.units.is_empty() { self.bring(resize) } else { self.start(resize) };
@@ -373,6 +394,24 @@ impl State {
                 return;
             }
         }
+    }
+
+    /// Has nodes brought for a request, which is announced when they are there.
+    fn supply(&mut self, request: RequestId, nodes: u32, supply: Arc<dyn Supply>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("elastic-supply".to_owned());
+        let thread = thread.spawn(move || {
+            let brought = supply.bring(request, nodes);
+            let _ = shared.sender.send(Message::Brought(request, brought));
+        });
+        match thread {
+            Ok(thread) => self.supplier = Some(thread),
+            Err(error) => self
+                .shared
+                .arbiter()
+                .brought(request, Err(Cause::new(CauseKind::Other, error.to_string()))),
+        }
+        self.supplier.is_some()
     }
 
     /// Has processes started for a resize, which goes on when they are ready.

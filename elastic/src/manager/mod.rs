@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ScriptedPlan`] | a [plan](crate::plan) that somebody wrote before |
 //! | [`ControlSocket`] | whoever may use the job's control socket: `quo-elastic grow JOB 2`, or a script |
+//! | [`Slurm`](slurm::Slurm) | Slurm: its nodes come and go with ranks, and jobs end |
 //!
 //! Managers are given to [`WorldOptions`](crate::WorldOptions) and live in the process of rank 0. They ask through
 //! [`Requests`], as many of them at once as there are. Each request is refused at once, or accepted and then gets
@@ -12,8 +13,11 @@
 pub mod control;
 mod requests;
 mod script;
+pub mod slurm;
+mod supply;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use control::ControlSocket;
 pub use requests::{Accepted, Requests};
 pub use script::ScriptedPlan;
+pub use supply::Supply;
 
 use crate::change::{Event, RequestId, Step};
 
@@ -58,6 +63,11 @@ pub trait ResourceManager: Send + fmt::Debug {
     fn reached(&mut self, moment: Moment) -> Next {
         let _ = moment;
         Next::default()
+    }
+
+    /// Where it brings nodes from, for growth beyond the job's own. Called once, when it has begun.
+    fn supply(&self) -> Option<Arc<dyn Supply>> {
+        None
     }
 
     /// Something has happened, whoever asked for it.

@@ -52,6 +52,12 @@ impl Requests {
         self.0.arbiter().cancel(request)
     }
 
+    /// Puts something into the log that is no step of a request, and starts nothing.
+    pub fn note(&self, cause: Cause) {
+        self.0.arbiter().note(cause);
+        self.0.look();
+    }
+
     /// How the job is now.
     #[must_use]
     pub fn status(&self) -> WorldStatus {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::change::{
@@ -11,7 +12,7 @@ use crate::change::{
 };
 use crate::coordinator::journal::Journal;
 use crate::live::{Limits, Live};
-use crate::manager::{HostStatus, WorldStatus};
+use crate::manager::{HostStatus, Supply, WorldStatus};
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::Resize;
 use crate::place::{Bounds, Fill, NodeState, Nodes, PlaceError, Reclaim, Seat, leavers, place};
@@ -48,6 +49,10 @@ pub(crate) struct Arbiter {
     began: Instant,
     pub(crate) journal: Journal,
     under_way: Option<UnderWay>,
+    /// Where nodes come from.
+    supply: Option<Arc<dyn Supply>>,
+    /// Nodes that were brought for the request whose turn it is.
+    brought: Option<(RequestId, Vec<String>)>,
 }
 
 /// The resize that is announced.
@@ -90,6 +95,8 @@ impl Arbiter {
             began,
             journal,
             under_way: None,
+            supply: None,
+            brought: None,
         };
         arbiter.settle().map_err(|error| error.to_string())?;
         arbiter.publish();
@@ -156,6 +163,32 @@ impl Arbiter {
         ended
     }
 
+    /// Whoever brings nodes has begun.
+    pub(crate) fn supplied_by(&mut self, supply: Arc<dyn Supply>) {
+        self.supply = Some(supply);
+    }
+
+    /// The request whose turn it is, if nodes have to be brought for it, and how many.
+    pub(crate) fn next_to_supply(&mut self) -> Option<(RequestId, u32, Arc<dyn Supply>)> {
+        let id = self.changes.next_in_turn()?;
+        let nodes = self.changes.request_of(id)?.nodes;
+        let is_brought = self.brought.as_ref().is_some_and(|(other, _)| *other == id);
+        let supply = self.supply.as_ref().filter(|_| nodes > 0 && !is_brought)?;
+        Some((id, nodes, Arc::clone(supply)))
+    }
+
+    /// Nodes have been brought for a request that waited for them, or not: it ends then.
+    pub(crate) fn brought(&mut self, id: RequestId, brought: Result<Vec<String>, Cause>) {
+        match brought {
+            Ok(nodes) => self.brought = Some((id, nodes)),
+            Err(cause) => {
+                // An error means that it has ended meanwhile.
+                let _ = self.changes.abort(id, cause, self.now());
+                self.publish();
+            }
+        }
+    }
+
     /// Announces the request whose turn it is, if there is one: what is to be done. One that cannot be
     /// done any more is aborted, and the next one is looked at.
     pub(crate) fn announce_next(&mut self) -> Option<Resize> {
@@ -174,7 +207,11 @@ impl Arbiter {
     }
 
     fn announce(&mut self, id: RequestId) -> Result<Resize, Cause> {
-        let request = self.changes.request_of(id).ok_or_else(|| other("it is not known"))?.clone();
+        let mut request =
+            self.changes.request_of(id).ok_or_else(|| other("it is not known"))?.clone();
+        if let Some((_, nodes)) = self.brought.take().filter(|(other, _)| *other == id) {
+            request.on = nodes;
+        }
         let Decision { joiners, leavers } = self.decide(&request)?;
         let generation = u32::try_from(id.0).map_err(|_| other("there were too many requests"))?;
         let joining: Vec<MemberId> =
@@ -341,6 +378,12 @@ impl Arbiter {
         self.publish();
     }
 
+    /// Puts something into the log that is no step of a request.
+    pub(crate) fn note(&mut self, cause: Cause) {
+        self.changes.note(cause, self.now());
+        self.publish();
+    }
+
     /// Everything that somebody from outside may want to know.
     pub(crate) fn status(&self) -> WorldStatus {
         let hosts = self.nodes.iter().enumerate().map(|(node, host)| HostStatus {
@@ -397,6 +440,11 @@ impl Arbiter {
 
     /// What can be said before the turn of a request has come: with others before it, who is where is not known.
     fn look_over(&self, request: &Request) -> Result<(), Cause> {
+        if request.nodes > 0 {
+            let detail = "nobody brings nodes: the program has no resource manager for that";
+            let nobody = || Cause::new(CauseKind::Unsupported, detail);
+            self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
+        }
         for host in request.on.iter().chain(&request.from) {
             if self.nodes.by_host(host).is_none() {
                 let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };

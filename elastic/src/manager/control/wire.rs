@@ -68,6 +68,9 @@ pub struct Many {
     /// Hosts to grow on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
+    /// So many new nodes of the resource manager to grow on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     /// Hosts to take ranks from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
@@ -161,6 +164,16 @@ impl Call {
             Call::Move(hosts) => (Wish::Move, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait),
             Call::Status {} | Call::Cancel { .. } | Call::Events { .. } => return Ok(None),
         };
+        let nodes = match self {
+            Call::Grow(many) | Call::Size(many) | Call::Shrink(many) => many.nodes.unwrap_or(0),
+            _ => 0,
+        };
+        if nodes > 0 && matches!(wish, Wish::Shrink(_)) {
+            return Err("new nodes are for grow and size".to_owned());
+        }
+        if nodes > 0 && !on.is_empty() {
+            return Err("the names of new nodes are not known before".to_owned());
+        }
         match wish {
             Wish::Grow(0) | Wish::Shrink(0) | Wish::Size(0) => {
                 return Err("0 ranks are none".to_owned());
@@ -195,7 +208,7 @@ impl Call {
             return Err("a grace time of more than a year".to_owned());
         }
         let (on, from) = (on.clone(), from.clone());
-        Ok(Some((Request { on, from, grace, ..Request::new(wish, "socket") }, wait)))
+        Ok(Some((Request { on, nodes, from, grace, ..Request::new(wish, "socket") }, wait)))
     }
 }
 
@@ -222,6 +235,7 @@ mod tests {
         for line in [
             r#"{"call":"status"}"#,
             r#"{"call":"grow","ranks":2,"on":["n1"],"grace_ms":500,"wait":true}"#,
+            r#"{"call":"grow","ranks":2,"nodes":1,"wait":false}"#,
             r#"{"call":"shrink","ranks":2,"from":["n1"],"wait":false}"#,
             r#"{"call":"move","from":["n1"],"on":["n2"],"wait":false}"#,
             r#"{"call":"cancel","request":3}"#,
@@ -250,6 +264,11 @@ mod tests {
             (
                 r#"{"call":"shrink","ranks":1,"on":["a"]}"#,
                 "hosts to go to are for grow, size and move",
+            ),
+            (r#"{"call":"shrink","ranks":1,"nodes":1}"#, "new nodes are for grow and size"),
+            (
+                r#"{"call":"grow","ranks":1,"nodes":1,"on":["a"]}"#,
+                "the names of new nodes are not known before",
             ),
             (r#"{"call":"leave","from":[]}"#, "name the hosts to leave"),
             (r#"{"call":"move","from":["a"]}"#, "name the hosts to leave and those to go to"),

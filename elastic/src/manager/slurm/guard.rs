@@ -1,0 +1,66 @@
+//! A process that cancels a job when this one dies.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::{Duration, Instant};
+
+use super::command::prepared;
+
+/// It reads from a pipe whose other end only this process has: whatever becomes of this process, the pipe ends.
+const SCRIPT: &str =
+    r#"trap "" HUP INT TERM; read -r word; [ "$word" = done ] || exec scancel --quiet "$0""#;
+
+/// How long it may take to end when it has been told to.
+const END: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Cancels a job with this value, unless it is dismissed before.
+#[derive(Debug)]
+pub(super) struct Guard {
+    process: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl Guard {
+    /// # Errors
+    /// The process cannot be started.
+    pub(super) fn over(job: u32) -> std::io::Result<Self> {
+        let mut process = prepared("sh")
+            .args(["-c", SCRIPT, &job.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Launchers kill a rank with its group.
+            .process_group(0)
+            .spawn()?;
+        let pipe = process.stdin.take();
+        Ok(Self { process, pipe })
+    }
+
+    /// The job has been cancelled.
+    pub(super) fn dismiss(mut self) {
+        if let Some(mut pipe) = self.pipe.take() {
+            let _ = pipe.write_all(b"done\n");
+        }
+        self.reap();
+    }
+
+    fn reap(&mut self) {
+        let end = Instant::now() + END;
+        while let Ok(None) = self.process.try_wait() {
+            if Instant::now() > end {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.pipe.take().is_some() {
+            self.reap();
+        }
+    }
+}

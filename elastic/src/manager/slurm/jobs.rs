@@ -1,0 +1,336 @@
+//! The jobs whose nodes the world is on: its own, and those that hold nodes for it.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::Options;
+use super::command::{CommandError, run};
+use super::decide::{Node, is_hopeless, minutes, name_of, submission};
+use super::guard::Guard;
+use super::text::{JOB_FORMAT, JobFacts, Phase, hosts, job, submitted};
+use crate::change::{Cause, CauseKind, RequestId};
+use crate::manager::Supply;
+
+/// What a job runs that only holds nodes.
+const KEEPER: &str = include_str!("keeper.sh");
+
+/// Between two looks at a job that waits: the first one, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// Jobs, and the commands that change them. Threads share it; nobody holds its lock while a command runs.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    /// The number of the world's own job.
+    pub main: u32,
+    pub options: Options,
+    state: Mutex<State>,
+    /// Rung when nobody is to wait any more.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// What was last heard of the world's own job.
+    pub facts: Option<JobFacts>,
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+    pub held: Vec<Held>,
+    pub is_over: bool,
+}
+
+/// A job that holds nodes.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub number: u32,
+    /// None before it has them.
+    pub nodes: Vec<Node>,
+    /// The node without which it ends.
+    pub anchor: Option<String>,
+    /// When its time is over, in seconds since 1970.
+    pub end: Option<u64>,
+    /// The request that it was made for, until that has ended.
+    pub request: Option<RequestId>,
+    /// It is of no use any more.
+    pub is_doomed: bool,
+    /// Its end was announced.
+    pub is_noticed: bool,
+    guard: Option<Guard>,
+}
+
+impl Jobs {
+    pub(super) fn new(main: u32, options: Options) -> Self {
+        Self { main, options, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in there is left half done by a panic elsewhere.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody is to wait any more.
+    pub(super) fn close(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits so long, or until something is not wanted any more.
+    fn pause(&self, at_most: Duration) {
+        let state = self.state();
+        if !state.is_over {
+            drop(self.changed.wait_timeout(state, at_most));
+        }
+    }
+
+    /// A request has ended: well, or nodes that were brought for it go back.
+    pub(super) fn ended(&self, request: RequestId, is_done: bool) {
+        for held in &mut self.state().held {
+            if held.request == Some(request) {
+                (held.request, held.is_doomed) = (None, !is_done);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Asks Slurm about the world's own job.
+    ///
+    /// # Errors
+    /// What Slurm said.
+    pub(super) fn refresh(&self) -> Result<JobFacts, String> {
+        let facts = self.facts(self.main)?;
+        let facts = facts.ok_or_else(|| format!("squeue: there is no job {}", self.main))?;
+        let names: Vec<String> = self.state().nodes.iter().map(|node| node.name.clone()).collect();
+        if facts.nodes != names {
+            let found = self.hosts(&facts.nodes)?;
+            let mut state = self.state();
+            let known = std::mem::take(&mut state.nodes);
+            let node = |name: (String, String)| {
+                let before = known.iter().find(|node| node.name == name.0).cloned();
+                before.unwrap_or_else(|| Node::new(name))
+            };
+            state.nodes = found.into_iter().map(node).collect();
+        }
+        self.state().facts = Some(facts.clone());
+        Ok(facts)
+    }
+
+    /// Has a job go on with these nodes only.
+    ///
+    /// # Errors
+    /// What Slurm said; the job is as it was.
+    pub(super) fn shrink(&self, number: u32, kept: &[String]) -> Result<(), CommandError> {
+        let words = [
+            "update".to_owned(),
+            format!("JobId={number}"),
+            format!("NodeList={}", kept.join(",")),
+        ];
+        self.run("scontrol", &words, "").map(drop)
+    }
+
+    /// A job has these nodes only.
+    pub(super) fn keep(&self, number: u32, kept: &[String]) {
+        let is_kept = |node: &Node| kept.contains(&node.name);
+        if number == self.main {
+            self.state().nodes.retain(is_kept);
+        } else {
+            self.with(number, |held| held.nodes.retain(is_kept));
+        }
+    }
+
+    /// Ends a job that holds nodes.
+    ///
+    /// # Errors
+    /// What Slurm said; it is to be tried again.
+    pub(super) fn cancel(&self, number: u32) -> Result<(), CommandError> {
+        match self.run("scancel", &[number.to_string()], "") {
+            Err(error) if !error.is_unknown_job() => {
+                self.with(number, |held| held.is_doomed = true);
+                Err(error)
+            }
+            _ => {
+                let held = {
+                    let mut state = self.state();
+                    let at = state.held.iter().position(|held| held.number == number);
+                    at.map(|at| state.held.remove(at))
+                };
+                if let Some(guard) = held.and_then(|held| held.guard) {
+                    guard.dismiss();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends all that hold nodes, as far as Slurm answers; the rest end by themselves.
+    pub(super) fn cancel_all(&self) {
+        let numbers: Vec<u32> = self.state().held.iter().map(|held| held.number).collect();
+        for number in numbers {
+            if let Err(CommandError::NoAnswer { .. }) = self.cancel(number) {
+                break;
+            }
+        }
+        // Each guard cancels what it is over.
+        self.state().held.clear();
+    }
+
+    fn run(&self, program: &str, words: &[String], input: &str) -> Result<String, CommandError> {
+        run(program, words, input, self.options.command_limit)
+    }
+
+    fn facts(&self, number: u32) -> Result<Option<JobFacts>, String> {
+        let words = [
+            "--noheader".to_owned(),
+            "--states=all".to_owned(),
+            format!("--jobs={number}"),
+            format!("--format={JOB_FORMAT}"),
+        ];
+        match self.run("squeue", &words, "") {
+            Ok(answer) => job(&answer, number),
+            Err(error) if error.is_unknown_job() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn hosts(&self, names: &[String]) -> Result<Vec<(String, String)>, String> {
+        let words = ["show", "node", "--oneliner"].map(str::to_owned);
+        let words = [&words[..], &[names.join(",")]].concat();
+        let answer = self.run("scontrol", &words, "").map_err(|error| error.to_string())?;
+        hosts(&answer, names)
+    }
+
+    fn with<T>(&self, number: u32, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
+        self.state().held.iter_mut().find(|held| held.number == number).map(change)
+    }
+
+    /// Submits a job that holds nodes.
+    fn submit(&self, request: RequestId, nodes: u32) -> Result<u32, Cause> {
+        let facts = self.refresh().map_err(refused)?;
+        let minutes = minutes(facts.end, now(), self.options.least).map_err(too_late)?;
+        let name = format!("{}-{}", name_of(self.main), request.0);
+        let more = &self.options.submit;
+        let words = submission(self.main, &name, &facts, nodes, minutes, more);
+        let script = KEEPER
+            .replace("MAIN", &self.main.to_string())
+            .replace("PAUSE", &self.options.watch.as_secs().max(1).to_string());
+        let answer = self.run("sbatch", &words, &script);
+        let submitted = match answer {
+            Ok(answer) => submitted(&answer),
+            Err(error @ CommandError::NoAnswer { .. }) => Err(error.to_string()),
+            Err(error) => return Err(refused(error.to_string())),
+        };
+        let number = submitted.map_err(|reason| {
+            // It may be there, by a number that nobody has heard.
+            let _ = self.run("scancel", &[format!("--name={name}")], "");
+            refused(reason)
+        })?;
+        let guard = Guard::over(number);
+        let mut trouble = None;
+        let guard = guard.map_err(|error| trouble = Some(error)).ok();
+        let held = Held {
+            number,
+            nodes: Vec::new(),
+            anchor: None,
+            end: None,
+            request: Some(request),
+            is_doomed: false,
+            is_noticed: false,
+            guard,
+        };
+        self.state().held.push(held);
+        match trouble {
+            None => Ok(number),
+            Some(error) => {
+                let _ = self.cancel(number);
+                Err(refused(format!("nobody could be set to watch over job {number}: {error}")))
+            }
+        }
+    }
+
+    /// Waits until a job has its nodes.
+    fn wait_for_nodes(&self, number: u32) -> Result<JobFacts, Cause> {
+        let end = Instant::now() + self.options.wait;
+        let mut pause = PAUSES.0;
+        loop {
+            let is_wanted = self.with(number, |held| !held.is_doomed) == Some(true);
+            if self.state().is_over || !is_wanted {
+                return Err(Cause::new(
+                    CauseKind::Cancelled,
+                    "nobody waits for its nodes any more",
+                ));
+            }
+            let reason = match self.facts(number) {
+                Ok(Some(facts)) if facts.phase == Phase::Runs => return Ok(facts),
+                Ok(Some(facts)) if facts.phase == Phase::Waits => facts.reason,
+                Ok(_) => return Err(refused(format!("job {number} ended before it had nodes"))),
+                // It may answer the next time.
+                Err(trouble) => trouble,
+            };
+            if is_hopeless(&reason) {
+                return Err(refused(format!("Slurm says of job {number}: {reason}")));
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let seconds = self.options.wait.as_secs();
+                let detail = format!("no nodes within {seconds} s: job {number} waits: {reason}");
+                return Err(Cause::new(CauseKind::NoCapacity, detail));
+            }
+            self.pause(pause.min(left));
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    fn take(&self, number: u32) -> Result<Vec<String>, Cause> {
+        let facts = self.wait_for_nodes(number)?;
+        let found = self.hosts(&facts.nodes).map_err(refused)?;
+        let main_end = self.state().facts.as_ref().and_then(|facts| facts.end);
+        let mut end = facts.end;
+        // It has waited, and its time counts from now.
+        if let (Some(limit), true) = (main_end, facts.end > main_end) {
+            let minutes = (limit.saturating_sub(now()) / 60).max(1);
+            let words =
+                ["update".to_owned(), format!("JobId={number}"), format!("TimeLimit={minutes}")];
+            // Without it, it ends when it sees that the other one has ended.
+            if self.run("scontrol", &words, "").is_ok() {
+                end = Some(limit);
+            }
+        }
+        self.with(number, |held| {
+            held.nodes = found.into_iter().map(Node::new).collect();
+            (held.anchor, held.end) = (facts.batch, end);
+        });
+        Ok(facts.nodes)
+    }
+}
+
+impl Supply for Jobs {
+    fn check(&self, nodes: u32, grace: Option<Duration>) -> Result<(), Cause> {
+        let state = self.state();
+        let Some(facts) = &state.facts else { return Ok(()) };
+        if nodes > super::MOST_NODES {
+            let detail = format!("{nodes} nodes; at most {} at a time", super::MOST_NODES);
+            return Err(Cause::new(CauseKind::NoCapacity, detail));
+        }
+        let least = self.options.least.max(grace.unwrap_or_default());
+        minutes(facts.end, now(), least).map(drop).map_err(too_late)
+    }
+
+    fn bring(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause> {
+        let number = self.submit(request, nodes)?;
+        self.take(number).inspect_err(|_| {
+            // What is still there is tried again, and ends with the job.
+            let _ = self.cancel(number);
+        })
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn refused(reason: String) -> Cause {
+    Cause::new(CauseKind::Manager, reason)
+}
+
+fn too_late(reason: String) -> Cause {
+    Cause::new(CauseKind::Deadline, reason)
+}

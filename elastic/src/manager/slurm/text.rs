@@ -1,0 +1,192 @@
+//! What Slurm's commands write, as values. Pure.
+
+use super::host_list::{expand, is_name, shortened};
+
+/// The fields of a job that `squeue` is asked for. Times are seconds since 1970: see
+/// [`TIME_FORMAT`](super::command::TIME_FORMAT).
+pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has no nodes yet.
+    Waits,
+    /// It has its nodes.
+    Runs,
+    /// It has ended, or is about to.
+    Over,
+}
+
+/// A job as Slurm knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JobFacts {
+    pub phase: Phase,
+    /// The names of its nodes; none while it waits.
+    pub nodes: Vec<String>,
+    /// The node of the batch script, or the place of whoever asked for the allocation.
+    pub batch: Option<String>,
+    pub partition: Option<String>,
+    /// When its time is over, in seconds since 1970; none without a limit.
+    pub end: Option<u64>,
+    pub account: Option<String>,
+    pub quality: Option<String>,
+    /// Why it waits.
+    pub reason: String,
+}
+
+/// One job of `squeue`'s answer; none if it is not there.
+///
+/// # Errors
+/// The answer is not what was asked for.
+pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String> {
+    for line in answer.lines().filter(|line| !line.trim().is_empty()) {
+        let unreadable = |what: &str| format!("squeue: {what}: {:?}", shortened(line));
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [id, state, nodes, batch, partition, end, limit, account, quality, reason] = fields[..]
+        else {
+            return Err(unreadable("not the fields that were asked for"));
+        };
+        let id: u32 = id.parse().map_err(|_| unreadable("no number of a job"))?;
+        if id != number {
+            continue;
+        }
+        let phase = phase(state).ok_or_else(|| unreadable("a state that is not known"))?;
+        let end = match (limit, end) {
+            ("UNLIMITED" | "NOT_SET", _) => None,
+            (_, "N/A" | "NONE" | "Unknown") => None,
+            (_, end) => Some(end.parse().map_err(|_| unreadable("no time of its end"))?),
+        };
+        return Ok(Some(JobFacts {
+            phase,
+            nodes: if said(nodes).is_none() { Vec::new() } else { expand(nodes)? },
+            batch: said(batch).filter(|name| is_name(name)),
+            partition: said(partition),
+            end,
+            account: said(account),
+            quality: said(quality),
+            reason: shortened(reason),
+        }));
+    }
+    Ok(None)
+}
+
+fn said(field: &str) -> Option<String> {
+    let is_nothing = matches!(field, "" | "(null)" | "n/a" | "N/A" | "None" | "none");
+    (!is_nothing).then(|| field.to_owned())
+}
+
+fn phase(state: &str) -> Option<Phase> {
+    Some(match state {
+        "PENDING" | "CONFIGURING" => Phase::Waits,
+        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => Phase::Runs,
+        "COMPLETING" | "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "PREEMPTED"
+        | "NODE_FAIL" | "REVOKED" | "SPECIAL_EXIT" | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY"
+        | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "RESV_DEL_HOLD" => Phase::Over,
+        _ => return None,
+    })
+}
+
+/// The number of a job that was submitted: `sbatch --parsable` may put the name of the cluster behind it.
+///
+/// # Errors
+/// There is none.
+pub(super) fn submitted(answer: &str) -> Result<u32, String> {
+    let number = answer.trim().split(';').next().unwrap_or_default();
+    let number = number.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| format!("sbatch: no number of a job: {:?}", shortened(answer)))
+}
+
+/// Nodes by their names, and the names that their systems go by.
+///
+/// # Errors
+/// The answer of `scontrol show node -o` has none, or other nodes.
+pub(super) fn hosts(answer: &str, names: &[String]) -> Result<Vec<(String, String)>, String> {
+    let mut found = Vec::new();
+    for line in answer.lines() {
+        let field = |key: &str| {
+            let mut words = line.split_ascii_whitespace();
+            words.find_map(|word| word.strip_prefix(key)).filter(|name| is_name(name))
+        };
+        if let Some(name) = field("NodeName=") {
+            let host = field("NodeHostName=").unwrap_or(name);
+            found.push((name.to_owned(), host.to_owned()));
+        }
+    }
+    let of = |name: &String| found.iter().find(|(node, _)| node == name).cloned();
+    let missing = |name: &String| format!("scontrol: nothing of node {name:?}");
+    names.iter().map(|name| of(name).ok_or_else(|| missing(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_running_job_has_nodes_and_an_end() {
+        let line = "8|RUNNING|n[0-1]|n0|all|1795367855|5:00|(null)|normal|None\n";
+        let facts = job(line, 8).unwrap().unwrap();
+        assert_eq!((facts.phase, facts.end), (Phase::Runs, Some(1_795_367_855)));
+        assert_eq!(
+            (facts.nodes, facts.batch.as_deref()),
+            (vec!["n0".into(), "n1".into()], Some("n0"))
+        );
+        assert_eq!((facts.account, facts.quality.as_deref()), (None, Some("normal")));
+        assert_eq!(job(line, 9).unwrap(), None);
+        assert_eq!(job("\n", 8).unwrap(), None);
+    }
+
+    #[test]
+    fn a_waiting_job_has_neither_and_a_reason() {
+        let line = "2|PENDING||n/a|all|N/A|UNLIMITED|(null)|(null)|Nodes required are DOWN";
+        let facts = job(line, 2).unwrap().unwrap();
+        assert_eq!((facts.phase, facts.end, facts.nodes.len()), (Phase::Waits, None, 0));
+        assert_eq!(facts.reason, "Nodes required are DOWN");
+    }
+
+    #[test]
+    fn a_job_without_a_limit_has_no_end_whatever_slurm_says() {
+        let line = "2|RUNNING|a|a|all|1895367855|UNLIMITED|(null)|(null)|None";
+        assert_eq!(job(line, 2).unwrap().unwrap().end, None);
+    }
+
+    #[test]
+    fn other_answers_are_errors() {
+        for line in [
+            "hello",
+            "2|RUNNING|a",
+            "2|DANCING|a|a|all|N/A|5:00|x|x|None",
+            "x|RUNNING|a|a|all|N/A|5:00|x|x|None",
+            "2|RUNNING|a|a|all|tomorrow|5:00|x|x|None",
+            "2|RUNNING|a[|a|all|N/A|5:00|x|x|None",
+            "2|RUNNING|a|a|all|N/A|5:00|x|x|None|more",
+        ] {
+            assert!(job(line, 2).is_err(), "{line}");
+        }
+        for answer in ["", "Submitted batch job 8", "-1", "0", "99999999999"] {
+            assert!(submitted(answer).is_err(), "{answer}");
+        }
+        assert_eq!((submitted("8\n"), submitted("9;main\n")), (Ok(8), Ok(9)));
+    }
+
+    #[test]
+    fn nodes_go_by_the_names_of_their_systems() {
+        let answer = "NodeName=n1 Arch=x NodeAddr=10.0.0.1 NodeHostName=host1 Version=22\n\
+                      NodeName=n2 NodeAddr=n2\n";
+        let pair = |node: &str, host: &str| (node.to_owned(), host.to_owned());
+        let names = ["n2".to_owned(), "n1".to_owned()];
+        assert_eq!(hosts(answer, &names).unwrap(), [pair("n2", "n2"), pair("n1", "host1")]);
+        assert!(hosts(answer, &["n3".to_owned()]).is_err());
+        assert!(hosts("", &names).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(answer in "(8\\|RUNNING\\|)?[a-z0-9|\\[\\]\n ]{0,80}|\\PC{0,80}") {
+            let _ = job(&answer, 8);
+            let _ = submitted(&answer);
+            let _ = hosts(&answer, &["n1".to_owned()]);
+        }
+    }
+}

@@ -37,8 +37,9 @@ impl World {
         new.iter().filter_map(rank).collect()
     }
 
-    /// The node of this process.
-    pub(crate) fn node(&self) -> usize {
+    /// The number of the node of this process, the same for all processes there. Local.
+    #[must_use]
+    pub fn node(&self) -> usize {
         self.lobby.as_ref().map_or(0, |lobby| lobby.context().node_index())
     }
 
@@ -77,7 +78,7 @@ impl Window<'_> {
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),
-            node: self.node_index(),
+            node: self.node(),
             patience: self.world.patience,
         };
         let data = &mut self.world.data;

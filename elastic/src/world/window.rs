@@ -100,8 +100,9 @@ impl<'a> Window<'a> {
         Ok(window)
     }
 
-    /// Of the nodes of everybody, the one of this process.
-    pub(super) fn node_index(&self) -> usize {
+    /// The number of the node of this process, the same for all of everybody there. Local.
+    #[must_use]
+    pub fn node(&self) -> usize {
         let after = self.after.as_ref().filter(|_| !self.resize.units.is_empty());
         let lobby = after.map(|after| &after.site.lobby).or(self.world.lobby.as_ref());
         lobby.map_or(0, |lobby| lobby.context().node_index())

@@ -24,9 +24,21 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Collective over `world`.
+    /// With the nodes that MPI sees. Collective over `world`.
     pub fn new<C: Communicator>(world: &C) -> Layout {
-        let node = world.split_shared(world.rank());
+        Self::over(world, world.split_shared(world.rank()))
+    }
+
+    /// With nodes by their numbers, `node` being this rank's. Collective over `world`.
+    ///
+    /// Open MPI 4 does not see that ranks that were started later are on the same node.
+    pub fn on_nodes<C: Communicator>(world: &C, node: usize) -> Layout {
+        let color = Color::with_value(i32::try_from(node).unwrap_or(i32::MAX));
+        let node = world.split_by_color_with_key(color, world.rank());
+        Self::over(world, node.unwrap_or_else(|| world.duplicate()))
+    }
+
+    fn over<C: Communicator>(world: &C, node: SimpleCommunicator) -> Layout {
         let mut head = world.rank();
         node.process_at_rank(0).broadcast_into(&mut head);
         let mut heads = vec![0; size(world)];

@@ -14,10 +14,12 @@ mod machine;
 mod model;
 mod namelist;
 mod report;
+mod resizing;
 mod result;
 mod run;
 mod runtime;
 mod sample;
+mod simulation;
 mod timeline;
 
 use std::io::Write;
@@ -28,6 +30,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use mpi::Threading;
+use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
 use deck::{Deck, Variant};
@@ -68,6 +71,29 @@ enum Command {
         /// Print lines of progress for a program that watches.
         #[arg(long)]
         progress: bool,
+    },
+    /// Run a deck on ranks that come and go; started by an MPI launcher.
+    Elastic {
+        /// What to compute.
+        #[arg(long)]
+        deck: PathBuf,
+        /// Where the result goes (JSON).
+        #[arg(long)]
+        output: PathBuf,
+        /// Who knows of quo; overrides the deck.
+        #[arg(long)]
+        variant: Option<Variant>,
+        /// In which language L1 is.
+        #[arg(long = "l1", default_value = "c")]
+        solver: l1::Solver,
+        /// Where the final fields go (binary).
+        #[arg(long)]
+        fields: Option<PathBuf>,
+        /// Print lines of progress for a program that watches.
+        #[arg(long)]
+        progress: bool,
+        #[command(flatten)]
+        sizes: resizing::Sizes,
     },
     /// Check that two runs computed the same: results (.json) or field files.
     Compare {
@@ -123,7 +149,16 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run { deck, mode, output, variant, solver, fields, progress } => {
             let request = run::Request { deck, mode, variant, solver, output, fields, progress };
-            return run_under_mpi(&request);
+            let run = |world: &SimpleCommunicator| run::run(world, &request);
+            return run_under_mpi(Threading::Funneled, run);
+        }
+        Command::Elastic { deck, output, variant, solver, fields, progress, sizes } => {
+            let mode = Mode::Quo;
+            let run = run::Request { deck, mode, variant, solver, output, fields, progress };
+            let request = resizing::Request { run, sizes };
+            let run = |world: &SimpleCommunicator| resizing::run(world, &request);
+            // Processes are started by a thread of their own.
+            return run_under_mpi(Threading::Multiple, run);
         }
         Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
         Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
@@ -151,13 +186,23 @@ fn complain(message: &str, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-fn run_under_mpi(request: &run::Request) -> ExitCode {
-    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+fn run_under_mpi(
+    threads: Threading,
+    run: impl FnOnce(&SimpleCommunicator) -> Result<(), Stop>,
+) -> ExitCode {
+    let Some((universe, _)) = mpi::initialize_with_threading(threads) else {
         return complain("MPI could not be initialised", 1);
     };
     let world = universe.world().duplicate();
-    let (message, status) = match run::run(&world, request) {
+    let (message, status) = match run(&world) {
         Ok(()) => return ExitCode::SUCCESS,
+        Err(Stop::Told(message)) => {
+            return message.map_or(ExitCode::FAILURE, |message| complain(&message, 1));
+        }
+        Err(Stop::Failed(error)) if resizing::is_alone(&error) => {
+            complain(&format!("{error:#}"), 1);
+            world.abort(1)
+        }
         Err(Stop::Deck(message)) => (Some(message), 2),
         Err(Stop::Failed(error)) => {
             let own = !error.is::<layout::Elsewhere>();

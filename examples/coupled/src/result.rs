@@ -73,6 +73,52 @@ pub struct RunResult {
     /// The fields themselves, if they were asked for; relative to this file where possible.
     pub fields: Option<PathBuf>,
     pub rank_records: Vec<RankRecord>,
+    /// How the ranks came and went, in a run in which they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Elastic>,
+}
+
+/// How the ranks of a run came and went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Elastic {
+    /// With what ranks come and go.
+    pub back_end: String,
+    /// Ranks at the start.
+    pub start: usize,
+    pub resizes: Vec<Resize>,
+    /// Who was bound where, at the start and after each resize.
+    pub bindings: Vec<Bindings>,
+}
+
+/// A change of the ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resize {
+    /// How many have been made, with this one.
+    pub epoch: u64,
+    /// Steps of the flow before it.
+    pub step: usize,
+    /// From when all had come to when they went on, in seconds of the monotonic clock.
+    pub start: f64,
+    pub end: f64,
+    /// How many ranks stayed, left and joined.
+    pub stay: usize,
+    pub leave: usize,
+    pub join: usize,
+    /// Bytes of the fields that went to another rank.
+    pub moved: u64,
+    /// Why it was given up, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<String>,
+}
+
+/// Bindings as `quo` explains them, one of each node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bindings {
+    pub epoch: u64,
+    /// While L0 runs.
+    pub flow: Vec<serde_json::Value>,
+    /// While L1 runs.
+    pub diffusion: Vec<serde_json::Value>,
 }
 
 /// Where a run was made.

@@ -3,23 +3,24 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use mpi::datatype::PartitionMut;
+use anyhow::{Context, Result};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::clock;
 use crate::couple::Coupling;
 use crate::deck::{Deck, Variant};
 use crate::fields::Fields;
-use crate::flow::halo::Halo;
-use crate::flow::{DEPTH, FIELDS, FlowBlock, HEAT, rows_of};
+use crate::flow::{DEPTH, HEAT, rows_of};
 use crate::l1;
-use crate::layout::{Layout, agree, gather_bytes, offsets};
+use crate::layout::{Layout, agree, gather_bytes};
 use crate::machine;
 use crate::report::count;
-use crate::result::{Conservation, FORMAT, Mode, RankRecord, RunResult};
+use crate::result::{Conservation, Elastic, FORMAT, Mode, RankRecord, RunResult};
 use crate::runtime;
+use crate::simulation::{Progress, Simulation};
 use crate::timeline::{Phase, PhaseTotal, Recorder};
 
 /// What was asked for on the command line.
@@ -39,6 +40,8 @@ pub enum Stop {
     Deck(String),
     /// Anything else: exit status 1.
     Failed(anyhow::Error),
+    /// The same where all ranks know, and have chosen who tells.
+    Told(Option<String>),
 }
 
 impl From<anyhow::Error> for Stop {
@@ -62,7 +65,8 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
     let first = layout.rank() == 0;
     agree(&layout.ranks, if first { prepare(request) } else { Ok(()) })?;
     let variant = request.variant.unwrap_or(deck.coupling.variant);
-    let mut simulation = Simulation::new(&deck, &layout);
+    let rows = rows_of(deck.mesh.ny, layout.rank(), layout.size());
+    let mut simulation = Simulation::new(&deck, rows);
     let values = simulation.block.rows_len();
     let coupling = runtime::coupling(request.mode, variant, request.solver, &deck, &layout, values);
     let mut coupling = agree(&layout.ranks, coupling)?;
@@ -71,67 +75,14 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
         announce(&layout);
     }
     let before = simulation.gather(&layout);
-    let outcome = simulation.advance(&deck, &layout, coupling.as_mut(), request.progress)?;
+    let outcome = advance(&mut simulation, &deck, &layout, coupling.as_mut(), request.progress)?;
     let after = simulation.gather(&layout);
 
-    let (totals, intervals) = simulation.recorder.finish();
-    let record = RankRecord {
-        rank: layout.rank(),
-        node: layout.node_index,
-        pid: std::process::id(),
-        worker: coupling.is_worker(),
-        cpus: layout.masks[layout.node_rank()].to_string(),
-        totals,
-        intervals,
-    };
-    let mine = serde_json::to_vec(&record).context("forming the record of a rank");
-    let mine = agree(&layout.ranks, mine)?;
-    let records = gather_bytes(&layout.ranks, &mine);
+    let record = record(simulation.recorder, &layout, coupling.as_ref());
+    let records = gather_values(&layout.ranks, &record)?;
     let written = if first {
-        let records: Result<Vec<RankRecord>> = records
-            .iter()
-            .map(|bytes| serde_json::from_slice(bytes).context("reading the record of a rank"))
-            .collect();
-        records.and_then(|rank_records| {
-            let area = deck.mesh().dx * deck.mesh().dy;
-            let result = RunResult {
-                format: FORMAT,
-                mode: request.mode,
-                variant,
-                solver: request.solver,
-                deck_name: file_name(&request.deck),
-                deck: deck.clone(),
-                machine: machine::describe(),
-                ranks: layout.size(),
-                nodes: layout.nodes,
-                workers: coupling.workers(),
-                threads: coupling.threads().max(
-                    rank_records
-                        .iter()
-                        .flat_map(|r| &r.intervals)
-                        .map(|i| i.threads)
-                        .max()
-                        .unwrap_or(1),
-                ),
-                cpus: layout.cpus,
-                start: outcome.start,
-                seconds: outcome.seconds,
-                phases: mean_over_workers(&rank_records),
-                simulated_seconds: outcome.simulated,
-                solver_iterations: outcome.iterations,
-                last_residual: outcome.residual,
-                conservation: Conservation {
-                    water_before: before.total(DEPTH) * area,
-                    water_after: after.total(DEPTH) * area,
-                    heat_before: before.total(HEAT) * area,
-                    heat_after: after.total(HEAT) * area,
-                },
-                checksum: after.checksum(),
-                fields: request.fields.as_ref().map(|path| relative_to(path, &request.output)),
-                rank_records,
-            };
-            finish(request, &result, &after)
-        })
+        let run = Ended { deck: &deck, variant, outcome, before, after, records };
+        run.conclude(request, &layout, coupling.as_ref(), None)
     } else {
         Ok(())
     };
@@ -140,8 +91,96 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What this rank did.
+pub fn record(recorder: Recorder, layout: &Layout, coupling: &dyn Coupling) -> RankRecord {
+    let (totals, intervals) = recorder.finish();
+    RankRecord {
+        rank: layout.rank(),
+        node: layout.node_index,
+        pid: std::process::id(),
+        worker: coupling.is_worker(),
+        cpus: layout.masks[layout.node_rank()].to_string(),
+        totals,
+        intervals,
+    }
+}
+
+/// Everybody's value, by rank. Collective.
+///
+/// # Errors
+/// The same on all ranks.
+pub fn gather_values<T: Serialize + DeserializeOwned>(
+    ranks: &SimpleCommunicator,
+    mine: &T,
+) -> Result<Vec<T>> {
+    let mine = agree(ranks, serde_json::to_vec(mine).context("forming what a rank tells"))?;
+    let all = gather_bytes(ranks, &mine);
+    let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes).context("reading what a rank told");
+    agree(ranks, all.iter().map(read).collect())
+}
+
+/// A run that has come to its end, on the first rank.
+pub struct Ended<'a> {
+    pub deck: &'a Deck,
+    pub variant: Variant,
+    pub outcome: Outcome,
+    pub before: Fields,
+    pub after: Fields,
+    pub records: Vec<RankRecord>,
+}
+
+impl Ended<'_> {
+    /// Writes the result and says how it went.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn conclude(
+        self,
+        request: &Request,
+        layout: &Layout,
+        coupling: &dyn Coupling,
+        elastic: Option<Elastic>,
+    ) -> Result<()> {
+        let Ended { deck, variant, outcome, before, after, records } = self;
+        let area = deck.mesh().dx * deck.mesh().dy;
+        let Progress { simulated, iterations, residual, .. } = outcome.progress;
+        let threads = records.iter().flat_map(|record| &record.intervals).map(|i| i.threads).max();
+        let result = RunResult {
+            format: FORMAT,
+            mode: request.mode,
+            variant,
+            solver: request.solver,
+            deck_name: file_name(&request.deck),
+            deck: deck.clone(),
+            machine: machine::describe(),
+            ranks: layout.size(),
+            nodes: layout.nodes,
+            workers: coupling.workers(),
+            threads: coupling.threads().max(threads.unwrap_or(1)),
+            cpus: layout.cpus,
+            start: outcome.start,
+            seconds: outcome.seconds,
+            phases: mean_over_workers(&records),
+            simulated_seconds: simulated,
+            solver_iterations: iterations,
+            last_residual: residual,
+            conservation: Conservation {
+                water_before: before.total(DEPTH) * area,
+                water_after: after.total(DEPTH) * area,
+                heat_before: before.total(HEAT) * area,
+                heat_after: after.total(HEAT) * area,
+            },
+            checksum: after.checksum(),
+            fields: request.fields.as_ref().map(|path| relative_to(path, &request.output)),
+            rank_records: records,
+            elastic,
+        };
+        finish(request, &result, &after)
+    }
+}
+
 /// The deck's text as the first rank reads it, so that all ranks judge the same text.
-fn shared_text(world: &SimpleCommunicator, path: &Path) -> Result<String, String> {
+pub fn shared_text(world: &SimpleCommunicator, path: &Path) -> Result<String, String> {
     let root = world.process_at_rank(0);
     let mut header = [0_u64; 2];
     let mut bytes = Vec::new();
@@ -163,7 +202,7 @@ fn shared_text(world: &SimpleCommunicator, path: &Path) -> Result<String, String
 }
 
 /// Finds out before the run, not after it, that results cannot be written.
-fn prepare(request: &Request) -> Result<()> {
+pub fn prepare(request: &Request) -> Result<()> {
     for path in std::iter::once(&request.output).chain(&request.fields) {
         std::fs::File::create(path)
             .with_context(|| format!("{} cannot be written", path.display()))?;
@@ -231,123 +270,51 @@ fn announce(layout: &Layout) {
     }
 }
 
+/// A line for people.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).context("writing to the standard output")
+}
+
 /// If nobody reads it any more the run goes on all the same.
-fn progress(text: &str) {
+pub fn progress(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "progress {text}").and_then(|()| out.flush());
 }
 
-struct Simulation {
-    block: FlowBlock,
-    halo: Halo,
-    recorder: Recorder,
+/// When the time-step loop began, how long it took, and where it ended.
+pub struct Outcome {
+    pub start: f64,
+    pub seconds: f64,
+    pub progress: Progress,
 }
 
-struct Outcome {
-    start: f64,
-    seconds: f64,
-    simulated: f64,
-    iterations: usize,
-    residual: f64,
-}
-
-impl Simulation {
-    fn new(deck: &Deck, layout: &Layout) -> Self {
-        let mesh = deck.mesh();
-        let rows = rows_of(mesh.ny, layout.rank(), layout.size());
-        let block = FlowBlock::new(mesh, rows, deck.water.gravity, &deck.initial());
-        Simulation { halo: Halo::new(&block), block, recorder: Recorder::new() }
-    }
-
-    /// All fields of the mesh on the first rank (empty on the others).
-    fn gather(&self, layout: &Layout) -> Fields {
-        let mesh = *self.block.mesh();
-        let root = layout.ranks.process_at_rank(0);
-        let mut own = vec![0.0; self.block.local_rows() * mesh.nx];
-        let first = layout.rank() == 0;
-        let values = std::array::from_fn::<_, FIELDS, _>(|field| {
-            self.block.copy_out(field, &mut own);
-            if !first {
-                root.gather_varcount_into(&own[..]);
-                return Vec::new();
-            }
-            let count = |rank| (rows_of(mesh.ny, rank, layout.size()).len() * mesh.nx) as i32;
-            let counts: Vec<i32> = (0..layout.size()).map(count).collect();
-            let starts = offsets(&counts);
-            let mut all = vec![0.0; mesh.nx * mesh.ny];
-            let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-            root.gather_varcount_into_root(&own[..], &mut parts);
-            all
-        });
-        Fields { nx: mesh.nx, ny: mesh.ny, values }
-    }
-
-    fn advance(
-        &mut self,
-        deck: &Deck,
-        layout: &Layout,
-        coupling: &mut dyn Coupling,
-        report: bool,
-    ) -> Result<Outcome> {
-        let (steps, every) = (deck.time.steps, deck.coupling.every);
-        let first = layout.rank() == 0;
-        let (mut simulated, mut since, mut iterations, mut residual) = (0.0, 0.0, 0, 0.0);
-        layout.ranks.barrier();
-        let start = clock::now();
-        let mut told = start;
-        self.recorder.enter(Phase::Flow, 1);
-        for step in 1..=steps {
-            let dt = self.flow_step(deck.time.cfl, &layout.ranks)?;
-            simulated += dt;
-            since += dt;
-            if step % every != 0 && step != steps {
-                continue;
-            }
-            self.recorder.add_messages(self.halo.take_waited().as_secs_f64());
-            let solve = coupling.diffuse(&mut self.block, since, &mut self.recorder);
-            self.recorder.enter(Phase::Flow, 1);
-            let solve = agree(&layout.ranks, solve)?;
-            let failure = solve.and_then(|solve| solve.err());
-            self.agree_on_failure(failure, &layout.ranks)
-                .with_context(|| format!("after {step} steps"))?;
-            if let Some(Ok(solve)) = solve {
-                iterations += solve.iterations;
-                residual = solve.residual;
-            }
-            since = 0.0;
-            if report && first && clock::now() - told > 0.1 {
-                told = clock::now();
-                progress(&format!("step {step} of {steps}"));
-            }
+fn advance(
+    simulation: &mut Simulation,
+    deck: &Deck,
+    layout: &Layout,
+    coupling: &mut dyn Coupling,
+    report: bool,
+) -> Result<Outcome> {
+    let steps = deck.time.steps;
+    let mut at = Progress::default();
+    layout.ranks.barrier();
+    let start = clock::now();
+    let mut told = start;
+    simulation.recorder.enter(Phase::Flow, 1);
+    while at.step < steps {
+        if let Some(solve) = simulation.interval(deck, layout, coupling, &mut at)? {
+            at.count(solve);
         }
-        self.recorder.leave();
-        layout.ranks.barrier();
-        Ok(Outcome { start, seconds: clock::now() - start, simulated, iterations, residual })
-    }
-
-    /// One step of the flow; returns its length in seconds.
-    fn flow_step(&mut self, cfl: f64, ranks: &SimpleCommunicator) -> Result<f64> {
-        self.halo.exchange(&mut self.block, ranks);
-        let fastest = self.block.derive();
-        let fastest = self.halo.largest(fastest, ranks);
-        if !(fastest > 0.0 && fastest.is_finite()) {
-            bail!("the flow has become unstable: its fastest wave has speed {fastest}");
-        }
-        let dt = cfl / fastest;
-        self.block.advance(dt);
-        Ok(dt)
-    }
-
-    fn agree_on_failure(
-        &mut self,
-        failure: Option<l1::Failure>,
-        ranks: &SimpleCommunicator,
-    ) -> Result<()> {
-        let code = failure.map_or(0, |failure| failure as i32);
-        let worst = self.halo.largest(f64::from(code), ranks);
-        match l1::Failure::from_code(worst as i32) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
+        if report && layout.rank() == 0 && clock::now() - told > 0.1 {
+            told = clock::now();
+            progress(&format!("step {} of {steps}", at.step));
         }
     }
+    simulation.recorder.leave();
+    layout.ranks.barrier();
+    Ok(Outcome { start, seconds: clock::now() - start, progress: at })
 }

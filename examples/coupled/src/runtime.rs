@@ -1,7 +1,7 @@
 //! The one place that chooses how L1 is run.
 
 use anyhow::Result;
-use quo::ObjectType;
+use quo::{Context, ObjectType};
 
 use crate::couple::foreign_library::ForeignLibrary;
 use crate::couple::heat_library::HeatLibrary;
@@ -42,6 +42,28 @@ pub fn coupling(
             Ok(Box::new(HeatLibrary::new(problem, layout, values, over, max)?))
         }
     }
+}
+
+/// With `quo`, over a context that is there: so the library is the one in Rust, whichever the solver.
+///
+/// # Errors
+/// If shared memory is not to be had.
+pub fn coupling_over(
+    context: Context,
+    variant: Variant,
+    solver: Solver,
+    deck: &Deck,
+    layout: &Layout,
+    values: usize,
+) -> Result<Box<dyn Coupling>> {
+    let problem = Problem::new(deck, solver);
+    let (over, max) = (object_type(deck.coupling.over), deck.coupling.max);
+    Ok(match variant {
+        Variant::Caller => Box::new(QuoCaller::over(context, problem, layout, values, over, max)?),
+        Variant::Callee => {
+            Box::new(HeatLibrary::over(context, problem, layout, values, over, max)?)
+        }
+    })
 }
 
 /// The deck's word for `quo`'s.

@@ -1,6 +1,7 @@
 //! What each rank did when, on which CPUs, with how many threads.
 
-use quo::CpuSet;
+use quo::explain::Explanation;
+use quo::{Context, CpuSet};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -61,10 +62,14 @@ pub struct PhaseTotal {
 const KEPT: usize = 40_000;
 
 /// Records the timeline of one rank: it is in exactly one phase at any time.
+#[derive(Clone)]
 pub struct Recorder {
     intervals: Vec<Interval>,
     totals: [PhaseTotal; 4],
     open: Option<Interval>,
+    /// Whether the bindings in the next phase of threads were asked for.
+    asked: bool,
+    explained: Option<Explanation>,
 }
 
 impl Recorder {
@@ -74,7 +79,27 @@ impl Recorder {
             intervals: Vec::new(),
             totals: Phase::ALL.map(|phase| PhaseTotal { phase, seconds: 0.0, messages: 0.0 }),
             open: None,
+            asked: false,
+            explained: None,
         }
+    }
+
+    /// Asks for the bindings in the next phase of threads.
+    pub fn ask_for_bindings(&mut self) {
+        (self.asked, self.explained) = (true, None);
+    }
+
+    /// In a phase of threads: keeps who is bound where and why, if that was asked for.
+    pub fn explain(&mut self, context: &Context) {
+        if std::mem::take(&mut self.asked) {
+            self.explained = context.explain().ok();
+        }
+    }
+
+    /// The bindings that were asked for, once: as a rank saw them that ran threads.
+    pub fn take_bindings(&mut self) -> Option<Explanation> {
+        self.asked = false;
+        self.explained.take()
     }
 
     /// Ends the phase that is open and starts another, run by `threads` threads.

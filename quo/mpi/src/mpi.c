@@ -126,6 +126,8 @@ int quo_mpi_comm_rank(uint64_t comm, int *rank) { return MPI_Comm_rank(handle(co
 
 int quo_mpi_comm_size(uint64_t comm, int *size) { return MPI_Comm_size(handle(comm), size); }
 
+int quo_mpi_comm_let_errors_end(uint64_t comm) { return MPI_Comm_set_errhandler(handle(comm), MPI_ERRORS_ARE_FATAL); }
+
 int quo_mpi_comm_let_errors_return(uint64_t comm) { return MPI_Comm_set_errhandler(handle(comm), MPI_ERRORS_RETURN); }
 
 int quo_mpi_comm_split(uint64_t comm, int colour, int key, uint64_t *part)

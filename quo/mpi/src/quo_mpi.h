@@ -49,8 +49,9 @@ int quo_mpi_comm_test_inter(uint64_t comm, int *inter);
 int quo_mpi_comm_rank(uint64_t comm, int *rank);
 int quo_mpi_comm_size(uint64_t comm, int *size);
 
-/* Errors on it return from now on. */
+/* Errors on it return from now on, or end the job as they do unless something else was said. */
 int quo_mpi_comm_let_errors_return(uint64_t comm);
+int quo_mpi_comm_let_errors_end(uint64_t comm);
 
 /* A part of a communicator; a negative colour means none. */
 int quo_mpi_comm_split(uint64_t comm, int colour, int key, uint64_t *part);

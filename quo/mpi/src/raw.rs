@@ -29,6 +29,8 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_comm_rank(comm: u64, rank: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_comm_size(comm: u64, size: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_comm_let_errors_return(comm: u64) -> c_int;
+    #[cfg(feature = "rsmpi")]
+    pub(crate) fn quo_mpi_comm_let_errors_end(comm: u64) -> c_int;
     pub(crate) fn quo_mpi_comm_split(comm: u64, colour: c_int, key: c_int, part: *mut u64)
     -> c_int;
     pub(crate) fn quo_mpi_comm_free(comm: u64) -> c_int;

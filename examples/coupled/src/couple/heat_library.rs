@@ -18,6 +18,12 @@ use crate::timeline::{Phase, Recorder};
 pub struct HeatLibrary {
     problem: Problem,
     context: Context,
+    spec: PhaseSpec,
+    share: Share,
+}
+
+/// What depends on the ranks there are.
+struct Share {
     plan: PhasePlan,
     rows: Remap<f64>,
     workers: Option<SimpleCommunicator>,
@@ -38,14 +44,37 @@ impl HeatLibrary {
         over: ObjectType,
         max: usize,
     ) -> Result<Self> {
-        let (context, rows) = agree(&layout.ranks, create(layout, values))?;
+        let context = agree(&layout.ranks, create(layout))?;
+        Self::over(context, problem, layout, values, over, max)
+    }
+
+    /// The same with a context over these ranks that is there.
+    ///
+    /// # Errors
+    /// If it is none, or shared memory is not to be had.
+    pub fn over(
+        context: Context,
+        problem: Problem,
+        layout: &Layout,
+        values: usize,
+        over: ObjectType,
+        max: usize,
+    ) -> Result<Self> {
         let spec =
             PhaseSpec::over(over).max_per_object(max).threads(Threads::Follow).name("diffusion");
-        let plan = agree(&layout.ranks, context.plan_phase(spec).map_err(Into::into))?;
+        let share = Share::new(&context, &spec, layout, values)?;
+        Ok(HeatLibrary { problem, context, spec, share })
+    }
+}
+
+impl Share {
+    fn new(context: &Context, spec: &PhaseSpec, layout: &Layout, values: usize) -> Result<Self> {
+        let rows = same_node(context, layout)
+            .and_then(|()| context.remap(values).context("sharing the rows of the node"));
+        let rows = agree(&layout.ranks, rows)?;
+        let plan = agree(&layout.ranks, context.plan_phase(spec.clone()).map_err(Into::into))?;
         let threads = plan.assignment().map(|worker| worker.threads());
-        Ok(HeatLibrary {
-            problem,
-            context,
+        Ok(Share {
             plan,
             rows,
             workers: layout.among(threads.is_some()),
@@ -55,25 +84,22 @@ impl HeatLibrary {
     }
 }
 
-fn create(layout: &Layout, values: usize) -> Result<(Context, Remap<f64>)> {
+fn create(layout: &Layout) -> Result<Context> {
     let group = MpiGroup::new(&layout.ranks).context("making a group for the library")?;
-    let context = Context::create(group).context("creating the library's context")?;
-    same_node(&context, layout)?;
-    let rows = context.remap(values).context("sharing the rows of the node")?;
-    Ok((context, rows))
+    Context::create(group).context("creating the library's context")
 }
 
 impl Coupling for HeatLibrary {
     fn workers(&self) -> usize {
-        self.worker_count
+        self.share.worker_count
     }
 
     fn is_worker(&self) -> bool {
-        self.workers.is_some()
+        self.share.workers.is_some()
     }
 
     fn threads(&self) -> usize {
-        self.threads
+        self.share.threads
     }
 
     fn diffuse(
@@ -82,21 +108,32 @@ impl Coupling for HeatLibrary {
         dt: f64,
         recorder: &mut Recorder,
     ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+        let HeatLibrary { problem, context, share, .. } = self;
+        let Share { plan, rows, workers, .. } = share;
         recorder.enter(Phase::Remap, 1);
-        block.copy_rows_out(self.rows.local_mut()?);
-        let phase = self.context.phase_of(&self.plan);
+        block.copy_rows_out(rows.local_mut()?);
+        let phase = context.phase_of(plan);
         if phase.assignment().is_none() {
             recorder.enter(Phase::Wait, 1);
         }
-        let (problem, workers) = (&self.problem, &self.workers);
-        let outcome = phase.run_on(&mut self.rows, |worker, rows| -> Result<_> {
+        let outcome = phase.run_on(rows, |worker, rows| -> Result<_> {
             let Some(workers) = workers else { bail!("a worker has no communicator") };
             recorder.enter(Phase::Diffusion, worker.threads());
+            recorder.explain(context);
             Ok(problem.solve(workers, dt, rows))
         })?;
         recorder.enter(Phase::Remap, 1);
-        block.copy_heat_in(self.rows.local()?);
+        block.copy_heat_in(rows.local()?);
         outcome.value.transpose()
+    }
+
+    fn adapt(&mut self, layout: &Layout, values: usize) -> Result<()> {
+        self.share = Share::new(&self.context, &self.spec, layout, values)?;
+        Ok(())
+    }
+
+    fn context(&self) -> Option<&Context> {
+        Some(&self.context)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

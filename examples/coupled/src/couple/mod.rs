@@ -13,12 +13,14 @@ pub mod quo_caller;
 mod shared;
 pub mod under;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mpi::topology::SimpleCommunicator;
+use quo::Context;
 
 use crate::deck::{Deck, Over};
 use crate::flow::{FlowBlock, Mesh};
 use crate::l1;
+use crate::layout::Layout;
 use crate::timeline::Recorder;
 
 /// A way to run L1.
@@ -43,6 +45,21 @@ pub trait Coupling {
         dt: f64,
         recorder: &mut Recorder,
     ) -> Result<Option<Result<l1::Solve, l1::Failure>>>;
+
+    /// The ranks are others, and the context knows them already: makes anew what depends on them, for blocks of
+    /// `values` values. Collective over the new ranks.
+    ///
+    /// # Errors
+    /// If shared memory is not to be had, or this way knows no other ranks.
+    fn adapt(&mut self, layout: &Layout, values: usize) -> Result<()> {
+        let _ = (layout, values);
+        bail!("L1 is run in a way that keeps its ranks")
+    }
+
+    /// The context through which ranks sleep and lend their cores, if there is one.
+    fn context(&self) -> Option<&Context> {
+        None
+    }
 
     /// Gives back what was set up. Collective over all ranks.
     ///

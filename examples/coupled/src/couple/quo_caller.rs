@@ -21,6 +21,13 @@ use crate::timeline::{Phase, Recorder};
 pub struct QuoCaller {
     problem: Problem,
     context: Context,
+    over: ObjectType,
+    max: usize,
+    share: Share,
+}
+
+/// What depends on the ranks there are.
+struct Share {
     rows: SharedRows,
     /// For whom each worker of this node works, and which of them this rank is.
     parts: Vec<Range<usize>>,
@@ -45,32 +52,24 @@ impl QuoCaller {
         over: ObjectType,
         max: usize,
     ) -> Result<Self> {
-        let (context, rows) = agree(&layout.ranks, create(layout, values))?;
-        let selection = context.distribute(over, max, Policy::Promise);
-        let selection = agree(&layout.ranks, selection.map_err(Into::into))?;
-        let selected = selection.selected();
-        let parts = blocks(context.node_size(), &selected);
-        let part = selected.iter().position(|rank| *rank == context.node_rank());
-        let target =
-            selection.object_of.get(context.node_rank()).copied().flatten().map(|object| {
-                let together = selection.workers_on(object);
-                target_on(&context, over, object, &together)
-            });
-        let target = agree(&layout.ranks, target.transpose())?;
-        let (target, threads) = target.unzip();
-        let workers = layout.among(part.is_some());
-        let worker_count = layout.total(usize::from(part.is_some()));
-        Ok(QuoCaller {
-            problem,
-            context,
-            rows,
-            parts,
-            part,
-            target,
-            threads: threads.unwrap_or(0),
-            workers,
-            worker_count,
-        })
+        let context = agree(&layout.ranks, create(layout))?;
+        Self::over(context, problem, layout, values, over, max)
+    }
+
+    /// The same with a context over these ranks that is there.
+    ///
+    /// # Errors
+    /// If it is none, or shared memory is not to be had.
+    pub fn over(
+        context: Context,
+        problem: Problem,
+        layout: &Layout,
+        values: usize,
+        over: ObjectType,
+        max: usize,
+    ) -> Result<Self> {
+        let share = Share::new(&context, layout, values, over, max)?;
+        Ok(QuoCaller { problem, context, over, max, share })
     }
 
     fn solve_widened(
@@ -78,7 +77,8 @@ impl QuoCaller {
         dt: f64,
         recorder: &mut Recorder,
     ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
-        let QuoCaller { problem, context, rows, parts, part, target, threads, workers, .. } = self;
+        let QuoCaller { problem, context, share, .. } = self;
+        let Share { rows, parts, part, target, threads, workers, .. } = share;
         let done = rows.lend(context, parts, *part, |rows| -> Result<_> {
             let (Some(target), Some(workers)) = (target, workers) else {
                 bail!("a rank that is no worker was given work");
@@ -87,6 +87,7 @@ impl QuoCaller {
             let binding = agree(workers, context.push_guard(target).context("widening a worker"))?;
             problem.set_threads(*threads);
             recorder.enter(Phase::Diffusion, *threads);
+            recorder.explain(context);
             let solve = problem.solve(workers, dt, rows);
             binding.pop().context("narrowing a worker")?;
             Ok(solve)
@@ -95,12 +96,40 @@ impl QuoCaller {
     }
 }
 
-fn create(layout: &Layout, values: usize) -> Result<(Context, SharedRows)> {
+impl Share {
+    fn new(
+        context: &Context,
+        layout: &Layout,
+        values: usize,
+        over: ObjectType,
+        max: usize,
+    ) -> Result<Self> {
+        let rows = same_node(context, layout).and_then(|()| {
+            SharedRows::new(context, values).context("sharing the rows of the node")
+        });
+        let rows = agree(&layout.ranks, rows)?;
+        let selection = context.distribute(over, max, Policy::Promise);
+        let selection = agree(&layout.ranks, selection.map_err(Into::into))?;
+        let selected = selection.selected();
+        let parts = blocks(context.node_size(), &selected);
+        let part = selected.iter().position(|rank| *rank == context.node_rank());
+        let target =
+            selection.object_of.get(context.node_rank()).copied().flatten().map(|object| {
+                let together = selection.workers_on(object);
+                target_on(context, over, object, &together)
+            });
+        let target = agree(&layout.ranks, target.transpose())?;
+        let (target, threads) = target.unzip();
+        let workers = layout.among(part.is_some());
+        let worker_count = layout.total(usize::from(part.is_some()));
+        let threads = threads.unwrap_or(0);
+        Ok(Share { rows, parts, part, target, threads, workers, worker_count })
+    }
+}
+
+fn create(layout: &Layout) -> Result<Context> {
     let group = MpiGroup::new(&layout.ranks).context("making a group for the context")?;
-    let context = Context::create(group).context("creating the context")?;
-    same_node(&context, layout)?;
-    let rows = SharedRows::new(&context, values).context("sharing the rows of the node")?;
-    Ok((context, rows))
+    Context::create(group).context("creating the context")
 }
 
 /// Blocks are in the order of node ranks only if the context sees the nodes that MPI does.
@@ -139,15 +168,15 @@ fn target_on(
 
 impl Coupling for QuoCaller {
     fn workers(&self) -> usize {
-        self.worker_count
+        self.share.worker_count
     }
 
     fn is_worker(&self) -> bool {
-        self.workers.as_ref().is_some_and(|workers| size(workers) > 0)
+        self.share.workers.as_ref().is_some_and(|workers| size(workers) > 0)
     }
 
     fn threads(&self) -> usize {
-        self.threads
+        self.share.threads
     }
 
     fn diffuse(
@@ -157,14 +186,23 @@ impl Coupling for QuoCaller {
         recorder: &mut Recorder,
     ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
         recorder.enter(Phase::Remap, 1);
-        block.copy_rows_out(self.rows.own());
-        if self.part.is_none() {
+        block.copy_rows_out(self.share.rows.own());
+        if self.share.part.is_none() {
             recorder.enter(Phase::Wait, 1);
         }
         let solve = self.solve_widened(dt, recorder)?;
         recorder.enter(Phase::Remap, 1);
-        block.copy_heat_in(self.rows.own());
+        block.copy_heat_in(self.share.rows.own());
         Ok(solve)
+    }
+
+    fn adapt(&mut self, layout: &Layout, values: usize) -> Result<()> {
+        self.share = Share::new(&self.context, layout, values, self.over, self.max)?;
+        Ok(())
+    }
+
+    fn context(&self) -> Option<&Context> {
+        Some(&self.context)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

@@ -120,6 +120,14 @@ impl FlowBlock {
         }
     }
 
+    /// Takes over the block's cells of one field, laid out as by [`Self::copy_out`].
+    pub fn copy_in(&mut self, field: usize, cells: &[f64]) {
+        for (local, row) in cells.chunks_exact(self.mesh.nx).enumerate() {
+            let place = self.row(local);
+            self.fields[field][place].copy_from_slice(row);
+        }
+    }
+
     /// Values that [`Self::copy_rows_out`] writes.
     pub fn rows_len(&self) -> usize {
         2 * self.mesh.nx * self.local_rows()

@@ -92,6 +92,7 @@ pub fn run(mode: Mode) -> RunResult {
         checksum: "0123456789abcdef".to_owned(),
         fields: None,
         rank_records,
+        elastic: None,
     }
 }
 

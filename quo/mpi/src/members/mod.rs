@@ -141,6 +141,26 @@ impl Communicator {
         unsafe { MpiGroup::from_raw(self.comm) }
     }
 
+    /// A duplicate as the crate `mpi` has them, which is freed when it is dropped. Errors on it end the job, as they
+    /// do on communicators of that crate. Collective.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw`].
+    #[cfg(feature = "rsmpi")]
+    pub fn duplicate_for_rsmpi(&self) -> Result<mpi::topology::SimpleCommunicator, GroupError> {
+        use mpi::raw::FromRaw as _;
+        let comm = self.group()?.into_raw();
+        // SAFETY: live, and nobody else's.
+        let code = unsafe { raw::quo_mpi_comm_let_errors_end(comm.0) };
+        succeed("MPI_Comm_set_errhandler", code)?;
+        let mut handle = std::mem::MaybeUninit::<mpi::ffi::MPI_Comm>::uninit();
+        // SAFETY: there is room for an `MPI_Comm`, which is written; from here on it is the other crate's.
+        unsafe {
+            comm.store(handle.as_mut_ptr().cast());
+            Ok(mpi::topology::SimpleCommunicator::from_raw(handle.assume_init()))
+        }
+    }
+
     /// A group over the communicator itself, for exchanges between its ranks. Local.
     ///
     /// # Errors

@@ -1,0 +1,258 @@
+//! The coupled example on ranks that come and go: the same bits as on ranks that stay, phases of threads before, between
+//! and after the resizes, and bindings that are right each time.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Job, Nodes, Outcome};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+const TESTS: &[Test] = &[
+    ("parked_ranks_come_and_go_and_the_bits_stay", parked),
+    ("the_same_with_a_library_that_keeps_its_context", library),
+    ("ranks_that_are_started_and_end_leave_the_bits_as_they_are", started),
+    ("nodes_come_and_go_with_their_workers", nodes),
+    ("sizes_for_which_the_mesh_has_too_few_rows_are_refused_and_the_run_goes_on", too_few_rows),
+    ("a_plan_that_is_none_is_told_once", bad_plan),
+];
+
+/// Up to eight ranks and back to two; the numbers are steps of the flow.
+const PLAN: &str = "at 10: size 2\nat 20: size 4\nat 30: size 8\nat 40: size 2\n";
+const SIZES: [u64; 5] = [1, 2, 4, 8, 2];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+struct Coupled {
+    checkout: Checkout,
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Coupled {
+    /// The program, and the fields of a run whose ranks stay.
+    fn new() -> Result<Coupled> {
+        let checkout = Checkout::find()?;
+        let program = checkout.program("coupled")?;
+        let coupled = Coupled { checkout, program, folder: tempfile::tempdir()? };
+        let small = coupled.checkout.root().join("examples/coupled/decks/small.toml");
+        let small = fs::read_to_string(small)?;
+        let deck = small.replace("nx = 96", "nx = 48").replace("ny = 96", "ny = 48");
+        let deck = deck.replace("steps = 200", "steps = 60");
+        ensure!(deck.matches("48").count() == 2 && deck.contains("steps = 60"), "another deck");
+        fs::write(coupled.path("deck.toml"), deck)?;
+        fs::write(coupled.path("plan"), PLAN)?;
+        let job = Job::new(1, &coupled.program).arg("run").arg("--mode").arg("under");
+        coupled.with_files(job, "rigid").run()?.expect_success()?;
+        Ok(coupled)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Deck, result and fields.
+    fn with_files(&self, job: Job, name: &str) -> Job {
+        let job = job.arg("--deck").arg(self.path("deck.toml"));
+        let job = job.arg("--output").arg(self.path(&format!("{name}.json")));
+        let job = job.arg("--fields").arg(self.path(&format!("{name}.bin")));
+        // More ranks than cores, and threads beside them: nobody is to spin for long.
+        let job = job.env("OMP_WAIT_POLICY", "passive").env("OMPI_MCA_mpi_yield_when_idle", "1");
+        let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe").limit(LIMIT)
+    }
+
+    /// A job that follows the plan, from one rank on.
+    fn elastic(&self, job: Job) -> Job {
+        let job = job.arg("elastic").arg("--start").arg("1").arg("--hold");
+        let job = job.arg("--plan").arg(self.path("plan")).arg("--log").arg(self.path("events"));
+        self.with_files(job, "elastic")
+    }
+
+    fn result(&self) -> Result<Value> {
+        let text = fs::read_to_string(self.path("elastic.json")).context("reading the result")?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// The physics are those of the ranks that stay.
+    fn expect_the_same(&self) -> Result<()> {
+        let mut compare = Command::new(&self.program);
+        compare.arg("compare").arg(self.path("rigid.bin")).arg(self.path("elastic.bin"));
+        let output = compare.output().context("starting the comparison")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success() && said.matches("identical").count() == 4,
+            "{said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
+    /// Each request of the plan has one end, which is this one, and what it led to is in the log.
+    fn expect_ends(&self, ends: &[&str]) -> Result<()> {
+        let text = fs::read_to_string(self.path("events")).context("reading the events")?;
+        let events: Vec<Value> =
+            text.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("an event")?;
+        for (number, end) in (1..).zip(ends) {
+            let of_it = events.iter().filter(|event| event["request"] == number);
+            let found: Vec<&Value> = of_it
+                .map(|event| &event["event"])
+                .filter(|what| ["finalized", "refused", "aborted"].iter().any(|end| *what == end))
+                .collect();
+            ensure!(found == [end], "request {number} ends with {found:?}, not {end}\n{text}");
+        }
+        let asked = events.iter().filter(|event| event["event"] == "requested").count();
+        ensure!(asked == ends.len(), "{asked} requests\n{text}");
+        Ok(())
+    }
+}
+
+/// At the start and after each resize `explain` saw all ranks where they were launched while L0 ran, and while L1 ran
+/// its workers on all CPUs of their nodes, and everybody else where it was.
+fn expect_bindings(result: &Value, sizes: &[u64]) -> Result<()> {
+    let bindings = result["elastic"]["bindings"].as_array().context("no bindings")?;
+    ensure!(bindings.len() == sizes.len(), "{bindings:#?}");
+    for (epoch, (size, seen)) in sizes.iter().zip(bindings).enumerate() {
+        let what = || format!("epoch {epoch}: {seen:#}");
+        ensure!(seen["epoch"] == epoch as u64, "{}", what());
+        let list = |key: &str| seen[key].as_array().with_context(what);
+        let (flow, diffusion) = (list("flow")?, list("diffusion")?);
+        let mut ranks = Vec::new();
+        for node in flow {
+            ensure!(node["pushed"].as_array().is_some_and(Vec::is_empty), "{}", what());
+            for rank in node["ranks"].as_array().with_context(what)? {
+                ensure!(rank["reason"]["launched"].is_string(), "{}", what());
+                ranks.extend(rank["rank"].as_u64());
+            }
+        }
+        ranks.sort_unstable();
+        ensure!(ranks.iter().copied().eq(0..*size), "{}", what());
+        ensure!(diffusion.len() == flow.len(), "{}", what());
+        for (before, node) in flow.iter().zip(diffusion) {
+            ensure!(
+                node["node"] == before["node"] && node["allowed"] == before["allowed"],
+                "{}",
+                what()
+            );
+            let pushed = node["pushed"].as_array().with_context(what)?;
+            ensure!(pushed.len() == 1 && pushed[0][1] == node["allowed"], "{}", what());
+            let pairs = node["ranks"].as_array().into_iter().flatten();
+            let pairs = pairs.zip(before["ranks"].as_array().into_iter().flatten());
+            let moved = pairs.clone().filter(|(now, before)| now["cpus"] != before["cpus"]);
+            let wide = pairs.filter(|(now, _)| now["cpus"] == node["allowed"]).count();
+            ensure!(moved.count() <= 1 && wide >= 1, "{}", what());
+        }
+    }
+    Ok(())
+}
+
+/// The number of ranks after each resize that was committed.
+fn sizes(result: &Value) -> Vec<u64> {
+    let mut size = result["elastic"]["start"].as_u64().unwrap_or(0);
+    let mut sizes = vec![size];
+    for resize in result["elastic"]["resizes"].as_array().into_iter().flatten() {
+        if resize.get("given_up").is_none() {
+            size =
+                size + resize["join"].as_u64().unwrap_or(0) - resize["leave"].as_u64().unwrap_or(0);
+            sizes.push(size);
+        }
+    }
+    sizes
+}
+
+fn expect_all(coupled: &Coupled, outcome: &Outcome) -> Result<Value> {
+    outcome.expect_success()?;
+    coupled.expect_the_same()?;
+    coupled.expect_ends(&["finalized"; 4])?;
+    let result = coupled.result()?;
+    ensure!(sizes(&result) == SIZES, "{}", outcome.report());
+    expect_bindings(&result, &SIZES)?;
+    // Eight processes were ranks, and each has said what it did, also those who had left.
+    let records = result["rank_records"].as_array().context("no records")?;
+    let mut processes: Vec<_> =
+        records.iter().filter_map(|record| record["pid"].as_u64()).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    ensure!(records.len() == 8 && processes.len() == 8, "{}", outcome.report());
+    let works = |record: &&Value| record["intervals"].as_array().is_some_and(|all| all.len() > 1);
+    ensure!(records.iter().filter(works).count() == 8, "{}", outcome.report());
+    Ok(result)
+}
+
+fn parked() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let job = coupled.elastic(Job::new(8, &coupled.program).bind_to(BindTo::Core));
+    expect_all(&coupled, &job.run()?).map(drop)
+}
+
+fn library() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let job = coupled.elastic(Job::new(8, &coupled.program).bind_to(BindTo::Core));
+    let job = job.arg("--variant").arg("callee").arg("--l1").arg("c++");
+    expect_all(&coupled, &job.run()?).map(drop)
+}
+
+fn started() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let job = coupled.elastic(Job::new(1, &coupled.program));
+    let outcome = job.arg("--most").arg("8").arg("--crowded").run()?;
+    if let Ok(result) = coupled.result()
+        && let Some(back_end) = result["elastic"]["back_end"].as_str()
+        && let Some((_, reason)) = back_end.split_once("parked ranks only: ")
+    {
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    expect_all(&coupled, &outcome).map(drop)
+}
+
+fn nodes() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let nodes = Nodes::new(3, 3, &coupled.program)?;
+    // The second and the third node come with their first ranks.
+    fs::write(coupled.path("plan"), "at 10: size 4\nat 20: size 8\nat 40: size 2\n")?;
+    let outcome = coupled.elastic(Job::new(8, nodes.program())).run()?;
+    outcome.expect_success()?;
+    coupled.expect_the_same()?;
+    coupled.expect_ends(&["finalized"; 3])?;
+    let result = coupled.result()?;
+    expect_bindings(&result, &[1, 4, 8, 2])?;
+    let nodes_of = |epoch: usize| {
+        result["elastic"]["bindings"][epoch]["diffusion"].as_array().map_or(0, Vec::len)
+    };
+    ensure!([0, 1, 2, 3].map(nodes_of) == [1, 2, 3, 1], "{}", outcome.report());
+    nodes.expect_clean()
+}
+
+fn too_few_rows() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let deck = fs::read_to_string(coupled.path("deck.toml"))?;
+    fs::write(coupled.path("deck.toml"), deck.replace("ny = 48", "ny = 3"))?;
+    fs::write(coupled.path("plan"), "at 10: size 4\nat 20: size 3\nat 30: size 9\n")?;
+    let job = Job::new(1, &coupled.program).arg("run").arg("--mode").arg("under");
+    coupled.with_files(job, "rigid").run()?.expect_success()?;
+    let outcome = coupled.elastic(Job::new(4, &coupled.program)).run()?;
+    outcome.expect_success()?;
+    coupled.expect_the_same()?;
+    coupled.expect_ends(&["refused", "finalized", "refused"])?;
+    ensure!(sizes(&coupled.result()?) == [1, 3], "{}", outcome.report());
+    Ok(())
+}
+
+fn bad_plan() -> Result<()> {
+    let coupled = Coupled::new()?;
+    fs::write(coupled.path("plan"), "at 10: size many\n")?;
+    let outcome = coupled.elastic(Job::new(3, &coupled.program)).run()?;
+    ensure!(!outcome.out_of_time && outcome.status.code() == Some(1), "{}", outcome.report());
+    let said = outcome.stderr.lines().filter(|line| line.starts_with("coupled: "));
+    let said: Vec<&str> = said.collect();
+    ensure!(said.len() == 1 && said[0].contains("line 1, column 13"), "{}", outcome.report());
+    outcome.expect_clean()?;
+    Ok(())
+}

@@ -37,6 +37,7 @@ mod error;
 mod live;
 mod lobby;
 mod order;
+mod reach;
 mod starter;
 
 pub use back_end::{BackEnd, Join};

@@ -16,6 +16,10 @@ pub(crate) struct Live {
 pub(crate) struct Limits {
     /// So many live processes.
     pub most: usize,
+    /// So many with those on hosts that are named, beyond the launcher's slots; 0 where none can be started.
+    pub named: usize,
+    /// Hosts that the program knows the slots of.
+    pub slots: Vec<(String, u32)>,
     /// So many in one unit.
     pub unit: usize,
     /// Why there can be no more, for who asks for them.
@@ -35,6 +39,21 @@ impl Live {
     /// How many there can be.
     pub(crate) fn most(&self) -> usize {
         self.limits.most.max(self.count())
+    }
+
+    /// How many there can be with processes on named hosts.
+    pub(crate) fn most_named(&self) -> usize {
+        self.limits.named.max(self.most())
+    }
+
+    /// Whether processes can be started.
+    pub(crate) fn can_start(&self) -> bool {
+        self.limits.named > 0
+    }
+
+    /// The slots of a host, where the program said them.
+    pub(crate) fn slots_of(&self, host: &str) -> Option<u32> {
+        self.limits.slots.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots)
     }
 
     /// Why not more.
@@ -81,7 +100,7 @@ mod tests {
 
     #[test]
     fn units_are_as_large_as_allowed_and_known_apart_from_launched_processes() {
-        let mut live = Live::launched(2, Limits { most: 9, unit: 3, reason: String::new() });
+        let mut live = Live::launched(2, Limits { most: 9, unit: 3, ..Limits::default() });
         assert_eq!((live.count(), live.most(), live.units_for(5)), (2, 9, vec![3, 2]));
         let grown = Resize { units: vec![3, 2], ..Resize::default() };
         live.go_over(&grown);

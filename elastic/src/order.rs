@@ -24,6 +24,9 @@ pub(crate) struct Resize {
     /// Processes of each unit that was started for it: their ranks come behind all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<usize>,
+    /// The host of each unit, by the launcher's name for it; empty where the launcher chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Leavers that end for good, the others sleep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<usize>,

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Intercommunicator, SpawnRequest, spawn};
+use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
+use crate::reach::Reach;
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
@@ -25,8 +27,37 @@ pub(crate) struct Recipe {
     pub command: String,
     pub arguments: Vec<String>,
     pub info: Vec<(String, String)>,
+    pub host_key: HostKey,
+    pub reach: Reach,
     /// How long a unit may take to be ready, from its start.
     pub limit: Duration,
+}
+
+/// How a launcher is told on which host to start processes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HostKey {
+    /// Its name: any host with Hydra, one of mpirun's own list with Open MPI 4.
+    #[default]
+    Name,
+    /// The name with the number of processes: what Open MPI 5 takes as one otherwise.
+    NameAndSlots,
+}
+
+impl HostKey {
+    /// Not `add-host`: Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    pub(crate) fn of(mpi: &Identity) -> Self {
+        match (mpi.family(), mpi.major()) {
+            (Family::OpenMpi, Some(5..)) => Self::NameAndSlots,
+            _ => Self::Name,
+        }
+    }
+
+    fn value(self, host: &str, processes: usize) -> String {
+        match self {
+            Self::Name => host.to_owned(),
+            Self::NameAndSlots => format!("{host}:{processes}"),
+        }
+    }
 }
 
 /// Processes that were started together and wait at their ready point.
@@ -62,14 +93,22 @@ pub(crate) struct Invited {
     pub most: usize,
 }
 
-/// Starts units of these sizes and waits until all are ready. All or nothing.
+/// Starts the units of a resize and waits until all are ready. All or nothing.
 ///
 /// # Errors
 /// Why it could not be; what had been started is gone or going.
-pub(crate) fn start(recipe: &Recipe, sizes: &[usize]) -> Result<Vec<Unit>, Cause> {
+pub(crate) fn start(recipe: &Recipe, resize: &Resize) -> Result<Vec<Unit>, Cause> {
+    // Before anything is started: launchers may end the job over a host that does not answer.
+    for (at, host) in resize.hosts.iter().enumerate() {
+        if !resize.hosts[..at].contains(host) {
+            let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
+            recipe.reach.look(host).map_err(unreachable)?;
+        }
+    }
     let mut units = Vec::new();
-    for &processes in sizes {
-        match start_one(recipe, processes) {
+    for (unit, &processes) in resize.units.iter().enumerate() {
+        let host = resize.hosts.get(unit).map(String::as_str);
+        match start_one(recipe, processes, host) {
             Ok(unit) => units.push(unit),
             Err(cause) => {
                 units.into_iter().for_each(Unit::send_away);
@@ -80,15 +119,20 @@ pub(crate) fn start(recipe: &Recipe, sizes: &[usize]) -> Result<Vec<Unit>, Cause
     Ok(units)
 }
 
-fn start_one(recipe: &Recipe, processes: usize) -> Result<Unit, Cause> {
+fn start_one(recipe: &Recipe, processes: usize, host: Option<&str>) -> Result<Unit, Cause> {
+    let mut info = recipe.info.clone();
+    if let Some(host) = host {
+        info.retain(|(key, _)| key != "host");
+        info.push(("host".to_owned(), recipe.host_key.value(host, processes)));
+    }
     let request = SpawnRequest {
         command: recipe.command.clone(),
         arguments: recipe.arguments.clone(),
         processes,
-        info: recipe.info.clone(),
+        info,
     };
-    let inter =
-        spawn(&request).map_err(|error| Cause::new(CauseKind::SpawnFailed, error.to_string()))?;
+    let inter = spawn(&request)
+        .map_err(|error| Cause::new(CauseKind::SpawnFailed, failure(error, host)))?;
     let patience = Patience::for_at_most(recipe.limit);
     match inter.receive(size_of::<u64>(), 0, READY, &patience) {
         Ok(_) => Ok(Unit { inter }),
@@ -101,6 +145,17 @@ fn start_one(recipe: &Recipe, processes: usize) -> Result<Unit, Cause> {
             );
             Err(Cause::new(CauseKind::JoinerLost, detail))
         }
+    }
+}
+
+fn failure(error: GroupError, host: Option<&str>) -> String {
+    match host {
+        Some(host) if matches!(quo_mpi::running().family(), Family::OpenMpi) => format!(
+            "{error}: mpirun starts processes only on hosts of its own list with free slots, by the names there; \
+             is {host} one?"
+        ),
+        Some(host) => format!("{error}: on {host}"),
+        None => error.to_string(),
     }
 }
 

@@ -416,12 +416,12 @@ impl State {
 
     /// Has processes started for a resize, which goes on when they are ready.
     fn start(&mut self, resize: Resize) -> bool {
-        let (recipe, sizes, shared) =
-            (self.recipe.clone(), resize.units.clone(), Arc::clone(&self.shared));
+        let (recipe, wanted, shared) =
+            (self.recipe.clone(), resize.clone(), Arc::clone(&self.shared));
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
         let thread = thread.spawn(move || {
             // It listens until this thread has ended.
-            let _ = shared.sender.send(Message::Started(start(&recipe, &sizes)));
+            let _ = shared.sender.send(Message::Started(start(&recipe, &wanted)));
         });
         self.shared.arbiter().step(Step::Launched);
         match thread {

@@ -8,8 +8,9 @@ use crate::coordinator::Job;
 use crate::live::Limits;
 use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
+use crate::reach::Reach;
 use crate::sets::SetName;
-use crate::starter::Recipe;
+use crate::starter::{HostKey, Recipe};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -37,6 +38,8 @@ pub struct WorldOptions {
     limit: Option<Duration>,
     command: Option<(String, Vec<String>)>,
     info: Vec<(String, String)>,
+    slots: Vec<(String, u32)>,
+    reach: Reach,
 }
 
 impl WorldOptions {
@@ -123,6 +126,34 @@ impl WorldOptions {
         self
     }
 
+    /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
+    /// are refused, unless it may be [crowded](Self::crowded). Of hosts that nobody said this of, the launcher knows.
+    ///
+    /// The name is the launcher's, as in its list of hosts.
+    #[must_use]
+    pub fn host(mut self, name: impl Into<String>, slots: u32) -> Self {
+        self.slots.push((name.into(), slots));
+        self
+    }
+
+    /// How long a named host may take to answer before something is started there: its name has to have an address,
+    /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
+    /// none, and nobody looks: for networks that drop such a connection without a word.
+    #[must_use]
+    pub fn reach_limit(mut self, limit: Duration) -> Self {
+        self.reach.limit = limit;
+        self
+    }
+
+    /// A remote shell by which a named host is asked before something is started there: a program and its options,
+    /// behind which the host and a command come, such as `ssh -o BatchMode=yes`. Where rank 0 is not on the
+    /// launcher's host it has to work from there, so nobody is asked unless this is said.
+    #[must_use]
+    pub fn agent(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.reach.agent = words.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// What the arbiter has to know, for processes on these nodes.
     pub(super) fn job(
         &self,
@@ -137,7 +168,7 @@ impl WorldOptions {
             return Err(format!("{name:?} is no name of a job"));
         }
         SetName::application(&name).map_err(|error| error.to_string())?;
-        let all = u32::try_from(limits.most).unwrap_or(u32::MAX);
+        let all = u32::try_from(limits.most.max(limits.named)).unwrap_or(u32::MAX);
         let any = || Bounds::new(1, all, Allowed::Any);
         let bounds = self.bounds.clone().map_or_else(any, Ok).map_err(|error| error.to_string())?;
         Ok(Job { name, hosts, places, start, bounds, limits })
@@ -146,18 +177,19 @@ impl WorldOptions {
     /// How far the world may grow on this MPI.
     pub(super) fn limits(&self, back_end: &BackEnd, launched: usize) -> Limits {
         let unit = self.unit.unwrap_or(usize::MAX);
-        let Some(wanted) = self.most.filter(|&most| most > launched) else {
-            return Limits { most: launched, unit, reason: String::new() };
-        };
+        let as_launched = Limits { most: launched, unit, ..Limits::default() };
+        let Some(wanted) = self.most.filter(|&most| most > launched) else { return as_launched };
         if let Err(reason) = &back_end.spawned {
-            return Limits { most: launched, unit, reason: format!(": {reason}") };
+            return Limits { reason: format!(": {reason}"), ..as_launched };
         }
+        let slots = if self.crowded { Vec::new() } else { self.slots.clone() };
+        let all = Limits { most: wanted, named: wanted, slots, ..as_launched };
         match back_end.slots.filter(|&slots| slots < wanted && !self.crowded) {
             Some(slots) => {
                 let reason = format!(": the launcher has {slots} slots");
-                Limits { most: slots.max(launched), unit, reason }
+                Limits { most: slots.max(launched), reason, ..all }
             }
-            None => Limits { most: wanted, unit, reason: String::new() },
+            None => all,
         }
     }
 
@@ -178,7 +210,9 @@ impl WorldOptions {
                 info.push(("map_by".to_owned(), "slot:oversubscribe".to_owned()));
             }
         }
-        Ok(Recipe { command, arguments, info, limit: self.limit.unwrap_or(START_LIMIT) })
+        let host_key = HostKey::of(quo_mpi::running());
+        let (limit, reach) = (self.limit.unwrap_or(START_LIMIT), self.reach.clone());
+        Ok(Recipe { command, arguments, info, host_key, reach, limit })
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is decided about requests: pure decisions over who is where, with a clock of its own.
 
+mod decide;
+mod hosts;
 #[cfg(test)]
 mod tests;
 
@@ -8,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use crate::change::{
     Cause, CauseKind, ChangeError, Changes, Request, RequestId, Resize as Change, Step, Turn, View,
-    Wish,
 };
 use crate::coordinator::journal::Journal;
 use crate::live::{Limits, Live};
 use crate::manager::{HostStatus, Supply, WorldStatus};
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::Resize;
-use crate::place::{Bounds, Fill, NodeState, Nodes, PlaceError, Reclaim, Seat, leavers, place};
+use crate::place::{Bounds, NodeState, Nodes, PlaceError, Seat};
 use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError};
+use decide::Decision;
+use hosts::Names;
 
 /// What a job is to its arbiter.
 #[derive(Debug)]
@@ -46,6 +49,7 @@ pub(crate) struct Arbiter {
     members: Vec<MemberId>,
     running: Vec<usize>,
     live: Live,
+    names: Names,
     began: Instant,
     pub(crate) journal: Journal,
     under_way: Option<UnderWay>,
@@ -63,15 +67,6 @@ struct UnderWay {
     /// The members that the joiners will be, in their order.
     joining: Vec<MemberId>,
     deltas: Vec<(SetName, DeltaKind)>,
-}
-
-/// Who is to be in the world, by processes.
-#[derive(Debug, PartialEq, Eq)]
-struct Decision {
-    /// Sleepers, then those that are to be started: they come behind all processes.
-    joiners: Vec<usize>,
-    /// Highest rank first.
-    leavers: Vec<usize>,
 }
 
 impl Arbiter {
@@ -92,6 +87,7 @@ impl Arbiter {
             members,
             running,
             live,
+            names: Names::default(),
             began,
             journal,
             under_way: None,
@@ -212,7 +208,7 @@ impl Arbiter {
         if let Some((_, nodes)) = self.brought.take().filter(|(other, _)| *other == id) {
             request.on = nodes;
         }
-        let Decision { joiners, leavers } = self.decide(&request)?;
+        let Decision { joiners, leavers, hosts } = self.decide(&request)?;
         let generation = u32::try_from(id.0).map_err(|_| other("there were too many requests"))?;
         let joining: Vec<MemberId> =
             joiners.iter().map(|&process| MemberId::new(generation, process as u32)).collect();
@@ -238,13 +234,21 @@ impl Arbiter {
         self.changes.announce(id, change, self.now()).map_err(unexpected)?;
         self.registry = registry;
         let stay = self.running.iter().copied().filter(|process| !leavers.contains(process));
+        let (mut units, mut named) = (Vec::new(), Vec::new());
+        for (host, count) in &hosts {
+            units.extend(self.live.units_for(*count as usize));
+            named.resize(units.len(), host.clone());
+        }
+        if hosts.is_empty() {
+            let started = joiners.iter().filter(|&&new| new >= self.processes()).count();
+            units = self.live.units_for(started);
+        }
         let resize = Resize {
             number: id.0,
             old: self.running.clone(),
             new: stay.chain(joiners.iter().copied()).collect(),
-            units: self
-                .live
-                .units_for(joiners.iter().filter(|&&new| new >= self.processes()).count()),
+            units,
+            hosts: named,
             gone: self.live.gone(&leavers),
         };
         self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas });
@@ -349,6 +353,9 @@ impl Arbiter {
                 self.members.push(*member);
             }
         }
+        if let Some((hosts, places)) = &places {
+            self.names.learn(resize, self.live.count(), hosts, places);
+        }
         let keeps = |process: &usize| !resize.gone.contains(process);
         let kept = (0..self.members.len()).filter(keeps).map(|process| self.members[process]);
         self.members = kept.collect();
@@ -436,127 +443,6 @@ impl Arbiter {
         let node = NodeId(self.job.places[process] as u32);
         let unit = UnitId(self.live.unit_of(process));
         Seat { member: self.members[process], node, unit, rigid: false }
-    }
-
-    /// What can be said before the turn of a request has come: with others before it, who is where is not known.
-    fn look_over(&self, request: &Request) -> Result<(), Cause> {
-        if request.nodes > 0 {
-            let detail = "nobody brings nodes: the program has no resource manager for that";
-            let nobody = || Cause::new(CauseKind::Unsupported, detail);
-            self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
-        }
-        for host in request.on.iter().chain(&request.from) {
-            if self.nodes.by_host(host).is_none() {
-                let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };
-                return Err(of_place(error));
-            }
-        }
-        if self.changes.under_way().is_none() && self.changes.waiting() == 0 {
-            return self.decide(request).map(drop);
-        }
-        match request.wish {
-            Wish::Size(size) => self.check_size(u64::from(size)),
-            Wish::Grow(ranks) if u64::from(ranks) >= self.capacity() as u64 => {
-                self.check_size(u64::from(ranks) + 1)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_size(&self, size: u64) -> Result<(), Cause> {
-        let (now, all) = (self.running.len(), self.capacity());
-        if size == 0 || size > all as u64 {
-            let detail = format!(
-                "{size} ranks were asked for; there are {now}, and there can be 1 to {all}{}",
-                self.live.reason()
-            );
-            return Err(Cause::new(CauseKind::NoCapacity, detail));
-        }
-        let size = u32::try_from(size).unwrap_or(u32::MAX);
-        self.job.bounds.check(size).map_err(of_place)
-    }
-
-    /// Who joins and who leaves, as things are now.
-    fn decide(&self, request: &Request) -> Result<Decision, Cause> {
-        let now = self.running.len() as u64;
-        let nothing = || Cause::new(CauseKind::NotAllowed, "nothing would change");
-        let (grow, reclaim) = match request.wish {
-            Wish::Size(size) => {
-                let size = u64::from(size);
-                self.check_size(size)?;
-                if size == now {
-                    return Err(nothing());
-                }
-                if size < now && !request.on.is_empty() {
-                    let detail = "hosts to grow on were named, and the world would shrink";
-                    return Err(Cause::new(CauseKind::NotAllowed, detail));
-                }
-                (size.saturating_sub(now), (size < now).then(|| now - size))
-            }
-            Wish::Grow(ranks) => {
-                self.check_size(now + u64::from(ranks))?;
-                (u64::from(ranks), None)
-            }
-            Wish::Shrink(ranks) => {
-                self.check_size(now.saturating_sub(u64::from(ranks)))?;
-                (0, Some(u64::from(ranks)))
-            }
-            Wish::Leave | Wish::Move => (0, None),
-        };
-        let mut leaving = Vec::new();
-        if reclaim.is_some() || matches!(request.wish, Wish::Leave | Wish::Move) {
-            let count = reclaim.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-            leaving = self.leavers(Reclaim { count, hosts: &request.from })?;
-        }
-        let joining = if request.wish == Wish::Move { leaving.len() as u64 } else { grow };
-        let joiners = self.joiners(u32::try_from(joining).unwrap_or(u32::MAX), &request.on)?;
-        if joiners.is_empty() && leaving.is_empty() {
-            return Err(nothing());
-        }
-        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.processes() {
-            // They would have to be woken to know the others anew.
-            let detail =
-                "processes that were started cannot end while launched ones sleep: grow first";
-            return Err(Cause::new(CauseKind::NotAllowed, detail));
-        }
-        if request.wish == Wish::Leave {
-            self.check_size(now - leaving.len() as u64)?;
-        }
-        Ok(Decision { joiners, leavers: leaving })
-    }
-
-    fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
-        let ranks: Vec<MemberId> = self.running.iter().map(|&rank| self.members[rank]).collect();
-        let leaving = leavers(&self.nodes, &ranks, ranks[0], reclaim).map_err(of_place)?;
-        let process = |member: &MemberId| self.members.iter().position(|other| other == member);
-        Ok(leaving.iter().filter_map(process).collect())
-    }
-
-    /// Sleepers on the nodes that are chosen for them, the lowest there first, and after them those to be started.
-    fn joiners(&self, count: u32, hosts: &[String]) -> Result<Vec<usize>, Cause> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let all = self.processes();
-        let mut sleepers: Vec<usize> =
-            (0..all).filter(|process| !self.running.contains(process)).collect();
-        // Nobody is started on a host that is named.
-        let asleep = if hosts.is_empty() { count.min(sleepers.len() as u32) } else { count };
-        let started = (count - asleep) as usize;
-        let mut joiners = Vec::with_capacity(count as usize);
-        let chosen = match asleep {
-            0 => Vec::new(),
-            _ => place(&self.nodes, asleep, hosts, Fill::Stack, false).map_err(of_place)?,
-        };
-        for node in chosen {
-            let here = |process: &usize| self.job.places[*process] == node.0 as usize;
-            let Some(at) = sleepers.iter().position(here) else {
-                return Err(other("a free slot has no process"));
-            };
-            joiners.push(sleepers.remove(at));
-        }
-        joiners.extend(all..all + started);
-        Ok(joiners)
     }
 
     fn publish(&mut self) {

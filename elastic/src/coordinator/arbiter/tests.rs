@@ -1,7 +1,7 @@
 //! What the arbiter promises.
 
 use super::*;
-use crate::change::{Event, Happening};
+use crate::change::{Event, Happening, Wish};
 use crate::place::Allowed;
 
 /// Six processes on three nodes, two of them ranks.
@@ -151,4 +151,68 @@ fn only_what_waits_can_be_taken_back() {
     arbiter.cancel(RequestId(2)).unwrap();
     assert!(arbiter.cancel(RequestId(2)).is_err());
     assert!(arbiter.cancel(RequestId(9)).is_err());
+}
+
+/// One launched process on a node, and up to six that are started, up to two of them on `b`.
+fn growing() -> Arbiter {
+    let limits = Limits {
+        most: 3,
+        named: 6,
+        slots: vec![("b".to_owned(), 2)],
+        unit: 2,
+        ..Limits::default()
+    };
+    let job = Job {
+        name: "test".to_owned(),
+        hosts: vec!["a".to_owned()],
+        places: vec![0],
+        start: 1,
+        bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
+        limits,
+    };
+    Arbiter::new(job, Journal::default()).unwrap()
+}
+
+/// The same with these hosts and places afterwards.
+fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> Resize {
+    let resize = arbiter.announce_next().unwrap();
+    arbiter.step(Step::Launched);
+    arbiter.step(Step::Ready);
+    arbiter.agreed(7);
+    arbiter.step(Step::Begun);
+    let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+    arbiter.ended_at(Ok(0), Some((hosts, places.to_vec())));
+    resize
+}
+
+#[test]
+fn processes_are_started_on_the_hosts_that_are_named_a_unit_for_each() {
+    let mut arbiter = growing();
+    ask(&mut arbiter, Wish::Grow(5), &["b", "10.0.0.3"], &[]).unwrap();
+    let resize = go_to(&mut arbiter, &["a", "b", "c"], &[0, 1, 1, 2, 2, 2]);
+    assert_eq!(resize.units, [2, 2, 1]);
+    assert_eq!(resize.hosts, ["b", "10.0.0.3", "10.0.0.3"]);
+    assert_eq!(ends(&arbiter).last().unwrap().size, 6);
+    // By the launcher's name, or by its own.
+    ask(&mut arbiter, Wish::Leave, &[], &["10.0.0.3"]).unwrap();
+    assert_eq!(go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]).gone, [5, 4, 3]);
+    ask(&mut arbiter, Wish::Move, &["c"], &["b"]).unwrap();
+    let moved = go_to(&mut arbiter, &["a", "c"], &[0, 1, 1]);
+    assert_eq!((moved.hosts, moved.gone), (vec!["10.0.0.3".to_owned()], vec![2, 1]));
+    assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
+}
+
+#[test]
+fn what_does_not_fit_on_the_named_hosts_is_refused_at_once() {
+    let mut arbiter = growing();
+    for (wish, on, kind) in [
+        (Wish::Grow(3), &["b"][..], CauseKind::NoCapacity),
+        (Wish::Grow(6), &["b", "c"], CauseKind::NoCapacity),
+        // As many as there are slots, where no host is named.
+        (Wish::Size(4), &[], CauseKind::NoCapacity),
+    ] {
+        let cause = ask(&mut arbiter, wish, on, &[]).unwrap_err();
+        assert_eq!(cause.kind, kind, "{wish:?} {on:?}: {cause}");
+    }
+    ask(&mut arbiter, Wish::Size(4), &["c"], &[]).unwrap();
 }

@@ -1,0 +1,169 @@
+//! What a request comes to, as things are when its turn comes: who joins, who leaves, and what cannot be.
+
+use super::hosts::{Parts, deal};
+use super::{Arbiter, of_place, other};
+use crate::change::{Cause, CauseKind, Request, Wish};
+use crate::member::MemberId;
+use crate::place::{Fill, Node, PlaceError, Reclaim, leavers, place};
+
+/// Who is to be in the world, by processes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// Sleepers, then those that are to be started: they come behind all processes.
+    pub joiners: Vec<usize>,
+    /// Highest rank first.
+    pub leavers: Vec<usize>,
+    /// Where those to be started go; empty where nobody said.
+    pub hosts: Parts,
+}
+
+impl Arbiter {
+    /// What can be said before the turn of a request has come: with others before it, who is where is not known.
+    pub(super) fn look_over(&self, request: &Request) -> Result<(), Cause> {
+        if request.nodes > 0 {
+            let detail = "nobody brings nodes: the program has no resource manager for that";
+            let nobody = || Cause::new(CauseKind::Unsupported, detail);
+            self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
+        }
+        let to_grow_on = request.on.iter().filter(|_| !self.live.can_start());
+        for host in to_grow_on.chain(&request.from) {
+            if self.nodes.by_host(self.names.own(host)).is_none() {
+                let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };
+                return Err(of_place(error));
+            }
+        }
+        if self.changes.under_way().is_none() && self.changes.waiting() == 0 {
+            return self.decide(request).map(drop);
+        }
+        match request.wish {
+            Wish::Size(size) => self.check_size(u64::from(size), is_beyond(request)),
+            Wish::Grow(ranks) if u64::from(ranks) >= self.capacity() as u64 => {
+                self.check_size(u64::from(ranks) + 1, is_beyond(request))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_size(&self, size: u64, beyond: bool) -> Result<(), Cause> {
+        let now = self.running.len();
+        let all = if beyond { self.live.most_named() } else { self.capacity() };
+        if size == 0 || size > all as u64 {
+            let detail = format!(
+                "{size} ranks were asked for; there are {now}, and there can be 1 to {all}{}",
+                self.live.reason()
+            );
+            return Err(Cause::new(CauseKind::NoCapacity, detail));
+        }
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.job.bounds.check(size).map_err(of_place)
+    }
+
+    /// Who joins and who leaves, as things are now.
+    pub(super) fn decide(&self, request: &Request) -> Result<Decision, Cause> {
+        let now = self.running.len() as u64;
+        let beyond = is_beyond(request);
+        let nothing = || Cause::new(CauseKind::NotAllowed, "nothing would change");
+        let (grow, reclaim) = match request.wish {
+            Wish::Size(size) => {
+                let size = u64::from(size);
+                self.check_size(size, beyond)?;
+                if size == now {
+                    return Err(nothing());
+                }
+                if size < now && !request.on.is_empty() {
+                    let detail = "hosts to grow on were named, and the world would shrink";
+                    return Err(Cause::new(CauseKind::NotAllowed, detail));
+                }
+                (size.saturating_sub(now), (size < now).then(|| now - size))
+            }
+            Wish::Grow(ranks) => {
+                self.check_size(now + u64::from(ranks), beyond)?;
+                (u64::from(ranks), None)
+            }
+            Wish::Shrink(ranks) => {
+                self.check_size(now.saturating_sub(u64::from(ranks)), false)?;
+                (0, Some(u64::from(ranks)))
+            }
+            Wish::Leave | Wish::Move => (0, None),
+        };
+        let mut leaving = Vec::new();
+        if reclaim.is_some() || matches!(request.wish, Wish::Leave | Wish::Move) {
+            let count = reclaim.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+            leaving = self.leavers(Reclaim { count, hosts: &self.names.owns(&request.from) })?;
+        }
+        let joining = if request.wish == Wish::Move { leaving.len() as u64 } else { grow };
+        let joining = u32::try_from(joining).unwrap_or(u32::MAX);
+        let (joiners, hosts) = self.joiners(joining, &request.on)?;
+        if joiners.is_empty() && leaving.is_empty() {
+            return Err(nothing());
+        }
+        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.processes() {
+            // They would have to be woken to know the others anew.
+            let detail =
+                "processes that were started cannot end while launched ones sleep: grow first";
+            return Err(Cause::new(CauseKind::NotAllowed, detail));
+        }
+        if request.wish == Wish::Leave {
+            self.check_size(now - leaving.len() as u64, false)?;
+        }
+        Ok(Decision { joiners, leavers: leaving, hosts })
+    }
+
+    fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
+        let ranks: Vec<MemberId> = self.running.iter().map(|&rank| self.members[rank]).collect();
+        let leaving = leavers(&self.nodes, &ranks, ranks[0], reclaim).map_err(of_place)?;
+        let process = |member: &MemberId| self.members.iter().position(|other| other == member);
+        Ok(leaving.iter().filter_map(process).collect())
+    }
+
+    /// Sleepers on the nodes that are chosen for them, the lowest there first, and after them those to be started,
+    /// with where if that was said.
+    fn joiners(&self, count: u32, hosts: &[String]) -> Result<(Vec<usize>, Parts), Cause> {
+        if count == 0 {
+            return Ok(Default::default());
+        }
+        let all = self.processes();
+        let mut sleepers: Vec<usize> =
+            (0..all).filter(|process| !self.running.contains(process)).collect();
+        let mut named = self.names.owns(hosts);
+        let asleep = if hosts.is_empty() {
+            count.min(sleepers.len() as u32)
+        } else if self.live.can_start() {
+            named.retain(|host| self.nodes.by_host(host).is_some());
+            let on = |node: &Node| named.iter().any(|host| host == node.host());
+            count.min(self.nodes.iter().filter(|node| on(node)).map(Node::free).sum())
+        } else {
+            count
+        };
+        let mut joiners = Vec::with_capacity(count as usize);
+        let chosen = match asleep {
+            0 => Vec::new(),
+            _ => place(&self.nodes, asleep, &named, Fill::Stack, false).map_err(of_place)?,
+        };
+        for node in chosen {
+            let here = |process: &usize| self.job.places[*process] == node.0 as usize;
+            let Some(at) = sleepers.iter().position(here) else {
+                return Err(other("a free slot has no process"));
+            };
+            joiners.push(sleepers.remove(at));
+        }
+        let started = count - asleep;
+        joiners.extend(all..all + started as usize);
+        let mut parts = Vec::new();
+        if started > 0 && !hosts.is_empty() {
+            if !sleepers.is_empty() {
+                // All live processes meet those who come.
+                let detail = "processes can be started on a host only while no launched one sleeps elsewhere: \
+                    grow without a host first";
+                return Err(Cause::new(CauseKind::NotAllowed, detail));
+            }
+            parts = deal(started, &self.rooms(hosts)).map_err(of_place)?;
+        }
+        Ok((joiners, parts))
+    }
+}
+
+/// Hosts that are named, or brought, may have slots that the launcher did not begin with.
+fn is_beyond(request: &Request) -> bool {
+    !request.on.is_empty() || request.nodes > 0
+}

@@ -1,4 +1,5 @@
-//! C interface of quo: what `quo.h`, `quo-xpm.h` and `quo-elastic.h` declare, installed as libquo.
+//! C interface of quo: what `quo.h`, `quo-xpm.h`, `quo-elastic.h` and `quo-reshape.h` declare,
+//! installed as libquo.
 //!
 //! The headers are the documentation; they are written by hand, and a test compares them with the
 //! functions here name by name and type by type. Every function is a few lines between the C types
@@ -9,7 +10,7 @@
 //! - `handle`: what a handle is, and how it is looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`barriers`], [`phase`], [`xpm`], [`world`],
+//!   [`barriers`], [`phase`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 #![allow(
     non_snake_case,
@@ -30,6 +31,7 @@ pub mod mask;
 pub mod members;
 pub mod phase;
 pub mod query;
+pub mod reshape;
 pub mod types;
 pub mod version;
 pub mod world;

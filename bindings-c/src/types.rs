@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use elastic::data::Element;
 use quo::ObjectType;
 use quo_mpi::Comm;
 
@@ -86,6 +87,14 @@ impl<T> Place<T> {
         // SAFETY: by the contract of the C interface a pointer that is not NULL is valid for a
         // write; Rust callers promise the same to `Out::new`.
         unsafe { self.0.write(value) }
+    }
+}
+
+impl Place<usize> {
+    /// What C has put there. Only for an argument that is read and written.
+    pub(crate) fn get(self) -> usize {
+        // SAFETY: by the contract of the C interface the place is valid, and C has set it.
+        unsafe { self.0.read() }
     }
 }
 
@@ -214,6 +223,61 @@ impl Bytes {
             // SAFETY: as in `read`, and the call is one that writes; `bytes` are the library's own.
             unsafe { self.0.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
         }
+    }
+}
+
+/// A place with a block of the C heap, or with NULL for none, which may be replaced by another.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct HeapPlace(*mut *mut c_void);
+
+impl HeapPlace {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// `pointer` is null, or valid for a read and a write until the call it is given to returns; what it
+    /// holds is null or from `malloc`, with as many elements as are given beside it.
+    pub unsafe fn new(pointer: *mut *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// The same, or the error that the argument `name` is NULL.
+    pub(crate) fn checked(self, name: &str) -> Result<Self, Failure> {
+        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+    }
+
+    /// A copy of so many elements. Only for a place that is not NULL.
+    pub(crate) fn read_elements<T: Element>(self, count: usize) -> Result<Vec<T>, Failure> {
+        // SAFETY: by the contract of the C interface the place holds a pointer.
+        let block = unsafe { self.0.read() }.cast::<T>();
+        if block.is_null() && count > 0 {
+            return Err(Failure::invalid(format!("{count} elements are said to be at NULL")));
+        }
+        let mut elements: Vec<T> = Vec::new();
+        if elements.try_reserve_exact(count).is_err() {
+            let text = format!("no memory is left for {count} elements");
+            return Err(Failure::new(Code::OutOfResources, text));
+        }
+        // SAFETY: by the contract of the C interface so many elements are there; copied byte by byte, since
+        // nothing is promised of their alignment. Any bytes are elements.
+        unsafe {
+            let bytes = count * size_of::<T>();
+            elements.as_mut_ptr().cast::<u8>().copy_from(block.cast::<u8>(), bytes);
+            elements.set_len(count);
+        }
+        Ok(elements)
+    }
+
+    /// Puts a new block in, with these elements, and frees the one before.
+    pub(crate) fn replace_elements<T: Element>(self, elements: &[T]) -> Result<(), Failure> {
+        let bytes = size_of_val(elements);
+        let block = allocate(bytes.max(1))?;
+        // SAFETY: the new block has room for them.
+        unsafe { block.cast::<u8>().copy_from_nonoverlapping(elements.as_ptr().cast(), bytes) };
+        // SAFETY: by the contract of the C interface the place may be read and written.
+        let before = unsafe { self.0.replace(block) };
+        free_for_c(before);
+        Ok(())
     }
 }
 

@@ -10,19 +10,21 @@ use std::process::Command;
 use quo_c::Code;
 use quo_c::create::QUO_create_options_t;
 use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
+use quo_c::reshape::QUO_reshape_topology_t;
 use quo_c::world::QUO_world_options_t;
 use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
-const HEADERS: [&str; 3] = [
+const HEADERS: [&str; 4] = [
     include_str!("../include/quo.h"),
     include_str!("../include/quo-xpm.h"),
     include_str!("../include/quo-elastic.h"),
+    include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -33,6 +35,7 @@ const SOURCES: [&str; 16] = [
     include_str!("../src/members.rs"),
     include_str!("../src/phase.rs"),
     include_str!("../src/query.rs"),
+    include_str!("../src/reshape.rs"),
     include_str!("../src/version.rs"),
     include_str!("../src/world/arrays.rs"),
     include_str!("../src/world/carry.rs"),
@@ -94,6 +97,10 @@ const TYPES: &[(&str, &str)] = &[
     ("void *", "Bytes"),
     ("const void *", "Bytes"),
     ("void **", "Out<*mut c_void>"),
+    ("void **", "HeapPlace"),
+    ("QUO_reshape_scheduler_t", "QUO_reshape_scheduler_t"),
+    ("QUO_reshape_valid_t", "QUO_reshape_valid_t"),
+    ("const QUO_reshape_topology_t *", "In<QUO_reshape_topology_t>"),
     ("long long", "c_longlong"),
     ("long long *", "Out<c_longlong>"),
     ("size_t *", "Out<usize>"),
@@ -225,6 +232,7 @@ fn every_declared_function_is_defined_with_the_same_arguments() {
         let result = match c.result.as_str() {
             "int" => "c_int",
             "const char *" => "*const c_char",
+            "MPI_Comm" => "MPI_Comm",
             other => panic!("{name} returns {other}"),
         };
         assert_eq!(result, rust.result, "{name}");
@@ -290,14 +298,15 @@ fn wrapper(variable: &str, default: &str) -> String {
 #[test]
 fn the_headers_are_clean_c99_and_cpp17() {
     let source = "#include \"quo-elastic.h\"\n#include \"quo-xpm.h\"\n#include \"quo.h\"\n\
-        #include \"quo-xpm.h\"\n#include \"quo-elastic.h\"\n\
+        #include \"quo-xpm.h\"\n#include \"quo-reshape.h\"\n\
         extern int use(void);\nint use(void) {\n\
         QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
-        return (int)(o.size + s.size + w.size + a.size + c.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
+        return (int)(o.size + s.size + w.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -329,7 +338,10 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
-    let families: [(&str, &[&str]); 5] = [
+    let families: [(&str, &[&str]); 8] = [
+        ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
+        ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
+        ("RESHAPE", &["STAYS", "JOINS", "ENDED"]),
         ("WORLD", &["NEW", "JOINING", "STAYING", "LEAVING", "PARKED", "ENDED"]),
         ("REQUEST", &["OPEN", "DONE", "FAILED"]),
         ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
@@ -377,10 +389,12 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         old_rank as "old_rank", new_rank as "new_rank");
     structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",
         data as "data");
+    structure!(QUO_reshape_topology_t, size as "size", kind as "kind", ndims as "ndims",
+        dims as "dims", total as "total", increment as "increment");
     structure!(QUO_xpm_view_t, base as "base", extent as "extent");
 
     let mut source = String::from(
-        "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-elastic.h\"\n\
+        "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-reshape.h\"\n\
         #include \"quo-xpm.h\"\nint main(void) {\n",
     );
     for (name, _) in &expected {

@@ -1,17 +1,21 @@
-//! The elastic world in C: programs that grow and shrink, and check what they have after each change.
+//! The elastic world in C and Fortran: programs that grow and shrink, and check what they have after each change.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, Job, Outcome};
+use quo_tests::{Checkout, Job, Outcome, fortran_support};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 const TESTS: &[Test] = &[
     ("in_c_arrays_and_a_context_follow_parked_ranks", c_parked),
     ("in_c_arrays_and_a_context_follow_spawned_ranks", c_spawned),
+    ("in_c_the_skeleton_of_reshape_runs", c_skeleton),
+    ("in_fortran_arrays_and_a_context_follow_parked_ranks", fortran_parked),
+    ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
+    ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
 ];
 
@@ -79,6 +83,59 @@ fn c_spawned() -> Result<()> {
     let outcome = in_c("sizes", ranks, words)?;
     unless_it_cannot(&outcome)?;
     went_through(&outcome, right)
+}
+
+const SKELETON: (usize, &[&str], &[&str]) = (
+    4,
+    &["1", "4", "2"],
+    &[
+        "iteration 10: grown to 2x2",
+        "iteration 19: about to leave 2x2",
+        "right after 60 iterations",
+    ],
+);
+
+fn goes_like_the_skeleton(outcome: &Outcome) -> Result<()> {
+    outcome.expect_success()?;
+    let said: Vec<&str> = outcome.stdout.lines().map(str::trim).collect();
+    ensure!(said == SKELETON.2, "{}", outcome.report());
+    Ok(())
+}
+
+fn c_skeleton() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "examples/reshape/skeleton.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    goes_like_the_skeleton(&run(SKELETON.0, &program, SKELETON.1)?)
+}
+
+/// A program in Fortran with these handles of MPI, where there is a compiler for it.
+fn in_fortran(source: &str, handles: &[&str], ranks: usize, words: &[&str]) -> Result<Outcome> {
+    let support = fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
+    let handles = if support.mpi_f08 { handles } else { &[] };
+    let folder = tempfile::tempdir()?;
+    let program = Checkout::find()?.compile_fortran(source, folder.path(), handles)?;
+    run(ranks, &program, words)
+}
+
+const IN_FORTRAN: &str = "tests/programs/elastic_sizes.F90";
+
+fn fortran_parked() -> Result<()> {
+    let words = ["4", "1", "2", "4", "2"];
+    let right = [PARKED.2[0], PARKED.2[1], PARKED.2[3]];
+    went_through(&in_fortran(IN_FORTRAN, &[], PARKED.0, &words)?, &right)
+}
+
+fn fortran_spawned() -> Result<()> {
+    let (ranks, words, right) = SPAWNED;
+    let outcome = in_fortran(IN_FORTRAN, &["-DUSE_MPI_F08"], ranks, words)?;
+    unless_it_cannot(&outcome)?;
+    went_through(&outcome, right)
+}
+
+fn fortran_skeleton() -> Result<()> {
+    let (ranks, words, _) = SKELETON;
+    goes_like_the_skeleton(&in_fortran("examples/reshape/skeleton.F90", &[], ranks, words)?)
 }
 
 fn c_refused() -> Result<()> {

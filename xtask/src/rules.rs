@@ -21,6 +21,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/guard.rs",
     "bindings-c/src/handle.rs",
     "bindings-c/src/phase.rs",
+    "bindings-c/src/reshape.rs",
     "bindings-c/src/types.rs",
     "bindings-c/src/world/arrays.rs",
     "bindings-c/src/world/carry.rs",

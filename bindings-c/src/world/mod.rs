@@ -199,7 +199,7 @@ fn count(name: &str, value: c_int) -> Result<Option<usize>, Failure> {
 }
 
 /// What C wants, and whether arrays go in messages.
-fn options(
+pub(crate) fn options(
     given: In<QUO_world_options_t>,
 ) -> Result<(WorldOptions, bool, (c_int, c_int)), Failure> {
     let mut options = WorldOptions::new();
@@ -236,7 +236,7 @@ fn options(
 }
 
 /// All who were launched together have good options, and the same. Collective over them.
-fn agree<T>(mine: Result<(T, (c_int, c_int)), Failure>) -> Result<T, Failure> {
+pub(crate) fn agree<T>(mine: Result<(T, (c_int, c_int)), Failure>) -> Result<T, Failure> {
     let world = Communicator::world().map_err(Error::from)?;
     let mut words = [0; 3];
     if let Ok((_, (start, most))) = &mine {

@@ -60,8 +60,9 @@ pub struct ProcessorTopology {
 }
 
 impl ProcessorTopology {
-    /// How so many processors are arranged.
-    pub(super) fn arranged(&self, size: usize) -> Configuration {
+    /// How so many processors are arranged: as nearly square as can be, or in a line.
+    #[must_use]
+    pub fn arranged(&self, size: usize) -> Configuration {
         match self.kind {
             Topology::NearlySquare { .. } => {
                 let grid = crate::data::Grids::NearlySquare.of(size);

@@ -1,0 +1,479 @@
+//! Resize points: what `quo-reshape.h` declares. A program has one world of this kind, without a handle.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_double, c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use elastic::data::Element;
+use elastic::layout::Storage;
+use elastic::points::{Configuration, Decision, Topology};
+use elastic::reshape::{Choice, ProcessorTopology, Reshape, Scheduler, Seat, SweetSpot};
+use elastic::{Error, WorldOptions};
+use quo_mpi::Comm as MPI_Comm;
+use quo_mpi::members::Communicator;
+
+use crate::codes::Code;
+use crate::create::{mpi_not_finalized, mpi_usable};
+use crate::guard::{self, Failure, Mark, entry};
+use crate::types::{FintPlace, Growing, HeapPlace, In, Out};
+use crate::world::{QUO_world_options_t, agree, misplaced, options};
+
+/// `QUO_reshape_topology_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_reshape_topology_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// `QUO_reshape_kind_t`.
+    pub kind: c_int,
+    /// 1 or 2.
+    pub ndims: c_int,
+    /// Rows and columns, if `ndims` is 2.
+    pub dims: [c_int; 2],
+    /// How many processors.
+    pub total: c_int,
+    /// By how many an arbitrary topology grows.
+    pub increment: c_int,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_reshape_topology_t {
+    const NAME: &'static str = "QUO_reshape_topology_t";
+}
+
+/// `QUO_reshape_scheduler_t`.
+pub type QUO_reshape_scheduler_t =
+    Option<unsafe extern "C" fn(*mut c_void, c_int, c_int, c_double) -> c_int>;
+
+/// `QUO_reshape_valid_t`.
+pub type QUO_reshape_valid_t = Option<unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int>;
+
+struct Only(Option<Reshape>);
+
+// SAFETY: by the contract of the C interface one thread at a time is in a call, which the lock enforces;
+// what C gave along (callbacks) may be used by each thread that calls.
+unsafe impl Send for Only {}
+
+static ONLY: Mutex<Only> = Mutex::new(Only(None));
+
+fn alone() -> Result<MutexGuard<'static, Only>, Failure> {
+    match ONLY.try_lock() {
+        Ok(only) => Ok(only),
+        Err(TryLockError::Poisoned(only)) => Ok(PoisonError::into_inner(only)),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::new(Code::Busy, "another thread, or this one, is in a resize point"))
+        }
+    }
+}
+
+fn with<T>(what: impl FnOnce(&mut Reshape) -> Result<T, Failure>) -> Result<T, Failure> {
+    let mut only = alone()?;
+    let reshape = only.0.as_mut().ok_or_else(|| misplaced("the program has not begun: init"))?;
+    mpi_not_finalized()?;
+    what(reshape)
+}
+
+/// The program's own scheduler.
+struct Asked {
+    decide: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_double) -> c_int,
+    data: *mut c_void,
+    topology: ProcessorTopology,
+}
+
+impl Scheduler for Asked {
+    fn decide(&mut self, choice: &Choice<'_>) -> Decision {
+        let report = choice.report;
+        let now = report.configuration.size();
+        let number = |value: u64| c_int::try_from(value).unwrap_or(c_int::MAX);
+        let (size, iteration) = (number(now.into()), number(report.iteration));
+        let _outside = Mark::outside();
+        // SAFETY: by the contract of the C interface the function takes these arguments, and may be called
+        // until the program's world ends.
+        let wanted = unsafe { (self.decide)(self.data, size, iteration, report.iteration_seconds) };
+        match usize::try_from(wanted) {
+            Ok(size) if size > now as usize => Decision::Expand(self.topology.arranged(size)),
+            Ok(size) if size > 0 && size < now as usize => {
+                Decision::Shrink(self.topology.arranged(size))
+            }
+            _ => Decision::Continue,
+        }
+    }
+}
+
+/// What the program can work with.
+struct Allowed {
+    valid: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
+    data: *mut c_void,
+}
+
+impl Allowed {
+    fn says(&self, on: Configuration) -> bool {
+        let (rows, columns) = on.dimensions();
+        let number = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
+        let _outside = Mark::outside();
+        // SAFETY: as that of the scheduler.
+        unsafe { (self.valid)(self.data, number(rows), number(columns)) != 0 }
+    }
+}
+
+fn natural(name: &str, value: c_int) -> Result<u32, Failure> {
+    u32::try_from(value)
+        .ok()
+        .filter(|&value| value > 0)
+        .ok_or_else(|| Failure::invalid(format!("{name} is {value}: it is at least 1")))
+}
+
+fn topology(given: In<QUO_reshape_topology_t>) -> Result<ProcessorTopology, Failure> {
+    let given = given.read()?.ok_or_else(|| Failure::invalid("the argument topology is NULL"))?;
+    let start = match given.ndims {
+        1 => Configuration::Line(natural("total", given.total)?),
+        2 => {
+            let [rows, columns] = given.dims;
+            let grid = Configuration::grid(natural("dims", rows)?, natural("dims", columns)?);
+            grid.map_err(Error::from)?
+        }
+        other => return Err(Failure::invalid(format!("ndims is {other}: it is 1 or 2"))),
+    };
+    let kind = match given.kind {
+        0 => Topology::Arbitrary { increment: natural("increment", given.increment)? },
+        1 => Topology::PowerOfTwo,
+        2 => Topology::NearlySquare { difference: None, divides: None },
+        other => {
+            return Err(Failure::invalid(format!("kind {other} is not a QUO_reshape_kind_t")));
+        }
+    };
+    Ok(ProcessorTopology { kind, start: kind.start(start).map_err(Error::from)? })
+}
+
+fn init(
+    given: In<QUO_reshape_topology_t>,
+    wanted: Option<In<QUO_world_options_t>>,
+    decide: QUO_reshape_scheduler_t,
+    data: *mut c_void,
+) -> Result<(), Failure> {
+    guard::stay_quiet();
+    let mut only = alone()?;
+    mpi_usable()?;
+    let checked = topology(given).and_then(|topology| {
+        if only.0.is_some() {
+            return Err(misplaced("the program has begun already"));
+        }
+        let (options, _, (_, most)) = match wanted {
+            Some(wanted) => options(wanted)?,
+            None => (WorldOptions::new(), false, (0, 0)),
+        };
+        let start = c_int::try_from(topology.start.size()).unwrap_or(c_int::MAX);
+        Ok(((topology, options), (start, most)))
+    });
+    let (topology, options) = agree(checked)?;
+    let scheduler: Box<dyn Scheduler> = match decide {
+        Some(decide) => Box::new(Asked { decide, data, topology }),
+        None => Box::new(SweetSpot::default()),
+    };
+    only.0 = Some(Reshape::init(options, topology, scheduler)?);
+    Ok(())
+}
+
+/// `QUO_reshape_init`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_init(topology: In<QUO_reshape_topology_t>) -> c_int {
+    entry("QUO_reshape_init", || init(topology, None, None, std::ptr::null_mut()))
+}
+
+/// `QUO_reshape_init_with`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_init_with(
+    topology: In<QUO_reshape_topology_t>,
+    options: In<QUO_world_options_t>,
+    decide: QUO_reshape_scheduler_t,
+    data: *mut c_void,
+) -> c_int {
+    entry("QUO_reshape_init_with", || init(topology, Some(options), decide, data))
+}
+
+/// `QUO_reshape_accept`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_accept(valid: QUO_reshape_valid_t, data: *mut c_void) -> c_int {
+    entry("QUO_reshape_accept", || {
+        with(|reshape| {
+            match valid {
+                Some(valid) => {
+                    let allowed = Allowed { valid, data };
+                    reshape.accept(move |on| allowed.says(on));
+                }
+                None => reshape.accept(|_| true),
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_reshape_exit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_exit() -> c_int {
+    entry("QUO_reshape_exit", || {
+        with(|_| Ok(()))?;
+        let reshape = alone()?.0.take();
+        if let Some(reshape) = reshape {
+            reshape.exit()?;
+        }
+        Ok(())
+    })
+}
+
+fn of_decision(decision: Decision) -> c_int {
+    match decision {
+        Decision::Continue => 0,
+        Decision::Expand(_) => 1,
+        Decision::Shrink(_) => 2,
+    }
+}
+
+/// `QUO_reshape_contact`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_contact(
+    seconds: f64,
+    iteration: c_int,
+    out_decision: Out<c_int>,
+) -> c_int {
+    entry("QUO_reshape_contact", || {
+        with(|reshape| {
+            let place = out_decision.place("out_decision")?;
+            let iteration = u64::try_from(iteration)
+                .map_err(|_| Failure::invalid(format!("iteration is {iteration}")))?;
+            place.set(of_decision(reshape.contact(seconds, iteration)?));
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_reshape_resize`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_resize(decision: c_int) -> c_int {
+    // The library knows it; programs of ReSHAPE give it.
+    let _ = decision;
+    entry("QUO_reshape_resize", || {
+        with(|reshape| {
+            reshape.resize()?;
+            Ok(())
+        })
+    })
+}
+
+fn tell(
+    name: &str,
+    out: Out<c_int>,
+    what: impl FnOnce(&mut Reshape) -> c_int,
+) -> Result<(), Failure> {
+    with(|reshape| {
+        out.place(name)?.set(what(reshape));
+        Ok(())
+    })
+}
+
+/// `QUO_reshape_seat`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_seat(out_seat: Out<c_int>) -> c_int {
+    entry("QUO_reshape_seat", || {
+        tell("out_seat", out_seat, |reshape| match reshape.seat() {
+            Seat::Stays => 0,
+            Seat::Joins => 1,
+            Seat::Ended => 2,
+        })
+    })
+}
+
+/// `QUO_reshape_decision`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_decision(out_decision: Out<c_int>) -> c_int {
+    entry("QUO_reshape_decision", || {
+        tell("out_decision", out_decision, |reshape| of_decision(reshape.decision()))
+    })
+}
+
+/// `QUO_reshape_iteration`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_iteration(out_iteration: Out<c_int>) -> c_int {
+    entry("QUO_reshape_iteration", || {
+        tell("out_iteration", out_iteration, |reshape| {
+            c_int::try_from(reshape.iteration()).unwrap_or(c_int::MAX)
+        })
+    })
+}
+
+fn dimensions(
+    rows: Out<c_int>,
+    columns: Out<c_int>,
+    which: impl FnOnce(&Reshape) -> Configuration,
+) -> Result<(), Failure> {
+    with(|reshape| {
+        let (wide, high) = (rows.place("out_rows")?, columns.place("out_columns")?);
+        let (rows, columns) = which(reshape).dimensions();
+        wide.set_number(rows as usize)?;
+        high.set_number(columns as usize)
+    })
+}
+
+/// `QUO_reshape_old_dimensions`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_old_dimensions(
+    out_rows: Out<c_int>,
+    out_columns: Out<c_int>,
+) -> c_int {
+    entry("QUO_reshape_old_dimensions", || {
+        dimensions(out_rows, out_columns, Reshape::old_dimensions)
+    })
+}
+
+/// `QUO_reshape_new_dimensions`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_new_dimensions(
+    out_rows: Out<c_int>,
+    out_columns: Out<c_int>,
+) -> c_int {
+    entry("QUO_reshape_new_dimensions", || {
+        dimensions(out_rows, out_columns, Reshape::new_dimensions)
+    })
+}
+
+/// `QUO_reshape_rearrange`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_rearrange(rows: c_int, columns: c_int) -> c_int {
+    entry("QUO_reshape_rearrange", || {
+        let grid = Configuration::grid(natural("rows", rows)?, natural("columns", columns)?);
+        let grid = grid.map_err(Error::from)?;
+        with(|reshape| Ok(reshape.rearrange(grid)?))
+    })
+}
+
+fn current() -> Result<MPI_Comm, Failure> {
+    with(|reshape| {
+        let current = reshape.world().communicator();
+        Ok(current.map_or_else(MPI_Comm::null, Communicator::as_raw))
+    })
+}
+
+/// `QUO_reshape_world`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_world() -> MPI_Comm {
+    let mut comm = None;
+    entry("QUO_reshape_world", || {
+        comm = Some(current()?);
+        Ok(())
+    });
+    comm.unwrap_or_else(MPI_Comm::null)
+}
+
+/// `QUO_reshape_world_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
+    entry("QUO_reshape_world_f2c", || {
+        let place = out_comm.place("out_comm")?;
+        place.set(current()?);
+        Ok(())
+    })
+}
+
+/// How a program's array lies, and how it is moved.
+#[derive(Clone, Copy)]
+enum Lies {
+    Cyclic { length: usize, block: usize },
+    Block { length: usize },
+    Checkerboard { shape: (usize, usize), block: usize, storage: Storage },
+}
+
+fn moved<T: Element>(
+    reshape: &mut Reshape,
+    data: HeapPlace,
+    count: &mut usize,
+    lies: Lies,
+) -> Result<(), Failure> {
+    let mut elements: Vec<T> = data.read_elements(*count)?;
+    match lies {
+        Lies::Cyclic { length, block } => reshape.redistribute_1d(&mut elements, length, block),
+        Lies::Block { length } => reshape.redistribute_uniform_block(&mut elements, length),
+        Lies::Checkerboard { shape, block, storage } => {
+            reshape.redistribute_2d(&mut elements, shape, block, storage)
+        }
+    }?;
+    data.replace_elements(&elements)?;
+    *count = elements.len();
+    Ok(())
+}
+
+fn redistribute(
+    data: HeapPlace,
+    count: Out<usize>,
+    element: usize,
+    lies: Result<Lies, Failure>,
+) -> Result<(), Failure> {
+    with(|reshape| {
+        let (data, place) = (data.checked("data")?, count.place("count")?);
+        let lies = lies?;
+        let mut count = place.get();
+        let count_of = &mut count;
+        match element {
+            1 => moved::<u8>(reshape, data, count_of, lies),
+            2 => moved::<u16>(reshape, data, count_of, lies),
+            4 => moved::<u32>(reshape, data, count_of, lies),
+            8 => moved::<u64>(reshape, data, count_of, lies),
+            16 => moved::<[u64; 2]>(reshape, data, count_of, lies),
+            other => {
+                let text = format!("elements of {other} bytes: they have 1, 2, 4, 8 or 16");
+                Err(Failure::invalid(text))
+            }
+        }?;
+        place.set(count);
+        Ok(())
+    })
+}
+
+/// `QUO_reshape_redistribute_1d`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_redistribute_1d(
+    data: HeapPlace,
+    count: Out<usize>,
+    element: usize,
+    length: usize,
+    block: usize,
+) -> c_int {
+    entry("QUO_reshape_redistribute_1d", || {
+        redistribute(data, count, element, Ok(Lies::Cyclic { length, block }))
+    })
+}
+
+/// `QUO_reshape_redistribute_uniform_block`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_redistribute_uniform_block(
+    data: HeapPlace,
+    count: Out<usize>,
+    element: usize,
+    length: usize,
+) -> c_int {
+    entry("QUO_reshape_redistribute_uniform_block", || {
+        redistribute(data, count, element, Ok(Lies::Block { length }))
+    })
+}
+
+/// `QUO_reshape_redistribute_2d`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_reshape_redistribute_2d(
+    data: HeapPlace,
+    count: Out<usize>,
+    element: usize,
+    rows: usize,
+    columns: usize,
+    block: usize,
+    storage: c_int,
+) -> c_int {
+    entry("QUO_reshape_redistribute_2d", || {
+        let storage = match storage {
+            0 => Ok(Storage::Rows),
+            1 => Ok(Storage::Columns),
+            other => Err(Failure::invalid(format!("storage {other} is not a QUO_array_storage_t"))),
+        };
+        let shape = (rows, columns);
+        let lies = storage.map(|storage| Lies::Checkerboard { shape, block, storage });
+        redistribute(data, count, element, lies)
+    })
+}

@@ -1,0 +1,450 @@
+!> Resize points: the calls of ReSHAPE over the elastic world. quo-reshape.h has the whole text of each procedure;
+!> the rules of `quo_errors` hold. A process that leaves sleeps in [[reshape_resize]] until it is called in again
+!> or the job is over, and so do those that are no ranks at first, in [[reshape_init]]; [[reshape_getseat]] says
+!> which.
+module quo_reshape
+  use, intrinsic :: iso_c_binding, only: &
+    c_associated, c_char, c_double, c_f_pointer, c_funptr, c_int, c_loc, c_null_funptr, &
+    c_null_ptr, c_ptr, c_size_t, c_sizeof
+#ifndef QUO_NO_MPI_F08
+  use mpi_f08, only: MPI_Comm
+#endif
+  use quo_c, only: c_ptr_free
+  use quo_constants, only: QUO_SUCCESS
+  use quo_elastic, only: c_world_options_of, quo_world_options_t, QUO_ARRAY_BY_COLUMNS
+  use quo_elastic_c
+  use quo_text, only: out_of_memory
+  implicit none
+  private
+
+  !> Any number of processors; it grows by `increment`.
+  integer(c_int), parameter, public :: RESHAPE_ARBITRARY = 0
+  !> A power of two; it doubles.
+  integer(c_int), parameter, public :: RESHAPE_POWER_OF_TWO = 1
+  !> A grid of rows and columns; the smaller dimension grows.
+  integer(c_int), parameter, public :: RESHAPE_RECTANGULAR = 2
+  !> Nothing is to be done about data.
+  integer(c_int), parameter, public :: REMAP_CONTINUE = 0
+  !> The world has grown: redistribute to all.
+  integer(c_int), parameter, public :: REMAP_EXPAND = 1
+  !> The world is going to shrink: redistribute to those who stay.
+  integer(c_int), parameter, public :: REMAP_SHRINK = 2
+  !> A rank, as before.
+  integer(c_int), parameter, public :: RESHAPE_STAYS = 0
+  !> A rank that was none: it goes on with [[reshape_getitercount]].
+  integer(c_int), parameter, public :: RESHAPE_JOINS = 1
+  !> No rank any more: the job is over.
+  integer(c_int), parameter, public :: RESHAPE_ENDED = 2
+
+  !> How a program's processors are arranged at first.
+  type, public :: processortopology
+    !> One of `RESHAPE_ARBITRARY` and so on.
+    integer(c_int) :: kind = RESHAPE_ARBITRARY
+    !> 1 or 2.
+    integer(c_int) :: ndims = 1
+    !> Rows and columns, if `ndims` is 2.
+    integer(c_int) :: dims(2) = 1
+    !> How many processors, if `ndims` is 1.
+    integer(c_int) :: total = 1
+    !> By how many `RESHAPE_ARBITRARY` grows.
+    integer(c_int) :: increment = 1
+  end type processortopology
+
+  !> Moves a vector in blocks that are dealt out in turns.
+  interface reshape_redistribute1d
+    module procedure redistribute1d_double
+    module procedure redistribute1d_int
+  end interface reshape_redistribute1d
+
+  !> Moves a vector in one block for each rank.
+  interface reshape_redistributeuniformblock
+    module procedure uniform_double
+    module procedure uniform_int
+  end interface reshape_redistributeuniformblock
+
+  !> Moves a matrix in square blocks over the grid of processors; parts are stored by columns.
+  interface reshape_redistribute2d
+    module procedure redistribute2d_double
+    module procedure redistribute2d_int
+  end interface reshape_redistribute2d
+
+  !> The communicator of the ranks there are, an integer or of mpi_f08: RESHAPE_COMM_WORLD.
+  interface reshape_comm_world
+    module procedure reshape_comm_world
+#ifndef QUO_NO_MPI_F08
+    module procedure reshape_comm_world_f08
+#endif
+  end interface reshape_comm_world
+
+  public :: reshape_comm_world, reshape_contactscheduler, reshape_exit, reshape_getitercount, &
+    reshape_getnewprocessordimensions, reshape_getoldprocessordimensions, reshape_getseat, &
+    reshape_getschedulerdecision, reshape_init, reshape_redistribute1d, reshape_redistribute2d, &
+    reshape_redistributeuniformblock, reshape_resize, reshape_setdimensions
+
+contains
+
+  !> Makes the world with as many ranks as the topology says. Collective over all processes that were
+  !> launched; those that are no ranks sleep in it.
+  subroutine reshape_init(topology, ierr, options, decide, data)
+    !> How processors are arranged at first, the same everywhere.
+    type(processortopology), intent(in) :: topology
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_REFUSED`, `QUO_ERR_MISPLACED`, and as quo_world_create.
+    integer(c_int), intent(out) :: ierr
+    !> Options of the world; their start is not looked at.
+    type(quo_world_options_t), intent(in), optional :: options
+    !> A `QUO_reshape_scheduler_t`; without it the world grows as long as that makes iterations faster.
+    type(c_funptr), intent(in), optional :: decide
+    !> Passed to it.
+    type(c_ptr), intent(in), optional :: data
+    type(c_reshape_topology) :: wanted
+    type(c_world_options) :: given
+    type(quo_world_options_t) :: usual
+    type(c_funptr) :: scheduler
+    type(c_ptr) :: its_data
+    character(kind=c_char), allocatable, target :: name(:), log(:), plan(:)
+    logical :: ready
+    wanted%size = c_sizeof(wanted)
+    wanted%kind = topology%kind
+    wanted%ndims = topology%ndims
+    wanted%dims = topology%dims
+    wanted%total = topology%total
+    wanted%increment = topology%increment
+    if (present(options)) then
+      call c_world_options_of(options, given, name, log, plan, ready)
+    else
+      call c_world_options_of(usual, given, name, log, plan, ready)
+    end if
+    scheduler = c_null_funptr
+    if (present(decide)) scheduler = decide
+    its_data = c_null_ptr
+    if (present(data)) its_data = data
+    ! Takes part all the same, and makes it fail everywhere.
+    if (.not. ready) wanted%ndims = 0
+    ierr = c_reshape_init_with(wanted, given, scheduler, its_data)
+    if (.not. ready) ierr = out_of_memory()
+  end subroutine reshape_init
+
+  !> Ends the program's world. Made by all processes, before MPI_Finalize.
+  subroutine reshape_exit(ierr)
+    !> `QUO_ERR_MISPLACED` when the program has not begun; as quo_world_end.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_reshape_exit()
+  end subroutine reshape_exit
+
+  !> A resize point: tells how long the last iterations took each, and gets one decision on all ranks.
+  !> Collective.
+  subroutine reshape_contactscheduler(seconds, iteration, decision, ierr)
+    !> The time.
+    real(c_double), value :: seconds
+    !> The iteration that is done.
+    integer(c_int), value :: iteration
+    !> One of `REMAP_...`.
+    integer(c_int), intent(out) :: decision
+    !> `QUO_ERR_INVLD_ARG` for what is no time or number.
+    integer(c_int), intent(out) :: ierr
+    decision = REMAP_CONTINUE
+    ierr = c_reshape_contact(seconds, iteration, decision)
+  end subroutine reshape_contactscheduler
+
+  !> Does what was decided: joiners are there afterwards, or leavers asleep. Collective.
+  subroutine reshape_resize(decision, ierr)
+    !> What the contact said. Not looked at: the library knows it.
+    integer(c_int), value :: decision
+    !> `QUO_ERR_GIVEN_UP` when somebody had a reason: the ranks are the old ones.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_reshape_resize(decision)
+  end subroutine reshape_resize
+
+  !> What this process is. Local.
+  subroutine reshape_getseat(seat, ierr)
+    !> `RESHAPE_STAYS`, `RESHAPE_JOINS` or `RESHAPE_ENDED`.
+    integer(c_int), intent(out) :: seat
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    seat = RESHAPE_ENDED
+    ierr = c_reshape_seat(seat)
+  end subroutine reshape_getseat
+
+  !> What to do about data now: `REMAP_EXPAND` once after the world has grown, on all ranks. Local.
+  subroutine reshape_getschedulerdecision(decision, ierr)
+    !> One of `REMAP_...`.
+    integer(c_int), intent(out) :: decision
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    decision = REMAP_CONTINUE
+    ierr = c_reshape_decision(decision)
+  end subroutine reshape_getschedulerdecision
+
+  !> The iteration that is next: 0 at first, for joiners the one that the others begin. Local.
+  subroutine reshape_getitercount(iteration, ierr)
+    !> The iteration.
+    integer(c_int), intent(out) :: iteration
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    iteration = 0
+    ierr = c_reshape_iteration(iteration)
+  end subroutine reshape_getitercount
+
+  !> The arrangement before the last resize; a line has one column. Local.
+  subroutine reshape_getoldprocessordimensions(rows, columns, ierr)
+    !> Rows of processors.
+    integer(c_int), intent(out) :: rows
+    !> Columns of processors.
+    integer(c_int), intent(out) :: columns
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    rows = 0
+    columns = 0
+    ierr = c_reshape_old_dimensions(rows, columns)
+  end subroutine reshape_getoldprocessordimensions
+
+  !> The present arrangement. Local.
+  subroutine reshape_getnewprocessordimensions(rows, columns, ierr)
+    !> Rows of processors.
+    integer(c_int), intent(out) :: rows
+    !> Columns of processors.
+    integer(c_int), intent(out) :: columns
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    rows = 0
+    columns = 0
+    ierr = c_reshape_new_dimensions(rows, columns)
+  end subroutine reshape_getnewprocessordimensions
+
+  !> Arranges the processors that there are in another way. Local; on all ranks alike.
+  subroutine reshape_setdimensions(rows, columns, ierr)
+    !> Rows of processors.
+    integer(c_int), value :: rows
+    !> Columns of processors.
+    integer(c_int), value :: columns
+    !> `QUO_ERR_INVLD_ARG` for another number of processors.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_reshape_rearrange(rows, columns)
+  end subroutine reshape_setdimensions
+
+  !> The communicator of the ranks there are, until the next resize and not to be freed. Local.
+  subroutine reshape_comm_world(comm, ierr)
+    !> MPI_COMM_NULL for a process that is no rank.
+    integer, intent(out) :: comm
+    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: number
+    number = 0
+    ierr = c_reshape_world(number)
+    comm = int(number)
+  end subroutine reshape_comm_world
+#ifndef QUO_NO_MPI_F08
+
+  subroutine reshape_comm_world_f08(comm, ierr)
+    type(MPI_Comm), intent(out) :: comm
+    integer(c_int), intent(out) :: ierr
+    call reshape_comm_world(comm%MPI_VAL, ierr)
+  end subroutine reshape_comm_world_f08
+#endif
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine redistribute1d_double(data, length, block, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    real(c_double), allocatable, intent(inout) :: data(:)
+    !> Elements of the whole vector.
+    integer(c_size_t), value :: length
+    !> Elements of a block.
+    integer(c_size_t), value :: block
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 8
+    call lend_double(data, place, number)
+    ierr = c_reshape_redistribute_1d(place, number, bytes, length, block)
+    call take_double(place, number, data, ierr)
+  end subroutine redistribute1d_double
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine uniform_double(data, length, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    real(c_double), allocatable, intent(inout) :: data(:)
+    !> Elements of the whole vector.
+    integer(c_size_t), value :: length
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 8
+    call lend_double(data, place, number)
+    ierr = c_reshape_redistribute_uniform_block(place, number, bytes, length)
+    call take_double(place, number, data, ierr)
+  end subroutine uniform_double
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine redistribute2d_double(data, rows, columns, block, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    real(c_double), allocatable, intent(inout) :: data(:)
+    !> Rows of the matrix.
+    integer(c_size_t), value :: rows
+    !> Columns of it.
+    integer(c_size_t), value :: columns
+    !> Rows, and columns, of a block.
+    integer(c_size_t), value :: block
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 8
+    call lend_double(data, place, number)
+    ierr = c_reshape_redistribute_2d(place, number, bytes, rows, columns, &
+        block, QUO_ARRAY_BY_COLUMNS)
+    call take_double(place, number, data, ierr)
+  end subroutine redistribute2d_double
+
+  !> A copy in C's memory; without memory nothing, of as many elements, which is refused.
+  subroutine lend_double(data, place, number)
+    real(c_double), allocatable, intent(in) :: data(:)
+    type(c_ptr), intent(out) :: place
+    integer(c_size_t), intent(out) :: number
+    real(c_double), pointer :: copy(:)
+    integer(c_size_t) :: i
+    place = c_null_ptr
+    number = 0
+    if (.not. allocated(data)) return
+    number = size(data, kind=c_size_t)
+    if (number == 0) return
+    place = c_malloc(number * 8)
+    if (.not. c_associated(place)) return
+    call c_f_pointer(place, copy, [number])
+    do i = 1, number
+      copy(i) = data(i)
+    end do
+  end subroutine lend_double
+
+  !> The new part in place of the old one, if all went well.
+  subroutine take_double(place, number, data, ierr)
+    type(c_ptr), intent(in) :: place
+    integer(c_size_t), intent(in) :: number
+    real(c_double), allocatable, intent(inout) :: data(:)
+    integer(c_int), intent(inout) :: ierr
+    real(c_double), allocatable :: part(:)
+    real(c_double), pointer :: copy(:)
+    integer(c_size_t) :: i
+    integer :: status
+    integer(c_int) :: freed
+    if (ierr == QUO_SUCCESS) then
+      allocate (part(number), stat=status)
+      if (status == 0) then
+        if (number > 0) then
+          call c_f_pointer(place, copy, [number])
+          do i = 1, number
+            part(i) = copy(i)
+          end do
+        end if
+        call move_alloc(part, data)
+      else
+        ierr = out_of_memory()
+      end if
+    end if
+    freed = c_ptr_free(place)
+  end subroutine take_double
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine redistribute1d_int(data, length, block, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    integer(c_int), allocatable, intent(inout) :: data(:)
+    !> Elements of the whole vector.
+    integer(c_size_t), value :: length
+    !> Elements of a block.
+    integer(c_size_t), value :: block
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 4
+    call lend_int(data, place, number)
+    ierr = c_reshape_redistribute_1d(place, number, bytes, length, block)
+    call take_int(place, number, data, ierr)
+  end subroutine redistribute1d_int
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine uniform_int(data, length, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    integer(c_int), allocatable, intent(inout) :: data(:)
+    !> Elements of the whole vector.
+    integer(c_size_t), value :: length
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 4
+    call lend_int(data, place, number)
+    ierr = c_reshape_redistribute_uniform_block(place, number, bytes, length)
+    call take_int(place, number, data, ierr)
+  end subroutine uniform_int
+
+  !> As the interface says. Collective over the ranks there are.
+  subroutine redistribute2d_int(data, rows, columns, block, ierr)
+    !> This rank's part, and its new one; not allocated for joiners.
+    integer(c_int), allocatable, intent(inout) :: data(:)
+    !> Rows of the matrix.
+    integer(c_size_t), value :: rows
+    !> Columns of it.
+    integer(c_size_t), value :: columns
+    !> Rows, and columns, of a block.
+    integer(c_size_t), value :: block
+    !> `QUO_ERR_DISAGREE` when a rank has a part of another length: all keep what they have.
+    integer(c_int), intent(out) :: ierr
+    integer(c_size_t) :: number, bytes
+    type(c_ptr) :: place
+    bytes = 4
+    call lend_int(data, place, number)
+    ierr = c_reshape_redistribute_2d(place, number, bytes, rows, columns, &
+        block, QUO_ARRAY_BY_COLUMNS)
+    call take_int(place, number, data, ierr)
+  end subroutine redistribute2d_int
+
+  !> A copy in C's memory; without memory nothing, of as many elements, which is refused.
+  subroutine lend_int(data, place, number)
+    integer(c_int), allocatable, intent(in) :: data(:)
+    type(c_ptr), intent(out) :: place
+    integer(c_size_t), intent(out) :: number
+    integer(c_int), pointer :: copy(:)
+    integer(c_size_t) :: i
+    place = c_null_ptr
+    number = 0
+    if (.not. allocated(data)) return
+    number = size(data, kind=c_size_t)
+    if (number == 0) return
+    place = c_malloc(number * 4)
+    if (.not. c_associated(place)) return
+    call c_f_pointer(place, copy, [number])
+    do i = 1, number
+      copy(i) = data(i)
+    end do
+  end subroutine lend_int
+
+  !> The new part in place of the old one, if all went well.
+  subroutine take_int(place, number, data, ierr)
+    type(c_ptr), intent(in) :: place
+    integer(c_size_t), intent(in) :: number
+    integer(c_int), allocatable, intent(inout) :: data(:)
+    integer(c_int), intent(inout) :: ierr
+    integer(c_int), allocatable :: part(:)
+    integer(c_int), pointer :: copy(:)
+    integer(c_size_t) :: i
+    integer :: status
+    integer(c_int) :: freed
+    if (ierr == QUO_SUCCESS) then
+      allocate (part(number), stat=status)
+      if (status == 0) then
+        if (number > 0) then
+          call c_f_pointer(place, copy, [number])
+          do i = 1, number
+            part(i) = copy(i)
+          end do
+        end if
+        call move_alloc(part, data)
+      else
+        ierr = out_of_memory()
+      end if
+    end if
+    freed = c_ptr_free(place)
+  end subroutine take_int
+end module quo_reshape

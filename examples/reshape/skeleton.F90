@@ -40,6 +40,7 @@ program skeleton
   integer, parameter :: iterations = 60, every = 10
   integer(c_size_t), parameter :: rows = 96, columns = 72, block = 4
   type(processortopology) :: topology
+  type(c_funptr) :: scheduler
   real(c_double), allocatable :: matrix(:)
   integer(c_int) :: ierr, seat, loop, decision
   integer :: provided, mpi_code, comm, rank
@@ -50,7 +51,8 @@ program skeleton
   topology%kind = RESHAPE_RECTANGULAR
   topology%ndims = 2
   topology%dims = [1, number(1)]
-  call reshape_init(topology, ierr, decide=c_funloc(next_size))
+  scheduler = c_funloc(next_size)
+  call reshape_init(topology, ierr, decide=scheduler)
   call need(ierr)
   call reshape_getseat(seat, ierr)
   call need(ierr)

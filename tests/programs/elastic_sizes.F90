@@ -128,6 +128,10 @@ contains
   !> What does not fit is refused with its code, and the world works on.
   subroutine refused()
     type(quo_array_spec_t) :: spec
+    call quo_world_was_started(w, enters, ierr)
+    call need(ierr)
+    ! A process that was started is in a resize already.
+    if (enters) return
     call quo_world_begin(w, ierr)
     call right(ierr == QUO_ERR_MISPLACED, 'begin without a resize')
     call quo_world_commit(w, ierr)

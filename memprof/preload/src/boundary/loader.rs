@@ -53,7 +53,7 @@ unsafe extern "C-unwind" fn open_work(
     objects::refresh_surely();
     // SAFETY: a handle is the loader's entry, whose first word is where the object is.
     objects::mark_opened(unsafe { *handle.cast::<usize>() }, since, by_mpi);
-    patch::everything();
+    patch::everything(handle);
     handle
 }
 
@@ -320,7 +320,7 @@ unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> us
     }
     // Whatever was opened by ways that were not seen.
     objects::refresh_surely();
-    patch::everything();
+    patch::everything(core::ptr::null_mut());
     if thunks::find(symbol).is_none() && !symbol.ends_with(b"MPI_Pcontrol") {
         return 0;
     }

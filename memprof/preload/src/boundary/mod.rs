@@ -57,7 +57,7 @@ pub fn start() {
         hooked::start();
         #[cfg(not(feature = "archive"))]
         {
-            patch::everything();
+            patch::everything(core::ptr::null_mut());
             join();
         }
     }

@@ -27,8 +27,9 @@ static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
 static TURN: Turn = Turn::new();
 
-/// Patches what is not yet; on return it is done, whoever did it.
-pub fn everything() {
+/// Patches what is not yet; on return it is done, whoever did it. What `opened` is a handle of, if it is one,
+/// stays loaded meanwhile.
+pub fn everything(opened: *mut c_void) {
     let _guard = Guard::enter();
     TURN.walk(true, || {
         let mut index = 0;
@@ -36,7 +37,7 @@ pub fn everything() {
             if let (Some(since), Some(done)) = (since, DONE.get(index))
                 && done.load(Ordering::Relaxed) != since
                 && let Some(Some(object)) = objects::at(index)
-                && one(&object)
+                && one(&object, opened)
             {
                 done.store(object.since, Ordering::Relaxed);
             }
@@ -51,12 +52,25 @@ pub fn after_fork() {
 }
 
 /// Keeps an object loaded while it is patched.
-struct Pin(*mut c_void);
+struct Pin {
+    handle: *mut c_void,
+    /// The handle is another's, which closes it.
+    is_borrowed: bool,
+}
+
+/// Where the object of a handle is.
+fn base_of(handle: *mut c_void) -> usize {
+    // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+    unsafe { *handle.cast::<usize>() }
+}
 
 impl Pin {
-    fn new(object: &Known) -> Option<Pin> {
+    fn new(object: &Known, opened: *mut c_void) -> Option<Pin> {
         if object.initial {
-            return Some(Pin(core::ptr::null_mut()));
+            return Some(Pin { handle: core::ptr::null_mut(), is_borrowed: true });
+        }
+        if !opened.is_null() && base_of(opened) == object.base {
+            return Some(Pin { handle: opened, is_borrowed: true });
         }
         // SAFETY: a text with its end mark; nothing is loaded by it.
         let handle = unsafe {
@@ -68,28 +82,26 @@ impl Pin {
             unsafe { libc::dlerror() };
             return None;
         }
-        let pin = Pin(handle);
-        // SAFETY: a handle is the loader's entry, whose first word is where the object is.
-        let base = unsafe { *handle.cast::<usize>() };
-        (base == object.base).then_some(pin)
+        let pin = Pin { handle, is_borrowed: false };
+        (base_of(handle) == object.base).then_some(pin)
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if !self.0.is_null() {
+        if !self.is_borrowed {
             // SAFETY: the handle that this pin opened.
-            unsafe { libc::dlclose(self.0) };
+            unsafe { libc::dlclose(self.handle) };
         }
     }
 }
 
 /// True when nothing is left to be done for an object.
-fn one(object: &Known) -> bool {
+fn one(object: &Known, opened: *mut c_void) -> bool {
     let Some(plan) = Plan::of(object) else {
         return true;
     };
-    let Some(pin) = Pin::new(object) else {
+    let Some(pin) = Pin::new(object, opened) else {
         return object.loader_path().is_none();
     };
     // SAFETY: pinned.
@@ -106,11 +118,12 @@ fn one(object: &Known) -> bool {
     if !ready {
         return false;
     }
+    let mut open = Open { image: &image, page: None };
     image.each_relocation(&[JUMP_SLOT, GLOBAL_DATA, ADDRESS], |relocation| {
         if relocation.addend == 0
             && let Some(symbol) = relocation.symbol(FIRSTS)
         {
-            fill(object, &image, &pin, plan, relocation, symbol);
+            fill(object, &mut open, &pin, plan, relocation, symbol);
         }
     });
     true
@@ -160,7 +173,7 @@ pub const FIRSTS: &[u8] = b"MPbdmpsu";
 
 fn fill(
     object: &Known,
-    image: &Image,
+    open: &mut Open<'_>,
     pin: &Pin,
     plan: Plan,
     relocation: Relocation<'_>,
@@ -197,7 +210,7 @@ fn fill(
     let Some(target) = target.filter(|&target| target != value) else {
         return;
     };
-    if !write(image, relocation.slot, target) {
+    if !open.write(relocation.slot, target) {
         note::say(
             note::Code::NoBoundary,
             format_args!("calls of {} cannot be redirected", object.name()),
@@ -245,8 +258,8 @@ fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
     // The tool comes right after the program in the order of search, so that `RTLD_NEXT` from here means
     // everything but the program's own stubs.
     let mut found = look_up(libc::RTLD_NEXT, name.as_ptr().cast());
-    if found == 0 && !pin.0.is_null() {
-        found = look_up(pin.0, name.as_ptr().cast());
+    if found == 0 && !pin.handle.is_null() {
+        found = look_up(pin.handle, name.as_ptr().cast());
     }
     (found != 0 && !objects::is_executables(found)).then_some(found)
 }
@@ -265,30 +278,49 @@ fn look_up(handle: *mut c_void, name: *const c_char) -> usize {
     core::hint::black_box(found)
 }
 
-/// Fills a slot in, also where the object has been made read-only.
-fn write(image: &Image, slot: usize, value: usize) -> bool {
-    let (from, to) = image.read_only;
-    if slot < from || slot >= to {
-        // SAFETY: a word of a writable segment.
-        unsafe { cell(slot) }.store(value, Ordering::Release);
-        return true;
-    }
-    let page = kernel::page();
-    let start = (slot & !(page - 1)) as *mut c_void;
-    let protect = |rights: c_int| -> bool {
-        // SAFETY: a page of the object's own data, of which nothing is taken away.
-        unsafe { libc::mprotect(start, page, rights) == 0 }
-    };
-    if protect(libc::PROT_READ | libc::PROT_WRITE) {
-        // SAFETY: a word that is writable now.
-        unsafe { cell(slot) }.store(value, Ordering::Release);
-        // The last page may hold writable data behind what is read-only.
-        if slot | (page - 1) < to {
-            protect(libc::PROT_READ);
+/// Fills slots in, also where the object has been made read-only: the page of the last slot stays writable
+/// until another is written to or all is done, since most slots are in one page.
+struct Open<'i> {
+    image: &'i Image,
+    /// The page that may be written to for now.
+    page: Option<usize>,
+}
+
+fn protect(page: usize, rights: c_int) -> bool {
+    // SAFETY: a page of an object's own data that only the loader has made read-only.
+    unsafe { libc::mprotect(page as *mut c_void, kernel::page(), rights) == 0 }
+}
+
+impl Open<'_> {
+    fn write(&mut self, slot: usize, value: usize) -> bool {
+        let (from, to) = self.image.read_only;
+        let page = slot & !(kernel::page() - 1);
+        if slot >= from && slot < to && self.page != Some(page) {
+            self.close();
+            if !protect(page, libc::PROT_READ | libc::PROT_WRITE) {
+                return write_as_debugger(slot, value);
+            }
+            self.page = Some(page);
         }
-        return true;
+        // SAFETY: a word of a writable segment, or of one that is writable now.
+        unsafe { cell(slot) }.store(value, Ordering::Release);
+        true
     }
-    write_as_debugger(slot, value)
+
+    fn close(&mut self) {
+        // The last page may hold writable data behind what is read-only.
+        if let Some(page) = self.page.take()
+            && page + kernel::page() <= self.image.read_only.1
+        {
+            protect(page, libc::PROT_READ);
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// Where rights may not be changed, the kernel may still write for us.

@@ -23,6 +23,7 @@ mod tag {
     pub const RPATH: u64 = 15;
     pub const PLT: u64 = 23;
     pub const RUNPATH: u64 = 29;
+    pub const RELATIVE_COUNT: u64 = 0x6fff_fff9;
     pub const GNU_HASH: u64 = 0x6fff_fef5;
 }
 
@@ -81,6 +82,8 @@ pub struct Image {
     hash: usize,
     gnu_hash: usize,
     relocations: [Table; 2],
+    /// So many at the beginning of the first table name no symbol.
+    relative: usize,
     soname: Option<usize>,
     /// Its own folders are searched for what it opens by name.
     pub has_search_path: bool,
@@ -117,6 +120,7 @@ impl Image {
                 tag::GNU_HASH => image.gnu_hash = image.pointer(value),
                 tag::RELA => image.relocations[0].address = image.pointer(value),
                 tag::RELA_SIZE => offsets.0 = value as usize,
+                tag::RELATIVE_COUNT => image.relative = value as usize,
                 tag::PLT => image.relocations[1].address = image.pointer(value),
                 tag::PLT_SIZE => offsets.1 = value as usize,
                 tag::SONAME => image.soname = Some(value as usize),
@@ -277,12 +281,12 @@ impl Image {
 
     /// The relocations of these kinds that name a symbol, those of procedure linkage last.
     pub fn each_relocation(&self, kinds: &[u32], mut each: impl FnMut(Relocation<'_>)) {
-        for table in self.relocations {
+        for (table, first) in self.relocations.into_iter().zip([self.relative, 0]) {
             let mut count = (table.bytes / RELOCATION_SIZE).min(LIMIT);
             if !self.within(table.address, count * RELOCATION_SIZE) {
                 count = self.room(table.address) / RELOCATION_SIZE;
             }
-            for index in 0..count {
+            for index in first.min(count)..count {
                 // SAFETY: all of them are in one readable segment, and any bytes are three numbers.
                 let [offset, information, addend] = unsafe {
                     let entry = (table.address + index * RELOCATION_SIZE) as *const [u64; 3];

@@ -103,6 +103,11 @@ impl Known {
         core::str::from_utf8(&self.path[..usize::from(self.path_length)]).unwrap_or("?")
     }
 
+    /// Whether the loader found it there.
+    pub(super) fn is_named(&self, path: &[u8]) -> bool {
+        &self.path[..usize::from(self.path_length)] == path
+    }
+
     /// With its end mark, for the loader; none if it was cut.
     pub fn loader_path(&self) -> Option<&CStr> {
         let bytes = self.path.get(..=usize::from(self.path_length))?;

@@ -161,7 +161,8 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
         if object.live && object.base == base && object.since > since {
             object.opened_by_mpi = by_mpi;
             object.opened_by_program = !by_mpi;
-            marked = true;
+            // Who opens MPI's own parts changes nothing about anybody.
+            marked |= !matches!(object.known, Some(Class::MpiCore | Class::MpiDependency));
         }
     }
     if marked {
@@ -264,7 +265,7 @@ unsafe extern "C" fn visit(
         object.live
             && object.base == base
             && object.headers == headers
-            && (object.executable || object.path().as_bytes() == &name[..name.len().min(PATH - 1)])
+            && (object.executable || object.is_named(&name[..name.len().min(PATH - 1)]))
     };
     // Mostly the next one: the loader's order is that in which they were found.
     let (before, after) = walk.objects[..used].split_at_mut(walk.next.min(used));

@@ -125,6 +125,32 @@ pub fn duplicate(file: File, from: i32) -> Result<File, Errno> {
     unsafe { call(libc::SYS_fcntl, words) }.map(|descriptor| File(descriptor as i32))
 }
 
+/// Writes so many zeroes at an offset, all of them from one page.
+pub fn write_zeroes_at(file: File, bytes: usize, offset: u64) -> Result<(), Errno> {
+    static ZEROES: [u8; 4096] = [0; 4096];
+    const PARTS: usize = 32;
+    let mut done = 0;
+    while done < bytes {
+        let mut parts = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+        let mut left = bytes - done;
+        for part in &mut parts {
+            let length = left.min(ZEROES.len());
+            *part = libc::iovec { iov_base: ZEROES.as_ptr().cast_mut().cast(), iov_len: length };
+            left -= length;
+        }
+        let at = offset as usize + done;
+        let words = [file.0 as usize, parts.as_ptr() as usize, PARTS, at, 0, 0];
+        // SAFETY: the parts are as long as said, and only read.
+        match unsafe { call(libc::SYS_pwritev, words) } {
+            Ok(0) => return Err(Errno(libc::ENOSPC)),
+            Ok(more) => done += more,
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Which file a descriptor stands for: its device and its inode.
 pub fn identity(file: File) -> Result<(u64, u64), Errno> {
     // SAFETY: plain numbers.

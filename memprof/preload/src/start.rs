@@ -209,6 +209,9 @@ fn record(keep: bool) {
     if variable("MEMPROF_DIR").is_none_or(<[u8]>::is_empty) || ENDED.load(Ordering::Acquire) {
         return;
     }
+    if keep && writer::is_kept() {
+        return;
+    }
     let _guard = Guard::enter();
     OPENING.lock();
     let process = identity::process();

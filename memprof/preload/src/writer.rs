@@ -210,7 +210,7 @@ fn into(file: File) -> Result<(), Errno> {
             (section.offset + section.length().min(BEGINNING)).next_multiple_of(4096).min(size);
         let start = done.max(section.offset / 4096 * 4096);
         if start < end {
-            kernel::write_at(file, &bytes[start..end], start as u64)?;
+            kernel::write_zeroes_at(file, end - start, start as u64)?;
             done = end;
         }
     }
@@ -235,7 +235,7 @@ fn map(file: File) -> Result<(), Errno> {
 }
 
 /// Of each section, in bytes.
-const BEGINNING: usize = 128 * 1024;
+const BEGINNING: usize = 64 * 1024;
 
 /// Calls `each` with the parts that were ever written to, counted from `start`: to read what was not would
 /// take longer than all else at a start.
@@ -329,6 +329,11 @@ pub fn finish(keep: bool) {
             let _ = kernel::unlink(file::c_path(path));
         }
     });
+}
+
+/// Whether the trace of this process is in a file.
+pub fn is_kept() -> bool {
+    live(|live| live.path.is_some()).unwrap_or(false)
 }
 
 /// Whether MPI was ever begun.

@@ -45,7 +45,8 @@ impl Sampler {
         let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
         let overdraws = is_large || is_first;
-        let looks = has_changed && self.affordable(resident)
+        let is_closing = !begins && may_wait && !is_first;
+        let looks = has_changed && !is_closing && self.affordable(resident)
             || is_lost
                 && (overdraws && self.may_overdraw()
                     || !may_wait && self.affordable_ahead(resident));

@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: set-up, build, then the coupled example in its three modes, then once more with its
-//! memory watched.
+//! memory watched, and on ranks that come and go.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -50,13 +50,14 @@ pub fn run(options: &Options) -> Result<()> {
     run::shown(&mut coupled, LIMIT)?;
     let profiler = release::build_memprof()?;
     memory(options, &profiler, &built.join("coupled"), &deck)?;
-    for report in ["report.html", "report.svg", "memory.html", "memory.png"] {
+    elastic(options, &profiler, &built.join("coupled"))?;
+    for report in ["report.html", "report.svg", "memory.html", "memory.png", "elastic.svg"] {
         let file = options.out.join(report);
         if !file.exists() {
             bail!("the demo ended without {}", file.display());
         }
     }
-    link_memory(&options.out.join("report.html"))
+    link(&options.out.join("report.html"))
 }
 
 /// What the coupled program holds in memory while ranks lend their cores: a page and a picture.
@@ -68,13 +69,8 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let ranks = options.ranks.map_or(cores, usize::from);
-    let launch = Launcher::find()?.command(ranks, BindTo::Core);
-    let mut run = Command::new(profiler);
-    for (name, value) in launch.get_envs() {
-        run.env(name, value.unwrap_or(OsStr::new("")));
-    }
-    run.arg("run").arg("--output").arg(&traces).arg("--").arg(launch.get_program());
-    run.args(launch.get_args()).arg(coupled).args(["run", "--mode", "quo", "--deck"]).arg(deck);
+    let mut run = under_memprof(profiler, &[], &traces, ranks)?;
+    run.arg(coupled).args(["run", "--mode", "quo", "--deck"]).arg(deck);
     run.arg("--output").arg(options.out.join("memory.json"));
     println!("once more, with memprof");
     run::shown(&mut run, LIMIT)?;
@@ -86,12 +82,58 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     run::shown(&mut report, LIMIT)
 }
 
-/// The way from the demo's page to the memory page beside it.
-fn link_memory(page: &Path) -> Result<()> {
+/// A launch of so many ranks, each on a core, whose memory is watched; the program comes next.
+fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -> Result<Command> {
+    let launch = Launcher::find()?.command(ranks, BindTo::Core);
+    let mut run = Command::new(profiler);
+    for (name, value) in launch.get_envs() {
+        run.env(name, value.unwrap_or(OsStr::new("")));
+    }
+    run.arg("run").args(words).arg("--output").arg(traces).arg("--");
+    run.arg(launch.get_program()).args(launch.get_args());
+    Ok(run)
+}
+
+/// The coupled program on ranks that come and go: of those that are launched first, and then of others that are started
+/// and end. A picture of when they lived and what they held.
+fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
+    const LAUNCHED: usize = 4;
+    const PLAN: &str = "at 40: size 2\nat 80: size 4\nat 120: size 6\nat 160: size 2\n";
+    let file = |name: &str| options.out.join(name);
+    let traces = file("elastic-memory");
+    if traces.exists() {
+        std::fs::remove_dir_all(&traces)
+            .with_context(|| format!("removing {}", traces.display()))?;
+    }
+    std::fs::write(file("elastic.plan"), PLAN).context("writing the plan")?;
+    println!("and on ranks that come and go");
+    let mut run = under_memprof(profiler, &["-q", "--duty", "5"], &traces, LAUNCHED)?;
+    run.arg(coupled).args(["elastic", "--start", "1", "--most", "6", "--crowded", "--hold"]);
+    run.arg("--deck").arg(project::root().join("examples/coupled/decks/small.toml"));
+    run.arg("--plan").arg(file("elastic.plan")).arg("--output").arg(file("elastic.json"));
+    // More ranks than cores: those that wait let others work.
+    run.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    run.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    run.env("OMP_WAIT_POLICY", "passive");
+    run::shown(&mut run, LIMIT)?;
+    let mut export = Command::new(profiler);
+    export.args(["export", "--format", "json", "--output"]).arg(file("elastic-memory.json"));
+    run::shown(export.arg(&traces), LIMIT)?;
+    let mut picture = Command::new(coupled);
+    picture.arg("timeline").arg(file("elastic.json"));
+    picture.arg("--memory").arg(file("elastic-memory.json")).arg("--svg").arg(file("elastic.svg"));
+    run::shown(&mut picture, LIMIT)
+}
+
+/// What else was made goes to the end of the demo's page.
+fn link(page: &Path) -> Result<()> {
     const LINK: &str = "<section><h2>Memory</h2><p>Where every byte of the run with quo went: \
         <a href=\"memory.html\">per component, per rank, over time</a>.</p>\
         <a href=\"memory.html\"><img src=\"memory.png\" alt=\"memory over time\" \
-        style=\"max-width:100%\"/></a></section>\n";
+        style=\"max-width:100%\"/></a></section>\n\
+        <section><h2>Ranks that come and go</h2><p>The small deck on one rank, then on more that were parked, on two that \
+        were started for it, and on two again; threads, and what each process held from its birth to its end.</p>\
+        <img src=\"elastic.svg\" alt=\"ranks, threads and memory over time\" style=\"max-width:100%\"/></section>\n";
     let text = std::fs::read_to_string(page)?;
     let end = text.rfind("</main>").or_else(|| text.rfind("</body>"));
     let end = end.with_context(|| format!("{} has no end", page.display()))?;

@@ -7,3 +7,9 @@ pub fn now() -> f64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
+
+/// Seconds since 1970 when the monotonic clock began, as the calendar is now.
+pub fn calendar() -> f64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9 - now()
+}

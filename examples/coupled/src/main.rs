@@ -115,6 +115,17 @@ enum Command {
         #[arg(long)]
         svg: Option<PathBuf>,
     },
+    /// Draw how the ranks of an elastic run came and went.
+    Timeline {
+        /// A result of `elastic`.
+        result: PathBuf,
+        /// What its processes held: `memprof export --format json` of the same run.
+        #[arg(long, value_name = "FILE")]
+        memory: Option<PathBuf>,
+        /// Where the picture goes.
+        #[arg(long)]
+        svg: PathBuf,
+    },
     /// Check a deck; print it in another form.
     Deck {
         deck: PathBuf,
@@ -162,6 +173,9 @@ fn main() -> ExitCode {
         }
         Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
         Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
+        Command::Timeline { result, memory, svg } => {
+            draw_timeline(&result, memory.as_deref(), &svg)
+        }
         Command::Deck { deck, namelist } => show_deck(&deck, namelist),
         Command::Demo { deck, out, ranks, variant, mpirun, timeout } => {
             demo::demo(&demo::Request {
@@ -225,6 +239,15 @@ fn show(results: &[PathBuf], html: Option<&Path>, svg: Option<&Path>) -> Result<
     report::write(&report, html, svg)?;
     write!(std::io::stdout(), "{}", report::table::text(&report))?;
     Ok(())
+}
+
+fn draw_timeline(result: &Path, memory: Option<&Path>, svg: &Path) -> Result<()> {
+    let run = RunResult::read(result)?;
+    let memory = memory.map(report::resizes::Memory::read).transpose()?;
+    let picture = report::resizes::picture(&run, memory.as_ref());
+    let picture = picture.with_context(|| format!("the ranks of {} stayed", result.display()))?;
+    std::fs::write(svg, picture + "\n")
+        .with_context(|| format!("writing the picture {}", svg.display()))
 }
 
 fn show_deck(path: &Path, as_namelist: bool) -> Result<()> {

@@ -85,6 +85,8 @@ pub struct Elastic {
     pub back_end: String,
     /// Ranks at the start.
     pub start: usize,
+    /// Seconds since 1970 when the monotonic clock began.
+    pub calendar: f64,
     pub resizes: Vec<Resize>,
     /// Who was bound where, at the start and after each resize.
     pub bindings: Vec<Bindings>,

@@ -254,7 +254,7 @@ fn curve(out: &mut String, scale: &Scale, usage: &Usage, seconds: f64, top: f64)
 }
 
 /// A distance between marks that people like, about a tenth of `longest`.
-fn step(longest: f64) -> f64 {
+pub fn round_step(longest: f64) -> f64 {
     let rough = longest / 10.0;
     let power = 10.0_f64.powf(rough.log10().floor());
     let nice = [1.0, 2.0, 5.0, 10.0];
@@ -263,7 +263,7 @@ fn step(longest: f64) -> f64 {
 
 fn axis(scale: &Scale, top: f64, bottom: f64) -> String {
     let mut out = String::new();
-    let step = step(scale.longest);
+    let step = round_step(scale.longest);
     let mut k = 0;
     while f64::from(k) * step <= scale.longest * 1.0001 {
         let seconds = f64::from(k) * step;
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn marks_are_at_round_numbers_and_neither_few_nor_many() {
         for longest in [0.013, 0.5, 1.0, 7.7, 42.0, 99.0, 100.0, 1234.0] {
-            let marks = longest / step(longest);
+            let marks = longest / round_step(longest);
             assert!((4.9..=10.1).contains(&marks), "{marks} marks on {longest}");
         }
     }

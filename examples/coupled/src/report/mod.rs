@@ -4,6 +4,7 @@ pub mod bindings;
 pub mod chart;
 pub mod html;
 pub mod ranks;
+pub mod resizes;
 pub mod style;
 pub mod table;
 

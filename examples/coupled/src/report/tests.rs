@@ -1,7 +1,7 @@
 use super::*;
 
 /// Checks that a text is well-formed XML and returns how often each element occurs.
-fn parse_xml(text: &str) -> std::collections::BTreeMap<String, usize> {
+pub fn parse_xml(text: &str) -> std::collections::BTreeMap<String, usize> {
     let mut seen = std::collections::BTreeMap::new();
     let mut open: Vec<String> = Vec::new();
     let text = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);

@@ -350,7 +350,8 @@ impl Job<'_> {
             let Told { start, ranks, resizes, bindings, .. } = told;
             let outcome = Outcome { start, seconds: end - start, progress: self.progress };
             let back_end = self.world.back_end().to_string();
-            let elastic = Elastic { back_end, start: ranks, resizes, bindings };
+            let elastic =
+                Elastic { back_end, start: ranks, calendar: clock::calendar(), resizes, bindings };
             let run = Ended { deck, variant, outcome, before, after, records };
             run.conclude(&self.request.run, layout, coupling.as_ref(), Some(elastic))
         } else {

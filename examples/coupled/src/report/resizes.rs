@@ -1,0 +1,438 @@
+//! The picture of a run whose ranks come and go: how many ranks and threads there are over time, and for each process
+//! when it lived, what it did, and what memory it held.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::chart::round_step;
+use super::style::PICTURE;
+use super::{count, escape};
+use crate::result::{Elastic, RankRecord, Resize, RunResult};
+use crate::timeline::{Interval, Phase};
+
+const WIDTH: f64 = 1000.0;
+const LEFT: f64 = 128.0;
+const RIGHT: f64 = 96.0;
+const TOP: f64 = 92.0;
+const NUMBERS: f64 = 84.0;
+const STRIP: f64 = 14.0;
+const HELD: f64 = 26.0;
+const ROW: f64 = STRIP + HELD + 8.0;
+
+const STYLE: &str = "
+.life { fill: #eef1f5; }
+.window { fill: #1f2430; fill-opacity: 0.16; }
+.ranks { fill: #2f6fdb; fill-opacity: 0.22; stroke: #2f6fdb; stroke-width: 1.5; }
+.threads { stroke: #ee8a2f; stroke-width: 1.1; fill: none; }
+.held { fill: #1c8a5a; fill-opacity: 0.3; stroke: #1c8a5a; stroke-width: 1; }
+@media (prefers-color-scheme: dark) {
+  .life { fill: #21262e; }
+  .window { fill: #e6e9ef; }
+  .ranks { fill: #5b93f5; stroke: #5b93f5; }
+  .threads { stroke: #f29a4a; }
+  .held { fill: #4cc38a; stroke: #4cc38a; }
+}
+";
+
+/// What `memprof export --format json` says of the processes of a run.
+#[derive(Deserialize)]
+pub struct Memory {
+    /// Nanoseconds since 1970.
+    started_ns: u64,
+    ranks: Vec<Held>,
+}
+
+/// Of one process; times from the start of the first one.
+#[derive(Deserialize)]
+struct Held {
+    pid: u32,
+    offset_ns: u64,
+    duration_ns: u64,
+    time_ns: Vec<u64>,
+    /// Resident bytes at these times.
+    total: Vec<u64>,
+}
+
+impl Memory {
+    /// From a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is something else.
+    pub fn read(path: &Path) -> Result<Memory> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("reading the memory in {}", path.display()))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} is no export of memprof", path.display()))
+    }
+}
+
+/// One process: when it lived and what it held, in seconds since the start of the picture and bytes.
+struct Process<'a> {
+    pid: u32,
+    life: (f64, f64),
+    held: Vec<(f64, u64)>,
+    records: Vec<&'a RankRecord>,
+}
+
+/// The time that is shown, from a first moment of the monotonic clock on.
+struct Scale {
+    first: f64,
+    longest: f64,
+}
+
+impl Scale {
+    fn x(&self, time: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * ((time - self.first) / self.longest).clamp(0.0, 1.0)
+    }
+}
+
+/// The picture as one SVG element that needs nothing else; none of a run whose ranks stayed.
+pub fn picture(run: &RunResult, memory: Option<&Memory>) -> Option<String> {
+    let elastic = run.elastic.as_ref()?;
+    let processes = processes(run, elastic, memory);
+    let lives = || processes.iter().map(|process| process.life);
+    let first = lives().map(|(born, _)| born).fold(run.start, f64::min);
+    let last = lives().map(|(_, ended)| ended).fold(run.start + run.seconds, f64::max);
+    let scale = Scale { first, longest: (last - first).max(1e-9) };
+    let bottom = TOP + NUMBERS + 22.0 + ROW * processes.len() as f64;
+
+    let mut body = String::new();
+    let title = format!("Ranks that come and go: {}", sizes(elastic));
+    let _ = write!(body, r#"<text class="title" x="16" y="34">{}</text>"#, escape(&title));
+    legend(&mut body, memory.is_some());
+    axis(&mut body, &scale, bottom);
+    for resize in &elastic.resizes {
+        window(&mut body, &scale, resize, bottom);
+    }
+    numbers(&mut body, &scale, run, elastic);
+    let most = processes.iter().flat_map(|process| &process.held).map(|(_, bytes)| *bytes).max();
+    let mut y = TOP + NUMBERS + 22.0;
+    for process in &processes {
+        row(&mut body, &scale, process, most.unwrap_or(1).max(1), y);
+        y += ROW;
+    }
+    let height = bottom + 26.0;
+    Some(format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {height:.0}" role="img" aria-label="{}"><style>{PICTURE}{STYLE}</style><rect class="ground" x="0" y="0" width="{WIDTH:.0}" height="{height:.0}" rx="8"/>{body}</svg>"#,
+        escape(&title)
+    ))
+}
+
+/// `1, 2, 4 ranks`.
+fn sizes(elastic: &Elastic) -> String {
+    let mut size = elastic.start;
+    let mut all = vec![size.to_string()];
+    for resize in elastic.resizes.iter().filter(|resize| resize.given_up.is_none()) {
+        size = resize.stay + resize.join;
+        all.push(size.to_string());
+    }
+    format!("{} ranks", all.join(", "))
+}
+
+/// In the order of their ranks.
+fn processes<'a>(
+    run: &'a RunResult,
+    elastic: &Elastic,
+    memory: Option<&Memory>,
+) -> Vec<Process<'a>> {
+    let mut records: BTreeMap<u32, Vec<&RankRecord>> = BTreeMap::new();
+    for record in &run.rank_records {
+        records.entry(record.pid).or_default().push(record);
+    }
+    let intervals = |records: &[&RankRecord]| {
+        let starts = records.iter().filter_map(|record| record.intervals.first());
+        let ends = records.iter().filter_map(|record| record.intervals.last());
+        let first = starts.map(|interval| interval.start).fold(f64::INFINITY, f64::min);
+        (first, ends.map(|interval| interval.end).fold(0.0, f64::max))
+    };
+    let mut all: Vec<Process<'_>> = records
+        .into_iter()
+        .map(|(pid, records)| {
+            let known = memory.and_then(|memory| {
+                Some((memory, memory.ranks.iter().find(|held| held.pid == pid)?))
+            });
+            let Some((memory, held)) = known else {
+                return Process { pid, life: intervals(&records), held: Vec::new(), records };
+            };
+            let seconds = |nanoseconds: u64| nanoseconds as f64 * 1e-9;
+            // From the clock of the calendar to that of the run.
+            let at = |time: u64| seconds(memory.started_ns) - elastic.calendar + seconds(time);
+            let life = (at(held.offset_ns), at(held.offset_ns + held.duration_ns));
+            let times = held.time_ns.iter().map(|&time| at(time));
+            Process { pid, life, held: times.zip(held.total.iter().copied()).collect(), records }
+        })
+        .collect();
+    let number = |process: &Process<'_>| process.records.iter().map(|record| record.rank).min();
+    all.sort_by(|a, b| number(a).cmp(&number(b)).then(a.life.0.total_cmp(&b.life.0)));
+    all
+}
+
+fn legend(out: &mut String, with_memory: bool) {
+    let memory = with_memory.then_some(("held", "memory"));
+    let entries = [
+        ("flow", "L0"),
+        ("diffusion", "L1"),
+        ("remap", "moving data"),
+        ("sleep", "asleep while L1 runs"),
+        ("life", "no rank: parked, starting, ending"),
+        ("window", "resize"),
+    ];
+    let mut at = 18.0;
+    for (class, title) in entries.into_iter().chain(memory) {
+        let _ = write!(
+            out,
+            r#"<rect class="{class}" x="{at:.0}" y="51" width="13" height="13" rx="2"/><text x="{:.0}" y="62">{title}</text>"#,
+            at + 18.0
+        );
+        at += 40.0 + 6.15 * title.len() as f64;
+    }
+}
+
+fn axis(out: &mut String, scale: &Scale, bottom: f64) {
+    let step = round_step(scale.longest);
+    let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
+    let marks = (scale.longest * 1.0001 / step) as usize;
+    for mark in 0..=marks {
+        let seconds = mark as f64 * step;
+        let x = scale.x(scale.first + seconds);
+        let unit = if mark == 0 { " s" } else { "" };
+        let _ = write!(
+            out,
+            r#"<path class="grid" d="M{x:.1} {TOP:.1}V{bottom:.1}"/><text class="quiet middle" x="{x:.1}" y="{:.1}">{seconds:.decimals$}{unit}</text>"#,
+            bottom + 16.0
+        );
+    }
+}
+
+/// A resize, from when all had come to when they went on.
+fn window(out: &mut String, scale: &Scale, resize: &Resize, bottom: f64) {
+    let (from, to) = (scale.x(resize.start), scale.x(resize.end));
+    let (before, after) = (resize.stay + resize.leave, resize.stay + resize.join);
+    let said = match &resize.given_up {
+        None => format!("{before}→{after}"),
+        Some(_) => "given up".to_owned(),
+    };
+    let hint = format!(
+        "{said}: {:.1} ms after {}, {} bytes moved",
+        1e3 * (resize.end - resize.start),
+        count(resize.step, "step"),
+        resize.moved
+    );
+    let _ = write!(
+        out,
+        r#"<rect class="window" x="{from:.1}" y="{TOP:.1}" width="{:.1}" height="{:.1}"><title>{}</title></rect><text class="middle" x="{:.1}" y="{:.1}">{said}</text>"#,
+        (to - from).max(1.5),
+        bottom - TOP,
+        escape(&hint),
+        f64::midpoint(from, to),
+        TOP - 6.0
+    );
+}
+
+/// How many threads run in this stretch of a rank's time.
+fn threads_of(interval: &Interval) -> i64 {
+    match interval.phase {
+        Phase::Wait => 0,
+        Phase::Diffusion => i64::try_from(interval.threads).unwrap_or(0),
+        Phase::Flow | Phase::Remap => 1,
+    }
+}
+
+/// Ranks as an area and threads as a line, over time.
+fn numbers(out: &mut String, scale: &Scale, run: &RunResult, elastic: &Elastic) {
+    let end = run.start + run.seconds;
+    let mut ranks = vec![(run.start, elastic.start as i64)];
+    for resize in elastic.resizes.iter().filter(|resize| resize.given_up.is_none()) {
+        ranks.push((resize.end, (resize.stay + resize.join) as i64));
+    }
+    let mut changes: Vec<(f64, i64)> = run
+        .rank_records
+        .iter()
+        .flat_map(|record| &record.intervals)
+        .flat_map(|interval| {
+            let threads = threads_of(interval);
+            [(interval.start, threads), (interval.end, -threads)]
+        })
+        .collect();
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut threads: Vec<(f64, i64)> = vec![(run.start, 0)];
+    let mut now = 0;
+    for at in changes.chunk_by(|a, b| a.0 == b.0) {
+        now += at.iter().map(|(_, change)| change).sum::<i64>();
+        threads.push((at[0].0, now));
+    }
+    let most = ranks.iter().chain(&threads).map(|(_, number)| *number).max().unwrap_or(1).max(1);
+    let y = |number: i64| TOP + NUMBERS * (1.0 - number as f64 / most as f64);
+    let path = |steps: &[(f64, i64)]| {
+        let mut path = String::new();
+        for (at, number) in steps {
+            let verb = if path.is_empty() { "M" } else { "H" };
+            let x = scale.x(*at);
+            let _ = match verb {
+                "M" => write!(path, "M{x:.1} {:.1}", y(*number)),
+                _ => write!(path, "H{x:.1}V{:.1}", y(*number)),
+            };
+        }
+        let _ = write!(path, "H{:.1}", scale.x(end));
+        path
+    };
+    let (from, to) = (scale.x(run.start), scale.x(end));
+    let _ = write!(
+        out,
+        r#"<path class="ranks" d="{}V{:.1}H{from:.1}Z"/><path class="threads" d="{}"/><path class="line" d="M{from:.1} {:.1}H{to:.1}"/>"#,
+        path(&ranks),
+        y(0),
+        path(&threads),
+        y(0)
+    );
+    for number in [0, most] {
+        let _ = write!(
+            out,
+            r#"<text class="quiet end" x="{:.1}" y="{:.1}">{number}</text>"#,
+            from - 6.0,
+            y(number) + 4.0
+        );
+    }
+    let middle = TOP + NUMBERS / 2.0;
+    let _ = write!(
+        out,
+        r#"<text class="strong" x="16" y="{middle:.0}">ranks and</text><text class="strong" x="16" y="{:.0}">threads</text><text class="quiet" x="{:.1}" y="{:.0}">area: ranks</text><text class="quiet" x="{:.1}" y="{:.0}">line: threads</text>"#,
+        middle + 17.0,
+        WIDTH - RIGHT + 10.0,
+        middle - 4.0,
+        WIDTH - RIGHT + 10.0,
+        middle + 12.0
+    );
+}
+
+/// One process: its life, what it did as a rank, and what it held.
+fn row(out: &mut String, scale: &Scale, process: &Process<'_>, most: u64, top: f64) {
+    let (born, ended) = (scale.x(process.life.0), scale.x(process.life.1));
+    let ranks = process.records.iter().map(|record| record.rank.to_string());
+    let mut ranks: Vec<String> = ranks.collect();
+    ranks.dedup();
+    let _ = write!(
+        out,
+        r#"<text x="16" y="{:.1}">rank {}</text><text class="quiet" x="16" y="{:.1}">process {}</text><rect class="life" x="{born:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
+        top + 12.0,
+        ranks.join(", "),
+        top + 28.0,
+        process.pid,
+        (ended - born).max(1.0),
+        STRIP + HELD
+    );
+    for interval in process.records.iter().flat_map(|record| &record.intervals) {
+        let class = match interval.phase {
+            Phase::Flow => "flow",
+            Phase::Remap => "remap",
+            Phase::Diffusion => "diffusion",
+            Phase::Wait => "sleep",
+        };
+        let (from, to) = (scale.x(interval.start), scale.x(interval.end));
+        let _ = write!(
+            out,
+            r#"<rect class="{class}" x="{from:.2}" y="{top:.1}" width="{:.2}" height="{STRIP:.0}"/>"#,
+            (to - from).max(0.15)
+        );
+    }
+    // Where it was born and where it ended.
+    for x in [born, ended] {
+        let _ = write!(out, r#"<path class="stop" d="M{x:.1} {top:.1}v{:.1}"/>"#, STRIP + HELD);
+    }
+    let Some((first, _)) = process.held.first() else { return };
+    let base = top + STRIP + HELD;
+    let y = |bytes: u64| base - (HELD - 2.0) * bytes as f64 / most as f64;
+    let mut path = format!("M{:.1} {base:.1}", scale.x(*first));
+    for (at, bytes) in &process.held {
+        let _ = write!(path, "L{:.1} {:.1}", scale.x(*at), y(*bytes));
+    }
+    let peak = process.held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    let last = process.held.last().map_or(0, |(_, bytes)| *bytes);
+    let _ = write!(path, "L{ended:.1} {:.1}V{base:.1}Z", y(last));
+    let _ = write!(
+        out,
+        r#"<path class="held" d="{path}"/><text class="quiet" x="{:.1}" y="{:.1}">{:.1} MiB</text>"#,
+        WIDTH - RIGHT + 10.0,
+        base - 4.0,
+        peak as f64 / f64::from(1 << 20)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example;
+    use crate::report::tests::parse_xml;
+    use crate::result::Mode;
+
+    fn run() -> RunResult {
+        let mut run = example::run(Mode::Quo);
+        // Its second process joins, leaves and joins again, and a third one is never parked.
+        let join = |start: f64, stay, leave, join| Resize {
+            epoch: 1,
+            step: 10,
+            start,
+            end: start + 0.01,
+            stay,
+            leave,
+            join,
+            moved: 100,
+            given_up: None,
+        };
+        let resizes = vec![join(1000.5, 1, 0, 1), join(1001.0, 1, 1, 0), join(1002.0, 1, 0, 1)];
+        run.elastic = Some(Elastic {
+            back_end: "MPI".to_owned(),
+            start: 1,
+            calendar: 500.0,
+            resizes,
+            bindings: Vec::new(),
+        });
+        let (early, late) = run.rank_records[1].intervals.split_at(6);
+        let (early, late) = (early.to_vec(), late.to_vec());
+        let mut again = run.rank_records[1].clone();
+        (run.rank_records[1].intervals, again.intervals) = (early, late);
+        run.rank_records.push(again);
+        run
+    }
+
+    #[test]
+    fn a_run_whose_ranks_stay_has_no_such_picture() {
+        assert_eq!(picture(&example::run(Mode::Quo), None), None);
+    }
+
+    #[test]
+    fn each_process_has_one_row_and_each_resize_a_mark() {
+        let run = run();
+        let svg = picture(&run, None).unwrap();
+        parse_xml(&svg);
+        assert_eq!(svg.matches("class=\"life\"").count(), 2 + 1, "processes, and the legend");
+        assert_eq!(svg.matches("class=\"window\"").count(), 3 + 1);
+        assert!(svg.contains("1, 2, 1, 2 ranks") && svg.contains("2→1"), "{svg}");
+        assert!(!svg.contains("class=\"held\""));
+    }
+
+    #[test]
+    fn memory_lies_under_the_process_that_held_it_for_as_long_as_it_lived() {
+        let run = run();
+        let held = |pid, offset_ns, duration_ns| Held {
+            pid,
+            offset_ns,
+            duration_ns,
+            time_ns: vec![offset_ns, offset_ns + duration_ns / 2],
+            total: vec![1 << 20, 3 << 20],
+        };
+        let started_ns = 1_499_000_000_000;
+        let ranks = vec![held(4000, 0, 8_000_000_000), held(4001, 1_500_000_000, 6_000_000_000)];
+        let svg = picture(&run, Some(&Memory { started_ns, ranks })).unwrap();
+        parse_xml(&svg);
+        assert_eq!(svg.matches("class=\"held\"").count(), 2 + 1);
+        assert_eq!(svg.matches("3.0 MiB").count(), 2);
+        // 999 s of the run's clock to 1007 s: the first from the left to the right, the second from 1.5 of 8 s on.
+        let x = LEFT + (WIDTH - LEFT - RIGHT) * 1.5 / 8.0;
+        assert!(svg.contains(&format!(r#"<rect class="life" x="{x:.1}""#)), "{svg}");
+    }
+}

@@ -66,6 +66,7 @@ impl Coupled {
         // More ranks than cores, and threads beside them: nobody is to spin for long.
         let job = job.env("OMP_WAIT_POLICY", "passive").env("OMPI_MCA_mpi_yield_when_idle", "1");
         let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16");
         job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe").limit(LIMIT)
     }
 

@@ -113,6 +113,7 @@ fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
     run.arg("--plan").arg(file("elastic.plan")).arg("--output").arg(file("elastic.json"));
     // More ranks than cores: those that wait let others work.
     run.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    run.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16");
     run.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     run.env("OMP_WAIT_POLICY", "passive");
     run::shown(&mut run, LIMIT)?;

@@ -1,13 +1,14 @@
 //! Goes from host to host: `mpirun -n 1 over_hosts 8 "grow 2 on host1" "grow 2 on host2" "leave host1"`.
 //!
 //! The first word is how many ranks there may be, the others are steps as in a plan; `host NAME SLOTS` before them says
-//! how many processes a host takes. Rank 0 asks for one step after the other, and goes past one that cannot be had.
-//! After each, every rank looks at its context, at what it is bound to, and at its part of an array; rank 0 says who is
-//! where.
+//! how many processes a host takes, and `hold FILE` waits until there is no such file on the first host. Rank 0 asks
+//! for one step after the other, and goes past one that cannot be had. After each, every rank looks at its context, at
+//! what it is bound to, and at its part of an array; rank 0 says who is where.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use elastic::change::{Event, Request};
@@ -26,6 +27,13 @@ type Failed = Box<dyn Error>;
 
 const ARRAY: &str = "field";
 const ELEMENTS: usize = 100_003;
+/// One word of the list.
+enum Step {
+    Ask(Request),
+    /// As long as there is such a file.
+    Hold(PathBuf),
+}
+
 /// Bytes of a host's name.
 const NAME: usize = 64;
 
@@ -36,12 +44,14 @@ fn main() -> Result<(), Failed> {
         WorldOptions::new().most(most).crowded(false).start_limit(Duration::from_secs(30));
     let mut steps = Vec::new();
     for word in words {
-        if let ["host", name, slots] = word.split(' ').collect::<Vec<_>>()[..] {
-            options = options.host(name, slots.parse()?);
-            continue;
+        match word.split(' ').collect::<Vec<_>>()[..] {
+            ["host", name, slots] => options = options.host(name, slots.parse()?),
+            ["hold", file] => steps.push(Step::Hold(file.into())),
+            _ => {
+                let plan: Plan = format!("at 0: {word}").parse()?;
+                steps.extend(plan.steps().iter().map(|step| Step::Ask(step.request.clone())));
+            }
         }
-        let plan: Plan = format!("at 0: {word}").parse()?;
-        steps.extend(plan.steps().iter().map(|step| step.request.clone()));
     }
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
     let mut world = World::create(options)?;
@@ -111,7 +121,7 @@ fn patience() -> Patience<'static> {
 /// Rank 0 asks for the next step, and goes past one that cannot be had.
 fn ask(
     world: &World,
-    steps: &[Request],
+    steps: &[Step],
     step: &mut usize,
     asked: &mut Option<u64>,
     since: &mut Instant,
@@ -126,7 +136,22 @@ fn ask(
     }
     while asked.is_none() && *step < steps.len() {
         *since = Instant::now();
-        match requests.ask(steps[*step].clone()) {
+        let request = match &steps[*step] {
+            Step::Ask(request) => request.clone(),
+            Step::Hold(file) if file.exists() => {
+                println!("holds");
+                // Sleeps: until somebody removes the file; the other ranks wait for this one.
+                while file.exists() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                continue;
+            }
+            Step::Hold(_) => {
+                *step += 1;
+                continue;
+            }
+        };
+        match requests.ask(request) {
             Ok(accepted) => *asked = Some(accepted.request.0),
             Err((_, cause)) => {
                 println!("refused: {cause}; still {} ranks", world.size());

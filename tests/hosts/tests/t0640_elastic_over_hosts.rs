@@ -1,0 +1,122 @@
+//! Worlds over several hosts: one that had no rank joins, another is left for good, one cannot be reached.
+
+mod support;
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use quo_hosts::suite::{self, Test};
+use quo_hosts::{HostJob, Hosts};
+use quo_tests::{Checkout, Outcome};
+
+use support::{expect_nothing_left, until};
+
+const TESTS: &[Test] = &[
+    ("hosts_join_and_one_is_left_for_good_while_the_job_goes_on", joins_and_leaves),
+    ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
+];
+
+/// The world goes no further while this is there on its first host.
+const HOLD: &str = "/run/tmp/hold";
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// One rank on the first host; the launcher knows of two places on each of the others.
+fn job<'a>(hosts: &'a Hosts, steps: &[String]) -> Result<HostJob<'a>> {
+    let mut job = hosts.job(&[(0, 1)], Checkout::find()?.program("examples/over_hosts")?);
+    for index in 1..hosts.len() {
+        job = job.option("--host").option(format!("{}:2", hosts.host(index).address()));
+    }
+    let job = job.arg("8").limit(Duration::from_secs(90));
+    Ok(steps.iter().fold(job, |job, step| job.arg(step)))
+}
+
+/// What was said of each step, without the time.
+fn steps(outcome: &Outcome) -> Vec<&str> {
+    let words = ["epoch ", "failed: ", "refused: "];
+    let said =
+        outcome.stdout.lines().filter(|line| words.iter().any(|word| line.starts_with(word)));
+    said.map(|line| line.rsplit_once("; ").map_or(line, |(step, _)| step)).collect()
+}
+
+/// Processes of the program on a host, and what lies in its shared memory.
+fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
+    let mine = format!("{}: ", hosts.host(index).name());
+    let left = hosts.leftovers().into_iter().filter(|line| line.starts_with(&mine));
+    // The launcher's daemon stays for the next growth there, with a folder of its own.
+    let all = left.filter(|line| line.contains("over_hosts") || line.contains("/dev/shm"));
+    Ok(all.collect())
+}
+
+fn joins_and_leaves() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("elastic"), 3)?;
+    let [second, third] = [1, 2].map(|index| hosts.host(index).address());
+    let asked = [
+        format!("grow 2 on {second}"),
+        format!("grow 2 on {third}"),
+        "leave host1".to_owned(),
+        format!("hold {HOLD}"),
+        format!("move {third} to {second}"),
+        "size 1".to_owned(),
+    ];
+    fs::write(hosts.host(0).path(HOLD), "")?;
+    let running = job(&hosts, &asked)?.start()?;
+    running.wait_for("epoch 3 ", 1)?;
+    until("processes that left a host end", || Ok(there(&hosts, 1)?.is_empty()))?;
+    ensure!(there(&hosts, 2)?.iter().any(|line| line.contains("over_hosts")), "nobody is left");
+    fs::remove_file(hosts.host(0).path(HOLD))?;
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    let right = [
+        "epoch 1 size 3: 1 stay, 0 leave, 2 join; host0 has [0], host1 has [1, 2]",
+        "epoch 2 size 5: 3 stay, 0 leave, 2 join; host0 has [0], host1 has [1, 2], host2 has [3, 4]",
+        "epoch 3 size 3: 3 stay, 2 leave, 0 join; host0 has [0], host2 has [1, 2]",
+        "epoch 4 size 3: 1 stay, 2 leave, 2 join; host0 has [0], host1 has [1, 2]",
+        "epoch 5 size 1: 1 stay, 2 leave, 0 join; host0 has [0]",
+    ];
+    ensure!(steps(&outcome) == right, "{}", outcome.report());
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}
+
+fn cut_off() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("elasticcut"), 3)?;
+    let [second, third] = [1, 2].map(|index| hosts.host(index).address());
+    let asked = [
+        format!("hold {HOLD}"),
+        format!("host {second} 2"),
+        format!("grow 3 on {second}"),
+        "grow 1 on no-such-host.invalid".to_owned(),
+        format!("grow 2 on {third}"),
+        format!("grow 2 on {second}"),
+        "leave host1".to_owned(),
+    ];
+    fs::write(hosts.host(0).path(HOLD), "")?;
+    let running = job(&hosts, &asked)?.start()?;
+    running.wait_for("holds", 1)?;
+    hosts.cut(2)?;
+    fs::remove_file(hosts.host(0).path(HOLD))?;
+    running.wait_for("epoch 2 ", 1)?;
+    hosts.restore(2)?;
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    let [room, name, link, grown, left] = steps(&outcome)[..] else {
+        anyhow::bail!("{}", outcome.report());
+    };
+    for (said, parts) in [
+        (room, ["refused: there is no room: ", "2 are free on the named hosts"]),
+        (name, ["failed: a host cannot be reached: no-such-host.invalid", "still 1 ranks"]),
+        (link, ["failed: a host cannot be reached: ", "does not answer"]),
+        (grown, ["epoch 1 size 3: ", "host1 has [1, 2]"]),
+        (left, ["epoch 2 size 1: ", "host0 has [0]"]),
+    ] {
+        ensure!(parts.iter().all(|part| said.contains(part)), "{said}\n{}", outcome.report());
+    }
+    ensure!(link.contains(third), "{link}");
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}

@@ -11,9 +11,10 @@ module quo_reshape
 #endif
   use quo_c, only: c_ptr_free
   use quo_constants, only: QUO_SUCCESS
-  use quo_elastic, only: c_world_options_of, quo_world_options_t, QUO_ARRAY_BY_COLUMNS
   use quo_elastic_c
+  use quo_elastic_types, only: quo_world_options_t, QUO_ARRAY_BY_COLUMNS
   use quo_text, only: out_of_memory
+  use quo_world, only: c_world_options_of
   implicit none
   private
 

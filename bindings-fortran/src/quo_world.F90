@@ -1,0 +1,402 @@
+!> Worlds, their resizes, and requests.
+module quo_world
+  use, intrinsic :: iso_c_binding, only: &
+    c_char, c_int, c_loc, c_long_long, c_null_ptr, c_ptr, c_size_t, c_sizeof
+#ifndef QUO_NO_MPI_F08
+  use mpi_f08, only: MPI_Comm
+#endif
+  use quo_elastic_c
+  use quo_elastic_types, only: quo_world_options_t
+  use quo_text, only: out_of_memory, take_text, to_c, truth
+  implicit none
+  private
+
+  !> The communicator of the world, an integer or of mpi_f08.
+  interface quo_world_comm
+    module procedure quo_world_comm
+#ifndef QUO_NO_MPI_F08
+    module procedure quo_world_comm_f08
+#endif
+  end interface quo_world_comm
+
+  !> A communicator of the window, an integer or of mpi_f08.
+  interface quo_window_comm
+    module procedure quo_window_comm
+#ifndef QUO_NO_MPI_F08
+    module procedure quo_window_comm_f08
+#endif
+  end interface quo_window_comm
+
+  !> Gives everybody what rank 0 has: bytes, or a number.
+  interface quo_window_tell
+    module procedure quo_window_tell
+    module procedure quo_window_tell_number
+  end interface quo_window_tell
+
+  public :: c_world_options_of
+  public :: quo_world_create, quo_world_end, quo_world_status, quo_world_rank, quo_world_size, &
+    quo_world_capacity, quo_world_was_started, quo_world_probe, quo_world_wait, quo_world_epoch, &
+    quo_world_back_end, quo_world_comm, quo_world_report_iteration, quo_world_request, &
+    quo_world_request_state, quo_world_begin, quo_window_comm, quo_window_counts, &
+    quo_window_tell, quo_window_move, quo_world_commit, quo_world_abort
+
+contains
+
+  !> Makes the world. Collective over all processes that were launched, or started for a growth, together; after
+  !> MPI_Init.
+  subroutine quo_world_create(w, options, ierr)
+    !> The world, to be ended with [[quo_world_end]].
+    type(c_ptr), intent(out) :: w
+    !> What it begins with.
+    type(quo_world_options_t), intent(in) :: options
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_DISAGREE`, and as quo_create.
+    integer(c_int), intent(out) :: ierr
+    type(c_world_options) :: given
+    character(kind=c_char), allocatable, target :: name(:), log(:), plan(:)
+    logical :: ready
+    call c_world_options_of(options, given, name, log, plan, ready)
+    ! Takes part all the same, and makes it fail everywhere.
+    if (.not. ready) given%start = -1
+    w = c_null_ptr
+    ierr = c_world_create(w, given)
+    if (.not. ready) ierr = out_of_memory()
+  end subroutine quo_world_create
+
+  !> Ends the world: who sleeps wakes up and is told. Collective over the ranks, and made by processes that are
+  !> parked or have ended as well, before MPI_Finalize.
+  subroutine quo_world_end(w, ierr)
+    !> A world, or `c_null_ptr`. Not valid any more afterwards.
+    type(c_ptr), value :: w
+    !> `QUO_ERR_INVLD_HANDLE`, `QUO_ERR_BUSY`, `QUO_ERR_MPI`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_world_end(w)
+  end subroutine quo_world_end
+
+  !> What this process is to the world. Local.
+  subroutine quo_world_status(w, status, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> One of `QUO_WORLD_...`.
+    integer(c_int), intent(out) :: status
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    status = -1
+    ierr = c_world_status(w, status)
+  end subroutine quo_world_status
+
+  !> This process's rank; 0 for one who is none. Local.
+  subroutine quo_world_rank(w, rank, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The rank.
+    integer(c_int), intent(out) :: rank
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    rank = -1
+    ierr = c_world_rank(w, rank)
+  end subroutine quo_world_rank
+
+  !> How many ranks there are. Local.
+  subroutine quo_world_size(w, number, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The number.
+    integer(c_int), intent(out) :: number
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    number = 0
+    ierr = c_world_size(w, number)
+  end subroutine quo_world_size
+
+  !> How many ranks there can be. Local.
+  subroutine quo_world_capacity(w, most, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The number.
+    integer(c_int), intent(out) :: most
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    most = 0
+    ierr = c_world_capacity(w, most)
+  end subroutine quo_world_capacity
+
+  !> Whether this process was started for a growth, and so ends when it leaves. Local.
+  subroutine quo_world_was_started(w, started, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Whether it was.
+    logical, intent(out) :: started
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: answer
+    answer = 0
+    ierr = c_world_was_started(w, answer)
+    started = truth(answer)
+  end subroutine quo_world_was_started
+
+  !> Whether all ranks have come to a resize: [[quo_world_begin]] is next. Made by all ranks in the same places.
+  subroutine quo_world_probe(w, enters, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Whether they have.
+    logical, intent(out) :: enters
+    !> `QUO_ERR_MISPLACED` for a process that is none of those.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: answer
+    answer = 0
+    ierr = c_world_probe(w, answer)
+    enters = truth(answer)
+  end subroutine quo_world_probe
+
+  !> Sleeps until this process is called in or the job is over. Local, for parked processes.
+  subroutine quo_world_wait(w, joins, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Whether it is called in.
+    logical, intent(out) :: joins
+    !> `QUO_ERR_MISPLACED` for a process that is none of those.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: answer
+    answer = 0
+    ierr = c_world_wait(w, answer)
+    joins = truth(answer)
+  end subroutine quo_world_wait
+
+  !> How many resizes have been committed. Local.
+  subroutine quo_world_epoch(w, epoch, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The number.
+    integer(c_long_long), intent(out) :: epoch
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    epoch = 0
+    ierr = c_world_epoch(w, epoch)
+  end subroutine quo_world_epoch
+
+  !> What the MPI can do for this world, and how that was found. Local.
+  subroutine quo_world_back_end(w, text, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> A line.
+    character(len=:, kind=c_char), allocatable, intent(out) :: text
+    !> `QUO_ERR_OOR`.
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: found
+    found = c_null_ptr
+    ierr = c_world_back_end(w, found)
+    call take_text(found, text, ierr)
+  end subroutine quo_world_back_end
+
+  !> The communicator of the world until the next commit, not to be freed. Contexts over it go along. Local.
+  subroutine quo_world_comm(w, comm, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The communicator; MPI_COMM_NULL for one who is no rank.
+    integer, intent(out) :: comm
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: number
+    number = 0
+    ierr = c_world_comm(w, number)
+    comm = int(number)
+  end subroutine quo_world_comm
+
+  !> Says which iteration the program begins, for plans that count them. Local.
+  subroutine quo_world_report_iteration(w, number, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The iteration.
+    integer(c_long_long), value :: number
+    !> `QUO_ERR_INVLD_ARG`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_world_report_iteration(w, number)
+  end subroutine quo_world_report_iteration
+
+  !> Asks for another number of ranks. Local, on rank 0.
+  subroutine quo_world_request(w, number, request, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> How many.
+    integer(c_int), value :: number
+    !> The number of the request.
+    integer(c_long_long), intent(out) :: request
+    !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    request = 0
+    ierr = c_world_request(w, number, request)
+  end subroutine quo_world_request
+
+  !> What has become of a request. Local, on rank 0.
+  subroutine quo_world_request_state(w, request, state, cause, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Its number.
+    integer(c_long_long), value :: request
+    !> One of `QUO_REQUEST_...`.
+    integer(c_int), intent(out) :: state
+    !> Why it has failed.
+    character(len=:, kind=c_char), allocatable, intent(out) :: cause
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: found
+    state = -1
+    found = c_null_ptr
+    ierr = c_world_request_state(w, request, state, found)
+    call take_text(found, cause, ierr)
+  end subroutine quo_world_request_state
+
+  !> Opens the window in which data move. Collective over all who stay, leave or join.
+  subroutine quo_world_begin(w, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> `QUO_ERR_MISPLACED` without a resize.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_world_begin(w)
+  end subroutine quo_world_begin
+
+  !> A communicator of the window. Local; `QUO_WINDOW_BETWEEN` collective over everybody.
+  subroutine quo_window_comm(w, which, comm, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> One of `QUO_WINDOW_...`.
+    integer(c_int), value :: which
+    !> The communicator, until the commit.
+    integer, intent(out) :: comm
+    !> `QUO_ERR_MISPLACED` outside of a resize, `QUO_ERR_INVLD_ARG`.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: number
+    number = 0
+    ierr = c_window_comm(w, which, number)
+    comm = int(number)
+  end subroutine quo_window_comm
+
+  !> How many ranks stay, leave and join. Local.
+  subroutine quo_window_counts(w, stay, leave, join, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> How many stay.
+    integer(c_int), intent(out) :: stay
+    !> How many leave.
+    integer(c_int), intent(out) :: leave
+    !> How many join.
+    integer(c_int), intent(out) :: join
+    !> `QUO_ERR_MISPLACED` outside of a resize.
+    integer(c_int), intent(out) :: ierr
+    stay = 0
+    leave = 0
+    join = 0
+    ierr = c_window_counts(w, stay, leave, join)
+  end subroutine quo_window_counts
+
+  !> Gives everybody the bytes that rank 0 has. Collective over everybody.
+  subroutine quo_window_tell(w, data, length, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Where they are, and come.
+    type(c_ptr), value :: data
+    !> How many, the same for all.
+    integer(c_size_t), value :: length
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_window_tell(w, data, length)
+  end subroutine quo_window_tell
+
+  !> As [[quo_window_tell]], for a number.
+  subroutine quo_window_tell_number(w, number, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> What rank 0 gives, and the others get.
+    integer(c_int), target, intent(inout) :: number
+    !> As there.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_window_tell(w, c_loc(number), c_sizeof(number))
+  end subroutine quo_window_tell_number
+
+  !> Moves all arrays now; the commit does it otherwise. Collective over everybody.
+  subroutine quo_window_move(w, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_window_move(w)
+  end subroutine quo_window_move
+
+  !> Ends the resize: the world is the new one if everybody commits. Collective over everybody.
+  subroutine quo_world_commit(w, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> `QUO_ERR_GIVEN_UP` on all when somebody does not want it, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_world_commit(w)
+  end subroutine quo_world_commit
+
+  !> Gives the resize up, on all. Collective over everybody, as [[quo_world_commit]].
+  subroutine quo_world_abort(w, reason, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> What the others are told.
+    character(len=*, kind=c_char), intent(in) :: reason
+    !> `QUO_ERR_MISPLACED` outside of a resize.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    character(kind=c_char), parameter :: none(1) = [achar(0)]
+    call to_c(reason, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_abort(w, bytes)
+    else
+      ierr = c_world_abort(w, none)
+    end if
+  end subroutine quo_world_abort
+
+  !> The options for C, with places for the texts, which have to live as long. For `quo_reshape`.
+  subroutine c_world_options_of(options, given, name, log, plan, ready)
+    type(quo_world_options_t), intent(in) :: options
+    type(c_world_options), intent(out) :: given
+    character(kind=c_char), allocatable, target, intent(out) :: name(:), log(:), plan(:)
+    logical, intent(out) :: ready
+    given%size = c_sizeof(given)
+    given%start = options%start
+    given%most = options%most
+    given%unit = options%unit
+    given%crowded = merge(1, 0, options%crowded)
+    given%control = merge(1, 0, options%control)
+    given%messages = merge(1, 0, options%messages)
+    given%start_limit = options%start_limit
+    ready = .true.
+    if (allocated(options%name)) call put(options%name, name, given%name, ready)
+    if (allocated(options%log)) call put(options%log, log, given%log, ready)
+    if (allocated(options%plan)) call put(options%plan, plan, given%plan, ready)
+  end subroutine c_world_options_of
+
+  subroutine put(text, bytes, place, ready)
+    character(len=*, kind=c_char), intent(in) :: text
+    character(kind=c_char), allocatable, target, intent(out) :: bytes(:)
+    type(c_ptr), intent(out) :: place
+    logical, intent(inout) :: ready
+    place = c_null_ptr
+    call to_c(text, bytes)
+    if (allocated(bytes)) then
+      place = c_loc(bytes)
+    else
+      ready = .false.
+    end if
+  end subroutine put
+#ifndef QUO_NO_MPI_F08
+
+  subroutine quo_world_comm_f08(w, comm, ierr)
+    type(c_ptr), value :: w
+    type(MPI_Comm), intent(out) :: comm
+    integer(c_int), intent(out) :: ierr
+    call quo_world_comm(w, comm%MPI_VAL, ierr)
+  end subroutine quo_world_comm_f08
+
+  subroutine quo_window_comm_f08(w, which, comm, ierr)
+    type(c_ptr), value :: w
+    integer(c_int), value :: which
+    type(MPI_Comm), intent(out) :: comm
+    integer(c_int), intent(out) :: ierr
+    call quo_window_comm(w, which, comm%MPI_VAL, ierr)
+  end subroutine quo_window_comm_f08
+#endif
+end module quo_world

@@ -1,0 +1,236 @@
+!> Arrays of the elastic world, which follow its ranks. Offsets, rows and columns count from 0, as in C.
+module quo_world_arrays
+  use, intrinsic :: iso_c_binding, only: &
+    c_char, c_double, c_f_pointer, c_funptr, c_int, c_loc, c_null_ptr, c_ptr, c_size_t, c_sizeof
+  use quo_constants, only: QUO_SUCCESS
+  use quo_elastic_c
+  use quo_elastic_types, only: quo_array_spec_t, quo_move_metrics_t
+  use quo_text, only: out_of_memory, to_c
+  implicit none
+  private
+
+  !> This rank's part of an array: its address, or as an array of numbers in the order of storage.
+  interface quo_world_array
+    module procedure quo_world_array
+    module procedure quo_world_array_double
+    module procedure quo_world_array_int
+  end interface quo_world_array
+
+  public :: quo_world_array_add, quo_world_array, quo_world_array_origin, &
+    quo_world_array_lay_out, quo_world_array_remove, quo_world_carry, quo_carry_give, &
+    quo_world_last_move
+
+contains
+
+  !> Adds an array of zeros to the world, which is moved with every commit. Local; made alike by all ranks.
+  subroutine quo_world_array_add(w, name, spec, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> How it is dealt out.
+    type(quo_array_spec_t), intent(in) :: spec
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_add(w, bytes, in_c(spec))
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_add
+
+  !> This rank's part of an array. Local.
+  subroutine quo_world_array(w, name, data, rows, columns, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Where it is, until the next commit.
+    type(c_ptr), intent(out) :: data
+    !> Its rows.
+    integer(c_size_t), intent(out) :: rows
+    !> Its columns, or the elements of a vector.
+    integer(c_size_t), intent(out) :: columns
+    !> `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    data = c_null_ptr
+    rows = 0
+    columns = 0
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array(w, bytes, data, rows, columns)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array
+
+  !> As [[quo_world_array]], for numbers.
+  subroutine quo_world_array_double(w, name, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> The numbers, until the next commit.
+    real(c_double), pointer, intent(out) :: data(:)
+    !> As there.
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: place
+    integer(c_size_t) :: rows, columns
+    nullify (data)
+    call quo_world_array(w, name, place, rows, columns, ierr)
+    if (ierr == QUO_SUCCESS) call c_f_pointer(place, data, [rows * columns])
+  end subroutine quo_world_array_double
+
+  !> As [[quo_world_array]], for numbers.
+  subroutine quo_world_array_int(w, name, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> The numbers, until the next commit.
+    integer(c_int), pointer, intent(out) :: data(:)
+    !> As there.
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: place
+    integer(c_size_t) :: rows, columns
+    nullify (data)
+    call quo_world_array(w, name, place, rows, columns, ierr)
+    if (ierr == QUO_SUCCESS) call c_f_pointer(place, data, [rows * columns])
+  end subroutine quo_world_array_int
+
+  !> Which element of the whole array a place in this rank's part is. Local.
+  subroutine quo_world_array_origin(w, name, offset, row, column, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> The place, from 0.
+    integer(c_size_t), value :: offset
+    !> Its row, from 0.
+    integer(c_size_t), intent(out) :: row
+    !> Its column, from 0.
+    integer(c_size_t), intent(out) :: column
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    row = 0
+    column = 0
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_origin(w, bytes, offset, row, column)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_origin
+
+  !> How an array is to be dealt out from the next resize on. Local; made alike by all ranks.
+  subroutine quo_world_array_lay_out(w, name, spec, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> How it is dealt out.
+    type(quo_array_spec_t), intent(in) :: spec
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_lay_out(w, bytes, in_c(spec))
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_lay_out
+
+  !> Forgets an array or callbacks. Local; made alike by all.
+  subroutine quo_world_array_remove(w, name, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_remove(w, bytes)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_remove
+
+  !> Has data of the program's own kind moved by procedures with the interfaces of quo-elastic.h. Local; made alike
+  !> by all processes that can be ranks.
+  subroutine quo_world_carry(w, name, give, take, settle, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> A `QUO_carry_give_t`, or `c_null_funptr`.
+    type(c_funptr), value :: give
+    !> A `QUO_carry_take_t`, or `c_null_funptr`.
+    type(c_funptr), value :: take
+    !> A `QUO_carry_settle_t`, or `c_null_funptr`.
+    type(c_funptr), value :: settle
+    !> Passed to them.
+    type(c_ptr), value :: data
+    !> `QUO_ERR_INVLD_ARG`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    type(c_carry) :: callbacks
+    callbacks%size = c_sizeof(callbacks)
+    callbacks%give = give
+    callbacks%take = take
+    callbacks%settle = settle
+    callbacks%data = data
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_carry(w, bytes, callbacks)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_carry
+
+  !> In the callback that gives: gives a new rank some bytes, which are copied.
+  subroutine quo_carry_give(new_rank, data, length, ierr)
+    !> The rank.
+    integer(c_int), value :: new_rank
+    !> The bytes.
+    type(c_ptr), value :: data
+    !> How many.
+    integer(c_size_t), value :: length
+    !> `QUO_ERR_MISPLACED` outside of it.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_carry_give(new_rank, data, length)
+  end subroutine quo_carry_give
+
+  !> What the last committed move of arrays has moved. Local.
+  subroutine quo_world_last_move(w, metrics, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The numbers; all zero before the first.
+    type(quo_move_metrics_t), target, intent(out) :: metrics
+    !> `QUO_ERR_NOT_FOUND` before the first.
+    integer(c_int), intent(out) :: ierr
+    metrics%size = c_sizeof(metrics)
+    ierr = c_world_last_move(w, c_loc(metrics))
+  end subroutine quo_world_last_move
+
+  pure function in_c(spec) result(given)
+    type(quo_array_spec_t), intent(in) :: spec
+    type(c_array_spec) :: given
+    given%size = c_sizeof(given)
+    given%kind = spec%kind
+    given%storage = spec%storage
+    given%element = spec%element
+    given%rows = spec%rows
+    given%columns = spec%columns
+    given%block_rows = spec%block_rows
+    given%block_columns = spec%block_columns
+    given%grid_rows = spec%grid_rows
+    given%grid_columns = spec%grid_columns
+  end function in_c
+end module quo_world_arrays

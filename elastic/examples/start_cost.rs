@@ -1,0 +1,93 @@
+//! What a growth by a started rank costs the ranks that are there: `mpirun -n 2 start_cost [rounds]`. Prints one line of
+//! JSON: milliseconds from the window's beginning to the end of its commit (`stall_ms`; of
+//! that until the joiners are there: `begin_ms`), from the request to the ranks'
+//! entry (`start_ms`), and the share of that in which they went on (`overlap_percent`): an iteration, a millisecond of
+//! rest and a barrier of all, that takes more than twice the usual time is lost for what is beyond that.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use elastic::{Status, World, WorldOptions};
+use quo::group::Patience;
+use quo_mpi::Mpi;
+use quo_mpi::members::ThreadLevel;
+
+const USUAL: usize = 200;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let rounds = std::env::args().nth(1).map_or(Ok(5), |word| word.parse())?;
+    let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
+    let mut world = World::create(WorldOptions::new().most(3).crowded(true))?;
+    let mut context = None;
+    let (mut stalls, mut starts, mut overlaps) = (Vec::new(), Vec::new(), Vec::new());
+    let mut begins = Vec::new();
+    let mut usual = 0.0;
+    if world.status() == Status::New {
+        context = Some(world.context()?);
+        let mut times = Vec::new();
+        for _ in 0..USUAL {
+            times.push(iteration(&world)?);
+        }
+        usual = middle(&mut times);
+    }
+    let mut done = 0;
+    while done < 2 * rounds && world.status() != Status::Ended {
+        let asked = Instant::now();
+        let mut lost = 0.0;
+        if world.status() != Status::Joining {
+            if world.rank() == 0 {
+                world.request(if world.size() == 2 { 3 } else { 2 })?;
+            }
+            while !world.probe()? {
+                lost += (iteration(&world)? - 2.0 * usual).max(0.0);
+            }
+        }
+        let waited = asked.elapsed().as_secs_f64() * 1e3;
+        let entered = Instant::now();
+        let window = world.begin()?;
+        let begun = entered.elapsed().as_secs_f64() * 1e3;
+        window.tell(&mut done)?;
+        window.commit(Ok(()))?;
+        let stall = entered.elapsed().as_secs_f64() * 1e3;
+        done += 1;
+        if world.status() == Status::Staying {
+            if context.is_none() {
+                context = Some(world.context()?);
+            }
+            if world.size() == 3 {
+                stalls.push(stall);
+                begins.push(begun);
+                starts.push(waited);
+                overlaps.push(100.0 * (1.0 - lost / waited));
+            }
+        }
+    }
+    if world.communicator().is_some() && world.rank() == 0 {
+        let (stall, start) = (middle(&mut stalls), middle(&mut starts));
+        let (overlap, begin) = (middle(&mut overlaps), middle(&mut begins));
+        println!(
+            r#"{{"stall_ms":{stall:.1},"begin_ms":{begin:.1},"start_ms":{start:.0},"overlap_percent":{overlap:.1},"iteration_ms":{usual:.2}}}"#
+        );
+    }
+    drop(context);
+    world.end()?;
+    drop(mpi);
+    Ok(())
+}
+
+/// Milliseconds.
+fn iteration(world: &World) -> Result<f64, Box<dyn Error>> {
+    let since = Instant::now();
+    // Sleeps: stands for the computation, which leaves the cores to those that are started.
+    std::thread::sleep(Duration::from_millis(1));
+    let patience = Patience::for_at_most(Duration::from_secs(60));
+    world.communicator().ok_or("no rank")?.barrier(&patience)?;
+    Ok(since.elapsed().as_secs_f64() * 1e3)
+}
+
+/// The median.
+fn middle(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -87,6 +87,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampler/walk.rs",
     "memprof/preload/src/sampler/world.rs",
     "memprof/preload/src/sites/mod.rs",
+    "memprof/preload/src/sites/seen.rs",
     "memprof/preload/src/sites/unwind.rs",
     "memprof/preload/src/start.rs",
     "memprof/preload/src/subscription.rs",

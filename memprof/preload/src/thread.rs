@@ -353,8 +353,8 @@ pub const LEAVES_AT_HAND: usize = 64;
 pub struct Leaves {
     /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].
     pub regions: [AtomicUsize; LEAVES_AT_HAND],
-    /// The first slots of its granules, less as many as come before that region.
-    pub firsts: [AtomicPtr<crate::heap::granules::First>; LEAVES_AT_HAND],
+    /// The fronts of its granules, less as many as come before that region.
+    pub fronts: [AtomicPtr<crate::heap::granules::Front>; LEAVES_AT_HAND],
     /// How large granules are.
     pub shifts: [AtomicU32; LEAVES_AT_HAND],
     pub leaves: [AtomicPtr<crate::heap::granules::Leaf>; LEAVES_AT_HAND],
@@ -372,6 +372,12 @@ pub trait Own {
     /// # Safety
     /// Only the calling thread writes the word.
     unsafe fn own(&self) -> Self::Word;
+
+    /// The same, read anew where that is as quick as to keep it.
+    ///
+    /// # Safety
+    /// As for [`Own::own`].
+    unsafe fn own_again(&self) -> Self::Word;
 }
 
 macro_rules! own {
@@ -383,6 +389,12 @@ macro_rules! own {
             unsafe fn own(&self) -> $word {
                 // SAFETY: nobody writes meanwhile.
                 unsafe { self.as_ptr().read() }
+            }
+
+            #[inline(always)]
+            unsafe fn own_again(&self) -> $word {
+                // SAFETY: nobody writes meanwhile.
+                unsafe { self.as_ptr().read_volatile() }
             }
         }
     )*};
@@ -397,6 +409,12 @@ impl<T> Own for AtomicPtr<T> {
     unsafe fn own(&self) -> *mut T {
         // SAFETY: nobody writes meanwhile.
         unsafe { self.as_ptr().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn own_again(&self) -> *mut T {
+        // SAFETY: nobody writes meanwhile.
+        unsafe { self.as_ptr().read_volatile() }
     }
 }
 
@@ -418,6 +436,8 @@ pub struct State {
     pub all: Level,
     pub accounts: [Account; LIMIT],
     pub leaves: Leaves,
+    /// Stacks that were unwound.
+    pub seen: crate::sites::Seen,
 }
 
 const _: () = assert!(core::mem::offset_of!(State, samples) == 64);
@@ -442,10 +462,11 @@ impl State {
             }; LIMIT],
             leaves: Leaves {
                 regions: [const { AtomicUsize::new(NOT_OWN) }; LEAVES_AT_HAND],
-                firsts: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
+                fronts: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
                 shifts: [const { AtomicU32::new(0) }; LEAVES_AT_HAND],
                 leaves: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
             },
+            seen: crate::sites::Seen::new(),
         }
     }
 

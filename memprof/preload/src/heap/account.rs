@@ -106,8 +106,18 @@ fn settle(state: &State) {
 
 /// As [`settle`]; then so many bytes are to go, and the work is for this component.
 fn restart(state: &State, left: i64, component: u32) {
+    let own = enter_current(state, left, component);
+    let keep = KEEP.0.load(Relaxed);
+    if state.level(own).is_beyond(keep) || state.all.is_beyond(keep) {
+        fold_both(state, Component(own as u16));
+    }
+}
+
+/// The same, whatever the thread then keeps. Gives the component whose account has changed.
+fn enter_current(state: &State, left: i64, component: u32) -> usize {
     let since = state.current.since();
-    let own = &state.accounts[since.component as usize % LIMIT];
+    let index = since.component as usize % LIMIT;
+    let own = &state.accounts[index];
     state.current.restart(left, component, || {
         bump(&own.allocations, since.allocations);
         bump(&own.frees, since.frees);
@@ -115,10 +125,7 @@ fn restart(state: &State, left: i64, component: u32) {
         own.level.follow(since.owned, since.high);
         state.all.follow(since.owned, since.high);
     });
-    let keep = KEEP.0.load(Relaxed);
-    if own.level.is_beyond(keep) || state.all.is_beyond(keep) {
-        fold_both(state, Component(since.component as u16));
-    }
+    index
 }
 
 /// So many bytes are to go until an allocation is looked at closely.
@@ -143,8 +150,7 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     state.level(from).fall(size as i64, 0);
     state.level(to).rise(size as i64, 0);
-    fold(state, from);
-    fold(state, to);
+    fold(state, &[from, to]);
 }
 
 /// What a component owns in mappings has changed. `peaks` is false where it may be what another thread
@@ -154,7 +160,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     for index in [index, ALL] {
         if let Some(state) = super::own_state(local()) {
             // The highest of the blocks was beside what was mapped until now.
-            fold(state, index);
+            fold(state, &[index]);
         }
         BEGUN.fetch_add(1, AcqRel);
         let now = OWNED[index].fetch_add(by, AcqRel) + by;
@@ -170,8 +176,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
 #[cold]
 #[inline(never)]
 pub fn fold_both(state: &State, component: Component) {
-    fold(state, usize::from(component.0) % LIMIT);
-    fold(state, ALL);
+    fold(state, &[usize::from(component.0) % LIMIT, ALL]);
     // What threads share is locked now; who gives that back asks.
     if !registry::is_shared(state) {
         crate::start::late();
@@ -179,16 +184,20 @@ pub fn fold_both(state: &State, component: Component) {
 }
 
 /// Only by the thread that has the state, or when no thread has it.
-fn fold(state: &State, index: usize) {
-    settle(state);
-    let level = state.level(index);
+fn fold(state: &State, indexes: &[usize]) {
+    if !state.current.is_empty() {
+        enter_current(state, state.current.left(), state.current.component.load(Relaxed));
+    }
     BEGUN.fetch_add(1, AcqRel);
-    let (owned, high) = level.read();
-    let before = OWNED[index].fetch_add(owned, AcqRel);
-    let most = before + high.max(owned);
-    raise(&PEAK[index], most);
-    raise(&PHASE[index], most);
-    level.clear();
+    for index in indexes {
+        let level = state.level(*index);
+        let (owned, high) = level.read();
+        let before = OWNED[*index].fetch_add(owned, AcqRel);
+        let most = before + high.max(owned);
+        raise(&PEAK[*index], most);
+        raise(&PHASE[*index], most);
+        level.clear();
+    }
     DONE.fetch_add(1, AcqRel);
 }
 
@@ -203,7 +212,7 @@ pub fn fold_all(state: &State) {
     settle(state);
     for index in 0..=LIMIT {
         if state.level(index).read() != (0, 0) {
-            fold(state, index);
+            fold(state, &[index]);
         }
     }
 }

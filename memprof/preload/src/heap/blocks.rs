@@ -63,8 +63,8 @@ pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u
         let local = local();
         let owner = owner(local, caller, stack);
         match own_state(local) {
-            Some(state) => enter_noted(local, state, block, (size, usable), owner, caller),
-            None => enter_slowly(local, block, (size, usable), owner, caller),
+            Some(state) => enter_noted(local, state, block, (size, usable), owner, (caller, stack)),
+            None => enter_slowly(local, block, (size, usable), owner, (caller, stack)),
         }
     }
     unknown(block)
@@ -77,10 +77,10 @@ fn enter_slowly(
     block: *mut u8,
     sizes: (usize, usize),
     owner: Component,
-    caller: usize,
+    call: (usize, usize),
 ) {
     let state = registry::enter(local, block as usize);
-    enter_noted(local, state, block, sizes, owner, caller);
+    enter_noted(local, state, block, sizes, owner, call);
     registry::leave(local, state);
 }
 
@@ -91,11 +91,11 @@ fn enter_noted(
     block: *mut u8,
     (size, usable): (usize, usize),
     owner: Component,
-    caller: usize,
+    call: (usize, usize),
 ) {
     let left = state.current.left() - size as i64;
     let sampled = if left < 0 {
-        sites::allocated(local, state, (block as usize, size), left, owner, caller)
+        sites::allocated(local, state, (block as usize, size), left, owner, call)
     } else {
         account::count_down(state, left);
         false

@@ -70,6 +70,13 @@ const FIRST_SHIFT: u32 = Current::SHIFT;
 /// the block writes it.
 pub type Beyond = AtomicU32;
 
+/// What most blocks touch of a granule, and nothing else.
+#[repr(C, align(16))]
+pub struct Front {
+    pub first: First,
+    pub beyond: Beyond,
+}
+
 /// What lives in one granule, beside what its first slot says.
 #[repr(C)]
 struct Granule {
@@ -88,9 +95,8 @@ struct Further {
     next: AtomicU32,
 }
 
-/// One region. Behind it stand the first slots of all granules, how far blocks go on beyond each, and then
-/// the granules.
-#[repr(C)]
+/// One region. Behind it stand the fronts of all granules, and then the granules.
+#[repr(C, align(16))]
 pub struct Leaf {
     /// Address divided by the size of a region.
     region: AtomicUsize,
@@ -101,41 +107,28 @@ pub struct Leaf {
 
 /// What a leaf with granules of this size takes.
 const fn size_of_leaf(shift: u32) -> usize {
-    let granules =
-        (size_of::<First>() + size_of::<Beyond>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
+    let granules = (size_of::<Front>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
     (size_of::<Leaf>() + granules).next_multiple_of(align_of::<Leaf>())
 }
 
 impl Leaf {
-    fn firsts(&self) -> &[First] {
-        let first = (&raw const *self).wrapping_add(1).cast::<First>();
+    fn fronts(&self) -> &[Front] {
+        let front = (&raw const *self).wrapping_add(1).cast::<Front>();
         // SAFETY: the leaf was made with one for each granule that its shift needs for a region.
-        unsafe { slice::from_raw_parts(first, 1 << (REGION_SHIFT - self.shift.load(Relaxed))) }
-    }
-
-    pub fn beyonds(&self) -> &[Beyond] {
-        let count = 1 << (REGION_SHIFT - self.shift.load(Relaxed));
-        let firsts = (&raw const *self).wrapping_add(1).cast::<First>();
-        // SAFETY: as many stand behind the first slots.
-        unsafe { slice::from_raw_parts(firsts.wrapping_add(count).cast::<Beyond>(), count) }
+        unsafe { slice::from_raw_parts(front, 1 << (REGION_SHIFT - self.shift.load(Relaxed))) }
     }
 
     fn granules(&self) -> &[Granule] {
         let count = 1 << (REGION_SHIFT - self.shift.load(Relaxed));
-        let firsts = (&raw const *self).wrapping_add(1).cast::<First>();
-        let beyonds = firsts.wrapping_add(count).cast::<Beyond>();
-        let first = beyonds.wrapping_add(count).cast::<Granule>();
-        // SAFETY: as many stand behind the slots.
-        unsafe { slice::from_raw_parts(first, count) }
+        let fronts = (&raw const *self).wrapping_add(1).cast::<Front>();
+        // SAFETY: as many stand behind the fronts.
+        unsafe { slice::from_raw_parts(fronts.wrapping_add(count).cast::<Granule>(), count) }
     }
 
     fn place(&self, address: usize) -> Place<'_> {
         let index = (address & ((1 << REGION_SHIFT) - 1)) >> self.shift.load(Relaxed);
-        Place {
-            first: &self.firsts()[index],
-            beyond: &self.beyonds()[index],
-            granule: &self.granules()[index],
-        }
+        let front = &self.fronts()[index];
+        Place { first: &front.first, beyond: &front.beyond, granule: &self.granules()[index] }
     }
 }
 
@@ -295,7 +288,7 @@ impl Table {
         let before = region << (REGION_SHIFT - shift);
         hand.leaves[at].store(ptr::from_ref(leaf).cast_mut(), Relaxed);
         hand.shifts[at].store(shift, Relaxed);
-        hand.firsts[at].store(leaf.firsts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
+        hand.fronts[at].store(leaf.fronts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
         hand.regions[at].store(if own { region } else { NOT_OWN }, Relaxed);
         Some((leaf, own))
     }

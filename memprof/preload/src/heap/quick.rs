@@ -87,7 +87,7 @@ extern "C-unwind" fn enter_beyond(
         && let Some(left) = left_after(state, amount)
     {
         spot.note(after);
-        spot.note_beyond(state, block as usize, size - room);
+        spot.note_beyond(state, size - room);
         return finish(block, size, state, left, amount);
     }
     enter_generally(block, size, 0, 0, stack)
@@ -176,7 +176,7 @@ unsafe fn free_beyond(block: *mut u8, size: usize, place: *mut u64, state: &Stat
         let room = spot.room(block as usize);
         if let Some(after) = spot.after_less(state, (room as i64) << Current::SHIFT) {
             spot.note(after);
-            spot.note_beyond(state, block as usize, 0);
+            spot.note_beyond(state, 0);
             // SAFETY: as the caller's.
             return unsafe { release(block, place, state, (size as i64) << Current::SHIFT) };
         }

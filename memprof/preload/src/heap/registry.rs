@@ -20,6 +20,11 @@ use crate::thread::{Guard, Local, State, local};
 /// promises (4).
 const ROUNDS: u32 = 3;
 
+/// How many states there may be before a thread takes over one that knows other memory than its own. Leaves
+/// belong to a state for good: a thread that has them of an arena where another works costs that other the
+/// quick way for as long as both live.
+const APART: u32 = 32;
+
 /// The one that threads share which have none of their own.
 static SHARED: State = State::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
@@ -68,21 +73,22 @@ pub fn is_shared(state: &State) -> bool {
     ptr::eq(state, &SHARED)
 }
 
-/// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it.
+/// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it. One
+/// with memory of its own gets counters of its own.
 fn take(local: &Local, block: usize) -> Option<&'static State> {
     let errno = Errno::save();
     let _guard = Guard::enter();
     LIST_LOCK.lock();
-    let free = || each().skip(1).filter(|state| state.taken.load(Ordering::Relaxed) == 0);
-    let owner = super::GRANULES.owner_of(block);
-    let state = free()
-        .find(|state| Some(state.number.load(Ordering::Relaxed)) == owner)
-        .or_else(|| free().next())
+    let free = each().skip(1).filter(|state| state.taken.load(Ordering::Relaxed) == 0);
+    let states = NUMBERS.load(Ordering::Relaxed);
+    let state = choose(free.clone(), super::GRANULES.owner_of(block), states)
         .or_else(make)
+        .or_else(|| free.clone().next())
         .inspect(|state| state.taken.store(1, Ordering::Relaxed));
     LIST_LOCK.unlock();
     if let Some(state) = state {
         state.rounds.store(0, Ordering::Relaxed);
+        state.seen.forget();
         local.state.set(state);
         account::work_for(
             local,
@@ -93,6 +99,19 @@ fn take(local: &Local, block: usize) -> Option<&'static State> {
     }
     errno.restore();
     state
+}
+
+/// Which of the free states a thread takes whose first block is in a leaf of this owner; none where one is to
+/// be made.
+fn choose<'a>(
+    mut free: impl Iterator<Item = &'a State> + Clone,
+    owner: Option<u32>,
+    states: u32,
+) -> Option<&'a State> {
+    let number = |state: &State| Some(state.number.load(Ordering::Relaxed));
+    free.clone()
+        .find(|state| number(state) == owner)
+        .or_else(|| free.next().filter(|_| states >= APART))
 }
 
 /// Asks to be told when the thread ends. Never told: the state stays taken, its numbers stay right.
@@ -141,7 +160,7 @@ extern "C" fn thread_ends(state: *mut c_void) {
 }
 
 /// All states there ever were; the shared one first.
-pub fn each() -> impl Iterator<Item = &'static State> {
+pub fn each() -> impl Iterator<Item = &'static State> + Clone {
     // SAFETY: states in the list are never given back.
     let of = |state: *mut State| unsafe { state.as_ref() };
     let listed = core::iter::successors(of(FIRST.load(Ordering::Acquire)), move |state| {
@@ -168,5 +187,24 @@ pub fn forget_other_threads() {
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {
         account::fold_all(state);
         state.taken.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_gets_the_leaves_of_its_own_arena_and_leaves_those_of_others_alone() {
+        let states = [State::new(7), State::new(8)];
+        let chosen = |owner, states_made| {
+            choose(states.iter(), owner, states_made)
+                .map(|state| state.number.load(Ordering::Relaxed))
+        };
+        assert_eq!(chosen(Some(8), 9), Some(8), "the one that knows its memory");
+        assert_eq!(chosen(None, 9), None, "new memory, new counters");
+        assert_eq!(chosen(Some(5), 9), None, "the leaf's owner lives");
+        assert_eq!(chosen(Some(5), APART), Some(7), "there are many");
+        assert_eq!(chosen(Some(8), APART), Some(8));
     }
 }

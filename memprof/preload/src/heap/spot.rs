@@ -5,14 +5,14 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::granules::{First, REGION_SHIFT, beyond};
+use super::granules::{Front, REGION_SHIFT, beyond};
 use crate::component::Component;
 use crate::thread::{LEAVES_AT_HAND, Own, State};
 
 /// Where a block begins in a leaf that the calling thread owns.
 #[derive(Copy, Clone)]
 pub struct Spot {
-    first: *const First,
+    front: *const Front,
     /// The address divided by the size of granules.
     index: usize,
     shift: u32,
@@ -25,17 +25,22 @@ pub fn own_spot(state: &State, address: usize) -> Option<Spot> {
     let at = region % LEAVES_AT_HAND;
     let hand = &state.leaves;
     // SAFETY: this thread's own.
-    let (here, shift, firsts) =
-        unsafe { (hand.regions[at].own(), hand.shifts[at].own(), hand.firsts[at].own()) };
+    let (here, shift, fronts) =
+        unsafe { (hand.regions[at].own(), hand.shifts[at].own(), hand.fronts[at].own()) };
     if here != region {
         return None;
     }
     let index = address.wrapping_shr(shift);
-    let first = firsts.cast_const().wrapping_add(index);
-    Some(Spot { first, index, shift })
+    Some(Spot { front: fronts.cast_const().wrapping_add(index), index, shift })
 }
 
 impl Spot {
+    #[inline(always)]
+    fn front(&self) -> &Front {
+        // SAFETY: of a leaf of the thread's own, which stays.
+        unsafe { &*self.front }
+    }
+
     /// Whether a block of so many bytes, at least one, goes on beyond its granule.
     #[inline(always)]
     pub fn goes_on(&self, address: usize, length: usize) -> bool {
@@ -51,12 +56,13 @@ impl Spot {
     /// What the first slot says, if that is of the component that the thread works for.
     #[inline(always)]
     fn slot(&self, state: &State) -> Option<i64> {
-        // SAFETY: of a leaf of the thread's own, which stays.
-        let (before, component) = unsafe { ((*self.first).own(), state.current.component.own()) };
+        // SAFETY: this thread's own.
+        let (before, component) =
+            unsafe { (self.front().first.own(), state.current.component.own()) };
         (before as u8 == component as u8).then_some(before)
     }
 
-    /// What that says after so much more, as [`Current`] has it, if it holds that.
+    /// What that says after so much more, as [`crate::thread::Current`] has it, if it holds that.
     #[inline(always)]
     pub fn after(&self, state: &State, amount: i64) -> Option<i64> {
         self.slot(state)?.checked_add(amount)
@@ -70,20 +76,15 @@ impl Spot {
 
     #[inline(always)]
     pub fn note(&self, after: i64) {
-        // SAFETY: of a leaf, which stays.
-        unsafe { &*self.first }.store(after, Relaxed);
+        self.front().first.store(after, Relaxed);
     }
 
     /// Notes that a block goes on for so many bytes, or none any more.
     #[inline(always)]
-    pub fn note_beyond(&self, state: &State, address: usize, bytes: usize) {
-        let at = (address >> REGION_SHIFT) % LEAVES_AT_HAND;
-        // SAFETY: at hand, as the spot shows, and it stays.
-        let leaf = unsafe { &*state.leaves.leaves[at].own() };
-        let within = self.index & ((1 << (REGION_SHIFT - self.shift)) - 1);
+    pub fn note_beyond(&self, state: &State, bytes: usize) {
         // SAFETY: this thread's own.
-        let component = Component(unsafe { state.current.component.own() } as u16);
+        let component = Component(unsafe { state.current.component.own_again() } as u16);
         let word = if bytes == 0 { 0 } else { beyond(component, bytes) };
-        leaf.beyonds()[within].store(word, Release);
+        self.front().beyond.store(word, Release);
     }
 }

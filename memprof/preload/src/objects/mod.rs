@@ -42,6 +42,11 @@ static TABLE: table::Table = table::Table::new();
 /// Rises when what was found before may no longer hold. Never 0, which is what new threads have.
 static VERSION: AtomicU32 = AtomicU32::new(1);
 
+/// Changes with what is at which addresses.
+pub fn version() -> u32 {
+    VERSION.load(Ordering::Acquire)
+}
+
 static MPI: AtomicU32 = AtomicU32::new(0);
 static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
 

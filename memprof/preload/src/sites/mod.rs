@@ -5,6 +5,7 @@
 
 mod pace;
 mod random;
+mod seen;
 mod table;
 mod unwind;
 
@@ -17,6 +18,8 @@ use crate::heap;
 use crate::lock::SpinLock;
 use crate::losses::{self, Table};
 use crate::thread::{Current, Guard, Local, State, local};
+
+pub use seen::Seen;
 
 /// How many frames of a stack are kept.
 pub const DEPTH: usize = 16;
@@ -129,7 +132,7 @@ fn milliseconds() -> u64 {
 }
 
 /// The countdown of a thread has run out with this allocation, and says `left`, less than nothing. True if
-/// its stack is kept.
+/// its stack is kept. The call is the address that the caller continues at, and where that stands.
 #[cold]
 #[inline(never)]
 pub fn allocated(
@@ -138,7 +141,7 @@ pub fn allocated(
     (block, size): (usize, usize),
     left: i64,
     owner: Component,
-    caller: usize,
+    (caller, stack): (usize, usize),
 ) -> bool {
     let samples = &state.samples;
     // Countdowns are short, so that what is beyond is looked at now and then.
@@ -172,7 +175,7 @@ pub fn allocated(
     }
     arm(to_go);
     let kept = hit && size > 0 && {
-        let (frames, depth) = unwind::stack(caller);
+        let (frames, depth) = unwind::stack(caller, stack, &state.seen);
         let weight = random::weight(size, apart);
         let kept = SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner));
         if !kept {

@@ -5,6 +5,7 @@
 use core::ffi::{c_int, c_void};
 
 use super::DEPTH;
+use super::seen::{Seen, Stack};
 use crate::{component, objects};
 
 /// Frames of the tool itself that may stand before that of the caller.
@@ -15,7 +16,9 @@ unsafe extern "C" {
         each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
         to: *mut c_void,
     ) -> c_int;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    /// Also says whether the frame was interrupted by a signal, and called nothing.
+    fn _Unwind_GetIPInfo(context: *mut c_void, interrupted: *mut c_int) -> usize;
+    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
 const GO_ON: c_int = 0;
@@ -23,43 +26,62 @@ const END: c_int = 4;
 
 struct Walk {
     caller: usize,
+    /// Where that stands.
+    innermost: usize,
     skipped: usize,
-    frames: [usize; DEPTH],
-    depth: usize,
+    stack: Stack,
+    /// Each return address stands right below what its caller had on the stack.
+    can_be_found_again: bool,
 }
 
 extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     // SAFETY: the walk that `stack` started with.
     let walk = unsafe { &mut *walk.cast::<Walk>() };
     // SAFETY: the context the unwinder handed over.
-    let address = unsafe { _Unwind_GetIP(context) };
-    if walk.depth == 0 && address != walk.caller {
+    let (address, above) = unsafe {
+        let mut interrupted = 0;
+        let address = _Unwind_GetIPInfo(context, &mut interrupted);
+        (address, (interrupted == 0).then(|| _Unwind_GetCFA(context)))
+    };
+    if walk.stack.depth == 0 && address != walk.caller {
         walk.skipped += 1;
         return if walk.skipped > OWN_FRAMES { END } else { GO_ON };
     }
-    if address == 0 || walk.depth == DEPTH {
+    if address == 0 || walk.stack.depth as usize == DEPTH {
         return END;
     }
-    walk.frames[walk.depth] = address;
-    walk.depth += 1;
+    let place = above.map(|above| above.wrapping_sub(size_of::<usize>()));
+    walk.can_be_found_again &= walk.stack.push(address, place, walk.innermost);
     GO_ON
 }
 
 /// The stack from the frame that continues at `caller` outwards: frames and how many. Only that one
-/// where the rest cannot be told.
+/// where the rest cannot be told. `innermost` is where that address stands, 0 where it is not known.
 ///
 /// Nobody may hold a lock of the tool, and the guard is set: the unwinder may allocate.
-pub fn stack(caller: usize) -> ([usize; DEPTH], usize) {
-    let mut walk = Walk { caller, skipped: 0, frames: [0; DEPTH], depth: 0 };
+pub fn stack(caller: usize, innermost: usize, seen: &Seen) -> ([usize; DEPTH], usize) {
+    let version = objects::version();
+    if let Some(stack) = seen.find(caller, innermost, version) {
+        return (stack.frames, stack.depth as usize);
+    }
+    let mut walk = Walk {
+        caller,
+        innermost,
+        skipped: 0,
+        stack: Stack::NONE,
+        can_be_found_again: innermost != 0 && cfg!(target_arch = "x86_64"),
+    };
     if may_unwind(caller) {
         // SAFETY: the walk outlives the call.
         unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
     }
-    if walk.depth == 0 {
-        walk.frames[0] = caller;
-        walk.depth = usize::from(caller != 0);
+    if walk.stack.depth == 0 {
+        walk.stack.frames[0] = caller;
+        walk.stack.depth = u32::from(caller != 0);
+    } else if walk.can_be_found_again {
+        seen.keep(&walk.stack, innermost, version);
     }
-    (walk.frames, walk.depth)
+    (walk.stack.frames, walk.stack.depth as usize)
 }
 
 /// The unwinder allocates under its own lock, and the loader changes what the unwinder reads.

@@ -3,16 +3,20 @@
 //!
 //! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
 //! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
+//! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
+//! them.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use elastic::manager::slurm::{self, Slurm};
 use elastic::manager::{ControlSocket, ScriptedPlan};
 use elastic::{Status, World, WorldOptions};
 use quo::group::Patience;
 use quo_mpi::Mpi;
+use quo_mpi::members::ThreadLevel;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("controlled NAME START FOLDER [PLAN]".into());
     };
     let folder = PathBuf::from(folder);
+    let most = std::env::var("ELASTIC_MOST").ok();
+    // Processes are started by a thread of their own.
+    let level = if most.is_some() { ThreadLevel::Multiple } else { ThreadLevel::Single };
     let mut options = WorldOptions::new()
         .name(name)
         .start(start.parse()?)
@@ -28,7 +35,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let [plan] = plan {
         options = options.manager(ScriptedPlan::new(std::fs::read_to_string(plan)?.parse()?));
     }
-    let mpi = Mpi::initialize()?;
+    if let Some(most) = most {
+        options = options.most(most.parse()?).crowded(true);
+        if let Some(slurm) = Slurm::of_this_job() {
+            options = options.manager(impatient(slurm));
+        }
+    }
+    let mpi = Mpi::initialize_for(level)?;
     let mut world = World::create(options)?;
     let mut context = None;
     let mut iteration: u64 = 0;
@@ -46,8 +59,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let window = world.begin()?;
             window.tell(&mut iteration)?;
             window.commit(Ok(()))?;
-            if world.status() == Status::Parked {
-                continue;
+            match world.status() {
+                Status::Parked => continue,
+                Status::Ended => break,
+                _ => {}
             }
             let context = match &mut context {
                 Some(context) => context,
@@ -71,6 +86,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     world.end()?;
     drop(mpi);
     Ok(())
+}
+
+/// Whoever looks on does not want to wait for long.
+fn impatient(slurm: Slurm) -> Slurm {
+    let mut options = slurm::Options::default();
+    options.wait = Duration::from_secs(5);
+    options.command_limit = Duration::from_secs(3);
+    options.linger = Duration::from_secs(1);
+    options.watch = Duration::from_secs(1);
+    slurm.with(options)
 }
 
 /// What rank 0 sees, all ranks are told.

@@ -34,6 +34,7 @@ mod back_end;
 mod coordinator;
 mod desk;
 mod error;
+mod invitation;
 mod live;
 mod lobby;
 mod order;

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -83,6 +84,16 @@ pub enum Command {
         /// The number of the request
         request: u64,
     },
+    /// Run a command on a node of the Slurm job, for launchers: as a step of the job that has the node
+    #[command(
+        after_help = "mpirun --enable-recovery --mca plm rsh --mca plm_rsh_agent \"quo-elastic slurm-agent\" ...\n\
+        has Open MPI 4 go on when a node goes back to Slurm."
+    )]
+    SlurmAgent {
+        /// Options of remote shells, which mean nothing here, a host, and a command
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Print what has happened, a JSON object a line
     Events {
         /// Which job
@@ -138,12 +149,12 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Command {
-    /// The job and what it is told; none for a list.
+    /// The job and what it is told; none where no job is told anything.
     pub fn call(self) -> Option<(String, Call)> {
         let hosts =
             |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };
         Some(match self {
-            Command::List => return None,
+            Command::List | Command::SlurmAgent { .. } => return None,
             Command::Status { job } => (job, Call::Status {}),
             Command::Grow(more) => more.call(Call::Grow),
             Command::Size(more) => more.call(Call::Size),

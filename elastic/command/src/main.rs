@@ -14,7 +14,7 @@ use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, folder, jobs, socket_of};
 
-use arguments::Arguments;
+use arguments::{Arguments, Command};
 
 const REFUSED: u8 = 3;
 const GIVEN_UP: u8 = 4;
@@ -32,6 +32,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8> {
     let json = arguments.json;
+    if let Command::SlurmAgent { words } = &arguments.command {
+        return elastic::manager::slurm::agent(words).map_err(anyhow::Error::msg);
+    }
     let Some((job, call)) = arguments.command.call() else { return list(json) };
     let path =
         if job.contains('/') { Path::new(&job).to_owned() } else { socket_of(&folder(), &job) };

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, RequestId, Step};
-use crate::desk::{Desk, Directions};
+use crate::desk::Desk;
 use crate::error::Error;
+use crate::invitation::Invitation;
 use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Order, Resize};
 use crate::starter::{Recipe, Unit, start};
@@ -209,7 +210,7 @@ impl Coordinator {
     pub(crate) fn open_desk(
         &mut self,
         addresses: Option<Vec<IpAddr>>,
-    ) -> std::io::Result<Directions> {
+    ) -> std::io::Result<Invitation> {
         let (desk, directions) = Desk::open(Arc::clone(&self.shared), addresses)?;
         self.desk = Some(desk);
         Ok(directions)

@@ -11,30 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::agents::Link;
 use crate::coordinator::Shared;
+use crate::invitation::{Greeting, Invitation};
 pub(crate) use ask::{ACCEPTED, Ask, Reply, serve};
 
 /// How long a stranger may say nothing, and how many may do so at once.
 const STRANGERS: (Duration, usize) = (Duration::from_secs(5), 64);
 /// How long it may take to reach an address.
 const REACH: Duration = Duration::from_secs(10);
-
-/// What processes have to know to come to the desk.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Directions {
-    addresses: Vec<IpAddr>,
-    port: u16,
-    token: [u8; 16],
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Greeting {
-    token: [u8; 16],
-    process: usize,
-}
 
 /// The open desk. It closes when it is dropped.
 #[derive(Debug)]
@@ -47,7 +32,7 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct State {
     shared: Arc<Shared>,
-    token: [u8; 16],
+    invitation: Invitation,
     visitors: Mutex<Visitors>,
 }
 
@@ -64,14 +49,15 @@ impl Desk {
     pub(crate) fn open(
         shared: Arc<Shared>,
         addresses: Option<Vec<IpAddr>>,
-    ) -> std::io::Result<(Self, Directions)> {
+    ) -> std::io::Result<(Self, Invitation)> {
         let here = addresses.is_none();
         let from = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let listener = TcpListener::bind((from, 0))?;
         let port = listener.local_addr()?.port();
-        let mut token = [0; 16];
-        rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty())?;
-        let state = Arc::new(State { shared, token, visitors: Mutex::default() });
+        let addresses = addresses.unwrap_or_else(|| vec![Ipv4Addr::LOCALHOST.into()]);
+        let invitation = Invitation::to(addresses, port)?;
+        let visitors = Mutex::default();
+        let state = Arc::new(State { shared, invitation: invitation.clone(), visitors });
         let desk = Self {
             state: Arc::clone(&state),
             address: (Ipv4Addr::LOCALHOST, port).into(),
@@ -81,8 +67,7 @@ impl Desk {
                     .spawn(move || welcome(&listener, &state))?,
             ),
         };
-        let addresses = addresses.unwrap_or_else(|| vec![Ipv4Addr::LOCALHOST.into()]);
-        Ok((desk, Directions { addresses, port, token }))
+        Ok((desk, invitation))
     }
 }
 
@@ -159,25 +144,7 @@ fn greet(stream: TcpStream, state: &State) -> Option<(Link, usize)> {
     let mut link = Link::new(stream).ok()?;
     let greeting = link.receive::<Greeting>().ok()??;
     let known =
-        greeting.token == state.token && greeting.process < state.shared.arbiter().processes();
+        state.invitation.was_for(&greeting) && greeting.from < state.shared.arbiter().processes();
     link.wait_for_ever().ok()?;
-    known.then_some((link, greeting.process))
-}
-
-impl Directions {
-    /// Goes to the desk as this process.
-    pub(crate) fn follow(&self, process: usize) -> std::io::Result<Link> {
-        let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-        for &address in &self.addresses {
-            match TcpStream::connect_timeout(&SocketAddr::new(address, self.port), REACH) {
-                Ok(stream) => {
-                    let mut link = Link::new(stream)?;
-                    link.send(&Greeting { token: self.token, process })?;
-                    return Ok(link);
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
+    known.then_some((link, greeting.from))
 }

@@ -9,8 +9,8 @@ use super::site::{Head, Site, addresses};
 use super::{PATIENCE, Status, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
-use crate::desk::Directions;
 use crate::error::Error;
+use crate::invitation::Invitation;
 use crate::live::Limits;
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
@@ -52,7 +52,7 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
     let begun = if trouble.is_empty() { Ok(directions) } else { Err(trouble) };
     let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let begun = base.broadcast(begun, 0, &patience).map_err(&group)?;
-    let begun: Result<Option<Directions>, String> =
+    let begun: Result<Option<Invitation>, String> =
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, &patience)?;
@@ -95,7 +95,7 @@ fn begin(
     options: WorldOptions,
     limits: Limits,
     start: usize,
-) -> Result<(Coordinator, Option<Directions>), String> {
+) -> Result<(Coordinator, Option<Invitation>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let job = options.job(hosts, places, start, limits)?;

@@ -106,7 +106,7 @@ pub struct World {
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
     /// The way to the registry of process sets, if the world has them.
-    directions: Option<crate::desk::Directions>,
+    directions: Option<crate::invitation::Invitation>,
     /// The thread that answers the coordinator on another node.
     agent: Option<site::AgentThread>,
     back_end: BackEnd,

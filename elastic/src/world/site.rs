@@ -1,7 +1,7 @@
 //! Where the processes of a world meet: the lobbies of all nodes, and the agents that link them.
 
 use std::io::{Error as IoError, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use quo::Context;
 use quo::group::Patience;
 use quo_mpi::members::Communicator;
-use serde::{Deserialize, Serialize};
 
 use super::PATIENCE;
 use crate::agents::{Agents, Call, Link, serve};
 pub(super) use crate::coordinator::Head;
 use crate::error::Error;
+use crate::invitation::{Greeting, Invitation};
 use crate::lobby::Lobby;
 use crate::order::Order;
 
@@ -28,21 +28,6 @@ pub(super) struct Site {
     pub head: Option<Head>,
     /// The thread that answers rank 0, in the first process of another node.
     pub agent: Option<AgentThread>,
-}
-
-/// Where the coordinator listens, and the word by which it knows its agents.
-#[derive(Debug, Serialize, Deserialize)]
-struct Invitation {
-    addresses: Vec<IpAddr>,
-    port: u16,
-    token: [u8; 16],
-}
-
-/// The first line of an agent.
-#[derive(Debug, Serialize, Deserialize)]
-struct Greeting {
-    token: [u8; 16],
-    node: usize,
 }
 
 /// Answers the coordinator until it hangs up, and ends the sleepers' sleep then.
@@ -100,15 +85,12 @@ fn meet(
         move |error: IoError| Error::Agent { call: CALL, node, reason: error.to_string() }
     };
     let mut listener = None;
-    let mut invitation = Invitation { addresses: Vec::new(), port: 0, token: [0; 16] };
+    let mut invitation = None;
     if base.rank() == 0 {
         let listens = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed(0))?;
-        invitation.port = listens.local_addr().map_err(failed(0))?.port();
-        invitation.addresses = addresses().map_err(failed(0))?;
-        let mut token = [0; 16];
-        let filled = rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty());
-        filled.map_err(|error| failed(0)(error.into()))?;
-        invitation.token = token;
+        let port = listens.local_addr().map_err(failed(0))?.port();
+        let addresses = addresses().map_err(failed(0))?;
+        invitation = Some(Invitation::to(addresses, port).map_err(failed(0))?);
         listener = Some(listens);
     }
     let bytes = serde_json::to_vec(&invitation).map_err(|error| failed(0)(error.into()))?;
@@ -123,7 +105,7 @@ fn meet(
     if lobby.context().node_rank() != 0 {
         return Ok((Vec::new(), None));
     }
-    let link = visit(&invitation, node).map_err(failed(node))?;
+    let link = invitation.follow(node).map_err(failed(node))?;
     let lobby = Arc::clone(lobby);
     let thread = std::thread::Builder::new()
         .name("elastic".to_owned())
@@ -165,8 +147,8 @@ fn welcome(
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let mut link = Link::new(stream)?;
         let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
-        let known = greeting.token == invitation.token;
-        if let (true, Some(place)) = (known, links.get_mut(greeting.node.wrapping_sub(1))) {
+        let known = invitation.was_for(&greeting);
+        if let (true, Some(place)) = (known, links.get_mut(greeting.from.wrapping_sub(1))) {
             link.wait_for_ever()?;
             *place = Some(link);
         }
@@ -182,23 +164,6 @@ fn wait_readable(listener: &TcpListener, at_most: Duration) -> std::io::Result<(
     };
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
     Ok(())
-}
-
-/// Goes to the coordinator by the first of its addresses that leads there.
-fn visit(invitation: &Invitation, node: usize) -> std::io::Result<Link> {
-    let mut last = IoError::new(ErrorKind::AddrNotAvailable, "the coordinator has no address");
-    for &address in &invitation.addresses {
-        let address = SocketAddr::new(address, invitation.port);
-        match TcpStream::connect_timeout(&address, Duration::from_secs(10)) {
-            Ok(stream) => {
-                let mut link = Link::new(stream)?;
-                link.send(&Greeting { token: invitation.token, node })?;
-                return Ok(link);
-            }
-            Err(error) => last = IoError::new(error.kind(), format!("{address}: {error}")),
-        }
-    }
-    Err(last)
 }
 
 fn answer(mut link: Link, lobby: &Lobby) {

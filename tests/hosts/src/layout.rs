@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Result, bail};
 
 /// The network of every set. Sets do not see each other, so all can have the same.
-pub(crate) const SUBNET: &str = "10.77.0.0/24";
+pub const SUBNET: &str = "10.77.0.0/24";
 pub(crate) const PREFIX: u8 = 24;
 const MOST_HOSTS: usize = 64;
 

@@ -40,5 +40,5 @@ pub mod suite;
 pub use host::Host;
 pub use hosts::Hosts;
 pub use job::HostJob;
-pub use layout::Layout;
+pub use layout::{Layout, SUBNET};
 pub use requirements::why_not;

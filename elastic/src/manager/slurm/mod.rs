@@ -10,6 +10,7 @@
 //!
 //! No call of the program waits for Slurm. Its commands are run by threads, each for a bounded time.
 
+mod agent;
 mod command;
 mod decide;
 mod guard;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use super::{Requests, ResourceManager, Supply};
 use crate::change::{Event, Happening, Step};
+pub use agent::agent;
 use jobs::Jobs;
 use watch::{Task, Watch};
 

@@ -9,6 +9,9 @@ pub(super) const CREDENTIALS: &str = "/run/quo-slurm/munge.socket";
 /// What Slurm's commands and daemons read.
 pub(super) const MAIN_FILE: &str = "/run/quo-slurm/slurm.conf";
 
+/// Where the controller writes a line for each job that has ended.
+pub(super) const ACCOUNTS: &str = "/run/quo-slurm/accounts";
+
 /// What every node claims to have, whatever the machine has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -73,6 +76,8 @@ SlurmdLogFile={FOLDER}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin={binding}
 JobAcctGatherType=jobacct_gather/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={ACCOUNTS}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides

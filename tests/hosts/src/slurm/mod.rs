@@ -39,7 +39,7 @@ use anyhow::{Context, Result, bail};
 use crate::host::{Host, checked};
 use crate::hosts::Hosts;
 pub use configuration::Claim;
-use configuration::{CREDENTIALS, FOLDER, MAIN_FILE, Node, node_name, node_prefix};
+use configuration::{ACCOUNTS, CREDENTIALS, FOLDER, MAIN_FILE, Node, node_name, node_prefix};
 use confinement::Confinement;
 pub use confinement::why_not as why_not_confined;
 pub use job::SlurmJob;
@@ -158,6 +158,13 @@ impl Slurm {
             // Sleeps: the daemon of a step takes its last steps after the node was called free.
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// What was written of the jobs that have ended: a line for each, of words `Key=value`.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<String> {
+        let written = fs::read_to_string(self.hosts.front().path(ACCOUNTS)).unwrap_or_default();
+        written.lines().map(str::to_owned).collect()
     }
 
     /// Ends Slurm and takes the hosts down.

@@ -1,0 +1,108 @@
+//! Where to connect, and the secret to say first.
+
+use std::fmt;
+use std::io::{Error, ErrorKind, Result};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agents::Link;
+
+/// How long it may take to reach an address.
+const REACH: Duration = Duration::from_secs(10);
+
+/// What somebody who listens tells those who are to come, through MPI.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Invitation {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    token: Token,
+}
+
+/// The first line of who comes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    token: Token,
+    /// Its number among those who were invited.
+    pub from: usize,
+}
+
+/// A word that only those know who were told.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Token([u8; 16]);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Token")
+    }
+}
+
+impl Invitation {
+    /// To one who listens at this port of these addresses.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(crate) fn to(addresses: Vec<IpAddr>, port: u16) -> Result<Self> {
+        let mut token = [0; 16];
+        rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self { addresses, port, token: Token(token) })
+    }
+
+    /// Whether somebody was told the word.
+    pub(crate) fn was_for(&self, greeting: &Greeting) -> bool {
+        greeting.token == self.token
+    }
+
+    /// Goes there by the first address that leads there, and says who comes.
+    ///
+    /// # Errors
+    /// What is the matter with the last address.
+    pub(crate) fn follow(&self, from: usize) -> Result<Link> {
+        let mut last = Error::new(ErrorKind::AddrNotAvailable, "there is no address to go to");
+        for &address in &self.addresses {
+            let address = SocketAddr::new(address, self.port);
+            match TcpStream::connect_timeout(&address, REACH) {
+                Ok(stream) => {
+                    let mut link = Link::new(stream)?;
+                    link.send(&Greeting { token: self.token.clone(), from })?;
+                    return Ok(link);
+                }
+                Err(error) => last = Error::new(error.kind(), format!("{address}: {error}")),
+            }
+        }
+        Err(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn who_follows_an_invitation_is_known_and_others_are_not() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let here = vec![Ipv4Addr::LOCALHOST.into()];
+        let invitation = Invitation::to(here.clone(), port).unwrap();
+        let text = serde_json::to_string(&invitation).unwrap();
+        let told: Invitation = serde_json::from_str(&text).unwrap();
+        let _link = told.follow(3).unwrap();
+        let mut came = Link::new(listener.accept().unwrap().0).unwrap();
+        let greeting: Greeting = came.receive().unwrap().unwrap();
+        assert!(invitation.was_for(&greeting) && greeting.from == 3);
+        assert!(!Invitation::to(here, port).unwrap().was_for(&greeting));
+    }
+
+    #[test]
+    fn the_word_is_not_shown() {
+        let mut invitation = Invitation::to(Vec::new(), 7).unwrap();
+        invitation.token = Token([187; 16]);
+        let greeting = Greeting { token: invitation.token.clone(), from: 0 };
+        assert!(!format!("{invitation:?} {greeting:?}").contains("187"));
+        assert!(invitation.follow(0).is_err());
+    }
+}

@@ -1,0 +1,307 @@
+//! Elastic jobs in a real Slurm: nodes come by a second job, go back in place, and nothing is left of either.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use quo_hosts::slurm::{Options, Slurm, why_not};
+use quo_hosts::suite::Test;
+use quo_hosts::{Hosts, suite};
+use quo_tests::{Checkout, Family, Launcher};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TESTS: &[Test] = &[
+    ("a_job_grows_onto_a_node_of_a_second_job_and_gives_it_back", grows_and_shrinks),
+    ("a_node_of_the_job_itself_goes_back_in_place_and_the_job_goes_on", shrinks_in_place),
+    ("a_growth_that_slurm_refuses_leaves_the_job_as_it_was", refused),
+    ("a_job_that_dies_leaves_no_job_behind", dies),
+];
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, why_not().or_else(other_launcher))
+}
+
+/// What the guide says of nodes that go back is known of this launcher only.
+fn other_launcher() -> Option<String> {
+    match Launcher::find() {
+        Ok(launcher) if matches!(launcher.family(), Family::OpenMpi4) => None,
+        Ok(launcher) => {
+            Some(format!("{:?} is not known to go on without a node", launcher.family()))
+        }
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
+
+/// A job of the example `controlled`, one rank of it on the first node.
+struct Elastic<'a> {
+    slurm: &'a Slurm,
+    folder: tempfile::TempDir,
+    number: String,
+}
+
+impl<'a> Elastic<'a> {
+    fn start(slurm: &'a Slurm, nodes: usize, minutes: u32) -> Result<Elastic<'a>> {
+        slurm.free()?;
+        let checkout = Checkout::find()?;
+        let folder = tempfile::tempdir()?;
+        let own = |index: usize| slurm.hosts().host(index).name().to_owned();
+        // mpirun knows its own node by its host's name, and the others by Slurm's.
+        let others = (1..nodes).map(|index| format!(",{}:1", slurm.node(index)));
+        let hosts = format!("{}:1{}", own(0), others.collect::<String>());
+        let agent = format!("{} slurm-agent", checkout.program("quo-elastic")?.display());
+        let launcher = Launcher::find()?.program().to_owned();
+        let script = format!(
+            "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --bind-to none --mca ras ^slurm --host {hosts} \
+             --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1 {program} test 1 {folder}\n",
+            folder = folder.path().display(),
+            launcher = launcher.display(),
+            program = checkout.program("examples/controlled")?.display(),
+        );
+        let file = folder.path().join("script");
+        fs::write(&file, script)?;
+        let mut command = slurm.command("sbatch");
+        for (name, value) in [
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+            ("OMPI_MCA_oob_tcp_if_include", quo_hosts::SUBNET),
+            ("OMPI_MCA_btl_tcp_if_include", quo_hosts::SUBNET),
+            ("ELASTIC_MOST", "4"),
+        ] {
+            command.env(name, value);
+        }
+        command.env_remove("QUO_TOPOLOGY").arg("--parsable").arg(format!("--nodes={nodes}"));
+        command.arg(format!("--nodelist={}", slurm.node(0))).arg(format!("--time={minutes}"));
+        command.arg("--output").arg(folder.path().join("output")).arg(&file);
+        let submitted = command.output()?;
+        ensure!(submitted.status.success(), "{submitted:?}");
+        let number = String::from_utf8(submitted.stdout)?.trim().to_owned();
+        let job = Elastic { slurm, folder, number };
+        job.until("it is ready", || Ok(job.output().contains("ready\n")))?;
+        Ok(job)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(self.file("output")).unwrap_or_default()
+    }
+
+    /// What the command said, and its exit status.
+    fn tell(&self, words: &[&str]) -> Result<(i32, String)> {
+        let mut command = std::process::Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.arg(words[0]).arg("test").args(&words[1..]);
+        let output = command.env("QUO_ELASTIC_DIR", self.file("sockets")).output()?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((output.status.code().with_context(|| said.clone())?, said))
+    }
+
+    fn told(&self, words: &[&str], status: i32) -> Result<String> {
+        let (found, said) = self.tell(words)?;
+        ensure!(found == status, "{words:?}: {found}: {said}\n{}", self.report());
+        Ok(said)
+    }
+
+    /// Waits for something that nobody tells of.
+    fn until(&self, what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !is_so()? {
+            ensure!(Instant::now() < end, "not within a minute: {what}\n{}", self.report());
+            // Sleeps: Slurm tells nobody when a job or a node changes.
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> String {
+        let events = fs::read_to_string(self.file("events")).unwrap_or_default();
+        format!("jobs: {:?}\n{}\n{events}", jobs(self.slurm), self.output())
+    }
+
+    /// Lets it end, and looks that nothing is left of it.
+    fn stop(self) -> Result<()> {
+        fs::write(self.file("stop"), "")?;
+        self.until("it has ended", || Ok(jobs(self.slurm)?.is_empty()))?;
+        self.left_clean("COMPLETED")
+    }
+
+    /// Every job has ended, each with a line in the accounts; on the hosts nothing is left.
+    fn left_clean(&self, state: &str) -> Result<()> {
+        let left = self.slurm.leftovers()?;
+        ensure!(left.is_empty(), "left on the hosts: {left:?}\n{}", self.report());
+        let accounts = self.slurm.accounts();
+        let own: Vec<&String> = accounts.iter().filter(|line| is_of(line, &self.number)).collect();
+        ensure!(own.len() == 1 && own[0].contains(&format!("JobState={state} ")), "{accounts:?}");
+        let holders = format!("Name=quo-elastic-{}-", self.number);
+        for line in accounts.iter().filter(|line| line.contains(&holders)) {
+            let is_over =
+                line.contains("JobState=CANCELLED ") || line.contains("JobState=COMPLETED ");
+            ensure!(is_over, "{line}");
+        }
+        let folder = fs::read_dir(self.folder.path())?.flatten();
+        let names: Vec<_> = folder.map(|entry| entry.file_name()).collect();
+        let is_script = |name: &std::ffi::OsString| name.to_string_lossy().contains("resize");
+        ensure!(!names.iter().any(is_script), "Slurm's scripts are left: {names:?}");
+        Ok(())
+    }
+}
+
+fn is_of(line: &str, number: &str) -> bool {
+    line.split_ascii_whitespace().any(|word| word.strip_prefix("JobId=") == Some(number))
+}
+
+/// Job, name and nodes of all jobs that are.
+fn jobs(slurm: &Slurm) -> Result<Vec<(String, String, String)>> {
+    let output = slurm.command("squeue").args(["--noheader", "--format=%A|%j|%N"]).output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout)?;
+    text.lines()
+        .map(|line| {
+            let mut words = line.split('|').map(str::to_owned);
+            let mut word = || words.next().context("squeue");
+            Ok((word()?, word()?, word()?))
+        })
+        .collect()
+}
+
+fn slurm(purpose: &str) -> Result<Slurm> {
+    Slurm::up(Hosts::up(&suite::set(purpose), 3)?, Options::default())
+}
+
+/// Processes of jobs on a host.
+fn busy(slurm: &Slurm, index: usize) -> Vec<String> {
+    let start = format!("{}: process ", slurm.hosts().host(index).name());
+    let is_of_a_job = |line: &String| line.contains("controlled") || line.contains("orted");
+    slurm
+        .hosts()
+        .leftovers()
+        .into_iter()
+        .filter(|line| line.starts_with(&start) && is_of_a_job(line))
+        .collect()
+}
+
+fn grows_and_shrinks() -> Result<()> {
+    let slurm = slurm("grow")?;
+    let job = Elastic::start(&slurm, 1, 30)?;
+    job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
+    let all = jobs(&slurm)?;
+    ensure!(all.len() == 2, "{all:?}");
+    let (_, name, node) =
+        all.iter().find(|(number, ..)| *number != job.number).context("no job")?;
+    ensure!(name.starts_with(&format!("quo-elastic-{}-", job.number)), "{name}");
+    ensure!(*node == slurm.node(1) || *node == slurm.node(2), "{node}");
+    let host = if *node == slurm.node(1) { 1 } else { 2 };
+    ensure!(busy(&slurm, host).len() >= 3, "{:?}", busy(&slurm, host));
+    let status = job.told(&["status"], 0)?;
+    ensure!(
+        status.contains("3 of ") && status.contains(slurm.hosts().host(host).name()),
+        "{status}"
+    );
+    job.told(&["shrink", "2", "--wait"], 0)?;
+    job.until(
+        "the node is free",
+        || Ok(jobs(&slurm)?.len() == 1 && busy(&slurm, host).is_empty()),
+    )?;
+    ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
+    job.stop()?;
+    ensure!(slurm.accounts().len() == 2, "{:?}", slurm.accounts());
+    slurm.down()
+}
+
+fn shrinks_in_place() -> Result<()> {
+    let slurm = slurm("shrink")?;
+    let job = Elastic::start(&slurm, 2, 30)?;
+    job.told(&["grow", "1", "--wait"], 0)?;
+    ensure!(!busy(&slurm, 1).is_empty(), "{}", job.report());
+    job.told(&["shrink", "1", "--wait"], 0)?;
+    let is_back = || {
+        let all = jobs(&slurm)?;
+        let is_smaller = all.len() == 1 && all[0].2 == slurm.node(0);
+        Ok(is_smaller && busy(&slurm, 1).is_empty())
+    };
+    job.until("the node has gone back", is_back)?;
+    // It goes on with what it has, and can grow again.
+    ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
+    job.stop()?;
+    slurm.down()
+}
+
+fn refused() -> Result<()> {
+    let slurm = slurm("refused")?;
+    let job = Elastic::start(&slurm, 1, 30)?;
+    // More nodes than there are; and no answer at all.
+    let said = job.told(&["grow", "1", "--nodes", "7", "--wait"], 4)?;
+    ensure!(said.contains("Slurm says of job") || said.contains("sbatch"), "{said}");
+    let controller = slurm.hosts().leftovers();
+    let controller = controller_process(&slurm, &controller)?;
+    kill_process(controller, Signal::STOP)?;
+    let silent = job.tell(&["grow", "1", "--nodes", "1", "--wait"]);
+    kill_process(controller, Signal::CONT)?;
+    let (status, said) = silent?;
+    ensure!(
+        status == 4 && said.contains("squeue ") && said.contains("no answer within 3 s"),
+        "{said}"
+    );
+    job.until("no other job is there", || Ok(jobs(&slurm)?.len() == 1))?;
+    ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
+    job.stop()?;
+    // A job that ends soon may not grow onto new nodes.
+    let job = Elastic::start(&slurm, 1, 1)?;
+    let known = || Ok(fs::read_to_string(job.file("events"))?.contains("ends in "));
+    job.until("the end of the job is noted", known)?;
+    let said = job.told(&["grow", "1", "--nodes", "1", "--wait"], 3)?;
+    ensure!(said.contains("needs at least 120 s"), "{said}");
+    ensure!(jobs(&slurm)?.len() == 1);
+    job.stop()?;
+    slurm.down()
+}
+
+/// The controller, which is outside of every host's processes.
+fn controller_process(slurm: &Slurm, found: &[String]) -> Result<Pid> {
+    let start = format!("{}: process ", slurm.hosts().front().name());
+    let number = found.iter().find_map(|line| {
+        let (number, command) = line.strip_prefix(&start)?.split_once(": ")?;
+        command.starts_with("slurmctld").then(|| number.parse().ok())?
+    });
+    number.and_then(Pid::from_raw).with_context(|| format!("no controller: {found:?}"))
+}
+
+fn dies() -> Result<()> {
+    let slurm = slurm("dies")?;
+    let job = Elastic::start(&slurm, 1, 30)?;
+    job.told(&["grow", "1", "--nodes", "1", "--wait"], 0)?;
+    ensure!(jobs(&slurm)?.len() == 2, "{}", job.report());
+    let ranks = busy(&slurm, 0);
+    let rank = ranks
+        .iter()
+        .find(|line| line.contains("examples/controlled test") && !line.contains("mpirun"));
+    let number =
+        rank.and_then(|line| line.split(": ").nth(1)?.strip_prefix("process ")?.parse().ok());
+    let Some(rank) = number.and_then(Pid::from_raw) else { bail!("no rank 0: {ranks:?}") };
+    kill_process(rank, Signal::KILL)?;
+    let is_alone = || Ok(jobs(&slurm)?.iter().all(|(number, ..)| *number == job.number));
+    job.until("the second job is gone", is_alone)?;
+    ensure!(slurm.command("scancel").arg(&job.number).status()?.success());
+    job.until("all have ended", || Ok(jobs(&slurm)?.is_empty()))?;
+    drop(job);
+    // The whole job is killed, and whoever watched with it.
+    let job = Elastic::start(&slurm, 1, 30)?;
+    job.told(&["grow", "1", "--nodes", "1", "--wait"], 0)?;
+    ensure!(
+        slurm.command("scancel").args(["--full", "--signal=KILL", &job.number]).status()?.success()
+    );
+    job.until("all have ended", || Ok(jobs(&slurm)?.is_empty()))?;
+    let left = slurm.leftovers()?;
+    ensure!(left.is_empty(), "left on the hosts: {left:?}");
+    slurm.down()
+}

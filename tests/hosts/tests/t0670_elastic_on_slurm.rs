@@ -140,7 +140,9 @@ impl<'a> Elastic<'a> {
         let left = self.slurm.leftovers()?;
         ensure!(left.is_empty(), "left on the hosts: {left:?}\n{}", self.report());
         let accounts = self.slurm.accounts();
-        let own: Vec<&String> = accounts.iter().filter(|line| is_of(line, &self.number)).collect();
+        // A job that became smaller has a line for each size it had.
+        let is_own = |line: &&String| is_of(line, &self.number) && !line.contains("=RESIZING ");
+        let own: Vec<&String> = accounts.iter().filter(is_own).collect();
         ensure!(own.len() == 1 && own[0].contains(&format!("JobState={state} ")), "{accounts:?}");
         let holders = format!("Name=quo-elastic-{}-", self.number);
         for line in accounts.iter().filter(|line| line.contains(&holders)) {

@@ -15,6 +15,10 @@ use super::host_list::is_name;
 /// How long Slurm may take to say who has a node.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// How often to look whether a node has gone back, and the time between.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// By this, what is started on a node of another job knows the world's own one.
 const MAIN_VARIABLE: &str = "QUO_ELASTIC_SLURM_JOB";
 
@@ -43,7 +47,20 @@ pub fn agent(words: &[OsString]) -> Result<u8, String> {
         .env(MAIN_VARIABLE, main.to_string());
     let ended = step.status().map_err(|error| format!("srun cannot be started: {error}"))?;
     let is_gone = || matches!(self::owner(main, host), Ok(found) if found != Some(owner));
-    Ok(if !ended.success() && is_gone() { 0 } else { code(ended) })
+    let mut looks = match code(ended) {
+        0 => 0,
+        // By a signal: perhaps of who is about to give the node back.
+        128.. => LOOKS,
+        _ => 1,
+    };
+    while looks > 0 {
+        if is_gone() {
+            return Ok(0);
+        }
+        looks -= 1;
+        std::thread::sleep(if looks > 0 { PAUSE } else { Duration::ZERO });
+    }
+    Ok(code(ended))
 }
 
 /// The host, and the command as one text.

@@ -7,12 +7,17 @@ use super::Options;
 use super::command::{CommandError, run};
 use super::decide::{Node, is_hopeless, minutes, name_of, submission};
 use super::guard::Guard;
-use super::text::{JOB_FORMAT, JobFacts, Phase, hosts, job, submitted};
+use super::text::{
+    JOB_FORMAT, JobFacts, Phase, STEP_FORMAT, hosts, job, steps_elsewhere, submitted,
+};
 use crate::change::{Cause, CauseKind, RequestId};
 use crate::manager::Supply;
 
 /// What a job runs that only holds nodes.
 const KEEPER: &str = include_str!("keeper.sh");
+
+/// How long the launcher's processes on a node that goes back may take to end.
+const STEPS_END: Duration = Duration::from_secs(3);
 
 /// Between two looks at a job that waits: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -118,12 +123,33 @@ impl Jobs {
     /// # Errors
     /// What Slurm said; the job is as it was.
     pub(super) fn shrink(&self, number: u32, kept: &[String]) -> Result<(), CommandError> {
+        self.end_steps(number, kept);
         let words = [
             "update".to_owned(),
             format!("JobId={number}"),
             format!("NodeList={}", kept.join(",")),
         ];
         self.run("scontrol", &words, "").map(drop)
+    }
+
+    /// Lets the launcher's processes on other nodes than these end in order: with the nodes, they are killed.
+    fn end_steps(&self, number: u32, kept: &[String]) {
+        let words = ["--noheader", "--steps"].map(str::to_owned);
+        let words =
+            [&words[..], &[format!("--jobs={number}"), format!("--format={STEP_FORMAT}")]].concat();
+        let found = || {
+            let answer = self.run("squeue", &words, "").unwrap_or_default();
+            steps_elsewhere(&answer, number, kept)
+        };
+        let steps = found();
+        if steps.is_empty() {
+            return;
+        }
+        let _ = self.run("scancel", &[&["--signal=TERM".to_owned()], &steps[..]].concat(), "");
+        let end = Instant::now() + STEPS_END;
+        while !found().is_empty() && Instant::now() < end {
+            self.pause(PAUSES.0);
+        }
     }
 
     /// A job has these nodes only.

@@ -96,6 +96,25 @@ pub(super) fn submitted(answer: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("sbatch: no number of a job: {:?}", shortened(answer)))
 }
 
+/// The fields of steps that `squeue` is asked for.
+pub(super) const STEP_FORMAT: &str = "%i|%N";
+
+/// The steps of a job that are on none of these nodes. What cannot be read is none.
+pub(super) fn steps_elsewhere(answer: &str, number: u32, kept: &[String]) -> Vec<String> {
+    let is_of_the_job = |step: &str| {
+        let (job, part) = step.split_once('.')?;
+        let is_launched = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        (is_launched && job.parse() == Ok(number)).then_some(())
+    };
+    let step = |line: &str| {
+        let (step, nodes) = line.trim().split_once('|')?;
+        is_of_the_job(step)?;
+        let nodes = expand(nodes).ok()?;
+        (!nodes.iter().any(|node| kept.contains(node))).then(|| step.to_owned())
+    };
+    answer.lines().filter_map(step).collect()
+}
+
 /// Nodes by their names, and the names that their systems go by.
 ///
 /// # Errors
@@ -168,6 +187,13 @@ mod tests {
             assert!(submitted(answer).is_err(), "{answer}");
         }
         assert_eq!((submitted("8\n"), submitted("9;main\n")), (Ok(8), Ok(9)));
+    }
+
+    #[test]
+    fn steps_on_other_nodes_are_found_but_not_the_script() {
+        let answer = "7.batch|n1\n7.0|n1\n7.1|n2\n7.2|n[2-3]\n7.3|n[1-2]\n17.1|n2\n7.x|n2\nodd\n";
+        let kept = ["n1".to_owned()];
+        assert_eq!(steps_elsewhere(answer, 7, &kept), ["7.1", "7.2"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The live processes of a job as its arbiter counts them: which were started, and how many there may be.
 
+use quo_mpi::{Family, Identity};
+
 use crate::order::Resize;
 
 /// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
@@ -18,12 +20,35 @@ pub(crate) struct Limits {
     pub most: usize,
     /// So many with those on hosts that are named, beyond the launcher's slots; 0 where none can be started.
     pub named: usize,
+    /// Whether nodes can be brought that the launcher did not begin with.
+    pub new_nodes: NewNodes,
     /// Hosts that the program knows the slots of.
     pub slots: Vec<(String, u32)>,
     /// So many in one unit.
     pub unit: usize,
     /// Why there can be no more, for who asks for them.
     pub reason: String,
+}
+
+/// Which nodes a launcher takes that are new to it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NewNodes {
+    #[default]
+    None,
+    /// One, while all processes are on one node.
+    One,
+    Any,
+}
+
+impl NewNodes {
+    /// Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    pub(crate) fn of(mpi: &Identity) -> Self {
+        match (mpi.family(), mpi.major()) {
+            (Family::OpenMpi, Some(..=4)) => Self::One,
+            (Family::Mpich, _) => Self::Any,
+            _ => Self::None,
+        }
+    }
 }
 
 impl Live {
@@ -44,6 +69,16 @@ impl Live {
     /// How many there can be with processes on named hosts.
     pub(crate) fn most_named(&self) -> usize {
         self.limits.named.max(self.most())
+    }
+
+    /// Whether so many new nodes can be had, for a job on so many.
+    pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &'static str> {
+        match self.limits.new_nodes {
+            NewNodes::Any => Ok(()),
+            NewNodes::One if new == 1 && nodes == 1 => Ok(()),
+            NewNodes::One => Err("this launcher takes one new node, while all ranks are on one"),
+            NewNodes::None => Err("this launcher takes no nodes that are new to it"),
+        }
     }
 
     /// Whether processes can be started.
@@ -97,6 +132,17 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launchers_take_new_nodes_as_far_as_they_can() {
+        let of = |new_nodes| Live::launched(1, Limits { new_nodes, ..Limits::default() });
+        assert!(of(NewNodes::Any).check_new_nodes(3, 2).is_ok());
+        assert!(of(NewNodes::One).check_new_nodes(1, 1).is_ok());
+        for (new, nodes) in [(2, 1), (1, 2)] {
+            assert!(of(NewNodes::One).check_new_nodes(new, nodes).is_err());
+        }
+        assert!(of(NewNodes::None).check_new_nodes(1, 1).is_err());
+    }
 
     #[test]
     fn units_are_as_large_as_allowed_and_known_apart_from_launched_processes() {

@@ -27,6 +27,9 @@ pub(crate) struct Resize {
     /// The host of each unit, by the launcher's name for it; empty where the launcher chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// The hosts were brought for it: the launcher does not know them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brought: bool,
     /// Leavers that end for good, the others sleep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<usize>,

@@ -44,7 +44,7 @@ pub(crate) enum HostKey {
 }
 
 impl HostKey {
-    /// Not `add-host`: Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    /// `add-host` only for [new nodes](crate::live::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
     pub(crate) fn of(mpi: &Identity) -> Self {
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(5..)) => Self::NameAndSlots,
@@ -100,7 +100,7 @@ pub(crate) struct Invited {
 pub(crate) fn start(recipe: &Recipe, resize: &Resize) -> Result<Vec<Unit>, Cause> {
     // Before anything is started: launchers may end the job over a host that does not answer.
     for (at, host) in resize.hosts.iter().enumerate() {
-        if !resize.hosts[..at].contains(host) {
+        if !resize.brought && !resize.hosts[..at].contains(host) {
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
             recipe.reach.look(host).map_err(unreachable)?;
         }
@@ -108,7 +108,7 @@ pub(crate) fn start(recipe: &Recipe, resize: &Resize) -> Result<Vec<Unit>, Cause
     let mut units = Vec::new();
     for (unit, &processes) in resize.units.iter().enumerate() {
         let host = resize.hosts.get(unit).map(String::as_str);
-        match start_one(recipe, processes, host) {
+        match start_one(recipe, processes, host, resize.brought) {
             Ok(unit) => units.push(unit),
             Err(cause) => {
                 units.into_iter().for_each(Unit::send_away);
@@ -119,11 +119,18 @@ pub(crate) fn start(recipe: &Recipe, resize: &Resize) -> Result<Vec<Unit>, Cause
     Ok(units)
 }
 
-fn start_one(recipe: &Recipe, processes: usize, host: Option<&str>) -> Result<Unit, Cause> {
+fn start_one(
+    recipe: &Recipe,
+    processes: usize,
+    host: Option<&str>,
+    is_new: bool,
+) -> Result<Unit, Cause> {
     let mut info = recipe.info.clone();
     if let Some(host) = host {
         info.retain(|(key, _)| key != "host");
-        info.push(("host".to_owned(), recipe.host_key.value(host, processes)));
+        let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
+        let key = if is_new && is_open_mpi { "add-host" } else { "host" };
+        info.push((key.to_owned(), recipe.host_key.value(host, processes)));
     }
     let request = SpawnRequest {
         command: recipe.command.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::back_end::BackEnd;
 use crate::coordinator::Job;
-use crate::live::Limits;
+use crate::live::{Limits, NewNodes};
 use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
@@ -183,7 +183,8 @@ impl WorldOptions {
             return Limits { reason: format!(": {reason}"), ..as_launched };
         }
         let slots = if self.crowded { Vec::new() } else { self.slots.clone() };
-        let all = Limits { most: wanted, named: wanted, slots, ..as_launched };
+        let new_nodes = NewNodes::of(quo_mpi::running());
+        let all = Limits { most: wanted, named: wanted, new_nodes, slots, ..as_launched };
         match back_end.slots.filter(|&slots| slots < wanted && !self.crowded) {
             Some(slots) => {
                 let reason = format!(": the launcher has {slots} slots");

@@ -24,6 +24,7 @@ impl Arbiter {
             let detail = "nobody brings nodes: the program has no resource manager for that";
             let nobody = || Cause::new(CauseKind::Unsupported, detail);
             self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
+            self.check_new_nodes(request)?;
         }
         let to_grow_on = request.on.iter().filter(|_| !self.live.can_start());
         for host in to_grow_on.chain(&request.from) {
@@ -44,6 +45,13 @@ impl Arbiter {
         }
     }
 
+    fn check_new_nodes(&self, request: &Request) -> Result<(), Cause> {
+        let unsupported = |detail: &str| Cause::new(CauseKind::Unsupported, detail);
+        let is_needed = request.nodes > 0;
+        let check = || self.live.check_new_nodes(request.nodes, self.job.hosts.len());
+        if is_needed { check().map_err(unsupported) } else { Ok(()) }
+    }
+
     fn check_size(&self, size: u64, beyond: bool) -> Result<(), Cause> {
         let now = self.running.len();
         let all = if beyond { self.live.most_named() } else { self.capacity() };
@@ -62,6 +70,7 @@ impl Arbiter {
     pub(super) fn decide(&self, request: &Request) -> Result<Decision, Cause> {
         let now = self.running.len() as u64;
         let beyond = is_beyond(request);
+        self.check_new_nodes(request)?;
         let nothing = || Cause::new(CauseKind::NotAllowed, "nothing would change");
         let (grow, reclaim) = match request.wish {
             Wish::Size(size) => {

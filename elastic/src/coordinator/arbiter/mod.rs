@@ -205,7 +205,9 @@ impl Arbiter {
     fn announce(&mut self, id: RequestId) -> Result<Resize, Cause> {
         let mut request =
             self.changes.request_of(id).ok_or_else(|| other("it is not known"))?.clone();
-        if let Some((_, nodes)) = self.brought.take().filter(|(other, _)| *other == id) {
+        let brought = self.brought.take().filter(|(other, _)| *other == id);
+        let is_brought = brought.is_some();
+        if let Some((_, nodes)) = brought {
             request.on = nodes;
         }
         let Decision { joiners, leavers, hosts } = self.decide(&request)?;
@@ -249,6 +251,7 @@ impl Arbiter {
             new: stay.chain(joiners.iter().copied()).collect(),
             units,
             hosts: named,
+            brought: is_brought,
             gone: self.live.gone(&leavers),
         };
         self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas });

@@ -241,9 +241,13 @@ fn shrinks_in_place() -> Result<()> {
 fn refused() -> Result<()> {
     let slurm = slurm("refused")?;
     let job = Elastic::start(&slurm, 1, 30)?;
-    // More nodes than there are; and no answer at all.
-    let said = job.told(&["grow", "1", "--nodes", "7", "--wait"], 4)?;
-    ensure!(said.contains("Slurm says of job") || said.contains("sbatch"), "{said}");
+    // More than the launcher takes; a partition that takes no jobs; and no answer at all.
+    let said = job.told(&["grow", "1", "--nodes", "2", "--wait"], 3)?;
+    ensure!(said.contains("takes one new node"), "{said}");
+    partition(&slurm, "INACTIVE")?;
+    let said = job.told(&["grow", "1", "--nodes", "1", "--wait"], 4)?;
+    partition(&slurm, "UP")?;
+    ensure!(said.contains("sbatch --parsable") && said.contains("exit status: 1"), "{said}");
     let controller = slurm.hosts().leftovers();
     let controller = controller_process(&slurm, &controller)?;
     kill_process(controller, Signal::STOP)?;
@@ -266,6 +270,14 @@ fn refused() -> Result<()> {
     ensure!(jobs(&slurm)?.len() == 1);
     job.stop()?;
     slurm.down()
+}
+
+/// Has the partition of all nodes take jobs, or not.
+fn partition(slurm: &Slurm, state: &str) -> Result<()> {
+    let state = format!("State={state}");
+    let done = slurm.command("scontrol").args(["update", "PartitionName=all", &state]).status()?;
+    ensure!(done.success(), "scontrol: {done}");
+    Ok(())
 }
 
 /// The controller, which is outside of every host's processes.
@@ -293,17 +305,20 @@ fn dies() -> Result<()> {
     kill_process(rank, Signal::KILL)?;
     let is_alone = || Ok(jobs(&slurm)?.iter().all(|(number, ..)| *number == job.number));
     job.until("the second job is gone", is_alone)?;
-    ensure!(slurm.command("scancel").arg(&job.number).status()?.success());
-    job.until("all have ended", || Ok(jobs(&slurm)?.is_empty()))?;
-    drop(job);
+    all_killed(&job)?;
     // The whole job is killed, and whoever watched with it.
     let job = Elastic::start(&slurm, 1, 30)?;
     job.told(&["grow", "1", "--nodes", "1", "--wait"], 0)?;
-    ensure!(
-        slurm.command("scancel").args(["--full", "--signal=KILL", &job.number]).status()?.success()
-    );
-    job.until("all have ended", || Ok(jobs(&slurm)?.is_empty()))?;
-    let left = slurm.leftovers()?;
-    ensure!(left.is_empty(), "left on the hosts: {left:?}");
+    all_killed(&job)?;
     slurm.down()
+}
+
+/// Kills a job at once, and waits until nothing runs any more. (Killed launchers leave files of theirs.)
+fn all_killed(job: &Elastic) -> Result<()> {
+    let slurm = job.slurm;
+    let killed =
+        slurm.command("scancel").args(["--full", "--signal=KILL", &job.number]).status()?;
+    ensure!(killed.success(), "scancel: {killed}");
+    job.until("all jobs have ended", || Ok(jobs(slurm)?.is_empty()))?;
+    job.until("no process is left", || Ok((0..3).all(|host| busy(slurm, host).is_empty())))
 }

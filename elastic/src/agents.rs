@@ -146,6 +146,11 @@ impl Agents {
         Self { here, others, places }
     }
 
+    /// A process of this node that has ended without a word.
+    pub(crate) fn dead_here(&self) -> Option<usize> {
+        self.here.dead().first().copied()
+    }
+
     fn nodes(&self) -> usize {
         1 + self.others.len()
     }

@@ -40,6 +40,7 @@ mod lobby;
 mod order;
 mod reach;
 mod starter;
+mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;

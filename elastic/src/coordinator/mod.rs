@@ -6,6 +6,7 @@
 
 mod arbiter;
 mod journal;
+mod starting;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -22,9 +23,10 @@ use crate::error::Error;
 use crate::invitation::Invitation;
 use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Order, Resize};
-use crate::starter::{Recipe, Unit, start};
+use crate::starter::{Recipe, Unit};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
+use starting::{Starting, Word};
 
 /// How long joiners may take to wake up.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
@@ -37,15 +39,17 @@ enum Message {
     Entered,
     /// All have agreed on how the resize ended; the signal has to be lowered before anybody goes on.
     Ended {
-        outcome: Result<u64, Cause>,
+        outcome: Result<(), Cause>,
         /// Where processes meet from now on, when some have come or gone.
         head: Option<Box<Head>>,
         answer: Sender<Result<(), Error>>,
     },
-    /// Processes are ready to join, or could not be started.
-    Started(Result<Vec<Unit>, Cause>),
     /// Nodes for a request have been brought, or could not be.
     Brought(RequestId, Result<Vec<String>, Cause>),
+    /// From the start with this number.
+    Start(u64, Word),
+    /// A rank cannot go on in the resize that is under way.
+    Lost(Cause),
     /// The job is over.
     Over,
 }
@@ -71,6 +75,8 @@ pub(crate) struct Shared {
     /// Rung when sets or what lies at them have changed, and when a resize has ended.
     changed: Condvar,
     is_closed: AtomicBool,
+    /// At the end: MPI has not come back from a start.
+    is_stuck: AtomicBool,
 }
 
 impl std::fmt::Debug for Message {
@@ -108,6 +114,11 @@ impl Shared {
         self.has_changed();
     }
 
+    /// This process cannot go on in the resize that is under way, which ends with this cause.
+    pub(crate) fn lost(&self, cause: Cause) {
+        let _ = self.sender.send(Message::Lost(cause));
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
@@ -143,8 +154,7 @@ struct State {
     managers: Vec<Box<dyn ResourceManager>>,
     busy: Option<(Resize, u64)>,
     recipe: Recipe,
-    /// Starts processes for a resize.
-    starter: Option<(Resize, JoinHandle<()>)>,
+    starting: Starting,
     /// Brings nodes for a request.
     supplier: Option<JoinHandle<()>>,
     units: Units,
@@ -174,6 +184,7 @@ impl Coordinator {
             awaited: AtomicU64::new(u64::MAX),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
         });
         for number in 0..managers.len() {
             let manager = &mut managers[number];
@@ -193,7 +204,7 @@ impl Coordinator {
             managers,
             busy: None,
             recipe,
-            starter: None,
+            starting: Starting::default(),
             supplier: None,
             units: Arc::clone(&units),
             untold: 0,
@@ -218,6 +229,13 @@ impl Coordinator {
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
+    }
+
+    /// Ends it: whether MPI is free again, or has a start from which it has not come back.
+    pub(crate) fn end(self) -> bool {
+        let shared = self.shared();
+        drop(self);
+        !shared.is_stuck.load(Ordering::Acquire)
     }
 
     /// The way to ask for resizes.
@@ -245,11 +263,15 @@ impl Coordinator {
         let _ = self.shared.sender.send(Message::Entered);
     }
 
-    /// Tells how the resize ended, with the bytes that were moved or why it was given up, and waits until the
-    /// signal is lowered.
+    /// Everybody has the data, of which so many bytes went from one rank to another.
+    pub(crate) fn moved(&self, bytes: u64) {
+        self.shared.arbiter().moved(bytes);
+    }
+
+    /// Tells how the resize ended, and waits until the signal is lowered.
     pub(crate) fn ended(
         &self,
-        outcome: Result<u64, Cause>,
+        outcome: Result<(), Cause>,
         head: Option<Box<Head>>,
     ) -> Result<(), Error> {
         let (answer, answered) = channel();
@@ -274,10 +296,14 @@ impl State {
     fn run(mut self, messages: &Receiver<Message>) {
         loop {
             self.call_managers();
-            if self.busy.is_none() && self.starter.is_none() && self.supplier.is_none() {
+            if self.busy.is_none() && !self.starting.is_under_way() && self.supplier.is_none() {
                 self.do_next();
             }
             self.look_for_late_ranks();
+            if let Some((_, cause)) = self.starting.give_up_late() {
+                self.has_failed(cause);
+                continue;
+            }
             self.tell_managers();
             // Managers may have asked, or look again, as a consequence.
             match self.next(messages) {
@@ -289,10 +315,19 @@ impl State {
                         let _ = self.agents.ring(resize.sleepers());
                     }
                 }
-                Some(Message::Started(started)) => self.go_on(started),
                 Some(Message::Brought(request, brought)) => {
                     self.supplier.take().map(JoinHandle::join);
                     self.shared.arbiter().brought(request, brought);
+                }
+                Some(Message::Start(number, word)) => {
+                    if let Some((resize, started)) = self.starting.hear(number, word) {
+                        self.go_on(resize, started);
+                    }
+                }
+                Some(Message::Lost(cause)) => {
+                    // Nobody ends it any more.
+                    self.shared.arbiter().ended(Err(cause));
+                    self.shared.has_changed();
                 }
                 Some(Message::Ended { outcome, head, answer }) => {
                     self.busy = None;
@@ -308,14 +343,14 @@ impl State {
                 Some(Message::Over) => break,
             }
         }
-        if let Some((_, starter)) = self.starter.take() {
-            let _ = starter.join();
-            while let Ok(message) = messages.try_recv() {
-                if let Message::Started(Ok(units)) = message {
-                    units.into_iter().for_each(Unit::send_away);
-                }
+        self.await_start(messages);
+        let open = match self.agents.dead_here() {
+            Some(process) => {
+                Cause::new(CauseKind::MemberLost, format!("process {process} has ended"))
             }
-        }
+            None => Cause::new(CauseKind::Cancelled, "the job has ended"),
+        };
+        self.shared.arbiter().close(&open);
         take(&self.units).into_iter().for_each(Unit::send_away);
         self.tell_managers();
         self.managers.iter_mut().for_each(|manager| manager.ends());
@@ -336,7 +371,8 @@ impl State {
             let arbiter = self.shared.arbiter();
             (arbiter.now(), arbiter.next_deadline())
         };
-        match deadline.into_iter().chain(self.wake).min() {
+        let start = self.starting.left().map(|left| now + left);
+        match deadline.into_iter().chain(self.wake).chain(start).min() {
             None => messages.recv().map_or(Some(Message::Over), Some),
             Some(at) => match messages.recv_timeout(at.saturating_sub(now)) {
                 Ok(message) => Some(message),
@@ -417,32 +453,24 @@ impl State {
 
     /// Has processes started for a resize, which goes on when they are ready.
     fn start(&mut self, resize: Resize) -> bool {
-        let (recipe, wanted, shared) =
-            (self.recipe.clone(), resize.clone(), Arc::clone(&self.shared));
-        let thread = std::thread::Builder::new().name("elastic-start".to_owned());
-        let thread = thread.spawn(move || {
-            // It listens until this thread has ended.
-            let _ = shared.sender.send(Message::Started(start(&recipe, &wanted)));
-        });
+        let begun = if self.starting.is_stuck() {
+            let detail = "MPI has not come back from an earlier start";
+            Err(Cause::new(CauseKind::SpawnFailed, detail))
+        } else {
+            self.starting.begin(resize, &self.recipe, self.shared.sender.clone())
+        };
         self.shared.arbiter().step(Step::Launched);
-        match thread {
-            Ok(thread) => {
-                self.starter = Some((resize, thread));
-                true
-            }
-            Err(error) => {
-                let cause = Cause::new(CauseKind::SpawnFailed, error.to_string());
-                self.shared.arbiter().ended(Err(cause));
-                self.shared.has_changed();
-                false
-            }
-        }
+        begun.map_err(|cause| self.has_failed(cause)).is_ok()
+    }
+
+    /// A resize has ended before any rank knew of it.
+    fn has_failed(&self, cause: Cause) {
+        self.shared.arbiter().ended(Err(cause));
+        self.shared.has_changed();
     }
 
     /// Processes have been started, or not.
-    fn go_on(&mut self, started: Result<Vec<Unit>, Cause>) {
-        let Some((resize, thread)) = self.starter.take() else { return };
-        let _ = thread.join();
+    fn go_on(&mut self, resize: Resize, started: Result<Vec<Unit>, Cause>) {
         match started {
             Ok(units) => {
                 *self.units.lock().unwrap_or_else(PoisonError::into_inner) = units;
@@ -450,11 +478,21 @@ impl State {
                     take(&self.units).into_iter().for_each(Unit::send_away);
                 }
             }
-            Err(cause) => {
-                self.shared.arbiter().ended(Err(cause));
-                self.shared.has_changed();
-            }
+            Err(cause) => self.has_failed(cause),
         }
+    }
+
+    /// At the end: what has been started is told to go.
+    fn await_start(&mut self, messages: &Receiver<Message>) {
+        while let Some(left) = self.starting.left() {
+            if let Ok(Message::Start(number, word)) = messages.recv_timeout(left)
+                && let Some((_, Ok(units))) = self.starting.hear(number, word)
+            {
+                units.into_iter().for_each(Unit::send_away);
+            }
+            self.starting.give_up_late();
+        }
+        self.shared.is_stuck.store(self.starting.is_stuck(), Ordering::Release);
     }
 
     /// Whether all ranks are on their way to one round. If not, the resize has ended.
@@ -472,8 +510,7 @@ impl State {
                 let nothing = Resize { number, new: old.clone(), old, ..Resize::default() };
                 let _ = self.agents.post(&Order::Resize(nothing));
                 let _ = self.agents.ring(resize.sleepers());
-                self.shared.arbiter().ended(Err(cause));
-                self.shared.has_changed();
+                self.has_failed(cause);
                 false
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quo::group::{Group, GroupError, Patience};
+use quo::group::{Group, GroupError};
 use quo_mpi::MpiGroup;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use super::registry::{Entry, Registry, State, Transport};
 use super::words::{Described, Holds, Parts, Ready, Went, agreed, exchange, first_reason};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
+use crate::watch::{Watch, patient};
 
 /// Arrays have the tags below it.
 pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
@@ -20,6 +21,8 @@ pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
 const EAGER: u32 = 200;
 const YIELDS: u32 = 200;
 const NAP: Duration = Duration::from_micros(50);
+/// Naps between two looks at whether everybody is still there.
+const NAPS_PER_LOOK: u32 = 64;
 
 /// What a move has moved: this process's bytes, all processes' bytes, and how long it took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub struct Moved {
 }
 
 /// Who takes part, by rank in the group: old ranks come first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub old: usize,
     /// Where each new rank is in the group.
@@ -54,6 +57,19 @@ pub(crate) struct Change {
     pub node: usize,
     /// The most time in which nothing at all happens.
     pub patience: Duration,
+    /// Over those whose end ends the move.
+    pub watch: Watch,
+}
+
+impl Change {
+    fn tell<T: Serialize + for<'b> Deserialize<'b>>(
+        &self,
+        group: &MpiGroup,
+        mine: &T,
+    ) -> Result<Vec<T>, GroupError> {
+        let look = || self.watch.look();
+        exchange("move", group, mine, &patient(self.patience, &look))
+    }
 }
 
 /// Data on their way. Old arrays can be read meanwhile; whoever drops it waits for its end first, and the resize is
@@ -93,7 +109,6 @@ impl<'a> Move<'a> {
     ) -> Result<Self, DataError> {
         let begun = Instant::now();
         let (me, size) = (group.rank(), group.size());
-        let patience = change.patience;
         let seats = Seats {
             old_size: change.old,
             new_size: change.new.len(),
@@ -101,7 +116,7 @@ impl<'a> Move<'a> {
             new_rank: change.new.iter().position(|&place| place == me),
         };
         let holds = registry.holds(change.node, seats.old_rank.is_some());
-        let all = tell(&group, &holds, patience)?;
+        let all = change.tell(&group, &holds)?;
         let (described, next) = agreed(&all)?;
         let prepared = registry.prepare(&described, &change, &seats);
         let (prepared, reason) = match prepared {
@@ -118,7 +133,7 @@ impl<'a> Move<'a> {
                 .map(|given| sizes(given))
                 .collect(),
         };
-        let readies = tell(&group, &ready, patience)?;
+        let readies = change.tell(&group, &ready)?;
         first_reason(readies.iter().map(|ready| &ready.reason))?;
         let Some(prepared) = prepared else {
             return Err(DataError::Misplaced { reason: "a rank is not ready and has no reason" });
@@ -258,6 +273,9 @@ impl<'a> Move<'a> {
             idle = idle.saturating_add(1);
             if idle > EAGER + YIELDS {
                 std::thread::sleep(NAP);
+                if idle.is_multiple_of(NAPS_PER_LOOK) {
+                    self.change.watch.look()?;
+                }
                 if last.elapsed() > self.change.patience {
                     return Err(GroupError::Late { call: "move" }.into());
                 }
@@ -274,7 +292,8 @@ impl<'a> Move<'a> {
         for carried in std::mem::take(&mut self.carried) {
             went.sent += carried.bytes_sent as u64;
             let callback = carried.callback;
-            let pieces = carried.pieces(&Patience::for_at_most(self.change.patience))?;
+            let look = || self.change.watch.look();
+            let pieces = carried.pieces(&patient(self.change.patience, &look))?;
             if self.seats.new_rank.is_none() {
                 continue;
             }
@@ -283,7 +302,7 @@ impl<'a> Move<'a> {
                 went.reason.get_or_insert(format!("callback `{name}`: {reason}"));
             }
         }
-        let all = tell(&self.group, &went, self.change.patience)?;
+        let all = self.change.tell(&self.group, &went)?;
         first_reason(all.iter().map(|went| &went.reason))?;
         let sum = |of: fn(&Went) -> u64| all.iter().map(of).sum();
         Ok(Moved {
@@ -311,14 +330,6 @@ impl Drop for Move<'_> {
 
 fn sizes(given: &[(usize, Vec<u8>)]) -> Vec<(usize, usize)> {
     given.iter().map(|(rank, bytes)| (*rank, bytes.len())).collect()
-}
-
-fn tell<T: Serialize + for<'b> Deserialize<'b>>(
-    group: &MpiGroup,
-    mine: &T,
-    patience: Duration,
-) -> Result<Vec<T>, GroupError> {
-    exchange("move", group, mine, &Patience::for_at_most(patience))
 }
 
 impl Registry {

@@ -81,7 +81,8 @@ impl Reshape {
                 (from, to, from.size() as usize, (0..group.size()).collect())
             }
         };
-        let change = Change { old, new, node: self.world.node(), patience: PATIENCE };
+        let (node, watch) = (self.world.node(), self.world.watch());
+        let change = Change { old, new, node, patience: PATIENCE, watch };
         let (part, moved) = redistribute(group, change, (pattern(from), pattern(to)), data)?;
         *data = part;
         self.points.redistributed(moved.seconds)?;

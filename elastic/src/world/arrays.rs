@@ -80,6 +80,7 @@ impl Window<'_> {
             new: self.next_places(),
             node: self.node(),
             patience: self.world.patience,
+            watch: self.watch(),
         };
         let data = &mut self.world.data;
         Move::begin(data, group, change).map_err(Error::from)
@@ -92,6 +93,13 @@ impl Window<'_> {
     /// [`Error::Data`], the same on all: the resize can only be given up then.
     pub fn move_data(&mut self) -> Result<Moved, Error> {
         Ok(self.begin_move()?.finish()?)
+    }
+
+    /// How many bytes have gone from one rank to another in this window.
+    pub(super) fn bytes(&self) -> u64 {
+        let data = &self.world.data;
+        let moved = data.last_move().filter(|_| data.is_moved() == Ok(true));
+        moved.map_or(0, |moved| moved.all_sent)
     }
 
     /// Whether this process has something that has yet to be moved; why it cannot be, if that was tried.

@@ -1,7 +1,5 @@
 //! How a world begins, for those who were launched and for those who were started later.
 
-use std::time::Duration;
-
 use quo::group::Patience;
 use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
 
@@ -118,14 +116,9 @@ fn attach(
     back_end: BackEnd,
 ) -> Result<World, Error> {
     let group = Error::group(CALL);
-    // All of the unit are here.
-    unit.barrier(&Patience::for_at_most(PATIENCE)).map_err(&group)?;
-    let told = if unit.rank() == 0 { wait_for_welcome(&parent) } else { Ok(Welcome::Go) };
-    let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
-    // As long as the first one waits.
-    let patience = Patience::for_at_most(Duration::MAX);
-    let told = unit.broadcast(told, 0, &patience).map_err(&group)?;
-    let welcome = serde_json::from_slice(&told).unwrap_or(Welcome::Go);
+    // Without those who started it, it is not needed.
+    let together = Patience::for_at_most(PATIENCE);
+    let welcome = wait_for_welcome(&unit, &parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
         process: usize::MAX,
         base: unit,

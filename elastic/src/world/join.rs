@@ -2,11 +2,12 @@
 
 use quo_mpi::members::{Communicator, Intercommunicator, Port};
 
-use super::{World, look, patient};
+use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
 use crate::order::Resize;
 use crate::starter::{Invited, Unit};
+use crate::watch::patient;
 
 const CALL: &str = "begin";
 
@@ -38,9 +39,9 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     }
     if world.invited.is_none() {
         // The others learn from rank 0 whether anybody comes.
-        let lobby = world.lobby.clone();
-        let watch = || look(lobby.as_deref());
-        let patience = patient(world.patience, &watch);
+        let watch = world.watch();
+        let look = || watch.look();
+        let patience = patient(world.patience, &look);
         let reason = called.missing.take().unwrap_or_default().into_bytes();
         let reason = world.base.broadcast(reason, 0, &patience).map_err(&failed)?;
         if !reason.is_empty() {

@@ -42,7 +42,7 @@ mod window;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quo::group::{GroupError, Patience};
+use quo::group::Patience;
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
@@ -59,20 +59,10 @@ use crate::manager::Requests;
 use crate::order::{Order, Part, Resize};
 use crate::round::Probe;
 use crate::starter::Invited;
+use crate::watch::{Watch, patient};
 
 /// How long the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// So long, and as long as no process of the node has ended.
-fn patient<'a>(limit: Duration, watch: &'a dyn Fn() -> Result<(), GroupError>) -> Patience<'a> {
-    Patience { watch, ..Patience::for_at_most(limit) }
-}
-
-/// Whether all processes of the node are still there.
-fn look(lobby: Option<&Lobby>) -> Result<(), GroupError> {
-    let dead = lobby.map(Lobby::dead).unwrap_or_default();
-    if dead.is_empty() { Ok(()) } else { Err(GroupError::Dead { call: "resize", ranks: dead }) }
-}
 
 /// What this process is to the world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -287,6 +277,11 @@ impl World {
         self.lobby.as_ref().ok_or(Error::Misplaced { call, reason })
     }
 
+    /// Over the processes of this node.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::over(self.lobby.iter().cloned())
+    }
+
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
         serde_json::from_slice(&self.lobby(call)?.mail())
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
@@ -350,23 +345,31 @@ impl World {
     /// parked or [`Status::Ended`] as well, before MPI is finalised.
     ///
     /// # Errors
-    /// [`Error::Group`].
+    /// [`Error::Group`]. [`Error::Node`] on rank 0 where MPI would crash in its end, because a start of processes was
+    /// given up from which it has not come back: the process is to end without.
     pub fn end(mut self) -> Result<(), Error> {
         const CALL: &str = "end";
         let failed = Error::group(CALL);
         if let Some(current) = self.current.take() {
-            let lobby = self.lobby.clone();
-            let watch = || look(lobby.as_deref());
-            current.barrier(&patient(self.patience, &watch)).map_err(&failed)?;
+            let watch = self.watch();
+            let look = || watch.look();
+            current.barrier(&patient(self.patience, &look)).map_err(&failed)?;
             current.free().map_err(&failed)?;
         }
         // Ends the sleepers' sleep.
-        drop(self.coordinator.take());
+        let is_free = self.coordinator.take().is_none_or(Coordinator::end);
         while self.status == Status::Parked {
             self.wait()?;
         }
         drop(self.agent.take());
         self.base.barrier(&Patience::for_at_most(self.patience)).map_err(&failed)?;
-        self.base.free().map_err(&failed)
+        self.base.free().map_err(&failed)?;
+        // Open MPI goes on to its end all the same.
+        if is_free || quo_mpi::running().family() == quo_mpi::Family::OpenMpi {
+            return Ok(());
+        }
+        let reason =
+            "MPI has not come back from a start of processes and cannot be finalised: exit without";
+        Err(Error::Node { call: CALL, reason: reason.to_owned() })
     }
 }

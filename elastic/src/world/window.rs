@@ -6,10 +6,12 @@ use quo_mpi::members::{Communicator, Intercommunicator};
 use super::contexts::{Vote, exchange, first_reason};
 use super::join::{self, Joined};
 use super::site::Site;
-use super::{Status, World, look, patient};
+use super::{Status, World};
 use crate::change::{Cause, CauseKind};
+use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
 use crate::order::{Part, Resize};
+use crate::watch::{Watch, patient};
 
 /// A resize between its beginning and its end.
 ///
@@ -43,6 +45,15 @@ struct After {
 
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
+        let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
+        Self::enter(world).inspect_err(|error| {
+            if let Some(coordinator) = coordinator {
+                tell_of(error, &coordinator);
+            }
+        })
+    }
+
+    fn enter(world: &'a mut World) -> Result<Self, Error> {
         const CALL: &str = "begin";
         let mut resize = world.pending.take().ok_or(Error::Misplaced {
             call: CALL,
@@ -51,9 +62,9 @@ impl<'a> Window<'a> {
         let part = resize.part_of(world.process);
         // Nobody goes on into calls that cannot be given up before all are here.
         if let Some(old) = &world.current {
-            let lobby = world.lobby.clone();
-            let watch = || look(lobby.as_deref());
-            old.barrier(&patient(world.patience, &watch)).map_err(Error::group(CALL))?;
+            let watch = world.watch();
+            let look = || watch.look();
+            old.barrier(&patient(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
             coordinator.entered();
@@ -92,12 +103,18 @@ impl<'a> Window<'a> {
         }
         if !window.resize.units.is_empty() {
             // Data move between processes that know on which node each is.
-            let lobby = window.world.lobby.clone();
-            let watch = || look(lobby.as_deref());
-            let met = window.meet_anew(&patient(window.world.patience, &watch))?;
+            let watch = window.watch();
+            let look = || watch.look();
+            let met = window.meet_anew(&patient(window.world.patience, &look))?;
             window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
         }
         Ok(window)
+    }
+
+    /// Over those of this node who are in the window, also those who were started for it once they have come.
+    pub(super) fn watch(&self) -> Watch {
+        let after = self.after.as_ref().map(|after| &after.site.lobby);
+        Watch::over(self.world.lobby.iter().chain(after).cloned())
     }
 
     /// The number of the node of this process, the same for all of everybody there. Local.
@@ -219,9 +236,9 @@ impl<'a> Window<'a> {
     /// # Errors
     /// [`Error::Group`].
     pub fn tell_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let lobby = self.world.lobby.clone();
-        let watch = || look(lobby.as_deref());
-        let patience = patient(self.world.patience, &watch);
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = patient(self.world.patience, &look);
         self.everybody().broadcast(bytes, 0, &patience).map_err(Error::group("tell"))
     }
 
@@ -239,18 +256,27 @@ impl<'a> Window<'a> {
     }
 
     fn close(&mut self, mine: Result<(), String>) -> Result<(), Error> {
-        const CALL: &str = "commit";
         self.closed = true;
+        self.decide(mine).inspect_err(|error| {
+            if let Some(coordinator) = &self.world.coordinator {
+                tell_of(error, &coordinator.shared());
+            }
+        })
+    }
+
+    fn decide(&mut self, mine: Result<(), String>) -> Result<(), Error> {
+        const CALL: &str = "commit";
         let failed = Error::group(CALL);
-        let lobby = self.world.lobby.clone();
-        let watch = || look(lobby.as_deref());
-        let patience = patient(self.world.patience, &watch);
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = patient(self.world.patience, &look);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
         };
         let vote = Vote { reason: mine.err().or(untold), contexts: self.identities(), unmoved };
         let votes = exchange(self.everybody(), &vote, &patience)?;
+        let is_doomed = self.doomed.is_some();
         let mut given_up =
             self.doomed.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
         if given_up.is_none()
@@ -261,6 +287,9 @@ impl<'a> Window<'a> {
                 Some(agreed) => given_up = Some(agreed),
                 None => return Err(error),
             }
+        }
+        if let (None, Some(coordinator)) = (&given_up, &self.world.coordinator) {
+            coordinator.moved(self.bytes());
         }
         if given_up.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
             given_up = self.meet_anew(&patience)?;
@@ -274,7 +303,8 @@ impl<'a> Window<'a> {
         // Nobody may probe before the signal is lowered everywhere.
         if let Some(coordinator) = &self.world.coordinator {
             let outcome = match &given_up {
-                None => Ok(0),
+                None => Ok(()),
+                Some((_, reason)) if is_doomed => Err(Cause::new(CauseKind::JoinerLost, reason)),
                 Some((rank, reason)) => {
                     Err(Cause::new(CauseKind::GivenUp, format!("by rank {rank}: {reason}")))
                 }
@@ -410,6 +440,13 @@ impl<'a> Window<'a> {
         }
         self.world.settle_data(false);
         Ok(())
+    }
+}
+
+/// The resize cannot be ended by those who are in it: its request has an end all the same.
+fn tell_of(error: &Error, coordinator: &Shared) {
+    if !matches!(error, Error::GivenUp { .. } | Error::Misplaced { .. }) {
+        coordinator.lost(Cause::new(CauseKind::MemberLost, error.to_string()));
     }
 }
 

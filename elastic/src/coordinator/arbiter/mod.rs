@@ -279,8 +279,16 @@ impl Arbiter {
         self.publish();
     }
 
-    /// The resize under way is done, with so many bytes moved, or given up.
-    pub(crate) fn ended(&mut self, outcome: Result<u64, Cause>) {
+    /// Everybody has the data of the resize under way, of which so many bytes went from one rank to another.
+    pub(crate) fn moved(&mut self, bytes: u64) {
+        let now = self.now();
+        let Some(UnderWay { id, .. }) = &self.under_way else { return };
+        let _ = self.changes.moved(*id, bytes, now);
+        self.publish();
+    }
+
+    /// The resize under way is done or given up.
+    pub(crate) fn ended(&mut self, outcome: Result<(), Cause>) {
         self.ended_at(outcome, None);
     }
 
@@ -288,16 +296,15 @@ impl Arbiter {
     /// process.
     pub(crate) fn ended_at(
         &mut self,
-        outcome: Result<u64, Cause>,
+        outcome: Result<(), Cause>,
         places: Option<(Vec<String>, Vec<usize>)>,
     ) {
         let now = self.now();
         let Some(UnderWay { id, resize, joining, deltas }) = self.under_way.take() else { return };
-        let done = outcome.and_then(|bytes| {
+        let done = outcome.and_then(|()| {
             let bound = self.registry.application();
             let joins = !joining.is_empty();
             let mut finalize = || {
-                self.changes.moved(id, bytes, now)?;
                 self.changes.accept(id, &bound, now)?;
                 if joins {
                     self.changes.confirm(id, now)?;
@@ -323,6 +330,18 @@ impl Arbiter {
             // The delta was defined with the announcement and is still open.
             let _ = self.registry.conclude_delta(delta, end);
             let _ = self.registry.prune(delta);
+        }
+        self.publish();
+    }
+
+    /// Ends whatever has not ended: the job does.
+    pub(crate) fn close(&mut self, cause: &Cause) {
+        self.ended(Err(cause.clone()));
+        while let Some(id) = self.changes.next_in_turn() {
+            // What is next in turn has been accepted and not ended.
+            if self.changes.abort(id, cause.clone(), self.now()).is_err() {
+                break;
+            }
         }
         self.publish();
     }

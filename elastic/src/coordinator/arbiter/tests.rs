@@ -32,7 +32,8 @@ fn go_through(arbiter: &mut Arbiter) -> Vec<usize> {
     }
     arbiter.agreed(7);
     arbiter.step(Step::Begun);
-    arbiter.ended(Ok(64));
+    arbiter.moved(64);
+    arbiter.ended(Ok(()));
     assert_eq!(arbiter.running(), resize.new);
     resize.new
 }

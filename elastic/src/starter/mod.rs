@@ -1,15 +1,19 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
-use std::time::Duration;
+mod life;
+mod program;
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Intercommunicator, SpawnRequest, spawn};
+use std::time::{Duration, Instant};
+
+use quo::group::{GroupError, Patience, allgather_bytes};
+use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
 use crate::reach::Reach;
+use life::Life;
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
@@ -17,6 +21,9 @@ const LENGTH: u16 = 8;
 const WELCOME: u16 = 9;
 const COMING: u16 = 10;
 const DECIDED: u16 = 11;
+const LIVES: u16 = 12;
+const HOST: u16 = 13;
+const HOST_LENGTH: u16 = 14;
 
 /// How long a unit that is ready may take to answer.
 const COMING_LIMIT: Duration = Duration::from_secs(10);
@@ -31,6 +38,13 @@ pub(crate) struct Recipe {
     pub reach: Reach,
     /// How long a unit may take to be ready, from its start.
     pub limit: Duration,
+}
+
+impl Recipe {
+    /// After so long without a unit that is ready, the launcher has not come back from a start.
+    pub(crate) fn stuck_after(&self) -> Duration {
+        self.limit.saturating_add(Duration::from_secs(2))
+    }
 }
 
 /// How a launcher is told on which host to start processes.
@@ -64,6 +78,7 @@ impl HostKey {
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub inter: Intercommunicator,
+    lives: Vec<Life>,
 }
 
 /// What a unit that is ready is told.
@@ -93,20 +108,26 @@ pub(crate) struct Invited {
     pub most: usize,
 }
 
-/// Starts the units of a resize and waits until all are ready. All or nothing.
+/// Starts the units of a resize and waits until all are ready. All or nothing. Says when it goes on to the next one.
 ///
 /// # Errors
 /// Why it could not be; what had been started is gone or going.
-pub(crate) fn start(recipe: &Recipe, resize: &Resize) -> Result<Vec<Unit>, Cause> {
+pub(crate) fn start(
+    recipe: &Recipe,
+    resize: &Resize,
+    mut goes_on: impl FnMut(),
+) -> Result<Vec<Unit>, Cause> {
     // Before anything is started: launchers may end the job over a host that does not answer.
     for (at, host) in resize.hosts.iter().enumerate() {
         if !resize.brought && !resize.hosts[..at].contains(host) {
+            goes_on();
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
             recipe.reach.look(host).map_err(unreachable)?;
         }
     }
     let mut units = Vec::new();
     for (unit, &processes) in resize.units.iter().enumerate() {
+        goes_on();
         let host = resize.hosts.get(unit).map(String::as_str);
         match start_one(recipe, processes, host, resize.brought) {
             Ok(unit) => units.push(unit),
@@ -132,23 +153,30 @@ fn start_one(
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
         info.push((key.to_owned(), recipe.host_key.value(host, processes)));
     }
+    let failed = |reason: String| Cause::new(CauseKind::SpawnFailed, reason);
+    let is_elsewhere = |(key, _): &(String, String)| {
+        matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
+    };
+    if !info.iter().any(is_elsewhere) {
+        program::look(&recipe.command).map_err(failed)?;
+    }
     let request = SpawnRequest {
         command: recipe.command.clone(),
         arguments: recipe.arguments.clone(),
         processes,
         info,
     };
-    let inter = spawn(&request)
-        .map_err(|error| Cause::new(CauseKind::SpawnFailed, failure(error, host)))?;
-    let patience = Patience::for_at_most(recipe.limit);
-    match inter.receive(size_of::<u64>(), 0, READY, &patience) {
-        Ok(_) => Ok(Unit { inter }),
+    let begun = Instant::now();
+    let inter = spawn(&request).map_err(|error| failed(failure(error, host)))?;
+    let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
+    match hear_ready(&inter, &patience) {
+        Ok(lives) => Ok(Unit { inter, lives }),
         Err(error) => {
-            let seconds = recipe.limit.as_secs();
             // It may yet come to its ready point, where it finds this.
-            Unit { inter }.send_away();
+            Unit { inter, lives: Vec::new() }.send_away();
             let detail = format!(
-                "{processes} processes were started and not ready within {seconds} s: {error}"
+                "{processes} processes were started and not ready within {} s: {error}",
+                recipe.limit.as_secs()
             );
             Err(Cause::new(CauseKind::JoinerLost, detail))
         }
@@ -166,58 +194,131 @@ fn failure(error: GroupError, host: Option<&str>) -> String {
     }
 }
 
+fn hear_ready(inter: &Intercommunicator, patience: &Patience<'_>) -> Result<Vec<Life>, GroupError> {
+    // Who waits to be told is not to wait for ever.
+    let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
+    say(inter, (HOST_LENGTH, HOST), &own, patience)?;
+    let bytes = hear(inter, (READY, LIVES), patience)?;
+    Ok(serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// Bytes of any length, behind a message with their length.
+fn hear(
+    inter: &Intercommunicator,
+    (length, bytes): (u16, u16),
+    patience: &Patience<'_>,
+) -> Result<Vec<u8>, GroupError> {
+    let number = inter.receive(size_of::<u64>(), 0, length, patience)?;
+    let number = number.try_into().map_or(0, u64::from_ne_bytes);
+    inter.receive(usize::try_from(number).unwrap_or(0), 0, bytes, patience)
+}
+
+fn say(
+    inter: &Intercommunicator,
+    (length, bytes): (u16, u16),
+    what: &[u8],
+    patience: &Patience<'_>,
+) -> Result<(), GroupError> {
+    inter.send(&(what.len() as u64).to_ne_bytes(), 0, length, patience)?;
+    inter.send(what, 0, bytes, patience)
+}
+
 impl Unit {
+    /// Fails when one of its processes has ended, as far as this host can know.
+    pub(crate) fn look(&self) -> Result<(), GroupError> {
+        all_live(&self.lives)
+    }
+
     /// Tells its first process.
-    pub(crate) fn tell(
-        &self,
-        welcome: &Welcome,
-        patience: &Patience<'_>,
-    ) -> Result<(), GroupError> {
+    fn tell(&self, welcome: &Welcome, patience: &Patience<'_>) -> Result<(), GroupError> {
         let bytes = serde_json::to_vec(welcome).unwrap_or_default();
-        self.inter.send(&(bytes.len() as u64).to_ne_bytes(), 0, LENGTH, patience)?;
-        self.inter.send(&bytes, 0, WELCOME, patience)
+        say(&self.inter, (LENGTH, WELCOME), &bytes, patience)
     }
 
     /// Tells it to join, and hears that it is there: it comes when it [hears](Self::decide) that all are.
     ///
     /// # Errors
-    /// It does not answer: then nobody may wait for it to join.
+    /// It has ended, or does not answer: then nobody may wait for it to join.
     pub(crate) fn call(&self, invited: Invited) -> Result<(), GroupError> {
-        let patience = Patience::for_at_most(COMING_LIMIT);
+        // Some MPIs try for long to reach who has gone.
+        self.look()?;
+        let watch = || self.look();
+        let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
         self.tell(&Welcome::Join(Box::new(invited)), &patience)?;
         self.inter.receive(size_of::<u64>(), 0, COMING, &patience).map(drop)
     }
 
     /// Whether it comes.
     pub(crate) fn decide(&self, comes: bool) {
-        let patience = Patience::for_at_most(COMING_LIMIT);
-        let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &patience);
+        if self.look().is_ok() {
+            let watch = || self.look();
+            let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
+            let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &patience);
+        }
     }
 
     /// It is not needed any more.
     pub(crate) fn send_away(self) {
         // A unit that is gone already needs no word.
-        let _ = self.tell(&Welcome::Go, &Patience::for_at_most(Duration::from_millis(200)));
+        if self.look().is_ok() {
+            let _ = self.tell(&Welcome::Go, &Patience::for_at_most(Duration::from_millis(200)));
+        }
         // Not by a disconnect, in which each side waits for the other.
         let _ = self.inter.free();
     }
 }
 
-/// The first process of a unit says that it is ready, and waits for what becomes of it.
-pub(crate) fn wait_for_welcome(parent: &Intercommunicator) -> Result<Welcome, GroupError> {
-    // As long as it takes the ranks to come to their next probe. Who started it ends it when it ends.
-    let patience = Patience::for_at_most(Duration::MAX);
-    parent.send(&1_u64.to_ne_bytes(), 0, READY, &patience)?;
-    let length = parent.receive(size_of::<u64>(), 0, LENGTH, &patience)?;
-    let length = length.try_into().map_or(0, u64::from_ne_bytes);
-    let welcome = parent.receive(usize::try_from(length).unwrap_or(0), 0, WELCOME, &patience)?;
+/// A unit says that it is ready, and waits for what becomes of it. Collective over the unit.
+///
+/// # Errors
+/// One of the unit, or who has started it, has ended.
+pub(crate) fn wait_for_welcome(
+    unit: &Communicator,
+    parent: &Intercommunicator,
+    together: &Patience<'_>,
+) -> Result<Welcome, GroupError> {
+    // All of the unit are here.
+    let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
+    let lives = allgather_bytes(&*unit.lend()?, &own, together)?;
+    let read = |life: &Vec<u8>| serde_json::from_slice::<Option<Life>>(life).ok().flatten();
+    let mut lives: Vec<Life> = lives.iter().filter_map(read).collect();
+    let is_first = unit.rank() == 0;
+    let host = if is_first { hear(parent, (HOST_LENGTH, HOST), together)? } else { Vec::new() };
+    let host = unit.broadcast(host, 0, together)?;
+    let ready = serde_json::to_vec(&lives).unwrap_or_default();
+    lives.extend(read(&host));
+    let watch = || all_live(&lives);
+    // As long as it takes the ranks to come to their next probe.
+    let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::MAX) };
+    let told = if is_first { be_told(parent, &ready, &patience) } else { Ok(Welcome::Go) };
+    let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
+    let told = unit.broadcast(told, 0, &patience)?;
+    Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
+}
+
+fn be_told(
+    parent: &Intercommunicator,
+    ready: &[u8],
+    patience: &Patience<'_>,
+) -> Result<Welcome, GroupError> {
+    say(parent, (READY, LIVES), ready, patience)?;
+    let welcome = hear(parent, (LENGTH, WELCOME), patience)?;
     let welcome = serde_json::from_slice(&welcome).unwrap_or(Welcome::Go);
     if matches!(welcome, Welcome::Join(_)) {
-        parent.send(&1_u64.to_ne_bytes(), 0, COMING, &patience)?;
-        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, &patience)?;
+        parent.send(&1_u64.to_ne_bytes(), 0, COMING, patience)?;
+        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, patience)?;
         if comes != 1_u64.to_ne_bytes() {
             return Ok(Welcome::Go);
         }
     }
     Ok(welcome)
+}
+
+fn all_live(lives: &[Life]) -> Result<(), GroupError> {
+    match lives.iter().find_map(Life::has_ended) {
+        None => Ok(()),
+        Some(process) => {
+            Err(GroupError::Node { call: "join", text: format!("process {process} has ended") })
+        }
+    }
 }

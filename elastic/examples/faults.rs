@@ -1,0 +1,166 @@
+//! A world to which something happens: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It does iterations until there is a
+//! file `stop` in FOLDER, and is told to change its size through the control socket in `sockets` there; events go to
+//! `events`. What is started for a growth is FOLDER/joiner with the same words, and has so many seconds to be ready.
+//!
+//! Each process says its number when it begins, so that others know whom to kill, and what was started puts its own
+//! into the file `started`. It waits as long as there is a file
+//!
+//! | file | where |
+//! |---|---|
+//! | `hold-start` | a process that was started, before it comes to its ready point |
+//! | `hold-R` | rank R, between two probes |
+//! | `hold-move` | a process that leaves, when its data are on their way |
+//! | `hold-joiner` | a process that joins, in the window |
+//!
+//! and says so. With a file `slots` no more are started than the launcher has room for; with a file `alone` ranks probe without a word to each other. Whatever cannot go on says why, once,
+//! and ends the process.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use elastic::data::Pattern;
+use elastic::manager::ControlSocket;
+use elastic::{Status, World, WorldOptions};
+use quo::Context;
+use quo::group::{GroupError, Patience};
+use quo_mpi::Mpi;
+use quo_mpi::members::{Intercommunicator, ThreadLevel};
+
+type Failed = Box<dyn Error>;
+
+/// Elements of the array that goes along.
+const ELEMENTS: usize = 100_003;
+
+fn main() -> Result<(), Failed> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [start, most, seconds, folder] = &words[..] else {
+        return Err("faults START MOST SECONDS FOLDER".into());
+    };
+    let (start, most, seconds) = (start.parse()?, most.parse()?, seconds.parse()?);
+    let folder = PathBuf::from(folder);
+    let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
+    if Intercommunicator::parent()?.is_some() {
+        std::fs::write(folder.join("started"), std::process::id().to_string())?;
+        hold("start", &folder);
+    }
+    let options = WorldOptions::new()
+        .name("test")
+        .start(start)
+        .most(most)
+        .crowded(!folder.join("slots").exists())
+        .unit(1)
+        .start_limit(Duration::from_secs(seconds))
+        .command(folder.join("joiner").to_string_lossy(), words.clone())
+        .log(folder.join("events"))
+        .manager(ControlSocket::in_folder(folder.join("sockets")));
+    let mut world = World::create(options)?;
+    let ended = lives(&mut world, &folder);
+    let ended = ended.and_then(|()| world.end().map_err(Failed::from));
+    if let Err(error) = ended {
+        println!("process {} ends with: {error}", std::process::id());
+        // MPI does not end without those who are missing.
+        std::process::exit(3);
+    }
+    drop(mpi);
+    Ok(())
+}
+
+fn lives(world: &mut World, folder: &Path) -> Result<(), Failed> {
+    if world.status() == Status::New {
+        let array = world.data_mut().register::<u64>("numbers", Pattern::block(ELEMENTS))?;
+        let first = world.rank() as u64;
+        world.data_mut().local_mut(array)?.fill(first);
+    }
+    let mut context = if world.status() == Status::New { Some(world.context()?) } else { None };
+    say(world, "is there", world.back_end());
+    loop {
+        if world.status() == Status::Parked && !world.wait()? {
+            break;
+        }
+        if world.status() == Status::Ended {
+            break;
+        }
+        if world.status() == Status::Joining || world.probe()? {
+            change(world, folder)?;
+            if matches!(world.status(), Status::Parked | Status::Ended) {
+                continue;
+            }
+            if context.is_none() {
+                context = Some(world.context()?);
+            }
+        }
+        if folder.join("alone").exists() {
+            // Stands for an iteration.
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        if !goes_on(world, context.as_ref(), folder)? {
+            break;
+        }
+        hold(&world.rank().to_string(), folder);
+    }
+    if let Some(context) = context.filter(|context| !context.is_retired()) {
+        context.free()?;
+    }
+    Ok(())
+}
+
+fn change(world: &mut World, folder: &Path) -> Result<(), Failed> {
+    let mut window = world.begin()?;
+    let (leaves, joins) = (window.leaves(), window.joins());
+    let moving = window.begin_move()?;
+    if leaves {
+        hold("move", folder);
+    }
+    if joins {
+        hold("joiner", folder);
+    }
+    moving.finish()?;
+    match window.commit(Ok(())) {
+        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+            say(world, "stays", format_args!("because of rank {rank}: {reason}"));
+        }
+        ended => {
+            ended?;
+            say(world, "goes on", "");
+        }
+    }
+    Ok(())
+}
+
+/// One line, so that lines of several processes do not mix.
+fn say(world: &World, what: &str, more: impl std::fmt::Display) {
+    let place = match world.communicator() {
+        Some(all) => format!("rank {} of {}", all.rank(), all.size()),
+        None => "no rank".to_owned(),
+    };
+    println!("process {} {what}: {place}, epoch {}, {more}", std::process::id(), world.epoch());
+}
+
+/// A step of the program: what rank 0 sees, all ranks are told, and nobody waits for one that has ended.
+fn goes_on(world: &World, context: Option<&Context>, folder: &Path) -> Result<bool, Failed> {
+    let all = world.communicator().ok_or("no rank")?;
+    let watch = || match context.map(Context::dead_node_ranks).unwrap_or_default() {
+        dead if dead.is_empty() => Ok(()),
+        ranks => Err(GroupError::Dead { call: "step", ranks }),
+    };
+    let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::from_secs(30)) };
+    let stops = all.rank() == 0 && folder.join("stop").exists();
+    let told = all.broadcast(vec![u8::from(!stops)], 0, &patience)?;
+    // Everybody's word, so that no rank runs ahead of others by more than an iteration.
+    all.barrier(&patience)?;
+    Ok(told == [1])
+}
+
+fn hold(where_it_is: &str, folder: &Path) {
+    let file = folder.join(format!("hold-{where_it_is}"));
+    if file.exists() {
+        println!("process {} waits: {where_it_is}", std::process::id());
+    }
+    // Sleeps: another process removes the file, and tells nobody.
+    while file.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

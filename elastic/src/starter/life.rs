@@ -1,0 +1,90 @@
+//! Whether processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
+
+use serde::{Deserialize, Serialize};
+
+/// A process as others of its host can know it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Life {
+    process: i32,
+    /// When it began, in the kernel's own measure: another process that gets the number has another.
+    began: u64,
+    /// Which run of which kernel.
+    boot: String,
+}
+
+impl Life {
+    /// This process's own; none where the kernel does not say.
+    pub(crate) fn own() -> Option<Self> {
+        let process = std::process::id().cast_signed();
+        Some(Self { process, began: state(process)?.1, boot: boot()? })
+    }
+
+    /// Its number, where it is known to have ended: by a process of the same host, which has the same numbers.
+    pub(crate) fn has_ended(&self) -> Option<i32> {
+        if boot().as_ref() != Some(&self.boot) || !names_are_shared() {
+            return None;
+        }
+        let is_there = state(self.process)
+            // What its launcher has not collected yet has ended all the same.
+            .is_some_and(|(state, began)| began == self.began && !matches!(state, 'Z' | 'X'));
+        (!is_there).then_some(self.process)
+    }
+}
+
+/// The state of a process and when it began; none where there is no such process.
+fn state(process: i32) -> Option<(char, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name is in brackets and may have any in it.
+    let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = words.next()?.chars().next()?;
+    Some((state, words.nth(18)?.parse().ok()?))
+}
+
+fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // With the space of process numbers: others know this process by another one.
+    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", text.trim(), space.display()))
+}
+
+/// Whether this process finds itself by its number: not where another's `/proc` is mounted.
+fn names_are_shared() -> bool {
+    let own = std::fs::read_link("/proc/self").ok();
+    own.is_some_and(|own| own.as_os_str() == std::process::id().to_string().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_there_until_it_ends_also_when_nobody_has_collected_it() {
+        let own = Life::own().unwrap();
+        assert_eq!(own.has_ended(), None);
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = child.id().cast_signed();
+        let (_, began) = state(process).unwrap();
+        let life = Life { process, began, ..own };
+        assert_eq!(life.has_ended(), None);
+        // The end of its input is its own; nobody has waited for it then.
+        drop(child.stdin.take());
+        let state = rustix::process::waitid(
+            rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child)),
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT,
+        );
+        state.unwrap();
+        assert_eq!(life.has_ended(), Some(process));
+        child.wait().unwrap();
+        assert_eq!(life.has_ended(), Some(process));
+    }
+
+    #[test]
+    fn nothing_is_said_of_another_host_and_another_process_with_the_number_is_not_it() {
+        let own = Life::own().unwrap();
+        let elsewhere = Life { process: i32::MAX, boot: "another".to_owned(), ..own.clone() };
+        assert_eq!(elsewhere.has_ended(), None);
+        let before = Life { began: own.began - 1, ..own };
+        assert_eq!(before.has_ended(), Some(before.process));
+    }
+}

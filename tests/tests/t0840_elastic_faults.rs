@@ -1,0 +1,440 @@
+//! What becomes of a world when a growth fails or one of its processes is killed: it lives on as it was, or ends with one
+//! error that says what happened, and never hangs. Which of the two depends on the MPI and its launcher; docs/elastic.md
+//! has the table.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const TESTS: &[Test] = &[
+    ("what_cannot_be_started_ends_its_request_and_the_next_one_is_done", refused),
+    ("processes_beyond_the_slots_are_refused_before_anything_is_started", crowded),
+    ("a_program_that_never_comes_to_mpi_is_given_up_and_the_world_lives_on", never),
+    ("a_joiner_killed_before_it_is_ready_is_given_up_and_the_world_grows_again", before_ready),
+    ("a_joiner_killed_when_it_is_ready_is_given_up_and_the_world_grows_again", when_ready),
+    ("a_joiner_killed_in_the_window_ends_the_job_with_one_error", joiner_in_window),
+    ("a_leaver_killed_while_data_move_ends_the_job_with_one_error", leaver),
+    ("a_rank_killed_while_all_probe_fails_the_next_resize_and_no_rank_hangs", probing),
+    ("a_rank_killed_while_others_wait_for_it_in_a_resize_is_named", awaited),
+    ("a_launcher_that_ends_the_job_with_a_killed_rank_leaves_nothing", ended_by_launcher),
+];
+
+/// Less than the minute for which a world waits where it knows of no death.
+const LIMIT: Duration = Duration::from_secs(50);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// A job of the example `faults`, which is told what to do by files in its folder and through its control socket.
+struct Faulted {
+    folder: tempfile::TempDir,
+    job: Running,
+    family: Family,
+}
+
+/// How a job is launched.
+#[derive(Clone, Copy)]
+struct Launch {
+    processes: usize,
+    ranks: usize,
+    /// For what is started to be ready.
+    seconds: u64,
+    /// The launcher lets the others live when one is killed.
+    survives: bool,
+    files: &'static [&'static str],
+}
+
+const ALONE: Launch = Launch { processes: 1, ranks: 1, seconds: 20, survives: true, files: &[] };
+
+impl Faulted {
+    fn start(launch: Launch) -> Result<Faulted> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path();
+        launch.files.iter().try_for_each(|name| fs::write(path.join(name), ""))?;
+        let launcher = Launcher::find()?;
+        let mut command = launcher.command(launch.processes, BindTo::None);
+        let program = Checkout::find()?.program("examples/faults")?;
+        let guard = if launch.survives { launcher.survive(&mut command) } else { &[] };
+        command.args(guard).arg(&program);
+        command.args([launch.ranks.to_string(), "4".to_owned(), launch.seconds.to_string()]);
+        command.arg(path).env_remove("QUO_TOPOLOGY");
+        // Growing, it has more ranks than processors; the launcher sees only the first.
+        command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        if !launch.files.contains(&"slots") {
+            command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        }
+        let job = Running::start(&mut command, "faults", LIMIT)?;
+        job.wait_for("is there: rank", launch.ranks)?;
+        let this = Faulted { folder, job, family: launcher.family() };
+        this.joins_by(guard)?;
+        Ok(this)
+    }
+
+    /// As [`start`](Self::start), where processes can be started.
+    fn growing(launch: Launch) -> Result<Faulted> {
+        let this = Self::start(launch)?;
+        if let Some((_, reason)) = this.job.said().split_once("parked ranks only: ") {
+            let reason = reason.lines().next().unwrap_or_default().to_owned();
+            this.stop()?;
+            return Err(Skipped(reason).into());
+        }
+        Ok(this)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn put(&self, name: &str) -> Result<()> {
+        Ok(fs::write(self.file(name), "")?)
+    }
+
+    fn take(&self, name: &str) -> Result<()> {
+        Ok(fs::remove_file(self.file(name))?)
+    }
+
+    /// What is started is the example itself, behind the same guard as launched ranks.
+    fn joins_by(&self, guard: &[&str]) -> Result<()> {
+        let program = Checkout::find()?.program("examples/faults")?;
+        let words: Vec<String> =
+            guard.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        let exec = if guard.is_empty() { "exec" } else { "" };
+        let script = format!("{exec} {} '{}' \"$@\"", words.join(" "), program.display());
+        self.joins(&script, 0o755)
+    }
+
+    fn joins(&self, script: &str, mode: u32) -> Result<()> {
+        let (new, file) = (self.file("joiner.new"), self.file("joiner"));
+        fs::write(&new, format!("#!/bin/sh\n{script}\n"))?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
+        Ok(fs::rename(new, file)?)
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<Command> {
+        let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.args(words).env("QUO_ELASTIC_DIR", self.file("sockets")).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// What the command says in the end, whatever that is.
+    fn tell(&self, words: &[&str]) -> Result<String> {
+        let output = self.ask(words)?.output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// Asks, and goes on while the request is dealt with.
+    fn asks(&self, words: &[&str]) -> Result<Asking> {
+        let child = self.ask(words)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Asking(child))
+    }
+
+    /// Kills the process of which the job has said this, once it has: `process NUMBER WORDS`.
+    fn kill(&self, words: &str) -> Result<()> {
+        self.job.wait_for(words, 1)?;
+        let said = self.job.said();
+        let line = said.lines().find(|line| line.contains(words)).context("nobody said it")?;
+        // Launchers may have put something before it.
+        let number = line.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
+        let process = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
+        Ok(kill_process(process.context(words.to_owned())?, Signal::KILL)?)
+    }
+
+    fn events(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(self.file("events")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
+    }
+
+    fn wait_for_event(&self, name: &str) -> Result<()> {
+        let limit = Instant::now() + LIMIT;
+        while !self.events()?.iter().any(|event| event["event"] == name) {
+            ensure!(Instant::now() < limit, "no event {name}: {}", self.job.said());
+            // Sleeps: the job writes the file and tells nobody.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// The size grows by one, at the latest at the fifth attempt: a loaded machine may be slower than a start may be.
+    fn grows_again(&self, size: usize) -> Result<()> {
+        for _ in 0..5 {
+            let said = self.tell(&["grow", "test", "1", "--wait"])?;
+            if said.contains(&format!("is done: {size} ranks")) {
+                return Ok(());
+            }
+            ensure!(said.contains("not ready within"), "{said}\n{}", self.job.said());
+        }
+        bail!("it does not grow any more:\n{}", self.job.said());
+    }
+
+    /// Lets it end, or waits until it has: its events, and how it ended.
+    fn stop(self) -> Result<(Vec<Value>, Outcome)> {
+        self.put("stop")?;
+        let events = self.file("events");
+        let Faulted { folder, job, .. } = self;
+        let outcome = job.finish()?;
+        ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+        outcome.expect_clean()?;
+        let text = fs::read_to_string(events).unwrap_or_default();
+        drop(folder);
+        let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+        Ok((lines, outcome))
+    }
+}
+
+/// A client that waits for the end of its request.
+struct Asking(Child);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        // Its answer, or the end of the job, ends it; else nothing would.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Asking {
+    fn wait(mut self) -> Result<()> {
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+/// The one end of each request, as its name and its cause; fails if one has none, or more, or has changed anything but
+/// by being done.
+fn ends(events: &[Value]) -> Result<Vec<(String, String)>> {
+    let is_end = |event: &&Value| {
+        matches!(event["event"].as_str(), Some("refused" | "finalized" | "aborted"))
+    };
+    let mut ends = Vec::new();
+    let (mut epoch, mut size) = (events[0]["epoch"].clone(), events[0]["size"].clone());
+    for asked in events.iter().filter(|event| event["event"] == "requested") {
+        let of_it = |event: &&Value| event["request"] == asked["request"];
+        let all: Vec<&Value> = events.iter().filter(is_end).filter(of_it).collect();
+        ensure!(all.len() == 1, "{asked} has {} ends: {all:?}", all.len());
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        ends.push((word(&all[0]["event"]), word(&all[0]["cause"]["kind"])));
+        if all[0]["event"] == "finalized" {
+            ensure!(all[0]["epoch"].as_u64() == epoch.as_u64().map(|epoch| epoch + 1), "{all:?}");
+        } else {
+            ensure!(all[0]["epoch"] == epoch && all[0]["size"] == size, "{all:?} {epoch} {size}");
+        }
+        (epoch, size) = (all[0]["epoch"].clone(), all[0]["size"].clone());
+    }
+    Ok(ends)
+}
+
+fn end(event: &str, cause: &str) -> (String, String) {
+    (event.to_owned(), cause.to_owned())
+}
+
+/// The job ended by itself with one error of ours on each rank that lived, if the MPI let them say it; the request, if
+/// it has an end, was given up for this cause.
+fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Result<()> {
+    let (events, outcome) = job.stop()?;
+    let said = outcome.stdout.matches(" ends with: ").count();
+    let by_mpi = ["MPI_ERRORS_ARE_FATAL", "BAD TERMINATION", "exited on", "Killed"];
+    let is_said = by_mpi.iter().any(|word| outcome.report().contains(word));
+    ensure!((1..=survivors).contains(&said) || is_said, "nobody says why: {}", outcome.report());
+    if said > 0 {
+        let named = outcome.stdout.lines().filter(|line| line.contains(" ends with: "));
+        ensure!(
+            named.into_iter().all(|line| line.contains("ended without taking part")),
+            "{}",
+            outcome.report()
+        );
+    }
+    let aborted = events.iter().find(|event| event["event"] == "aborted");
+    if let Some(aborted) = aborted {
+        ensure!(aborted["cause"]["kind"] == cause, "{aborted}");
+        ends(&events)?;
+    } else {
+        ensure!(is_said, "its request has no end: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn refused() -> Result<()> {
+    let job = Faulted::growing(ALONE)?;
+    fs::rename(job.file("joiner"), job.file("right"))?;
+    let said = job.tell(&["grow", "test", "1", "--wait"])?;
+    ensure!(said.contains("No such file"), "{said}");
+    job.joins("exit 0", 0o644)?;
+    let said = job.tell(&["grow", "test", "1", "--wait"])?;
+    // Who may do anything may not execute that.
+    ensure!(said.contains("ermission denied"), "{said}");
+    let said = job.tell(&["grow", "test", "9", "--wait"])?;
+    ensure!(said.contains("there can be 1 to 4"), "{said}");
+    fs::rename(job.file("right"), job.file("joiner"))?;
+    job.grows_again(2)?;
+    let (events, outcome) = job.stop()?;
+    outcome.expect_success()?;
+    let failed = end("aborted", "spawn-failed");
+    let right = [failed.clone(), failed, end("refused", "no-capacity"), end("finalized", "")];
+    ensure!(ends(&events)? == right, "{events:?}");
+    // What was moved is in the log.
+    let moved = events.iter().find(|event| event["event"] == "moved").context("nothing moved")?;
+    ensure!(moved["bytes"].as_u64().is_some_and(|bytes| bytes >= 50_000 * 8), "{moved}");
+    Ok(())
+}
+
+fn crowded() -> Result<()> {
+    let job = Faulted::growing(Launch { files: &["slots"], ..ALONE })?;
+    let said = job.tell(&["status", "test"])?;
+    let most: Option<usize> =
+        said.split(" ranks").next().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+    let most = most.with_context(|| said.clone())?;
+    if most == 4 {
+        job.stop()?;
+        return Err(Skipped(
+            "the launcher does not say how many slots it has, or has four".to_owned(),
+        )
+        .into());
+    }
+    let said = job.tell(&["grow", "test", &most.to_string(), "--wait"])?;
+    ensure!(said.contains(&format!("the launcher has {most} slots")), "{said}");
+    let (events, outcome) = job.stop()?;
+    outcome.expect_success()?;
+    ensure!(ends(&events)? == [end("refused", "no-capacity")], "{events:?}");
+    Ok(())
+}
+
+fn never() -> Result<()> {
+    let launch = Launch { processes: 2, seconds: 1, ..ALONE };
+    let job = Faulted::growing(launch)?;
+    job.put("hold-never")?;
+    let hold = job.file("hold-never");
+    job.joins(&format!("while [ -e '{}' ]; do sleep 0.1; done", hold.display()), 0o755)?;
+    let said = job.tell(&["grow", "test", "2", "--wait"])?;
+    ensure!(said.contains("has not come back from the start"), "{said}");
+    // Also while MPI still waits for that start. A parked rank can be called in.
+    let said = job.tell(&["grow", "test", "1", "--wait"])?;
+    ensure!(said.contains("is done: 2 ranks, epoch 1"), "{said}");
+    let said = job.tell(&["grow", "test", "1", "--wait"])?;
+    ensure!(said.contains("an earlier start"), "{said}");
+    let said = job.tell(&["shrink", "test", "1", "--wait"])?;
+    ensure!(said.contains("is done: 1 ranks, epoch 2"), "{said}");
+    let family = job.family;
+    job.put("stop")?;
+    if family == Family::Mpich {
+        job.job.wait_for("cannot be finalised", 1)?;
+    }
+    job.take("hold-never")?;
+    let (events, _) = job.stop()?;
+    let failed = end("aborted", "spawn-failed");
+    let done = end("finalized", "");
+    ensure!(ends(&events)? == [failed.clone(), done.clone(), failed, done], "{events:?}");
+    Ok(())
+}
+
+/// Whether this MPI lets a world live on whose joiner was killed before it has joined.
+fn lives_on(job: Faulted, cause: &str) -> Result<()> {
+    if job.family == Family::OpenMpi5 && !job.tell(&["status", "test"])?.contains("1 of 4 ranks") {
+        // It ends every process that had a connection to the killed one.
+        return ended_with_one_error(job, cause, 1);
+    }
+    let grown = job.grows_again(2);
+    if job.family == Family::OpenMpi5 && grown.is_err() {
+        return ended_with_one_error(job, cause, 1);
+    }
+    grown?;
+    let (events, outcome) = job.stop()?;
+    let ends = ends(&events)?;
+    ensure!(ends[0] == end("aborted", cause), "{events:?}");
+    ensure!(ends.last() == Some(&end("finalized", "")), "{events:?}");
+    ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
+    Ok(())
+}
+
+fn before_ready() -> Result<()> {
+    let job = Faulted::growing(Launch { seconds: 3, files: &["hold-start"], ..ALONE })?;
+    let asking = job.asks(&["grow", "test", "1", "--wait"])?;
+    job.kill("waits: start")?;
+    asking.wait()?;
+    job.take("hold-start")?;
+    lives_on(job, "joiner-lost")
+}
+
+fn when_ready() -> Result<()> {
+    let job = Faulted::growing(Launch { files: &["hold-0"], ..ALONE })?;
+    let asking = job.asks(&["grow", "test", "1", "--wait"])?;
+    job.wait_for_event("agreed")?;
+    let process = fs::read_to_string(job.file("started"))?;
+    let process = process.trim().parse().ok().and_then(Pid::from_raw).context(process)?;
+    kill_process(process, Signal::KILL)?;
+    until_it_ended(process)?;
+    job.take("hold-0")?;
+    asking.wait()?;
+    lives_on(job, "joiner-lost")
+}
+
+/// Perhaps nobody has collected it.
+fn until_it_ended(process: Pid) -> Result<()> {
+    let limit = Instant::now() + LIMIT;
+    let file = format!("/proc/{process}/stat");
+    let is_there = || {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    while is_there() {
+        ensure!(Instant::now() < limit, "{process} does not end");
+        // Sleeps: the end of a process that is nobody's child here is told to nobody.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn joiner_in_window() -> Result<()> {
+    let job = Faulted::growing(Launch { files: &["hold-joiner"], ..ALONE })?;
+    let _asking = job.asks(&["grow", "test", "1", "--wait"])?;
+    job.kill("waits: joiner")?;
+    ended_with_one_error(job, "member-lost", 1)
+}
+
+const THREE: Launch = Launch { processes: 3, ranks: 3, ..ALONE };
+
+fn leaver() -> Result<()> {
+    let job = Faulted::start(Launch { files: &["hold-move"], ..THREE })?;
+    let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
+    job.kill("waits: move")?;
+    ended_with_one_error(job, "member-lost", 2)
+}
+
+fn probing() -> Result<()> {
+    let job = Faulted::start(Launch { files: &["alone"], ..THREE })?;
+    job.kill("is there: rank 1 of 3")?;
+    let said = job.tell(&["shrink", "test", "1", "--wait"])?;
+    ensure!(said.contains("a process of the job is lost"), "{said}\n{}", job.job.said());
+    // It is what it was, as far as it can be.
+    let said = job.tell(&["status", "test"])?;
+    ensure!(said.contains("3 of 4 ranks, epoch 0"), "{said}");
+    job.take("alone")?;
+    ended_with_one_error(job, "member-lost", 2)
+}
+
+fn awaited() -> Result<()> {
+    let job = Faulted::start(Launch { files: &["hold-1"], ..THREE })?;
+    job.job.wait_for("waits: 1", 1)?;
+    let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
+    job.wait_for_event("agreed")?;
+    job.kill("waits: 1")?;
+    ended_with_one_error(job, "member-lost", 2)
+}
+
+fn ended_by_launcher() -> Result<()> {
+    let job = Faulted::start(Launch { survives: false, ..THREE })?;
+    job.kill("is there: rank 2 of 3")?;
+    let (events, outcome) = job.stop()?;
+    ensure!(!outcome.status.success(), "{}", outcome.report());
+    ensure!(events.iter().all(|event| event["event"] == "started"), "{events:?}");
+    Ok(())
+}

@@ -146,7 +146,7 @@ impl Faulted {
         // Launchers may have put something before it.
         let number = line.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
         let process = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        Ok(kill_process(process.context(words.to_owned())?, Signal::KILL)?)
+        kill_and_wait(process.context(words.to_owned())?)
     }
 
     fn events(&self) -> Result<Vec<Value>> {
@@ -370,15 +370,15 @@ fn when_ready() -> Result<()> {
     job.wait_for_event("agreed")?;
     let process = fs::read_to_string(job.file("started"))?;
     let process = process.trim().parse().ok().and_then(Pid::from_raw).context(process)?;
-    kill_process(process, Signal::KILL)?;
-    until_it_ended(process)?;
+    kill_and_wait(process)?;
     job.take("hold-0")?;
     asking.wait()?;
     lives_on(job, "joiner-lost")
 }
 
-/// Perhaps nobody has collected it.
-fn until_it_ended(process: Pid) -> Result<()> {
+/// Until it has ended; perhaps nobody collects it.
+fn kill_and_wait(process: Pid) -> Result<()> {
+    kill_process(process, Signal::KILL)?;
     let limit = Instant::now() + LIMIT;
     let file = format!("/proc/{process}/stat");
     let is_there = || {

@@ -379,7 +379,8 @@ QUO_world_comm(QUO_world w,
  * @param[in]  w          A world.
  * @param[out] out_enters 1 or 0.
  * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
- * @retval QUO_ERR           The agreement broke down.
+ * @retval QUO_ERR           What the ranks are told cannot be read.
+ * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
  */
 int
 QUO_world_probe(QUO_world w,
@@ -391,7 +392,7 @@ QUO_world_probe(QUO_world w,
  * @param[in]  w         A world.
  * @param[out] out_joins 1: QUO_world_begin() is next; 0: the job is over.
  * @retval QUO_ERR_MISPLACED This process is a rank.
- * @retval QUO_ERR           A process of the node has died.
+ * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
  */
 int
 QUO_world_wait(QUO_world w,

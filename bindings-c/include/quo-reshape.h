@@ -264,7 +264,7 @@ QUO_reshape_world(void);
  * @param[in]     length  Elements of the whole vector.
  * @param[in]     block   Elements of a block.
  * @retval QUO_ERR_DISAGREE  A rank has a part of another length; all keep what they have.
- * @retval QUO_ERR_INVLD_ARG An argument is out of range or NULL. The others give up after a minute.
+ * @retval QUO_ERR_INVLD_ARG An argument is out of range or NULL. The others get QUO_ERR_DISAGREE.
  */
 int
 QUO_reshape_redistribute_1d(void **data,

@@ -388,7 +388,10 @@ fn moved<T: Element>(
     count: &mut usize,
     lies: Lies,
 ) -> Result<(), Failure> {
-    let mut elements: Vec<T> = data.read_elements(*count)?;
+    let mut elements: Vec<T> = match data.read_elements(*count) {
+        Ok(elements) => elements,
+        Err(failure) => return Err(refused(reshape, failure)),
+    };
     match lies {
         Lies::Cyclic { length, block } => reshape.redistribute_1d(&mut elements, length, block),
         Lies::Block { length } => reshape.redistribute_uniform_block(&mut elements, length),
@@ -401,6 +404,13 @@ fn moved<T: Element>(
     Ok(())
 }
 
+/// What is wrong here; the others are not to wait for this rank.
+fn refused(reshape: &mut Reshape, failure: Failure) -> Failure {
+    // The error that all get says less than this one.
+    let _ = reshape.refuse_redistribution(failure.text());
+    failure
+}
+
 fn redistribute(
     data: HeapPlace,
     count: Out<usize>,
@@ -408,8 +418,8 @@ fn redistribute(
     lies: Result<Lies, Failure>,
 ) -> Result<(), Failure> {
     with(|reshape| {
-        let (data, place) = (data.checked("data")?, count.place("count")?);
-        let lies = lies?;
+        let checked = || Ok((data.checked("data")?, count.place("count")?, lies?));
+        let (data, place, lies) = checked().map_err(|failure| refused(reshape, failure))?;
         let mut count = place.get();
         let count_of = &mut count;
         match element {
@@ -420,7 +430,7 @@ fn redistribute(
             16 => moved::<[u64; 2]>(reshape, data, count_of, lies),
             other => {
                 let text = format!("elements of {other} bytes: they have 1, 2, 4, 8 or 16");
-                Err(Failure::invalid(text))
+                Err(refused(reshape, Failure::invalid(text)))
             }
         }?;
         place.set(count);

@@ -1,29 +1,43 @@
-//! How fast arrays move on a node, beside memcpy: `mpirun -n 2 move_speed shared 64`, with the megabytes of each array.
+//! How fast arrays move on a node: `mpirun -n 2 move_speed shared 64`, with the megabytes of each array.
 //!
-//! The world goes from one rank to all and back. All ranks that take part copy as many bytes as the move brings
-//! each of them, at the same time and into memory that is as new: the best of some rounds of each makes the ratio.
+//! The world goes from one rank to all and back. After each move all ranks that take part do the same with plain
+//! means, into memory that is as new: with `shared` they copy as many bytes as the move brings each of them; with
+//! `messages`, by which data go between nodes, two ranks send each other in one message what the move sends, and copy
+//! what stays. The ratio is the plain way's time by the move's, the median of some rounds. With `background` the ranks
+//! compute while the data move. The last line is JSON.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use elastic::data::{Grids, Pattern, Transport};
-use elastic::{Status, World, WorldOptions};
-use quo::group::Group as _;
-use quo_mpi::Mpi;
+use elastic::data::{Grids, Moved, Pattern, Transport};
+use elastic::{Status, Window, World, WorldOptions};
+use quo::group::{Group as _, Patience};
+use quo_mpi::{Mpi, MpiGroup};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
+/// The first of the cases in which what goes to a rank does not lie together.
+const FIRST_IN_TURNS: usize = 2;
+/// Between two looks at a move in the background.
+const COMPUTED: Duration = Duration::from_millis(1);
 
-/// Seconds of a move, and of memcpy of as much.
-#[derive(Clone, Copy)]
-struct Best {
-    moved: f64,
-    copied: f64,
+/// Of one case and one direction, round by round.
+#[derive(Clone, Default)]
+struct Times {
+    moved: Vec<f64>,
+    plain: Vec<f64>,
+    ratios: Vec<f64>,
     bytes: u64,
 }
 
-const NONE: Best = Best { moved: f64::MAX, copied: f64::MAX, bytes: 0 };
+/// What a rank did while data moved in the background, in seconds.
+#[derive(Default)]
+struct Background {
+    computed: f64,
+    all: f64,
+    longest: f64,
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
@@ -34,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         |block| Pattern::checkerboard((side, side), (block, block), Grids::NearlySquare);
     let cases = [
         ("vector in blocks", Pattern::block(side * side)),
-        ("vector, 512 in turns", Pattern::block_cyclic(side * side, 512)),
         ("matrix in rows", Pattern::block_rows(side, side)),
+        ("vector, 512 in turns", Pattern::block_cyclic(side * side, 512)),
         ("matrix in columns", Pattern::block_columns(side, side)),
         ("matrix, 64 x 64 in turns", checkerboard(64)),
     ];
@@ -46,7 +60,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let changes = cases.len() * ROUNDS * 2;
     let (mut change, mut asked) = (0, 0);
-    let mut best = [[NONE; 2]; 5];
+    let mut times = vec![[Times::default(), Times::default()]; cases.len()];
+    let mut background = Background::default();
     loop {
         if world.status() == Status::Parked && !world.wait()? {
             break;
@@ -54,17 +69,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         if world.status() == Status::Joining || world.probe()? {
             let mut window = world.begin()?;
             window.tell(&mut change)?;
-            let moved = window.move_data()?;
+            let moved = match way.as_str() {
+                "background" => in_background(&mut window, &mut background)?,
+                _ => window.move_data()?,
+            };
             let group = window.everybody().group()?;
-            // Everybody copies as much as it has just got.
-            let got = if window.leaves() { 0 } else { moved.all_sent + moved.all_kept };
-            let new = window.next().map_or(1, |next| next.size() as u64);
-            let copied = copy_as_many((got / new) as usize, &group)?;
+            let plain = if way == "messages" {
+                send_as_much(&moved, &group)?
+            } else {
+                // Everybody copies as much as it has just got.
+                let got = if window.leaves() { 0 } else { moved.all_sent + moved.all_kept };
+                let new = window.next().map_or(1, |next| next.size() as u64);
+                copy_as_many((got / new) as usize, &group)?
+            };
             drop(group);
             window.commit(Ok(()))?;
-            let place = &mut best[change / (2 * ROUNDS)][change % 2];
-            place.moved = place.moved.min(moved.seconds);
-            place.copied = place.copied.min(copied);
+            let place = &mut times[change / (2 * ROUNDS)][change % 2];
+            place.moved.push(moved.seconds);
+            place.plain.push(plain);
+            place.ratios.push(plain / moved.seconds);
             place.bytes = moved.all_sent + moved.all_kept;
             change += 1;
             continue;
@@ -87,16 +110,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if world.rank() == 0 && world.communicator().is_some() {
-        for ((name, _), [grown, shrunk]) in cases.iter().zip(best) {
-            for (what, best) in [("grow", grown), ("shrink", shrunk)] {
+        let mut ratios = Vec::new();
+        for ((name, _), directions) in cases.iter().zip(&mut times) {
+            for (what, times) in ["grow", "shrink"].iter().zip(directions) {
+                ratios.push(middle(&mut times.ratios));
                 println!(
-                    "{name:26} {what:7} {:8.1} MB in {:7.2} ms, memcpy {:7.2} ms: {:.2}",
-                    best.bytes as f64 / 1e6,
-                    best.moved * 1e3,
-                    best.copied * 1e3,
-                    best.copied / best.moved
+                    "{name:26} {what:7} {:8.1} MB in {:7.2} ms, plain {:7.2} ms: {:.2}",
+                    times.bytes as f64 / 1e6,
+                    middle(&mut times.moved) * 1e3,
+                    middle(&mut times.plain) * 1e3,
+                    middle(&mut times.ratios)
                 );
             }
+        }
+        let (blocks, turns) = ratios.split_at_mut(2 * FIRST_IN_TURNS);
+        if way == "background" {
+            let share = 100.0 * background.computed / background.all;
+            let longest = background.longest * 1e3;
+            println!(r#"{{"computed_percent":{share:.0},"longest_ms":{longest:.1}}}"#);
+        } else {
+            let (blocks, turns) = (middle(blocks), middle(turns));
+            println!(r#"{{"{way}_blocks":{blocks:.2},"{way}_turns":{turns:.2}}}"#);
         }
     }
     world.end()?;
@@ -105,7 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Seconds in which all copy, each as many bytes as it says, into memory that is new to it.
-fn copy_as_many(bytes: usize, group: &quo_mpi::MpiGroup) -> Result<f64, Box<dyn Error>> {
+fn copy_as_many(bytes: usize, group: &MpiGroup) -> Result<f64, Box<dyn Error>> {
     let from = vec![1_u8; bytes];
     group.barrier()?;
     let begun = Instant::now();
@@ -114,4 +148,63 @@ fn copy_as_many(bytes: usize, group: &quo_mpi::MpiGroup) -> Result<f64, Box<dyn 
     black_box(&to);
     group.barrier()?;
     Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Seconds in which one of two ranks sends what it had for the other, and both copy what stays.
+fn send_as_much(moved: &Moved, group: &MpiGroup) -> Result<f64, Box<dyn Error>> {
+    if group.size() != 2 {
+        return Err("one message is sent between two ranks".into());
+    }
+    let other = 1 - group.rank();
+    let received = (moved.all_sent - moved.sent) as usize;
+    let out = vec![1_u8; moved.sent as usize];
+    let stays = vec![1_u8; moved.kept as usize];
+    group.barrier()?;
+    let begun = Instant::now();
+    let mut transfers = Vec::new();
+    if received > 0 {
+        transfers.push(group.begin_receive(other, vec![0; received], 0)?);
+    }
+    if !out.is_empty() {
+        transfers.push(group.begin_send(other, out, 0)?);
+    }
+    let mut to: Vec<u8> = Vec::with_capacity(stays.len());
+    to.extend_from_slice(black_box(&stays));
+    black_box(&to);
+    for transfer in transfers {
+        black_box(transfer.finish(&Patience::for_at_most(Duration::from_secs(60)))?);
+    }
+    group.barrier()?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Moves while this rank computes, and looks at the move now and then.
+fn in_background(window: &mut Window<'_>, noted: &mut Background) -> Result<Moved, Box<dyn Error>> {
+    let begun = Instant::now();
+    let mut moving = window.begin_move()?;
+    let mut number = 1.0_f64;
+    loop {
+        let since = Instant::now();
+        while since.elapsed() < COMPUTED {
+            for _ in 0..1000 {
+                number = black_box(number * 0.5 + 1.0);
+            }
+        }
+        noted.computed += since.elapsed().as_secs_f64();
+        let looked = Instant::now();
+        let is_done = moving.test()?;
+        noted.longest = noted.longest.max(looked.elapsed().as_secs_f64());
+        if is_done {
+            break;
+        }
+    }
+    let moved = moving.finish()?;
+    noted.all += begun.elapsed().as_secs_f64();
+    Ok(moved)
+}
+
+/// The median.
+fn middle(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,5 +1,6 @@
 //! Goes through what process sets promise, on every rank: `mpirun -n 4 sets`. Three ranks begin; one joins, then two
-//! leave. Says how long a query takes on rank 0.
+//! leave. Says how long a query takes on rank 0. With `mpirun -n 3 sets started` two join, one after another, that are
+//! started for it, and two leave; two join again, and all leave that were started.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -10,30 +11,51 @@ use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErr
 use elastic::{ProcessSets, Status, World, WorldOptions};
 use quo::group::{Group as _, Patience};
 use quo_mpi::Mpi;
+use quo_mpi::members::ThreadLevel;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
-    let mpi = Mpi::initialize()?;
-    let mut world = World::create(WorldOptions::new().name("test").start(3).process_sets())?;
+    let are_started = std::env::args().nth(1).is_some_and(|word| word == "started");
+    let mut options = WorldOptions::new().name("test").start(3).process_sets();
+    let mut level = ThreadLevel::Single;
+    let mut sizes = &[4, 2][..];
+    if are_started {
+        options = options.most(5).unit(1).crowded(true).start_limit(Duration::from_secs(20));
+        (level, sizes) = (ThreadLevel::Multiple, &[4, 5, 3, 5, 4, 3]);
+    }
+    let mpi = Mpi::initialize_for(level)?;
+    let mut world = World::create(options)?;
     let mut sets = world.process_sets()?;
+    if world.status() == Status::New && world.rank() == 0 {
+        println!("with {}", world.back_end());
+    }
     if world.status() == Status::Parked {
         ensure(sets.member()?.is_none(), "a parked process is a member")?;
         ensure(matches!(sets.names(), Err(elastic::Error::Refused { .. })), "it is shown sets")?;
-    } else {
+    } else if world.status() == Status::New {
         algebra(&world, &mut sets)?;
         values(&world, &mut sets)?;
         if world.rank() == 0 {
             queries(&mut sets)?;
         }
     }
-    for size in [4, 2] {
-        if world.status() == Status::Parked && !world.wait()? {
+    // Who joins goes on with those who are there.
+    while let Some(&size) = sizes.get(world.epoch() as usize) {
+        // The first who is called in does not come before the others have given up waiting for it once.
+        let is_held = !are_started && world.epoch() == 0;
+        if world.status() == Status::Parked && is_held {
+            hold_back(&mut sets)?;
+        }
+        if world.status() == Status::Ended || world.status() == Status::Parked && !world.wait()? {
             break;
         }
-        resize(&mut world, &mut sets, size)?;
+        resize(&mut world, &mut sets, size, is_held)?;
+        if world.communicator().is_some() {
+            values(&world, &mut sets)?;
+        }
     }
     if world.communicator().is_some() {
         println!("rank {} is content", world.rank());
@@ -121,17 +143,18 @@ fn algebra(world: &World, sets: &mut ProcessSets) -> Result<()> {
 }
 
 fn values(world: &World, sets: &mut ProcessSets) -> Result<()> {
-    let all = SetName::world();
+    let (all, epoch) = (SetName::world(), world.epoch());
     ensure(sets.lookup(&all, "never", Duration::from_millis(20))?.is_none(), "out of nowhere")?;
     // Ranks wait for values of each other; whoever is first.
     let (me, next) = (world.rank(), (world.rank() + 1) % world.size());
     if me > 0 {
-        sets.publish(&all, &format!("from-{me}"), &[me as u8])?;
+        sets.publish(&all, &format!("{epoch}-from-{me}"), &[me as u8])?;
     }
-    let value = sets.lookup(&all, &format!("from-{next}"), PATIENCE)?.ok_or("no value came")?;
+    let value =
+        sets.lookup(&all, &format!("{epoch}-from-{next}"), PATIENCE)?.ok_or("no value came")?;
     ensure(value.value == [next as u8] && value.version == 1, "another value")?;
     if me == 0 {
-        sets.publish(&all, "from-0", &[0])?;
+        sets.publish(&all, &format!("{epoch}-from-0"), &[0])?;
     }
     barrier(world)
 }
@@ -148,8 +171,19 @@ fn queries(sets: &mut ProcessSets) -> Result<()> {
     Ok(())
 }
 
+/// Until the others have waited for this process in vain: once it is about to join it can read what they leave.
+fn hold_back(sets: &mut ProcessSets) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while sets.member()?.is_none() {
+        ensure(Instant::now() < deadline, "nobody calls")?;
+        std::thread::yield_now();
+    }
+    sets.lookup(&SetName::world(), "waited", PATIENCE)?.ok_or("nobody has waited")?;
+    Ok(())
+}
+
 /// By requests and acceptances, as a program that knows sets only.
-fn resize(world: &mut World, sets: &mut ProcessSets, size: usize) -> Result<()> {
+fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool) -> Result<()> {
     let main = SetName::application("test")?;
     if world.status() == Status::Joining {
         let view = sets.query(&SetName::caller())?;
@@ -182,6 +216,16 @@ fn resize(world: &mut World, sets: &mut ProcessSets, size: usize) -> Result<()> 
         barrier(world)?;
         let own = sets.query(&SetName::caller())?;
         ensure(own.included == leaves, "who leaves is told so, and nobody else")?;
+        if is_held {
+            let wait = Duration::from_millis(20);
+            let accepted = world.accept_and_wait(sets, &delta, &main, wait, |_| Ok(()))?;
+            ensure(accepted == elastic::Accepted::Pending, "the end of waiting in vain")?;
+            if world.rank() == 0 {
+                let view = sets.query(&main)?;
+                ensure(view.status == Some(Step::Pending), "given up with the waiting")?;
+                sets.publish(&SetName::world(), "waited", &[])?;
+            }
+        }
         let accepted = world.accept_and_wait(sets, &delta, &main, PATIENCE, |_| Ok(()))?;
         let right = if leaves {
             elastic::Accepted::Left

@@ -1,8 +1,10 @@
 //! Goes through a list of sizes: `mpirun -n 4 sizes 1 2 4 2 1`. For each it says how long the change took; `3!` is
-//! given up by its highest rank. At the end rank 0 says what the process holds, and held after the first round trip.
+//! given up by its highest rank. At the end rank 0 says what the process holds, and held after the first two round trips, or
+//! after as many sizes as `ELASTIC_HELD` says.
 //!
 //! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
-//! `ELASTIC_UNIT=1` makes a unit of each.
+//! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
+//! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -46,8 +48,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut context = None;
     let (mut turn, mut asked) = (0, None);
     let mut ended = Vec::new();
+    let keeps = number("ELASTIC_KEEP")?.is_some();
+    let mut kept = Vec::new();
     let mut since = Instant::now();
-    let mut held = None;
+    let (mut held, held_at) = (None, number("ELASTIC_HELD")?.unwrap_or(4));
     loop {
         if world.status() == Status::Parked && !world.wait()? {
             break;
@@ -73,10 +77,13 @@ fn main() -> Result<(), Box<dyn Error>> {
                 none => none.insert(world.context()?),
             };
             check(&world, context)?;
+            if let Some(current) = world.communicator().filter(|_| keeps) {
+                kept.push(current.part(&(0..current.size()).collect::<Vec<_>>(), 1)?);
+            }
             turn += 1;
             asked = None;
-            if turn == 4 {
-                held = Some(holdings()?);
+            if turn == held_at {
+                held = Some(holdings(&world)?);
             }
         }
         if world.rank() == 0 {
@@ -89,8 +96,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if let (Some(before), Some(_)) = (held, world.communicator()) {
-        let now = holdings()?;
-        println!("rank {} held {before:?} and holds {now:?}", world.rank());
+        let now = holdings(&world)?;
+        println!("rank {} held {before} and holds {now}", world.rank());
     }
     if let Some(context) = context {
         context.free()?;
@@ -219,9 +226,16 @@ fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
     if all == right { Ok(()) } else { Err("ranks are missing".into()) }
 }
 
-/// Open files, mappings and threads.
-fn holdings() -> std::io::Result<(usize, usize, usize)> {
+/// Open files, mappings, threads, resident KiB, and the number of the world's communicator.
+fn holdings(world: &World) -> Result<String, Box<dyn Error>> {
     let count = |folder: &str| fs::read_dir(folder).map(Iterator::count);
+    let (files, threads) = (count("/proc/self/fd")?, count("/proc/self/task")?);
     let mappings = fs::read_to_string("/proc/self/maps")?.lines().count();
-    Ok((count("/proc/self/fd")?, mappings, count("/proc/self/task")?))
+    let status = fs::read_to_string("/proc/self/status")?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+    let resident = resident.trim().trim_end_matches(" kB");
+    let number = world.communicator().map_or(0, |communicator| communicator.number());
+    Ok(format!(
+        "{files} files {mappings} mappings {threads} threads {resident} KiB communicator {number}"
+    ))
 }

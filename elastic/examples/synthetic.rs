@@ -96,7 +96,7 @@ fn main() -> Result<()> {
     let mut change = None;
     if world.communicator().is_some_and(|all| all.rank() == 0) {
         println!(
-            "change ranks  request->queried  set-op  accepts  first  pending(mean)  final | total  until-ready  agreed  window"
+            "change ranks  request->queried  set-op  accepts  first  pending(mean)  final | total  until-announced  until-ready  until-agreed  communicators"
         );
     }
     loop {
@@ -203,7 +203,7 @@ fn report(world: &World, change: &Change) -> Result<()> {
     let pending = before.iter().skip(1).map(|time| ms(*time));
     let mean = pending.clone().fold(0.0, |sum, time| sum + time) / pending.count().max(1) as f64;
     println!(
-        "{} {:3}  {:.3}  {:.3}  {}  {first:.3}  {mean:.3}  {:.3} | {:.3}  {:.3}  {:.3}  {:.3}",
+        "{} {:3}  {:.3}  {:.3}  {}  {first:.3}  {mean:.3}  {:.3} | {:.3}  {:.3}  {:.3}  {:.3}  {:.3}",
         if change.is_growth { "ADD" } else { "SUB" },
         world.size(),
         ms(change.queried),
@@ -211,9 +211,10 @@ fn report(world: &World, change: &Change) -> Result<()> {
         change.accepts.len(),
         ms(*last),
         between(Step::Requested, Step::Finalized),
+        between(Step::Requested, Step::Announced),
         between(Step::Requested, Step::Ready),
         between(Step::Requested, Step::Agreed),
-        between(Step::Begun, Step::Finalized),
+        between(Step::Agreed, Step::Finalized),
     );
     Ok(())
 }

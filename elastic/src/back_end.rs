@@ -28,7 +28,17 @@ pub struct BackEnd {
     /// Whether processes can be started while the program runs, and how they join; or why not. Launched processes
     /// that are no ranks sleep in either case.
     pub spawned: Result<Join, String>,
+    /// What whoever launches the job should change about it, and why.
+    pub advice: Option<&'static str>,
 }
+
+/// Seen with PMIx 4.2: on a busy machine one start in ten to fifty never came out of `PMIx_Init`, with the other store two of 650.
+const SHARED_STORE: &str = "launch it with PMIX_MCA_gds=hash in the environment of mpirun and of its daemons on other hosts: with PMIx's shared store, \
+    which is in use, a process that is started may hang, and each start leaves mappings in the ranks";
+
+/// The kinds of PMIx's store that the launcher's daemon on this host has: so will what is started here. A rank may be told
+/// to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is asked to start.
+const STORES: &str = "PMIX_GDS_MODULE";
 
 impl BackEnd {
     /// From what is known of the MPI.
@@ -53,8 +63,17 @@ impl BackEnd {
             }
             join => join,
         };
-        Self { mpi: mpi.to_string(), launcher, threads, slots, spawned }
+        let stores = std::env::var(STORES).unwrap_or_default();
+        let is_open_mpi_4 = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
+        let is_shared = spawned.is_ok() && is_open_mpi_4 && is_shared(&stores);
+        let advice = is_shared.then_some(SHARED_STORE);
+        Self { mpi: mpi.to_string(), launcher, threads, slots, spawned, advice }
     }
+}
+
+/// Whether one of these stores is in memory that processes share.
+fn is_shared(stores: &str) -> bool {
+    stores.split(',').any(|name| name.trim().starts_with("ds"))
 }
 
 impl std::fmt::Display for BackEnd {
@@ -69,6 +88,43 @@ impl std::fmt::Display for BackEnd {
             Ok(Join::Port) => write!(out, " and spawned ones, which join at a port"),
             Ok(Join::Bridge) => write!(out, " and spawned ones, which join over a bridge"),
             Err(reason) => write!(out, " only: {reason}"),
+        }?;
+        self.advice.map_or(Ok(()), |advice| write!(out, "; {advice}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_store_in_shared_memory_is_advised_against() {
+        for (stores, shared) in [
+            ("ds21,ds12,hash", true),
+            ("hash,ds21", true),
+            ("ds12", true),
+            ("hash", false),
+            ("shmem2,hash", false),
+            ("", false),
+        ] {
+            assert_eq!(is_shared(stores), shared, "{stores}");
         }
+    }
+
+    #[test]
+    fn advice_stands_behind_what_was_found() {
+        let found = |advice| {
+            let mpi = "Open MPI 4.1.4".to_owned();
+            let threads = ThreadLevel::Multiple;
+            let spawned = Ok(Join::Port);
+            BackEnd { mpi, launcher: Some("mpirun"), threads, slots: None, spawned, advice }
+        };
+        let plain = found(None).to_string();
+        assert!(plain.ends_with("which join at a port"), "{plain}");
+        let advised = found(Some(SHARED_STORE)).to_string();
+        assert!(
+            advised.starts_with(&format!("{plain}; launch it with PMIX_MCA_gds=hash")),
+            "{advised}"
+        );
     }
 }

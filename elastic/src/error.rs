@@ -33,6 +33,14 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// A process of this node has ended without a word.
+    #[error("{call}: node rank {node_rank} has ended")]
+    Dead {
+        /// The call.
+        call: &'static str,
+        /// Which of the processes of this node, with those that sleep.
+        node_rank: usize,
+    },
     /// Agents of other nodes could not be reached, or answered wrongly.
     #[error("{call}: the agent of node {node}: {reason}")]
     Agent {
@@ -115,6 +123,9 @@ impl Error {
     }
 
     pub(crate) fn node(call: &'static str) -> impl Fn(LobbyError) -> Self {
-        move |error| Self::Node { call, reason: error.to_string() }
+        move |error| match error {
+            LobbyError::Dead(node_rank) => Self::Dead { call, node_rank },
+            error => Self::Node { call, reason: error.to_string() },
+        }
     }
 }

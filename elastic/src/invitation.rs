@@ -13,7 +13,7 @@ use crate::agents::Link;
 const REACH: Duration = Duration::from_secs(10);
 
 /// What somebody who listens tells those who are to come, through MPI.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     addresses: Vec<IpAddr>,
     port: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Invitation {
 pub(crate) struct Greeting {
     token: Token,
     /// Its number among those who were invited.
-    pub from: usize,
+    pub from: u64,
 }
 
 /// A word that only those know who were told.
@@ -59,7 +59,7 @@ impl Invitation {
     ///
     /// # Errors
     /// What is the matter with the last address.
-    pub(crate) fn follow(&self, from: usize) -> Result<Link> {
+    pub(crate) fn follow(&self, from: u64) -> Result<Link> {
         let mut last = Error::new(ErrorKind::AddrNotAvailable, "there is no address to go to");
         for &address in &self.addresses {
             let address = SocketAddr::new(address, self.port);

@@ -40,6 +40,7 @@ mod lobby;
 mod order;
 mod reach;
 mod starter;
+mod trim;
 mod watch;
 
 pub use back_end::{BackEnd, Join};

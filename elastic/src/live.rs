@@ -11,6 +11,8 @@ pub(crate) struct Live {
     units: Vec<Option<u64>>,
     limits: Limits,
     started: u64,
+    /// Nodes have come that the launcher did not begin with.
+    took_new_nodes: bool,
 }
 
 /// How far a world may grow.
@@ -35,7 +37,7 @@ pub(crate) struct Limits {
 pub(crate) enum NewNodes {
     #[default]
     None,
-    /// One, while all processes are on one node.
+    /// One, once, while all processes are on one node.
     One,
     Any,
 }
@@ -53,12 +55,17 @@ impl NewNodes {
 
 impl Live {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
-        Self { units: vec![None; all], limits, started: 0 }
+        Self { units: vec![None; all], limits, started: 0, took_new_nodes: false }
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.units.len()
+    }
+
+    /// Whether it was there from the beginning.
+    pub(crate) fn was_launched(&self, process: usize) -> bool {
+        self.units.get(process) == Some(&None)
     }
 
     /// How many there can be.
@@ -75,10 +82,17 @@ impl Live {
     pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &'static str> {
         match self.limits.new_nodes {
             NewNodes::Any => Ok(()),
+            // It does not survive another one, also when the first has gone.
+            NewNodes::One if self.took_new_nodes => Err("this launcher takes a new node only once"),
             NewNodes::One if new == 1 && nodes == 1 => Ok(()),
             NewNodes::One => Err("this launcher takes one new node, while all ranks are on one"),
             NewNodes::None => Err("this launcher takes no nodes that are new to it"),
         }
+    }
+
+    /// The launcher is asked for processes on nodes that are new to it.
+    pub(crate) fn takes_new_nodes(&mut self) {
+        self.took_new_nodes = true;
     }
 
     /// Whether processes can be started.
@@ -142,6 +156,11 @@ mod tests {
             assert!(of(NewNodes::One).check_new_nodes(new, nodes).is_err());
         }
         assert!(of(NewNodes::None).check_new_nodes(1, 1).is_err());
+        for (kind, again) in [(NewNodes::One, false), (NewNodes::Any, true)] {
+            let mut live = of(kind);
+            live.takes_new_nodes();
+            assert_eq!(live.check_new_nodes(1, 1).is_ok(), again);
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::member::MemberId;
+
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,6 +19,9 @@ pub(crate) enum Order {
 pub(crate) struct Resize {
     /// Which one, counted from 1: also given up ones.
     pub number: u64,
+    /// How many were committed before it.
+    #[serde(default)]
+    pub epoch: u64,
     /// Who is in the world now, in the order of their ranks.
     pub old: Vec<usize>,
     /// Who will be.
@@ -66,6 +71,13 @@ impl Resize {
         (!self.gone.contains(&process)).then(|| process - before)
     }
 
+    /// The process that [is](Self::renumber) this one afterwards.
+    pub(crate) fn before(&self, process: usize) -> usize {
+        let mut gone = self.gone.clone();
+        gone.sort_unstable();
+        gone.iter().fold(process, |process, &gone| process + usize::from(gone <= process))
+    }
+
     pub(crate) fn joiners(&self) -> impl Iterator<Item = usize> {
         self.new.iter().copied().filter(|process| !self.old.contains(process))
     }
@@ -84,6 +96,11 @@ impl Resize {
     /// Old ranks, then joiners.
     pub(crate) fn everybody(&self) -> Vec<usize> {
         self.old.iter().copied().chain(self.joiners()).collect()
+    }
+
+    /// The member that a process is that was started for it.
+    pub(crate) fn member(&self, process: usize) -> MemberId {
+        MemberId::new(self.number as u32, process as u32)
     }
 
     /// A tag that no other communicator of this resize or the ones beside it is made with.
@@ -112,6 +129,7 @@ mod tests {
         let resize = Resize { gone: vec![1, 3], ..Resize::default() };
         let ranks = [0, 1, 2, 3, 4].map(|process| resize.renumber(process));
         assert_eq!(ranks, [Some(0), None, Some(1), None, Some(2)]);
+        assert_eq!([0, 1, 2, 3].map(|process| resize.before(process)), [0, 2, 4, 5]);
         assert!(resize.changes_processes() && !Resize::default().changes_processes());
     }
 
@@ -120,7 +138,7 @@ mod tests {
         let order =
             Order::Resize(Resize { number: 3, old: vec![0], new: vec![0, 1], ..Resize::default() });
         let text = serde_json::to_string(&order).unwrap();
-        assert_eq!(text, r#"{"resize":{"number":3,"old":[0],"new":[0,1]}}"#);
+        assert_eq!(text, r#"{"resize":{"number":3,"epoch":0,"old":[0],"new":[0,1]}}"#);
         assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
     }
 }

@@ -3,7 +3,6 @@
 pub mod diff;
 pub mod export;
 pub mod flags;
-pub mod generate;
 pub mod live;
 pub mod made_up;
 pub mod model;

@@ -1,6 +1,6 @@
 //! `memprof live`: what a job holds now, from the files its ranks write.
 
-use crate::model::{Group, Job, LoadError, Rank, State};
+use crate::model::{Group, Job, LoadError, Rank, State, Who};
 use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
 use crate::terminal::{self, Look, clean};
@@ -164,12 +164,10 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     let mut order = all.clone();
     order.sort_by_key(|rank| std::cmp::Reverse(rank.totals.resident));
     order.truncate(ranks);
-    order.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank, rank.identity.pid));
+    order.sort_by_key(|rank| rank.order());
     for rank in &order {
         let mut cells = vec![
-            rank.identity
-                .rank
-                .map_or_else(|| format!("pid {}", rank.identity.pid), |n| n.to_string()),
+            Who::of(rank).to_string(),
             clean(&rank.identity.host),
             time(rank.duration_ns),
             bytes(rank.totals.resident),
@@ -233,6 +231,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct RankNow<'a> {
     rank: Option<u32>,
+    spawned: Option<u32>,
     job: Option<u32>,
     host: &'a str,
     pid: u32,
@@ -253,6 +252,7 @@ fn json(job: &Job) -> anyhow::Result<String> {
     };
     let ranks = job.ranks().map(|rank| RankNow {
         rank: rank.identity.rank,
+        spawned: rank.identity.spawned,
         job: rank.job,
         host: &rank.identity.host,
         pid: rank.identity.pid,

@@ -5,7 +5,8 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{diff, export, flags, generate, live, made_up, report, run, sweep};
+use memprof::{diff, export, flags, live, made_up, report, run, sweep};
+use quo_pages::Words;
 use std::process::ExitCode;
 
 /// Where every byte went: per component, per rank, over time.
@@ -33,9 +34,16 @@ enum Command {
     Generate(made_up::Options),
 }
 
+/// What the manual pages say beside that.
+const PAGES: Words<'_> = Words {
+    status: "0 when all went well, 1 when something failed, 2 for a wrong command line; \
+        of memprof run that of the command.",
+    see: "quo(7), mpirun(1)",
+};
+
 fn main() -> ExitCode {
-    if let Some(folder) = generate::asked(std::env::args_os()) {
-        return match generate::run(Arguments::command(), &folder) {
+    if let Some(folder) = quo_pages::asked(std::env::args_os()) {
+        return match quo_pages::write_all(Arguments::command(), PAGES, &folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 say(&format!("{}: {error}", folder.display()));

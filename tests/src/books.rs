@@ -183,7 +183,32 @@ impl Books {
         gaps.sort_by(f64::total_cmp);
         let median = gaps[gaps.len() / 2];
         ensure!(median < 0.01, "{:.2} % off the kernel's total\n{}", median * 100.0, self.table());
-        self.expect_no_more_than_owned()
+        self.expect_phases_within_the_process()?.expect_no_more_than_owned()
+    }
+
+    /// No phase had more resident than the process, or than its components together; the phase in which the
+    /// process had most had all of that.
+    fn expect_phases_within_the_process(&self) -> Result<&Books> {
+        let head = &self.summary()?.head;
+        // Of who was killed, rows and peaks may be of different moments.
+        let phases = if self.trace.has(flags::CLOSED) { &self.trace.phases[..] } else { &[] };
+        for phase in phases {
+            let total = u64::from(phase.row.resident_kib) << 10;
+            let peaks = self.trace.phase_peaks.iter().find(|peaks| peaks.index == phase.index);
+            let residents =
+                peaks.into_iter().flat_map(|peaks| &peaks.row).map(|peak| peak.resident);
+            let (largest, sum) = residents.fold((0, 0), |(m, s), peak| (peak.max(m), peak + s));
+            let most =
+                if phase.index == head.peak_phase { head.peak..=head.peak } else { 0..=head.peak };
+            ensure!(
+                most.contains(&total) && (largest..=sum).contains(&total),
+                "{}: {total} B, components {largest} to {sum} B, the process {} B in phase {}",
+                phase.row.name,
+                head.peak,
+                head.peak_phase
+            );
+        }
+        Ok(self)
     }
 
     /// In no sample is more resident than was owned at most: in blocks, in mappings, or as code and data

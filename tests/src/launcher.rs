@@ -76,6 +76,9 @@ static OPEN_MPI_4: Manner = Manner {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         // In a container its single-copy transport may be forbidden, and then it says so.
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+        // With PMIx's shared store a process that is started while others run may wait for ever in
+        // its MPI_Init.
+        ("PMIX_MCA_gds", "hash"),
     ]),
     pass: "-x",
     pass_in_one_word: true,
@@ -292,6 +295,8 @@ fn over(family: Family, network: &Network) -> Vec<String> {
             ["--mca", "oob_tcp_if_include", subnet],
             ["--mca", "btl_tcp_if_include", subnet],
             ["--mca", "btl_vader_single_copy_mechanism", "none"],
+            // Its daemons are not given what the launcher has in its environment.
+            ["--mca", "orte_launch_agent", "env PMIX_MCA_gds=hash orted"],
         ]
         .concat(),
         Family::OpenMpi5 => [
@@ -375,6 +380,14 @@ mod tests {
             let many = launcher(family).command(processors() + 1, BindTo::None);
             assert!(!said(&few).contains(word));
             assert!(said(&many).contains(word), "{}", said(&many));
+        }
+    }
+
+    #[test]
+    fn ranks_of_open_mpi_4_get_no_shared_store_of_pmix() {
+        for family in FAMILIES {
+            let said = said(&launcher(family).command(1, BindTo::None));
+            assert_eq!(said.contains("PMIX_MCA_gds=hash"), family == Family::OpenMpi4, "{said}");
         }
     }
 

@@ -25,6 +25,7 @@ mod example;
 mod fortran;
 mod frames;
 pub mod guide;
+mod holdings;
 mod installation;
 mod job;
 mod launcher;
@@ -50,6 +51,7 @@ pub use fortran::{
     BINDINGS, FortranSupport, STRICT, compile_modules, fortran_support, module_sources,
 };
 pub use frames::Frames;
+pub use holdings::{Holdings, expect_cycles};
 pub use installation::Installation;
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Family, Launcher, Network};

@@ -262,6 +262,14 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
     let config = tool(&["--config"])?;
     assert!(config.contains("1.4.1"), "{config}");
     assert_eq!(config.contains("for GNU "), installed.has_fortran(), "{config}");
+
+    // Where jobs are told something there may be no MPI: on the node where people log in.
+    let teller = installed.path("bin/quo-elastic");
+    assert!(!dynamic(&teller)?.contains("libmpi"), "quo-elastic needs an MPI");
+    assert!(printed(Command::new(&teller).arg("--version"))?.contains(env!("CARGO_PKG_VERSION")));
+    let nobody = tempfile::tempdir()?;
+    let mut list = Command::new(&teller);
+    assert_eq!(printed(list.arg("list").env("QUO_ELASTIC_DIR", nobody.path()))?, "");
     Ok(())
 }
 
@@ -272,11 +280,14 @@ fn installing_again_changes_nothing() -> Result<()> {
     let before = contents(prefix)?;
     let mut expected = vec![
         "bin/quo-info",
+        "bin/quo-elastic",
         "bin/memprof",
         "include/memprof.h",
         "include/quo.h",
         "include/quo-xpm.h",
         "include/quo.hpp",
+        "include/quo-elastic.h",
+        "include/quo-reshape.h",
         "lib/libquo.so",
         "lib/libquo.so.8",
         "lib/libquo.so.8.0.0",
@@ -297,6 +308,11 @@ fn installing_again_changes_nothing() -> Result<()> {
         "share/zsh/site-functions/_quo-info",
         "share/man/man1/quo-info.1",
         "share/man/man1/quo-info-plan.1",
+        "share/bash-completion/completions/quo-elastic",
+        "share/fish/vendor_completions.d/quo-elastic.fish",
+        "share/zsh/site-functions/_quo-elastic",
+        "share/man/man1/quo-elastic.1",
+        "share/man/man1/quo-elastic-grow.1",
         "share/man/man1/memprof.1",
         "share/man/man1/memprof-run.1",
         "share/bash-completion/completions/memprof",
@@ -402,13 +418,19 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     for word in ["QUO_TMPDIR", "QUO_CREATE_TIMEOUT", "/dev/shm"] {
         assert!(overview.contains(word), "{word}");
     }
-    let script = installed.path("share/bash-completion/completions/quo-info");
-    for (typed, expected) in [("top", "topology"), ("plan --ra", "--ranks")] {
+    let completed = [
+        ("quo-info", "top", "topology"),
+        ("quo-info", "plan --ra", "--ranks"),
+        ("quo-elastic", "gr", "grow"),
+        ("quo-elastic", "shrink --fr", "--from"),
+    ];
+    for (program, typed, expected) in completed {
+        let script = installed.path("share/bash-completion/completions").join(program);
         // As the shell calls it when somebody presses the key.
         let asked = format!(
-            "source {}; COMP_WORDS=(quo-info {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-             function=$(complete -p quo-info | sed 's/.* -F \\([^ ]*\\).*/\\1/'); \
-             $function quo-info \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            "source {}; COMP_WORDS=({program} {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             function=$(complete -p {program} | sed 's/.* -F \\([^ ]*\\).*/\\1/'); \
+             $function {program} \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[@]}}\"",
             script.display()
         );
         assert_eq!(printed(Command::new("bash").arg("-c").arg(asked))?.trim(), expected);

@@ -2,13 +2,13 @@
 //! and after the resizes, and bindings that are right each time.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Job, Nodes, Outcome};
+use quo_tests::{BindTo, Checkout, Job, Nodes, Outcome, until};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -17,6 +17,7 @@ const TESTS: &[Test] = &[
     ("parked_ranks_come_and_go_and_the_bits_stay", parked),
     ("the_same_with_a_library_that_keeps_its_context", library),
     ("ranks_that_are_started_and_end_leave_the_bits_as_they_are", started),
+    ("told_from_outside_while_it_runs_it_grows_and_shrinks_and_the_bits_stay", told),
     ("nodes_come_and_go_with_their_workers", nodes),
     ("sizes_for_which_the_mesh_has_too_few_rows_are_refused_and_the_run_goes_on", too_few_rows),
     ("a_plan_that_is_none_is_told_once", bad_plan),
@@ -211,6 +212,73 @@ fn started() -> Result<()> {
         return Err(Skipped(reason.to_owned()).into());
     }
     expect_all(&coupled, &outcome).map(drop)
+}
+
+/// What a script does: one command after the other, each line of what it says one object.
+fn tell(sockets: &Path, words: &[&str], status: i32) -> Result<Vec<Value>> {
+    let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+    command.arg("--json").args(words).env("QUO_ELASTIC_DIR", sockets);
+    let output = command.output().context("starting quo-elastic")?;
+    let said = String::from_utf8(output.stdout)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code() == Some(status),
+        "{words:?}: {}\n{said}{complaint}",
+        output.status
+    );
+    said.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
+}
+
+/// The conversation of [`told`], while the job runs.
+fn conversation(sockets: &Path) -> Result<()> {
+    until(LIMIT, "the job does not answer", || Ok(tell(sockets, &["status", "heat"], 0).is_ok()))?;
+    // It is refused, and counts as one of the requests for which the run waits.
+    let said = tell(sockets, &["shrink", "heat", "1"], 3)?;
+    ensure!(said.len() == 1 && said[0]["refused"]["request"] == 1, "{said:?}");
+    let asked = [("size", "2", 2), ("grow", "2", 4), ("shrink", "3", 1), ("grow", "1", 2)];
+    for (epoch, (call, number, size)) in (1u64..).zip(asked) {
+        let said = tell(sockets, &[call, "heat", number, "--wait"], 0)?;
+        let request = epoch + 1;
+        ensure!(said.len() == 2 && said[0]["accepted"]["request"] == request, "{said:?}");
+        let event = &said[1]["event"];
+        ensure!(event["event"] == "finalized" && event["request"] == request, "{event}");
+        ensure!(event["size"] == size && event["epoch"] == epoch, "{event}");
+        if call == "grow" && number == "2" {
+            let said = tell(sockets, &["status", "heat"], 0)?;
+            let status = &said[0]["status"];
+            let ranks = status["hosts"].as_array().into_iter().flatten();
+            let ranks = ranks.map(|host| host["ranks"].as_array().map_or(0, Vec::len));
+            ensure!(status["size"] == 4 && ranks.sum::<usize>() == 4, "{status}");
+        }
+    }
+    Ok(())
+}
+
+fn told() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let sockets = coupled.path("sockets");
+    let job = Job::new(4, &coupled.program).arg("elastic").arg("--start").arg("1");
+    // Two before the first step of L1, and the others between steps.
+    let job = job.arg("--wait-at").arg("0,0,20,30,40").arg("--name").arg("heat");
+    let job = job.arg("--sockets").arg(&sockets).arg("--log").arg(coupled.path("events"));
+    let job = coupled.with_files(job, "elastic");
+    let (outcome, talked) = std::thread::scope(|scope| {
+        let run = scope.spawn(|| job.run());
+        let talked = conversation(&sockets);
+        (run.join(), talked)
+    });
+    let outcome = outcome.map_err(|_| anyhow!("the run panicked"))?.context("the run")?;
+    talked.with_context(|| outcome.report())?;
+    outcome.expect_success()?;
+    coupled.expect_the_same()?;
+    coupled.expect_ends(&["refused", "finalized", "finalized", "finalized", "finalized"])?;
+    let result = coupled.result()?;
+    ensure!(sizes(&result) == [1, 2, 4, 1, 2], "{}", outcome.report());
+    let resizes = result["elastic"]["resizes"].as_array().context("no resizes")?;
+    // The run went on past no step before what it waited for there had ended.
+    let in_time = |(resize, last): (&Value, u64)| resize["step"].as_u64() <= Some(last);
+    ensure!(resizes.iter().zip([0, 20, 30, 40]).all(in_time), "{resizes:#?}");
+    Ok(())
 }
 
 fn nodes() -> Result<()> {

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Checkout, run_compiler};
+use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("owned_is_right_to_the_byte_over_random_programs", owned),
@@ -20,6 +21,7 @@ const TESTS: &[Test] = &[
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
     ("what_a_library_loaded_again_gives_back_is_seen_at_once", reloads),
     ("huge_pages_are_counted", huge),
+    ("huge_pages_that_ranks_share_are_their_nodes_once", shared_huge),
     ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
     ("a_stack_that_a_program_has_given_to_a_thread_is_its_own_again_afterwards", given_stacks),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
@@ -140,7 +142,8 @@ fn reloads() -> Result<()> {
     Ok(())
 }
 
-fn huge() -> Result<()> {
+/// Does something while the kernel has 64 MiB set aside for huge pages.
+fn with_huge_pages(work: impl FnOnce() -> Result<()>) -> Result<()> {
     const POOL: &str = "/proc/sys/vm/nr_hugepages";
     let before = std::fs::read_to_string(POOL).context("reading the number of huge pages")?;
     let skip = |why: &str| Err(anyhow::Error::new(Skipped(why.to_owned())));
@@ -150,10 +153,51 @@ fn huge() -> Result<()> {
     let got = std::fs::read_to_string(POOL)?.trim().parse::<u32>()?;
     let verdict = match got {
         0..32 => skip("the kernel has no 64 MiB for huge pages"),
-        _ => Interpreter::new()?.agree(300, 60, &["--huge", "--looks", "4"]),
+        _ => work(),
     };
     std::fs::write(POOL, before)?;
     verdict
+}
+
+fn huge() -> Result<()> {
+    with_huge_pages(|| Interpreter::new()?.agree(300, 60, &["--huge", "--looks", "4"]))
+}
+
+fn shared_huge() -> Result<()> {
+    const SHARED: u64 = 16 << 20;
+    let (root, fake) = (Checkout::find()?.root().join(PROGRAMS), fake_mpi()?);
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("shared_huge");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]);
+    compiler.arg("-I").arg(root.join("fakempi")).arg(root.join("shared_huge.c"));
+    compiler.arg("-o").arg(&program).arg("-L").arg(&fake).args(["-lfakempi", "-lboth"]);
+    for option in ["-rpath", "-rpath-link"] {
+        compiler.arg(format!("-Wl,{option},{}", fake.display()));
+    }
+    run_compiler(&mut compiler)?;
+    with_huge_pages(|| {
+        let traces = tempfile::tempdir()?;
+        let finished = Profiled::new(&program, traces.path())?.env("PMI_SIZE", "2").run(LIMIT)?;
+        finished.expect_success()?;
+        ensure!(finished.traces.len() == 2, "{}", finished.report());
+        let mut report = Command::new(Checkout::find()?.program("memprof")?);
+        let output = report.arg("report").arg("--json").arg(traces.path()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout)?;
+        let number = |value: &Value| value.as_u64().context("no number");
+        for rank in report["nodes"][0]["ranks"].as_array().context("no ranks")? {
+            let held = rank["held"].as_array().into_iter().flatten();
+            let huge = held.map(|held| number(&held["huge"])).sum::<Result<u64>>()?;
+            ensure!(huge == SHARED, "a rank has {huge} B in huge pages");
+        }
+        let balance = &report["balance"];
+        let (ranks, node) = (number(&balance["ranks"])?, number(&balance["nodes"])?);
+        // Pages of files are shared as well, but fewer.
+        let once = (SHARED..2 * SHARED).contains(&ranks.saturating_sub(node));
+        ensure!(once, "ranks have {ranks} B, the node {node}");
+        Ok(())
+    })
 }
 
 /// Runs a program in C that asks the profiler itself.

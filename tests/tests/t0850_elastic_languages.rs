@@ -17,6 +17,8 @@ const TESTS: &[Test] = &[
     ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
     ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
+    ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
+    ("in_c_a_rank_that_has_ended_has_the_code_of_a_dead_member", c_dead),
 ];
 
 fn main() -> ExitCode {
@@ -139,7 +141,24 @@ fn fortran_skeleton() -> Result<()> {
 }
 
 fn c_refused() -> Result<()> {
-    let outcome = in_c("refused", 2, &[])?;
+    is_ok(&in_c("refused", 2, &[])?)
+}
+
+fn c_redistributed() -> Result<()> {
+    is_ok(&in_c("redistributed", 2, &[])?)
+}
+
+fn c_dead() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/dead.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let outcome = Job::new(2, program).survives().limit(LIMIT).run()?;
+    // What the launcher makes of the one that was killed is its own affair.
+    ensure!(outcome.stdout.lines().any(|line| line == "told"), "{}", outcome.report());
+    Ok(())
+}
+
+fn is_ok(outcome: &Outcome) -> Result<()> {
     outcome.expect_success()?;
     ensure!(outcome.stdout.lines().any(|line| line == "ok"), "{}", outcome.report());
     Ok(())

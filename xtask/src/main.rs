@@ -53,7 +53,7 @@ enum Command {
     Mpi(mpi::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
-    /// Build optimised and install the library for C, C++ and Fortran, and quo-info.
+    /// Build optimised and install the library for C, C++ and Fortran, quo-info, quo-elastic and memprof.
     Install(install::Options),
     /// Remove what was installed, and nothing else.
     Uninstall(uninstall::Options),

@@ -17,28 +17,31 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 const ARGUMENTS: &[&str] =
     &["build", "--release", "--all-features", "--package", "quo", "--package", "quo-info"];
 
-/// Builds libquo, `quo` and `quo-info`, and returns the folder of the results. All MPIs share the
+/// Builds libquo, `quo`, `quo-info` and `quo-elastic`, and returns the folder of the results. All MPIs share the
 /// folder: of another one only the thin layer is built, which notices the change.
 pub fn build_library() -> Result<PathBuf> {
     let mut cargo = project::cargo()?;
     // The linker that another MPI needs where the crate mpi-sys is: a change of it would make cargo
     // compile everything again.
     cargo.env_remove(project::linker_variable()?);
-    build_in(project::base()?, "quo-c", cargo)
+    build_in(project::base()?, &["quo-c", "quo-elastic"], cargo)
 }
 
 /// Builds `quo`, `quo-info` and another package, and returns the folder of the results. Each MPI has
 /// its own: the crate mpi-sys does not notice another one.
 pub fn build(package: &str) -> Result<PathBuf> {
-    build_in(project::target()?, package, project::cargo()?)
+    build_in(project::target()?, &[package], project::cargo()?)
 }
 
 /// With cargo's own progress on the terminal.
-fn build_in(folder: PathBuf, package: &str, mut cargo: Command) -> Result<PathBuf> {
-    println!("building {package}, optimised");
+fn build_in(folder: PathBuf, packages: &[&str], mut cargo: Command) -> Result<PathBuf> {
+    println!("building {}, optimised", packages.join(" and "));
     let start = Instant::now();
     cargo.env("CARGO_TARGET_DIR", &folder);
-    run::shown(cargo.args(ARGUMENTS).args(["--package", package]), LIMIT)?;
+    run::shown(
+        cargo.args(ARGUMENTS).args(packages.iter().flat_map(|name| ["--package", name])),
+        LIMIT,
+    )?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     Ok(folder.join("release"))
 }

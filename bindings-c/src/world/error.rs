@@ -41,6 +41,7 @@ impl From<Error> for Failure {
                 Self::new(Code::GivenUp, format!("given up because of rank {rank}: {reason}"))
             }
             Error::Points(source) => Self::invalid(source.to_string()),
+            Error::Dead { .. } => Self::new(Code::DeadMember, error.to_string()),
             Error::Agent { .. } => Self::new(Code::System, error.to_string()),
             other => Self::new(Code::Error, other.to_string()),
         }

@@ -86,7 +86,7 @@ pub enum Command {
     },
     /// Run a command on a node of the Slurm job, for launchers: as a step of the job that has the node
     #[command(
-        after_help = "mpirun --enable-recovery --mca plm rsh --mca plm_rsh_agent \"quo-elastic slurm-agent\" ...\n\
+        after_help = "mpirun --enable-recovery --mca routed direct --mca plm rsh --mca plm_rsh_agent \"quo-elastic slurm-agent\" ...\n\
         has Open MPI 4 go on when a node goes back to Slurm."
     )]
     SlurmAgent {

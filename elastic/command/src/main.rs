@@ -8,18 +8,36 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use elastic::change::{Event, Happening, Step};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, folder, jobs, socket_of};
+
+use quo_pages::Words;
 
 use arguments::{Arguments, Command};
 
 const REFUSED: u8 = 3;
 const GIVEN_UP: u8 = 4;
 
+/// What the manual pages say beside the command line.
+const PAGES: Words<'_> = Words {
+    status: "0 when it is done or accepted, 1 without an answer, 2 for a wrong command line, \
+        3 when the job refuses, 4 when it gave the request up.",
+    see: "quo(7), mpirun(1), scontrol(1)",
+};
+
 fn main() -> ExitCode {
+    if let Some(folder) = quo_pages::asked(std::env::args_os()) {
+        return match quo_pages::write_all(Arguments::command(), PAGES, &folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("quo-elastic: {}: {error}", folder.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(status) => ExitCode::from(status),

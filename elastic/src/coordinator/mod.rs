@@ -26,7 +26,7 @@ use crate::order::{Order, Resize};
 use crate::starter::{Recipe, Unit};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
-use starting::{Starting, Word};
+use starting::{Late, Starting, Word};
 
 /// How long joiners may take to wake up.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
@@ -300,8 +300,8 @@ impl State {
                 self.do_next();
             }
             self.look_for_late_ranks();
-            if let Some((_, cause)) = self.starting.give_up_late() {
-                self.has_failed(cause);
+            if let Some(late) = self.starting.give_up_late(&self.recipe) {
+                self.try_again(late);
                 continue;
             }
             self.tell_managers();
@@ -453,14 +453,28 @@ impl State {
 
     /// Has processes started for a resize, which goes on when they are ready.
     fn start(&mut self, resize: Resize) -> bool {
-        let begun = if self.starting.is_stuck() {
+        let begun = if self.starting.is_in_the_way() {
             let detail = "MPI has not come back from an earlier start";
             Err(Cause::new(CauseKind::SpawnFailed, detail))
         } else {
-            self.starting.begin(resize, &self.recipe, self.shared.sender.clone())
+            self.starting.begin(resize, &self.recipe, self.shared.sender.clone(), false)
         };
         self.shared.arbiter().step(Step::Launched);
         begun.map_err(|cause| self.has_failed(cause)).is_ok()
+    }
+
+    /// A start that was given up is tried once more if it may and there is time; else its resize has failed.
+    fn try_again(&mut self, late: Late) {
+        let Late { resize, cause, may_be_tried_again } = late;
+        if !may_be_tried_again || self.shared.arbiter().is_overdue() {
+            return self.has_failed(cause);
+        }
+        let detail = format!("{}; it is tried once more", cause.detail);
+        self.shared.arbiter().note(Cause::new(cause.kind, detail));
+        let begun = self.starting.begin(resize, &self.recipe, self.shared.sender.clone(), true);
+        if let Err(cause) = begun {
+            self.has_failed(cause);
+        }
     }
 
     /// A resize has ended before any rank knew of it.
@@ -490,8 +504,9 @@ impl State {
             {
                 units.into_iter().for_each(Unit::send_away);
             }
-            self.starting.give_up_late();
+            self.starting.give_up_late(&self.recipe);
         }
+        self.starting.leave();
         self.shared.is_stuck.store(self.starting.is_stuck(), Ordering::Release);
     }
 

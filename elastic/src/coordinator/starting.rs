@@ -1,5 +1,6 @@
 //! Starts that are under way in threads of their own, each of which may not come back for as long as MPI likes.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::Message;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
-use crate::starter::{Recipe, Unit, start};
+use crate::starter::{Ended, Hanging, Life, Mark, Ready, Recipe, Unit, outlive, start};
 
 /// What a thread that starts processes says.
 pub(super) enum Word {
-    /// It begins with the next unit.
-    Next,
+    /// It begins with the unit of this number.
+    Next(usize),
     /// They are ready to join, or could not be started.
     Ended(Result<Vec<Unit>, Cause>),
 }
@@ -21,8 +22,27 @@ pub(super) enum Word {
 #[derive(Debug, Default)]
 pub(super) struct Starting {
     current: Option<Current>,
-    given_up: Vec<(u64, JoinHandle<()>)>,
+    given_up: Vec<GivenUp>,
     last: u64,
+}
+
+/// A start that nobody waits for any more.
+#[derive(Debug)]
+struct GivenUp {
+    number: u64,
+    thread: JoinHandle<()>,
+    /// Others can be started all the same.
+    is_beside: bool,
+    /// What hangs, and has to go when this process has ended.
+    left: Vec<Life>,
+}
+
+/// A start that has just been given up.
+pub(super) struct Late {
+    pub resize: Resize,
+    pub cause: Cause,
+    /// Its places are free, and it was the first attempt.
+    pub may_be_tried_again: bool,
 }
 
 #[derive(Debug)]
@@ -32,6 +52,10 @@ struct Current {
     thread: JoinHandle<()>,
     deadline: Instant,
     limit: Duration,
+    /// The unit that is being started, and those that are ready.
+    unit: usize,
+    ready: Arc<Ready>,
+    is_second: bool,
 }
 
 impl Starting {
@@ -42,7 +66,21 @@ impl Starting {
 
     /// Whether a start that was given up has not come back.
     pub(super) fn is_stuck(&self) -> bool {
-        self.given_up.iter().any(|(_, thread)| !thread.is_finished())
+        self.given_up.iter().any(|start| !start.thread.is_finished())
+    }
+
+    /// Whether nothing can be started because of one.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.given_up.iter().any(|start| !start.is_beside && !start.thread.is_finished())
+    }
+
+    /// Has what hangs, and could not be killed before, killed when this process has ended.
+    pub(super) fn leave(&mut self) {
+        let left = self.given_up.iter_mut().filter(|start| !start.thread.is_finished());
+        let left: Vec<Life> = left.flat_map(|start| std::mem::take(&mut start.left)).collect();
+        if !left.is_empty() {
+            outlive(&left);
+        }
     }
 
     /// How long at most until somebody has to look.
@@ -51,27 +89,31 @@ impl Starting {
         Some(current.deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Begins one, whose words come as messages.
+    /// Begins one, whose words come as messages: the first attempt, or a second one.
     pub(super) fn begin(
         &mut self,
         resize: Resize,
         recipe: &Recipe,
         sender: Sender<Message>,
+        is_second: bool,
     ) -> Result<(), Cause> {
         self.last += 1;
         let (number, limit) = (self.last, recipe.stuck_after());
         let (recipe, wanted) = (recipe.clone(), resize.clone());
+        let ready = Arc::new(Ready::default());
+        let listed = Arc::clone(&ready);
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
         let thread = thread.spawn(move || {
             // It listens until this thread has ended, or is not waited for any more.
             let say = |word| drop(sender.send(Message::Start(number, word)));
-            let ended = start(&recipe, &wanted, || say(Word::Next));
+            let ended = start(&recipe, &wanted, number, &listed, |unit| say(Word::Next(unit)));
             say(Word::Ended(ended));
         });
         let failed = |error: std::io::Error| Cause::new(CauseKind::SpawnFailed, error.to_string());
         let thread = thread.map_err(failed)?;
         let deadline = Instant::now() + limit;
-        self.current = Some(Current { number, resize, thread, deadline, limit });
+        self.current =
+            Some(Current { number, resize, thread, deadline, limit, unit: 0, ready, is_second });
         Ok(())
     }
 
@@ -83,8 +125,9 @@ impl Starting {
     ) -> Option<(Resize, Result<Vec<Unit>, Cause>)> {
         let is_current = self.current.as_ref().is_some_and(|current| current.number == number);
         match word {
-            Word::Next => {
+            Word::Next(unit) => {
                 if let Some(current) = self.current.as_mut().filter(|_| is_current) {
+                    current.unit = unit;
                     current.deadline = Instant::now() + current.limit;
                 }
                 None
@@ -97,20 +140,31 @@ impl Starting {
             Word::Ended(ended) => {
                 // Too late.
                 ended.into_iter().flatten().for_each(Unit::send_away);
-                self.given_up.retain(|(other, _)| *other != number);
+                self.given_up.retain(|start| start.number != number);
                 None
             }
         }
     }
 
-    /// Gives the current one up when it has taken too long.
-    pub(super) fn give_up_late(&mut self) -> Option<(Resize, Cause)> {
+    /// Gives the current one up when it has taken too long, and ends what hangs where that ends nothing else.
+    pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
-        self.given_up.push((current.number, current.thread));
+        if recipe.hanging != Hanging::Leave {
+            // Where MPI lets no other call through, they cannot be told.
+            current.ready.take().into_iter().for_each(Unit::send_away);
+        }
+        let Ended { all, told, left } =
+            recipe.hanging.deal_with(&Mark::new(current.number, current.unit));
+        let is_beside = all || recipe.crowded && recipe.hanging != Hanging::Leave;
+        let (number, thread) = (current.number, current.thread);
+        self.given_up.push(GivenUp { number, thread, is_beside, left });
         let detail = format!(
-            "MPI has not come back from the start within {} s: what was started is no program of it, or has ended",
+            "MPI has not come back from the start within {} s: what was started is no program of it, or has \
+             ended, or hangs{told}",
             current.limit.as_secs()
         );
-        Some((current.resize, Cause::new(CauseKind::SpawnFailed, detail)))
+        let cause = Cause::new(CauseKind::SpawnFailed, detail);
+        let may_be_tried_again = all && !current.is_second;
+        Some(Late { resize: current.resize, cause, may_be_tried_again })
     }
 }

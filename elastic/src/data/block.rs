@@ -6,16 +6,22 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, fstat, ftruncate, memfd_create, open};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, fstat, ftruncate, memfd_create, open,
+};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use serde::{Deserialize, Serialize};
 
-/// Blocks of this size may consist of larger pages.
+/// Blocks of this size may consist of larger pages. New memory is made ready in portions of it, which the caches hold
+/// until they are written.
 const LARGE: usize = 2 << 20;
+const LARGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
 /// Memory of this process, zeroed at first.
 #[derive(Debug)]
@@ -24,6 +30,8 @@ pub(super) struct Block {
     bytes: usize,
     /// None where there is nothing to map, and where the kernel gives no such files.
     file: Option<OwnedFd>,
+    /// Portions whose pages are there.
+    ready: Vec<bool>,
 }
 
 // SAFETY: memory of the process, not of a thread; access goes by the rules of references.
@@ -46,10 +54,27 @@ fn mapped(
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
+/// Whether the kernel gives large pages to files such as ours, as the file that says it has it: the word in brackets
+/// is what is set.
+fn gives_large_pages(setting: &str) -> bool {
+    ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word))
+}
+
+fn has_large_pages() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        std::fs::read_to_string(LARGE_PAGES).is_ok_and(|setting| gives_large_pages(&setting))
+    })
+}
+
 impl Block {
+    pub fn nothing() -> Self {
+        Self { start: NonNull::dangling(), bytes: 0, file: None, ready: Vec::new() }
+    }
+
     pub fn new(bytes: usize) -> Result<Self, Errno> {
         if bytes == 0 {
-            return Ok(Self { start: NonNull::dangling(), bytes, file: None });
+            return Ok(Self::nothing());
         }
         if isize::try_from(bytes).is_err() {
             return Err(Errno::NOMEM);
@@ -63,7 +88,29 @@ impl Block {
             // SAFETY: ours; what its pages are like changes nothing in them. Refused is as good.
             let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         }
-        Ok(Self { start, bytes, file })
+        Ok(Self { start, bytes, file, ready: vec![false; bytes.div_ceil(LARGE)] })
+    }
+
+    /// Has the kernel provide the pages of a range that is written next, many in one call: one by one, when each is
+    /// touched, costs half as much again. Refused is as good.
+    pub fn make_ready(&mut self, range: Range<usize>) {
+        let end = range.end.min(self.bytes).div_ceil(LARGE);
+        for portion in range.start / LARGE..end {
+            if std::mem::replace(&mut self.ready[portion], true) {
+                continue;
+            }
+            let begin = portion * LARGE;
+            let length = LARGE.min(self.bytes - begin);
+            // Small pages are had cheaper from the file than from the mapping; large ones come from the mapping only.
+            if let Some(file) = self.file.as_ref().filter(|_| !has_large_pages()) {
+                let _ = fallocate(file, FallocateFlags::empty(), begin as u64, length as u64);
+            }
+            // SAFETY: within what is mapped; the contents stay as they are.
+            let _ = unsafe {
+                let start = self.start.as_ptr().add(begin);
+                madvise(start.cast(), length, Advice::LinuxPopulateWrite)
+            };
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -182,6 +229,26 @@ mod tests {
         let sight = Sight::of(&beacon.place(), block.descriptor().unwrap(), 10_000).unwrap();
         block.bytes_mut()[0] = 3;
         assert_eq!((sight.bytes()[0], sight.bytes()[9_999], sight.bytes().len()), (3, 7, 10_000));
+    }
+
+    #[test]
+    fn memory_made_ready_is_as_it_was_and_stays_within_its_end() {
+        let mut block = Block::new(2 * LARGE + 10).unwrap();
+        block.bytes_mut()[2 * LARGE + 9] = 7;
+        block.make_ready(LARGE - 1..LARGE + 1);
+        assert_eq!(block.ready, [true, true, false]);
+        block.make_ready(2 * LARGE..usize::MAX);
+        assert_eq!(block.ready, [true; 3]);
+        let bytes = block.bytes();
+        assert!(bytes[..2 * LARGE + 9].iter().all(|&byte| byte == 0) && bytes.ends_with(&[7]));
+        Block::nothing().make_ready(0..10);
+    }
+
+    #[test]
+    fn large_pages_are_given_where_the_kernel_says_so() {
+        assert!(gives_large_pages("always within_size [advise] never deny force\n"));
+        assert!(!gives_large_pages("always within_size advise [never] deny force\n"));
+        assert!(!gives_large_pages(""));
     }
 
     #[test]

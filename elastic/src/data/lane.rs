@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use quo::group::{GroupError, Patience};
 use quo_mpi::{MpiGroup, Transfer};
 
-use super::block::{Place, Sight};
+use super::block::{Block, Place, Sight};
 use super::words::Parts;
 use crate::layout::{Message, Part, Schedule, Source, Step};
 
@@ -95,7 +95,7 @@ impl Lane {
     pub fn go_on(
         &mut self,
         old: &[u8],
-        new: &mut [u8],
+        new: &mut Block,
         with: &Neighbours<'_>,
         failure: &mut Option<String>,
     ) -> Result<bool, GroupError> {
@@ -105,11 +105,12 @@ impl Lane {
         {
             self.begin(&step, with)?;
         }
-        let mut moved = self.send(old, new, with, failure)?;
+        let mut moved = self.send(old, new.bytes(), with, failure)?;
         moved |= self.receive(new, with, failure)?;
         if !moved && let Some(message) = self.kept.pop_front() {
             self.counts.kept += message.bytes();
-            note(message.copy(old, new), failure);
+            new.make_ready(message.target_span());
+            note(message.copy(old, new.bytes_mut()), failure);
             moved = true;
         }
         Ok(moved)
@@ -185,7 +186,7 @@ impl Lane {
 
     fn receive(
         &mut self,
-        new: &mut [u8],
+        new: &mut Block,
         with: &Neighbours<'_>,
         failure: &mut Option<String>,
     ) -> Result<bool, GroupError> {
@@ -206,7 +207,8 @@ impl Lane {
                 {
                     let packed =
                         transfer.finish(&Patience { deadline: None, watch: &|| Ok(()) })?;
-                    note(part.unpack(&packed, new), failure);
+                    new.make_ready(part.target_span());
+                    note(part.unpack(&packed, new.bytes_mut()), failure);
                     moved = true;
                 }
                 if flying.is_empty() && parts.is_empty() {
@@ -237,7 +239,8 @@ impl Lane {
             }
             Some(Incoming::Seen { sight, parts }) => {
                 if let Some(part) = parts.pop_front() {
-                    note(part.copy(sight.bytes(), new), failure);
+                    new.make_ready(part.target_span());
+                    note(part.copy(sight.bytes(), new.bytes_mut()), failure);
                 }
                 if parts.is_empty() {
                     self.incoming = None;

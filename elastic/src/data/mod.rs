@@ -57,5 +57,5 @@ pub use pattern::{Grids, Pattern};
 pub use registry::{Array, Registry, Transport};
 
 pub(crate) use moving::Change;
-pub(crate) use once::redistribute;
+pub(crate) use once::{redistribute, refuse};
 pub(crate) use words::exchange;

@@ -6,7 +6,7 @@ use quo::group::{Group, GroupError};
 use quo_mpi::MpiGroup;
 use serde::{Deserialize, Serialize};
 
-use super::block::{Beacon, Place};
+use super::block::{Beacon, Block, Place};
 use super::carry::Carried;
 use super::lane::{Lane, Neighbours};
 use super::registry::{Entry, Registry, State, Transport};
@@ -230,9 +230,9 @@ impl<'a> Move<'a> {
         };
         let old = self.registry.entries.get(self.current);
         let old = old.map_or(&[][..], |entry| entry.block.bytes());
-        let mut nothing = [];
+        let mut nothing = Block::nothing();
         let new = self.arrays.get_mut(self.current);
-        let new = new.map_or(&mut nothing[..], |entry| entry.block.bytes_mut());
+        let new = new.map_or(&mut nothing, |entry| &mut entry.block);
         let moved = lane.go_on(old, new, &with, &mut self.failure)?;
         if lane.is_done() {
             self.current += 1;

@@ -36,3 +36,14 @@ pub(crate) fn redistribute<T: Element>(
     let array = registry.array::<T>(NAME)?;
     Ok((registry.local(array)?.to_vec(), moved))
 }
+
+/// Takes part where this process has something against it: the error that all get. Collective over the group.
+pub(crate) fn refuse(group: MpiGroup, change: Change, reason: &str) -> DataError {
+    let me = group.rank();
+    let mut registry = Registry::new((me < change.old).then_some((me, change.old)));
+    registry.state = State::Failed(reason.to_owned());
+    match Move::begin(&mut registry, group, change) {
+        Err(error) => error,
+        Ok(_) => DataError::Misplaced { reason: "a move that a rank refused was begun" },
+    }
+}

@@ -65,9 +65,10 @@ pub(crate) enum Reply {
 /// The key under which the old ranks leave the name of the new set at a delta.
 pub(crate) const ACCEPTED: &str = "accept";
 
-pub(crate) fn serve(shared: &Shared, process: usize, ask: Ask) -> Reply {
+/// The answer to a process that was [born](Arbiter::process_of) as this one.
+pub(crate) fn serve(shared: &Shared, birth: MemberId, ask: Ask) -> Reply {
     let mut arbiter = shared.arbiter();
-    let member = arbiter.member_of(process);
+    let member = arbiter.process_of(birth).and_then(|process| arbiter.member_of(process));
     if let Ask::Member = ask {
         return Reply::Member(member);
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::agents::Link;
 use crate::coordinator::Shared;
 use crate::invitation::{Greeting, Invitation};
+use crate::member::MemberId;
 pub(crate) use ask::{ACCEPTED, Ask, Reply, serve};
 
 /// How long a stranger may say nothing, and how many may do so at once.
@@ -130,21 +131,22 @@ fn welcome(listener: &TcpListener, state: &Arc<State>) {
 fn receive(stream: TcpStream, state: &State) {
     let known = greet(stream, state);
     state.visitors().strangers -= 1;
-    let Some((mut link, process)) = known else { return };
+    let Some((mut link, birth)) = known else { return };
     while let Ok(Some(ask)) = link.receive::<Ask>() {
-        if link.send(&serve(&state.shared, process, ask)).is_err() {
+        if link.send(&serve(&state.shared, birth, ask)).is_err() {
             return;
         }
     }
     link.close();
 }
 
-fn greet(stream: TcpStream, state: &State) -> Option<(Link, usize)> {
+fn greet(stream: TcpStream, state: &State) -> Option<(Link, MemberId)> {
     stream.set_read_timeout(Some(STRANGERS.0)).ok()?;
     let mut link = Link::new(stream).ok()?;
     let greeting = link.receive::<Greeting>().ok()??;
+    let birth = MemberId(greeting.from);
     let known =
-        state.invitation.was_for(&greeting) && greeting.from < state.shared.arbiter().processes();
+        state.invitation.was_for(&greeting) && state.shared.arbiter().process_of(birth).is_some();
     link.wait_for_ever().ok()?;
-    known.then_some((link, greeting.from))
+    known.then_some((link, birth))
 }

@@ -1,5 +1,6 @@
 //! What one rank sends to another: which bytes of its memory, and where they go.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::LayoutError;
@@ -82,6 +83,19 @@ impl Message {
     #[must_use]
     pub fn target_bytes(&self) -> usize {
         self.to.room * self.element
+    }
+
+    /// Where in the memory it goes to the first and the last of its bytes lie: what is between may belong to others.
+    #[must_use]
+    pub fn target_span(&self) -> Range<usize> {
+        let nests = self.nests().filter(|(_, _, nest)| nest.bytes() > 0);
+        let spans = nests.map(|(_, to, nest)| {
+            let steps = nest.levels().iter().map(|level| (level.count - 1) * level.to);
+            to..to + steps.sum::<usize>() + nest.run
+        });
+        spans
+            .reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
+            .unwrap_or_default()
     }
 
     /// The pieces it consists of, in no particular order: as long as they lie together at both ends.

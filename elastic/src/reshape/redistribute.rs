@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use quo::group::Group as _;
+use quo_mpi::MpiGroup;
 
 use super::Reshape;
-use crate::data::{Change, DataError, Element, Grids, Moved, Pattern, redistribute};
+use crate::data::{Change, DataError, Element, Grids, Moved, Pattern, redistribute, refuse};
 use crate::error::Error;
 use crate::layout::{Grid, Storage};
 use crate::points::Configuration;
@@ -64,17 +65,36 @@ impl Reshape {
         })
     }
 
+    /// Takes part in a redistribution for which this rank has no array: nobody's is moved, and all get the reason.
+    /// Collective over the ranks there are, of which the others redistribute.
+    #[must_use]
+    pub fn refuse_redistribution(&mut self, reason: &str) -> Error {
+        match self.change() {
+            Ok((group, change, _)) => refuse(group, change, reason).into(),
+            Err(error) => error,
+        }
+    }
+
     fn redistribute<T: Element>(
         &mut self,
         data: &mut Vec<T>,
         pattern: impl Fn(Configuration) -> Pattern,
     ) -> Result<Moved, Error> {
+        let (group, change, (from, to)) = self.change()?;
+        let (part, moved) = redistribute(group, change, (pattern(from), pattern(to)), data)?;
+        *data = part;
+        self.points.redistributed(moved.seconds)?;
+        self.gathered |= self.points.shrinks().is_some();
+        Ok(moved)
+    }
+
+    /// Among whom an array moves, and from which configuration to which.
+    fn change(&self) -> Result<(MpiGroup, Change, (Configuration, Configuration)), Error> {
         const CALL: &str = "redistribute";
         let reason = "a process that is no rank has no data";
         let current = self.world.communicator().ok_or(Error::Misplaced { call: CALL, reason })?;
         let group = current.group().map_err(DataError::from)?;
-        let shrinks = self.points.shrinks();
-        let (from, to, old, new) = match shrinks {
+        let (from, to, old, new) = match self.points.shrinks() {
             Some(to) => (self.points.current(), to, group.size(), self.world.staying()),
             None => {
                 let (from, to) = (self.points.old(), self.points.current());
@@ -82,11 +102,6 @@ impl Reshape {
             }
         };
         let (node, watch) = (self.world.node(), self.world.watch());
-        let change = Change { old, new, node, patience: PATIENCE, watch };
-        let (part, moved) = redistribute(group, change, (pattern(from), pattern(to)), data)?;
-        *data = part;
-        self.points.redistributed(moved.seconds)?;
-        self.gathered |= shrinks.is_some();
-        Ok(moved)
+        Ok((group, Change { old, new, node, patience: PATIENCE, watch }, (from, to)))
     }
 }

@@ -1,5 +1,6 @@
 //! Whether processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// A process as others of its host can know it again.
@@ -15,8 +16,32 @@ pub(crate) struct Life {
 impl Life {
     /// This process's own; none where the kernel does not say.
     pub(crate) fn own() -> Option<Self> {
-        let process = std::process::id().cast_signed();
-        Some(Self { process, began: state(process)?.1, boot: boot()? })
+        Self::of(std::process::id().cast_signed())
+    }
+
+    /// That of a process of this host that has not ended; none where there is none, or the kernel does not say.
+    pub(super) fn of(process: i32) -> Option<Self> {
+        let (state, began) = state(process)?;
+        (!matches!(state, 'Z' | 'X')).then_some(Self { process, began, boot: boot()? })
+    }
+
+    pub(super) fn process(&self) -> i32 {
+        self.process
+    }
+
+    /// Its number and when it began: no other process of this host has both.
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}", self.process, self.began)
+    }
+
+    /// Kills it, and no other process that has got its number; whether it was there.
+    pub(super) fn kill(&self) -> bool {
+        let Some(number) = Pid::from_raw(self.process) else { return false };
+        // What this is of stays the same, whoever gets the number.
+        let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return false };
+        self.has_ended().is_none()
+            && Self::of(self.process).as_ref() == Some(self)
+            && pidfd_send_signal(handle, Signal::KILL).is_ok()
     }
 
     /// Its number, where it is known to have ended: by a process of the same host, which has the same numbers.

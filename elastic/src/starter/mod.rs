@@ -1,8 +1,11 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
+mod hanging;
 mod life;
+mod mark;
 mod program;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quo::group::{GroupError, Patience, allgather_bytes};
@@ -11,9 +14,12 @@ use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Cause, CauseKind};
+use crate::invitation::Invitation;
 use crate::order::Resize;
 use crate::reach::Reach;
-use life::Life;
+pub(crate) use hanging::{Ended, Hanging, outlive};
+pub(crate) use life::Life;
+pub(crate) use mark::Mark;
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
@@ -38,6 +44,10 @@ pub(crate) struct Recipe {
     pub reach: Reach,
     /// How long a unit may take to be ready, from its start.
     pub limit: Duration,
+    /// What is done when MPI does not come back from a start.
+    pub hanging: Hanging,
+    /// Whether there may be more processes than places, so that one that hangs takes none away.
+    pub crowded: bool,
 }
 
 impl Recipe {
@@ -101,43 +111,61 @@ pub(crate) struct Invited {
     pub first: usize,
     /// By which contexts over the world are known.
     pub tag: u64,
-    pub epoch: u64,
     /// Where to meet the others; none over a bridge.
     pub port: Option<String>,
     /// How many ranks there can be.
     pub most: usize,
+    /// The way to the registry of process sets, if the world has them.
+    pub directions: Option<Invitation>,
 }
 
-/// Starts the units of a resize and waits until all are ready. All or nothing. Says when it goes on to the next one.
+/// The units of a start that are ready, for whoever gives it up.
+#[derive(Debug, Default)]
+pub(crate) struct Ready(Mutex<Vec<Unit>>);
+
+impl Ready {
+    fn push(&self, unit: Unit) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(unit);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Unit> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Starts the units of a resize and waits until all are ready. All or nothing. Says with which unit it goes on. The
+/// number of the start is in the [`Mark`] of what is started.
 ///
 /// # Errors
 /// Why it could not be; what had been started is gone or going.
 pub(crate) fn start(
     recipe: &Recipe,
     resize: &Resize,
-    mut goes_on: impl FnMut(),
+    number: u64,
+    ready: &Ready,
+    mut goes_on: impl FnMut(usize),
 ) -> Result<Vec<Unit>, Cause> {
     // Before anything is started: launchers may end the job over a host that does not answer.
     for (at, host) in resize.hosts.iter().enumerate() {
         if !resize.brought && !resize.hosts[..at].contains(host) {
-            goes_on();
+            goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
             recipe.reach.look(host).map_err(unreachable)?;
         }
     }
-    let mut units = Vec::new();
     for (unit, &processes) in resize.units.iter().enumerate() {
-        goes_on();
+        goes_on(unit);
         let host = resize.hosts.get(unit).map(String::as_str);
-        match start_one(recipe, processes, host, resize.brought) {
-            Ok(unit) => units.push(unit),
+        let mark = Mark::new(number, unit);
+        match start_one(recipe, processes, host, resize.brought, &mark) {
+            Ok(unit) => ready.push(unit),
             Err(cause) => {
-                units.into_iter().for_each(Unit::send_away);
+                ready.take().into_iter().for_each(Unit::send_away);
                 return Err(cause);
             }
         }
     }
-    Ok(units)
+    Ok(ready.take())
 }
 
 fn start_one(
@@ -145,8 +173,10 @@ fn start_one(
     processes: usize,
     host: Option<&str>,
     is_new: bool,
+    mark: &Mark,
 ) -> Result<Unit, Cause> {
     let mut info = recipe.info.clone();
+    mark.put(quo_mpi::running(), &mut info);
     if let Some(host) = host {
         info.retain(|(key, _)| key != "host");
         let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);

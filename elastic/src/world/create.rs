@@ -10,6 +10,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::invitation::Invitation;
 use crate::live::Limits;
+use crate::member::MemberId;
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
@@ -65,6 +66,7 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
     base.barrier(&patience).map_err(&group)?;
     Ok(World {
         process: base.rank(),
+        birth: MemberId::new(0, base.rank() as u32),
         base,
         unit: None,
         most,
@@ -96,13 +98,17 @@ fn begin(
 ) -> Result<(Coordinator, Option<Invitation>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
+    let can_start = limits.named > 0;
     let job = options.job(hosts, places, start, limits)?;
     let recipe = options.recipe()?;
     let (log, managers) = (options.log.as_deref(), options.managers);
     let mut started = Coordinator::start(agents, job, recipe, log, managers)?;
     let mut directions = None;
     if options.process_sets {
-        let far = (nodes > 1).then(addresses).transpose().map_err(|error| error.to_string())?;
+        let is_far = nodes > 1 || can_start;
+        let far = is_far.then(addresses).transpose().map_err(|error| error.to_string())?;
+        // Nobody comes from afar to a host without an address.
+        let far = far.filter(|addresses| nodes > 1 || !addresses.is_empty());
         directions = Some(started.open_desk(far).map_err(|error| error.to_string())?);
     }
     Ok((started, directions))
@@ -121,6 +127,7 @@ fn attach(
     let welcome = wait_for_welcome(&unit, &parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
         process: usize::MAX,
+        birth: MemberId::new(0, u32::MAX),
         base: unit,
         unit: None,
         most: 0,
@@ -145,10 +152,12 @@ fn attach(
     match welcome {
         Welcome::Go => parent.free().map_err(&group)?,
         Welcome::Join(invited) => {
-            let Invited { resize, first, tag, epoch, most, .. } = &*invited;
+            let Invited { resize, first, tag, most, directions, .. } = &*invited;
             world.process = first + world.base.rank();
+            world.birth = resize.member(world.process);
+            world.directions.clone_from(directions);
             world.tag = *tag;
-            world.epoch = *epoch;
+            world.epoch = resize.epoch;
             world.most = *most;
             world.ranks.clone_from(&resize.old);
             world.pending = Some(resize.clone());

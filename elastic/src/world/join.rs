@@ -99,9 +99,9 @@ fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
             unit,
             first,
             tag: world.tag,
-            epoch: world.epoch,
             port: called.ports.get(unit).map(Port::name),
             most: world.most,
+            directions: world.directions.clone(),
         };
         if let Err(error) = started.call(invited) {
             called.missing = Some(format!("processes that were started have gone: {error}"));

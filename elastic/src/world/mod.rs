@@ -37,6 +37,7 @@ mod join;
 mod options;
 mod sets;
 mod site;
+mod sleep;
 mod window;
 
 use std::sync::Arc;
@@ -56,7 +57,8 @@ use crate::data::Registry;
 use crate::error::Error;
 use crate::lobby::Lobby;
 use crate::manager::Requests;
-use crate::order::{Order, Part, Resize};
+use crate::member::MemberId;
+use crate::order::{Order, Resize};
 use crate::round::Probe;
 use crate::starter::Invited;
 use crate::watch::{Watch, patient};
@@ -89,6 +91,8 @@ pub struct World {
     base: Communicator,
     /// This process's rank among all live ones.
     process: usize,
+    /// By which the registry of process sets knows this process, wherever it comes to be among the others.
+    birth: MemberId,
     /// Of a process that was started later: those that were started with it.
     unit: Option<Communicator>,
     /// None in a process that is not in the world yet or any more.
@@ -241,7 +245,8 @@ impl World {
     /// and a load.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] in a process that is no rank, [`Error::Node`] when the agreement broke down.
+    /// [`Error::Misplaced`] in a process that is no rank, [`Error::Dead`] when a process of the node ended before all had
+    /// agreed.
     #[doc(alias = "MPI_Probe_adapt")]
     #[inline]
     pub fn probe(&mut self) -> Result<bool, Error> {
@@ -285,51 +290,6 @@ impl World {
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
         serde_json::from_slice(&self.lobby(call)?.mail())
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
-    }
-
-    /// Sleeps, without a core, until this process is called in or the job is over: whether it joins. Local, for
-    /// parked processes.
-    ///
-    /// # Errors
-    /// [`Error::Misplaced`] for a rank, [`Error::Node`] when a process of the node has died.
-    pub fn wait(&mut self) -> Result<bool, Error> {
-        const CALL: &str = "wait";
-        if self.status == Status::Ended {
-            return Ok(false);
-        }
-        if self.current.is_some() {
-            let reason = "only a parked process waits: call probe";
-            return Err(Error::Misplaced { call: CALL, reason });
-        }
-        let lobby = Arc::clone(self.lobby(CALL)?);
-        loop {
-            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
-            let resize = match self.read_order(CALL)? {
-                Order::End => {
-                    self.status = Status::Ended;
-                    return Ok(false);
-                }
-                Order::Resize(resize) => resize,
-            };
-            if resize.part_of(self.process) != Part::Joins {
-                continue;
-            }
-            lobby.say_ready(resize.number);
-            // Rung for again when the ranks have come, or when it was taken back.
-            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
-            match self.read_order(CALL)? {
-                Order::Resize(still) if still == resize => {
-                    self.pending = Some(resize);
-                    self.status = Status::Joining;
-                    return Ok(true);
-                }
-                Order::End => {
-                    self.status = Status::Ended;
-                    return Ok(false);
-                }
-                Order::Resize(_) => {}
-            }
-        }
     }
 
     /// Opens the window in which the data move. Collective over all who stay, leave or join.

@@ -10,7 +10,7 @@ use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::sets::SetName;
-use crate::starter::{HostKey, Recipe};
+use crate::starter::{Hanging, HostKey, Recipe};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -81,7 +81,8 @@ impl WorldOptions {
         self
     }
 
-    /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for those who ask then.
+    /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for those who ask then, on its node
+    /// only where all processes are there and none can be started.
     #[must_use]
     pub fn process_sets(self) -> Self {
         Self { process_sets: true, ..self }
@@ -213,7 +214,8 @@ impl WorldOptions {
         }
         let host_key = HostKey::of(quo_mpi::running());
         let (limit, reach) = (self.limit.unwrap_or(START_LIMIT), self.reach.clone());
-        Ok(Recipe { command, arguments, info, host_key, reach, limit })
+        let (hanging, crowded) = (Hanging::of(quo_mpi::running()), self.crowded);
+        Ok(Recipe { command, arguments, info, host_key, reach, limit, hanging, crowded })
     }
 }
 

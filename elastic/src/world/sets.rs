@@ -71,20 +71,21 @@ impl ProcessSets {
             let reason = "WorldOptions::process_sets was not asked for on rank 0";
             return Err(Error::Misplaced { call: CALL, reason });
         };
-        let way = match &world.coordinator {
-            Some(coordinator) => Way::Here(coordinator.shared()),
-            None => Way::There(directions.follow(world.base.rank()).map_err(|error| {
-                Error::Agent { call: CALL, node: 0, reason: error.to_string() }
-            })?),
-        };
+        let way =
+            match &world.coordinator {
+                Some(coordinator) => Way::Here(coordinator.shared()),
+                None => Way::There(directions.follow(world.birth.0).map_err(|error| {
+                    Error::Agent { call: CALL, node: 0, reason: error.to_string() }
+                })?),
+            };
         Ok(Self { way })
     }
 
     fn ask(&mut self, call: &'static str, ask: Ask) -> Result<Reply, Error> {
         let broken = |reason: String| Error::Agent { call, node: 0, reason };
         let reply = match &mut self.way {
-            // The coordinator's process is process 0.
-            Way::Here(shared) => serve(shared, 0, ask),
+            // The coordinator is in the first process that was launched.
+            Way::Here(shared) => serve(shared, MemberId(0), ask),
             Way::There(link) => {
                 link.send(&ask).map_err(|error| broken(error.to_string()))?;
                 let reply = link.receive().map_err(|error| broken(error.to_string()))?;
@@ -234,7 +235,8 @@ fn strange(call: &'static str) -> Error {
 }
 
 impl World {
-    /// The process sets of the job, for this process. Local. May be kept over resizes.
+    /// The process sets of the job, for this process, also one that was started and joins. Local. May be kept over
+    /// resizes, in which others come and go.
     ///
     /// # Errors
     /// [`Error::Misplaced`] when the world was made without them, [`Error::Agent`] when rank 0 cannot be reached.
@@ -290,7 +292,7 @@ impl World {
         let window = self.begin()?;
         let moved = move_data(&window);
         match window.commit(moved) {
-            Ok(()) if self.status == Status::Parked => Ok(Accepted::Left),
+            Ok(()) if self.current.is_none() => Ok(Accepted::Left),
             Ok(()) => Ok(Accepted::Switched { set }),
             Err(Error::GivenUp { .. }) => Ok(Accepted::Aborted),
             Err(error) => Err(error),

@@ -105,7 +105,7 @@ fn meet(
     if lobby.context().node_rank() != 0 {
         return Ok((Vec::new(), None));
     }
-    let link = invitation.follow(node).map_err(failed(node))?;
+    let link = invitation.follow(node as u64).map_err(failed(node))?;
     let lobby = Arc::clone(lobby);
     let thread = std::thread::Builder::new()
         .name("elastic".to_owned())
@@ -148,7 +148,9 @@ fn welcome(
         let mut link = Link::new(stream)?;
         let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
         let known = invitation.was_for(&greeting);
-        if let (true, Some(place)) = (known, links.get_mut(greeting.from.wrapping_sub(1))) {
+        if let (true, Some(place)) =
+            (known, links.get_mut((greeting.from as usize).wrapping_sub(1)))
+        {
             link.wait_for_ever()?;
             *place = Some(link);
         }

@@ -1,5 +1,7 @@
 //! The window of a resize: both memberships at once, so that data can move.
 
+use std::sync::Arc;
+
 use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
@@ -10,6 +12,7 @@ use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
+use crate::lobby::Lobby;
 use crate::order::{Part, Resize};
 use crate::watch::{Watch, patient};
 
@@ -46,9 +49,10 @@ struct After {
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
         let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
+        let lost = Lost { resize: world.pending.clone(), before: world.lobby.clone(), after: None };
         Self::enter(world).inspect_err(|error| {
             if let Some(coordinator) = coordinator {
-                tell_of(error, &coordinator);
+                lost.tell_of(error, &coordinator);
             }
         })
     }
@@ -259,7 +263,10 @@ impl<'a> Window<'a> {
         self.closed = true;
         self.decide(mine).inspect_err(|error| {
             if let Some(coordinator) = &self.world.coordinator {
-                tell_of(error, &coordinator.shared());
+                let after = self.after.as_ref().map(|after| Arc::clone(&after.site.lobby));
+                let before = self.world.lobby.clone();
+                let lost = Lost { resize: Some(self.resize.clone()), before, after };
+                lost.tell_of(error, &coordinator.shared());
             }
         })
     }
@@ -443,10 +450,31 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The resize cannot be ended by those who are in it: its request has an end all the same.
-fn tell_of(error: &Error, coordinator: &Shared) {
-    if !matches!(error, Error::GivenUp { .. } | Error::Misplaced { .. }) {
-        coordinator.lost(Cause::new(CauseKind::MemberLost, error.to_string()));
+/// What is known of a resize that cannot be ended by those who are in it.
+struct Lost {
+    resize: Option<Resize>,
+    before: Option<Arc<Lobby>>,
+    after: Option<Arc<Lobby>>,
+}
+
+impl Lost {
+    /// Its request has an end all the same.
+    fn tell_of(&self, error: &Error, coordinator: &Shared) {
+        if !matches!(error, Error::GivenUp { .. } | Error::Misplaced { .. }) {
+            coordinator.lost(Cause::new(self.kind(), error.to_string()));
+        }
+    }
+
+    /// A joiner, if one has ended on this node and nobody else has.
+    fn kind(&self) -> CauseKind {
+        let Some(resize) = &self.resize else { return CauseKind::MemberLost };
+        let dead =
+            |lobby: &Option<Arc<Lobby>>| lobby.iter().flat_map(|lobby| lobby.dead()).collect();
+        let (mut ended, after): (Vec<usize>, Vec<usize>) = (dead(&self.before), dead(&self.after));
+        ended.extend(after.into_iter().map(|process| resize.before(process)));
+        let joined = |process: &usize| resize.part_of(*process) == Part::Joins;
+        let only_joiners = !ended.is_empty() && ended.iter().all(joined);
+        if only_joiners { CauseKind::JoinerLost } else { CauseKind::MemberLost }
     }
 }
 

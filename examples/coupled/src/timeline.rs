@@ -67,6 +67,8 @@ pub struct Recorder {
     intervals: Vec<Interval>,
     totals: [PhaseTotal; 4],
     open: Option<Interval>,
+    /// The phase, and its threads, in which it was before it waited.
+    paused: Option<(Phase, usize)>,
     /// Whether the bindings in the next phase of threads were asked for.
     asked: bool,
     explained: Option<Explanation>,
@@ -79,6 +81,7 @@ impl Recorder {
             intervals: Vec::new(),
             totals: Phase::ALL.map(|phase| PhaseTotal { phase, seconds: 0.0, messages: 0.0 }),
             open: None,
+            paused: None,
             asked: false,
             explained: None,
         }
@@ -106,6 +109,7 @@ impl Recorder {
     pub fn enter(&mut self, phase: Phase, threads: usize) {
         let now = clock::now();
         self.close(now);
+        self.paused = None;
         let cpus = own_mask().to_string();
         self.open = Some(Interval { phase, start: now, end: now, messages: 0.0, threads, cpus });
     }
@@ -114,6 +118,18 @@ impl Recorder {
     pub fn add_messages(&mut self, seconds: f64) {
         if let Some(open) = &mut self.open {
             open.messages += seconds;
+        }
+    }
+
+    /// Says whether the rank waits for others that are being started: that is no phase. It goes on in the one it was in.
+    pub fn pause(&mut self, waits: bool) {
+        if !waits {
+            if let Some((phase, threads)) = self.paused.take() {
+                self.enter(phase, threads);
+            }
+        } else if let Some(open) = &self.open {
+            self.paused = Some((open.phase, open.threads));
+            self.leave();
         }
     }
 
@@ -173,6 +189,23 @@ mod tests {
         assert!((covered - whole).abs() < 1e-9);
         assert_eq!(totals[0].messages, 0.25);
         assert!(!intervals[0].cpus.is_empty());
+    }
+
+    #[test]
+    fn waiting_for_a_start_is_time_in_no_phase() {
+        let mut recorder = Recorder::new();
+        recorder.enter(Phase::Flow, 3);
+        recorder.pause(false);
+        for waits in [true, true, false, false] {
+            recorder.pause(waits);
+        }
+        recorder.enter(Phase::Remap, 1);
+        recorder.pause(true);
+        let (_, intervals) = recorder.finish();
+        let seen: Vec<_> = intervals.iter().map(|i| (i.phase, i.threads)).collect();
+        assert_eq!(seen, [(Phase::Flow, 3), (Phase::Flow, 3), (Phase::Remap, 1)]);
+        assert!(intervals[0].end < intervals[1].start, "{intervals:?}");
+        assert_eq!(intervals[1].end, intervals[2].start);
     }
 
     #[test]

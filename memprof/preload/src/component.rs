@@ -115,9 +115,14 @@ impl Dictionary {
         if index >= self.count() {
             return "";
         }
+        core::str::from_utf8(self.name_bytes(index)).unwrap_or("?")
+    }
+
+    /// Of one below the count.
+    fn name_bytes(&self, index: usize) -> &[u8] {
         // SAFETY: below `count` names are complete and never change.
         let (bytes, length) = unsafe { &*self.entries[index].name.get() };
-        core::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or("?")
+        &bytes[..usize::from(*length)]
     }
 
     fn class(&self, component: Component) -> Class {
@@ -131,7 +136,7 @@ impl Dictionary {
             .map(|index| Component(index as u16))
             .find(|&component| {
                 (self.class(component) == Class::Stack) == stack
-                    && self.name(usize::from(component.0)) == name
+                    && self.name_bytes(usize::from(component.0)) == name.as_bytes()
             })
     }
 

@@ -2,6 +2,8 @@
 
 use core::str;
 
+use memprof_trace::SPAWNED;
+
 use crate::kernel;
 use crate::options::Text;
 
@@ -45,10 +47,21 @@ pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
     }
 }
 
-/// What tells jobs apart that write into one folder; empty where nothing does.
+/// What processes have that other ranks have started, by `MPI_Comm_spawn`.
+const PARENT: &[&str] = &["OMPI_PARENT_PORT", "PMI_SPAWNED"];
+
+/// What tells jobs apart that write into one folder; empty where nothing does. It says that ranks were started by
+/// others, whose job they belong to.
 pub fn job<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Text<64> {
     let found = JOB.iter().find_map(|name| value(name).filter(|text| !text.is_empty()));
-    Text::cut(found.unwrap_or(b""))
+    let name = found.unwrap_or(b"");
+    let says_so = |text: &[u8]| !matches!(text, b"" | b"0");
+    if !PARENT.iter().any(|name| value(name).is_some_and(says_so)) {
+        return Text::cut(name);
+    }
+    let mut text = Text::cut(&name[..name.len().min(64 - SPAWNED.len())]);
+    text.push(SPAWNED.as_bytes());
+    text
 }
 
 /// The start time of a process in clock ticks since boot, from `/proc/PID/stat`. Its name, in brackets,
@@ -155,6 +168,24 @@ mod tests {
         assert_eq!(name(&[batch]), "7");
         assert_eq!(name(&[("PMIX_NAMESPACE", ""), ("PBS_JOBID", "12.host")]), "12.host");
         assert_eq!(name(&[]), "");
+    }
+
+    #[test]
+    fn ranks_that_other_ranks_have_started_are_told_from_those_that_were_launched() {
+        let name = |set: &[(&'static str, &'static str)]| {
+            let value = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, text)| text.as_bytes())
+            };
+            String::from_utf8(job(&value).as_bytes().to_vec()).expect("text")
+        };
+        let open_mpi = [("PMIX_NAMESPACE", "65538"), ("OMPI_PARENT_PORT", "65537.0:1")];
+        assert_eq!(name(&open_mpi), "65538+spawned");
+        assert_eq!(name(&[("PMI_SPAWNED", "1")]), "+spawned");
+        assert_eq!(name(&[("PMI_SPAWNED", "0")]), "");
+        let long = "x".repeat(64);
+        let long: &'static str = Box::leak(long.into_boxed_str());
+        assert!(name(&[("PMI_JOBID", long), ("PMI_SPAWNED", "1")]).ends_with("x+spawned"));
     }
 
     #[test]

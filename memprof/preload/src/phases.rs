@@ -129,11 +129,7 @@ fn change<R>(
             Edge::Ends(index) => {
                 owned.fill(0);
                 heap::peaks_end(owned);
-                let peaks = &mut peaks[usize::from(index)];
-                for (peak, now) in peaks.iter_mut().zip(&*owned) {
-                    *peak = (*peak).max(*now);
-                }
-                writer::phase_peaks(index, peaks);
+                raise(&mut peaks[usize::from(index)], owned);
                 (index, false)
             }
         };
@@ -141,14 +137,25 @@ fn change<R>(
             *allowed -= 1;
             writer::phase_edge(index, begins);
         }
+        if !begins {
+            // With the sample that its end may have been worth.
+            writer::phase_peaks(index, true, &peaks[usize::from(index)]);
+        }
     }
     let innermost = book.innermost();
     CURRENT.store(if innermost == NONE { 0 } else { innermost }, Ordering::Relaxed);
     result
 }
 
-/// Writes the peaks so far of the phases that are open: who is killed in one has them.
-pub fn write_open() {
+fn raise(peaks: &mut [u64; COMPONENTS], owned: &[u64; COMPONENTS]) {
+    for (peak, now) in peaks.iter_mut().zip(owned) {
+        *peak = (*peak).max(*now);
+    }
+}
+
+/// Writes the peaks so far of the phases that are open, so that who is killed in one has them, and of those of which
+/// a later sample has told.
+pub fn write_peaks() {
     with(|shared, _| {
         let Shared { book, peaks, work: owned, .. } = shared;
         owned.fill(0);
@@ -156,10 +163,14 @@ pub fn write_open() {
             let index = book.stack[depth].index;
             heap::peaks_open(depth, owned);
             let peaks = &mut peaks[usize::from(index)];
-            for (peak, now) in peaks.iter_mut().zip(&*owned) {
-                *peak = (*peak).max(*now);
+            raise(peaks, owned);
+            writer::phase_peaks(index, true, peaks);
+        }
+        let unwritten = sampler::unwritten_phases();
+        for (index, peaks) in (0..64).zip(&peaks[..book.count]) {
+            if unwritten >> index & 1 == 1 {
+                writer::phase_peaks(index, false, peaks);
             }
-            writer::phase_peaks(index, peaks);
         }
     });
 }

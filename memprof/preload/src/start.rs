@@ -304,8 +304,9 @@ extern "C" fn end() {
     }
     let _guard = Guard::enter();
     let Some(settled) = settled() else { return };
-    writer::phases();
     sampler::last();
+    // With what the last sample has found.
+    writer::phases();
     // A shell that started the program has the variables of a rank, but is none.
     let keep = writer::has_seen_mpi() || settled.options.record == Record::All;
     writer::finish(keep);

@@ -224,6 +224,8 @@ pub struct Current {
     /// What the countdown began with.
     begun: AtomicI64,
     pub component: AtomicU32,
+    /// Written and never read.
+    pub nowhere: AtomicU32,
     /// As that of the thread.
     pub mark: AtomicU64,
     /// Odd while what is here goes to the accounts.
@@ -256,6 +258,7 @@ impl Current {
             high: AtomicI64::new(0),
             begun: AtomicI64::new(0),
             component: AtomicU32::new(0),
+            nowhere: AtomicU32::new(0),
             mark: AtomicU64::new(0),
             version: AtomicU64::new(0),
         }
@@ -347,17 +350,32 @@ pub struct Account {
 /// How many leaves of the granule table a thread finds without a search.
 pub const LEAVES_AT_HAND: usize = 64;
 
-/// The leaves of the granule table that were used before (see [`crate::heap::granules`]), each at the place
-/// its region has.
-#[repr(C, align(64))]
-pub struct Leaves {
+/// One of the leaves of the granule table that were used before (see [`crate::heap::granules`]): two of them
+/// are a line of the cache. They stand at the places that their regions have.
+#[repr(C, align(32))]
+pub struct Hand {
     /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].
-    pub regions: [AtomicUsize; LEAVES_AT_HAND],
+    pub region: AtomicUsize,
     /// The fronts of its granules, less as many as come before that region.
-    pub fronts: [AtomicPtr<crate::heap::granules::Front>; LEAVES_AT_HAND],
-    /// How large granules are.
-    pub shifts: [AtomicU32; LEAVES_AT_HAND],
-    pub leaves: [AtomicPtr<crate::heap::granules::Leaf>; LEAVES_AT_HAND],
+    pub fronts: AtomicPtr<crate::heap::granules::Front>,
+    /// How large granules are: as a power of two, and in bytes.
+    pub shift: AtomicU32,
+    pub granule: AtomicU32,
+    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
+}
+
+const _: () = assert!(size_of::<Hand>() == 32);
+
+impl Hand {
+    const fn new() -> Hand {
+        Hand {
+            region: AtomicUsize::new(NOT_OWN),
+            fronts: AtomicPtr::new(ptr::null_mut()),
+            shift: AtomicU32::new(0),
+            granule: AtomicU32::new(0),
+            leaf: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 }
 
 /// No region.
@@ -435,7 +453,7 @@ pub struct State {
     /// Of all components together.
     pub all: Level,
     pub accounts: [Account; LIMIT],
-    pub leaves: Leaves,
+    pub hands: [Hand; LEAVES_AT_HAND],
     /// Stacks that were unwound.
     pub seen: crate::sites::Seen,
 }
@@ -460,12 +478,7 @@ impl State {
                     allocated_total: AtomicU64::new(0),
                 }
             }; LIMIT],
-            leaves: Leaves {
-                regions: [const { AtomicUsize::new(NOT_OWN) }; LEAVES_AT_HAND],
-                fronts: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
-                shifts: [const { AtomicU32::new(0) }; LEAVES_AT_HAND],
-                leaves: [const { AtomicPtr::new(ptr::null_mut()) }; LEAVES_AT_HAND],
-            },
+            hands: [const { Hand::new() }; LEAVES_AT_HAND],
             seen: crate::sites::Seen::new(),
         }
     }
@@ -473,8 +486,8 @@ impl State {
     /// Makes one of zeroes: its number, and that nothing is at hand.
     pub fn begin(&self, number: u32) {
         self.number.store(number, Relaxed);
-        for region in &self.leaves.regions {
-            region.store(NOT_OWN, Relaxed);
+        for hand in &self.hands {
+            hand.region.store(NOT_OWN, Relaxed);
         }
     }
 

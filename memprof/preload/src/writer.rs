@@ -203,11 +203,12 @@ fn into(file: File) -> Result<(), Errno> {
     // through the mapping costs tens of microseconds on some file systems.
     let mut done = first.len();
     let placement = Geometry::for_file(size).and_then(|geometry| geometry.place(size));
-    for section in
-        placement.iter().flat_map(|placement| SectionKind::ALL.map(|kind| placement.section(kind)))
-    {
+    let sections = placement.iter().flat_map(|placement| {
+        SectionKind::ALL.map(|kind| (placement.section(kind), beginning(kind)))
+    });
+    for (section, beginning) in sections {
         let end =
-            (section.offset + section.length().min(BEGINNING)).next_multiple_of(4096).min(size);
+            (section.offset + section.length().min(beginning)).next_multiple_of(4096).min(size);
         let start = done.max(section.offset / 4096 * 4096);
         if start < end {
             kernel::write_zeroes_at(file, end - start, start as u64)?;
@@ -234,8 +235,14 @@ fn map(file: File) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Of each section, in bytes.
-const BEGINNING: usize = 64 * 1024;
+/// What a rank writes of a section in its first second, in bytes: of most it is a few rows.
+fn beginning(kind: SectionKind) -> usize {
+    match kind {
+        SectionKind::Segments => 80 << 10,
+        SectionKind::Timeline => 64 << 10,
+        _ => 16 << 10,
+    }
+}
 
 /// Calls `each` with the parts that were ever written to, counted from `start`: to read what was not would
 /// take longer than all else at a start.
@@ -294,7 +301,9 @@ pub fn phases() {
         return;
     }
     let began = BEGAN.load(Ordering::Relaxed);
+    phases::write_peaks();
     phases::each(|index, phase| {
+        let kib = sampler::phase_total(index) >> 10;
         let row = PhaseRow {
             name: Field::new(phase.name()),
             kind: phase.kind as u32,
@@ -304,16 +313,15 @@ pub fn phases() {
             first_time: phase.first.saturating_sub(began),
             last_time: phase.last.saturating_sub(began),
             open: phase.open,
-            ..PhaseRow::default()
+            resident_kib: u32::try_from(kib).unwrap_or(u32::MAX),
         };
         with(|writer, _| writer.set_phase(u32::from(index), &row));
     });
-    phases::write_open();
 }
 
 /// The most that was owned while a phase was open; what was resident then is added.
-pub fn phase_peaks(index: u16, owned: &[u64; LIMIT]) {
-    sampler::phase_peaks(index, &mut |resident| {
+pub fn phase_peaks(index: u16, is_open: bool, owned: &[u64; LIMIT]) {
+    sampler::phase_peaks(index, is_open, &mut |resident| {
         with(|writer, _| writer.set_phase_peaks(u32::from(index), owned, resident));
     });
 }

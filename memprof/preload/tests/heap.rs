@@ -112,6 +112,15 @@ fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&st
 }
 
 #[test]
+fn blocks_are_mapped_from_the_size_from_which_they_are_without_the_tool() {
+    let folder = folder();
+    let Some(program) = compiled(folder.path(), "cc", "thresholds.c", &[]) else { return };
+    let program = program.to_string_lossy();
+    same_with_and_without(&program, &[], folder.path());
+    same_as_a_rank(&program, &[], folder.path());
+}
+
+#[test]
 fn every_context_of_a_cxx_program_works() {
     let folder = folder();
     for compiler in ["g++", "clang++"] {

@@ -121,7 +121,7 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
             named.collect::<anyhow::Result<_>>()?
         }
     };
-    ranks.sort_by_key(|rank| (rank.identity.rank.is_none(), rank.identity.rank));
+    ranks.sort_by_key(|rank| rank.order());
     ranks.dedup_by_key(|rank| &rank.file);
     if options.format == Format::Massif {
         match (ranks.as_slice(), options.rank.as_slice()) {

@@ -213,7 +213,7 @@ impl Assembler {
             .collect();
         nodes.sort_by_key(|node| {
             let first = node.ranks.first();
-            first.map(|rank| (rank.identity.rank.is_none(), rank.identity.rank))
+            first.map(Rank::order)
         });
         let mut timeline = Timeline::axis(0, self.axis.end_ns, BINS);
         for node in &nodes {
@@ -258,10 +258,7 @@ const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
     let Collecting { mut ranks, mut timeline, peaks, join, mapped } = node;
-    ranks.sort_by_key(|rank| {
-        let who = &rank.identity;
-        (who.rank.is_none(), who.rank, who.pid)
-    });
+    ranks.sort_by_key(Rank::order);
     let joined = join.finish();
     count_once(&mut timeline, &joined);
     timeline.sort();

@@ -2,6 +2,7 @@
 //! have the same numbers and are not those of one job.
 
 use super::absent::Who;
+use memprof_trace::SPAWNED;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,45 +19,90 @@ pub struct JobPart {
     pub missing: Vec<u32>,
 }
 
-/// The number of the job each process is of; nothing for those that have no rank.
+/// Where a rank belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Belongs {
+    /// Number of the job.
+    pub job: u32,
+    /// Which start of the job it came with; none where it was launched.
+    pub start: Option<u32>,
+}
+
+/// The name of a job, and whether the rank with it was started by another one.
+pub fn name(text: &str) -> (&str, bool) {
+    text.strip_suffix(SPAWNED).map_or((text, false), |name| (name, true))
+}
+
+/// What the names of all that one launcher started have in common. Open MPI 4 counts in the lower half of a number,
+/// Open MPI 5 behind the name of its launcher; elsewhere starts have the name of the job.
+fn launch(name: &str) -> Launch<'_> {
+    if let Ok(number) = name.parse::<u32>() {
+        return Launch::Number(number >> 16);
+    }
+    Launch::Name(name.rsplit_once('@').map_or(name, |(launcher, _)| launcher))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Launch<'a> {
+    Number(u32),
+    Name(&'a str),
+}
+
+/// The job each process is of; nothing for those that have no rank.
 ///
 /// Jobs have different names. Where a scheduler's name stays the same from one to the next, or there is
-/// none, a rank that comes again is the next job's.
-pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<u32>> {
+/// none, a rank that comes again is the next job's. Ranks that others have started are of the job of these.
+pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|at| all[*at].1);
     // Of each name: how often each rank has come, and the programs that one process became.
     let mut times: HashMap<(&str, u32), usize> = HashMap::new();
     let mut seen: HashMap<_, usize> = HashMap::new();
-    let mut keys: Vec<Option<(&str, usize)>> = vec![None; all.len()];
     let mut latest: HashMap<&str, usize> = HashMap::new();
+    // The latest job of each launch, by the key that its ranks have.
+    let mut launched: HashMap<Launch<'_>, (&str, usize)> = HashMap::new();
+    let mut known: HashMap<(&str, usize), u32> = HashMap::new();
+    // The starts of a job, by name, and time of their ranks.
+    let mut starts: HashMap<u32, HashMap<(&str, usize), u32>> = HashMap::new();
+    let mut belongs = vec![None; all.len()];
     for &at in &order {
         let (who, _) = all[at];
-        let Some((name, rank)) = &who.rank else { continue };
-        let name = name.as_str();
+        let Some((text, rank)) = &who.rank else { continue };
+        let text = text.as_str();
         let time = match (who.mpi, seen.get(&who.process)) {
             (_, Some(time)) => *time,
             (true, None) => {
-                let next = times.entry((name, *rank)).or_default();
+                let next = times.entry((text, *rank)).or_default();
                 *next += 1;
                 *next - 1
             }
             // It never came to MPI, as a tool that a rank has started: it is with the ranks before it.
-            (false, None) => latest.get(name).copied().unwrap_or(0),
+            (false, None) => latest.get(text).copied().unwrap_or(0),
         };
         if who.mpi {
             seen.insert(who.process, time);
-            let latest = latest.entry(name).or_default();
+            let latest = latest.entry(text).or_default();
             *latest = time.max(*latest);
         }
-        keys[at] = Some((name, time));
-    }
-    let mut known: HashMap<(&str, usize), u32> = HashMap::new();
-    for key in order.iter().filter_map(|at| keys[*at]) {
+        let (name, is_spawned) = name(text);
+        let key = if is_spawned {
+            let same = launched.get(&Launch::Name(name)).or_else(|| launched.get(&launch(name)));
+            // Where those who started it left no trace, it is a job of its own.
+            same.copied().unwrap_or((text, time))
+        } else {
+            launched.extend([Launch::Name(name), launch(name)].map(|of| (of, (text, time))));
+            (text, time)
+        };
         let next = known.len() as u32 + 1;
-        known.entry(key).or_insert(next);
+        let job = *known.entry(key).or_insert(next);
+        let start = is_spawned.then(|| {
+            let starts = starts.entry(job).or_default();
+            let next = starts.len() as u32 + 1;
+            *starts.entry((text, time)).or_insert(next)
+        });
+        belongs[at] = Some(Belongs { job, start });
     }
-    keys.into_iter().map(|key| key.and_then(|key| known.get(&key).copied())).collect()
+    belongs
 }
 
 /// What is known of each job: its number, name, ranks, and those that are not there.
@@ -68,10 +114,15 @@ pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>
         let (Some(number), Some(rank)) = (number, identity.rank) else { continue };
         let (part, size, known) = jobs.entry(number).or_default();
         part.number = number;
-        part.name = identity.job.to_string();
         part.ranks += 1;
-        *size = identity.size.unwrap_or(0).max(*size);
-        known.insert(rank);
+        // Ranks that were started later count from 0 again. A start that failed is nothing that is missing.
+        if identity.spawned.is_none() || part.name.is_empty() {
+            part.name = identity.job.to_string();
+        }
+        if identity.spawned.is_none() {
+            *size = identity.size.unwrap_or(0).max(*size);
+            known.insert(rank);
+        }
     }
     let whole = |(mut part, size, known): (JobPart, u32, HashSet<u32>)| {
         part.missing = (0..size.min(LARGEST)).filter(|rank| !known.contains(rank)).collect();
@@ -90,8 +141,68 @@ mod tests {
         Who { process: ([1; 16], pid, 7), image: 0, rank, mpi, all: false }
     }
 
-    fn of(all: &[(Who, u64)]) -> Vec<Option<u32>> {
+    fn belongs(all: &[(Who, u64)]) -> Vec<Option<Belongs>> {
         numbers(&all.iter().map(|(who, begin)| (who, *begin)).collect::<Vec<_>>())
+    }
+
+    fn of(all: &[(Who, u64)]) -> Vec<Option<u32>> {
+        belongs(all).into_iter().map(|of| of.map(|of| of.job)).collect()
+    }
+
+    #[test]
+    fn ranks_that_others_have_started_are_of_the_job_of_these() {
+        // A launcher's number counts in its lower half; its name has the count behind it; or there is no name.
+        for names in [
+            ["65537", "65538+spawned", "65539+spawned", "131073"],
+            [
+                "prterun-vm-9@1",
+                "prterun-vm-9@2+spawned",
+                "prterun-vm-9@3+spawned",
+                "prterun-vm-8@1",
+            ],
+            ["", "+spawned", "+spawned", ""],
+        ] {
+            let all = [
+                (who(names[0], 1, Some(0), true), 10),
+                (who(names[0], 2, Some(1), true), 11),
+                (who(names[1], 3, Some(0), true), 20),
+                (who(names[1], 4, Some(1), true), 21),
+                (who(names[2], 5, Some(0), true), 30),
+                (who(names[3], 6, Some(0), true), 40),
+            ];
+            let seen: Vec<(u32, Option<u32>)> =
+                belongs(&all).into_iter().flatten().map(|of| (of.job, of.start)).collect();
+            let starts = [None, None, Some(1), Some(1), Some(2), None];
+            let expected: Vec<_> = [1, 1, 1, 1, 1, 2].into_iter().zip(starts).collect();
+            assert_eq!(seen, expected, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn jobs_of_a_scheduler_with_neighbouring_numbers_are_several() {
+        let all = [(who("4711", 1, Some(0), true), 10), (who("4712", 2, Some(0), true), 20)];
+        assert_eq!(of(&all), [Some(1), Some(2)]);
+        // MPICH's launcher has no name for its jobs, and the scheduler's stands in.
+        let mut all = all.to_vec();
+        all.push((who("4711+spawned", 3, Some(0), true), 30));
+        assert_eq!(of(&all), [Some(1), Some(2), Some(1)]);
+        // Of those who started it there is no trace.
+        let alone = [(who("4711+spawned", 1, Some(0), true), 10)];
+        assert_eq!(belongs(&alone), [Some(Belongs { job: 1, start: Some(1) })]);
+    }
+
+    #[test]
+    fn what_was_started_does_not_stand_in_for_a_rank_that_is_missing() {
+        let rank = |rank, size, spawned| Identity {
+            rank: Some(rank),
+            size: Some(size),
+            spawned,
+            job: "a".into(),
+            ..Identity::default()
+        };
+        let all = [rank(0, 2, None), rank(1, 3, Some(1)), rank(2, 3, Some(1))];
+        let parts = parts(all.iter().map(|identity| (Some(1), identity)));
+        assert_eq!((parts.len(), parts[0].ranks, &parts[0].missing[..]), (1, 3, &[1][..]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
 use super::absent::{self, Who};
+use super::jobs::Belongs;
 use super::living::Living;
 use super::reduce::{self, First, Part};
 use super::{
@@ -147,8 +148,9 @@ impl Job {
         }
         number(&mut readable);
         if let Some(number) = only {
-            let count = readable.iter().filter_map(|found| found.job).max().unwrap_or(0);
-            readable.retain(|found| found.job == only);
+            let count =
+                readable.iter().filter_map(|found| found.job).map(|of| of.job).max().unwrap_or(0);
+            readable.retain(|found| found.job.map(|of| of.job) == only);
             if readable.is_empty() {
                 return Err(LoadError::NoJob { folder: folder.to_owned(), number, count });
             }
@@ -170,7 +172,8 @@ impl Job {
                 };
                 match reduced {
                     Ok(mut reduced) => {
-                        reduced.rank.job = found.job;
+                        reduced.rank.job = found.job.map(|of| of.job);
+                        reduced.rank.identity.spawned = found.job.and_then(|of| of.start);
                         if found.replaced && reduced.rank.state != State::Closed {
                             reduced.rank.state = State::Replaced;
                         }
@@ -195,8 +198,8 @@ impl Job {
 struct Found {
     file: PathBuf,
     first: First,
-    /// Number of its job.
-    job: Option<u32>,
+    /// Its job.
+    job: Option<Belongs>,
     /// Its process became another program.
     replaced: bool,
 }

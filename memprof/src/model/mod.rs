@@ -109,9 +109,10 @@ impl Job {
         self.nodes.iter().flat_map(|node| &node.ranks)
     }
 
-    /// The first process with this rank.
+    /// The first process with this rank; one that was launched rather than one that others have started.
     pub fn rank(&self, number: u32) -> Option<&Rank> {
-        self.ranks().find(|rank| rank.identity.rank == Some(number))
+        let all = self.ranks().filter(|rank| rank.identity.rank == Some(number));
+        all.min_by_key(|rank| rank.identity.spawned)
     }
 
     /// That there are several jobs, in words; nothing where there is one.

@@ -25,6 +25,9 @@ pub struct RankPhase {
     pub last_ns: u64,
     /// Peaks of the components that held anything in it: name, owned, resident.
     pub peaks: Vec<(Arc<str>, u64, u64)>,
+    /// The most the process as a whole had resident at a sample in it. Traces of earlier versions do not know:
+    /// then at most this much.
+    pub resident_peak: u64,
 }
 
 /// A phase over all ranks.
@@ -42,9 +45,8 @@ pub struct PhaseAcross {
     pub entries: u64,
     /// Time it was open, in nanoseconds.
     pub time_ns: Spread,
-    /// Sum of the resident peaks of all components in a process: what the process held at most, or
-    /// more where components peaked at different moments of the phase. Of the processes in which a sample was
-    /// taken in it.
+    /// The most a process as a whole had resident in it, of the processes in which a sample was taken. Less than
+    /// the sum of its components where they peaked at different moments.
     pub resident_peak: Spread,
     /// By component, largest first.
     pub components: Vec<PhaseComponent>,
@@ -102,8 +104,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
             into.time_ns.add(phase.total_ns, &who);
             // Between two samples it was opened and closed: what was resident in it is not known.
             if !phase.peaks.is_empty() {
-                let resident = phase.peaks.iter().fold(0u64, |s, p| s.saturating_add(p.2));
-                into.resident_peak.add(resident, &who);
+                into.resident_peak.add(phase.resident_peak, &who);
             }
             for (name, owned, resident) in &phase.peaks {
                 let at = *sum.at.entry(name.clone()).or_insert_with(|| {

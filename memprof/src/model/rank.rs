@@ -1,6 +1,6 @@
 //! One process.
 
-use super::{Group, Moment, RankPhase, Span, Touches};
+use super::{Group, Moment, RankPhase, Span, Touches, Who};
 use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -61,6 +61,8 @@ pub struct Identity {
     pub host: Arc<str>,
     /// Name of the job, where the launcher or scheduler gave one.
     pub job: Arc<str>,
+    /// Of ranks that other ranks have started: which start of the job it was, from 1 on. They count from 0 again.
+    pub spawned: Option<u32>,
     /// Path of the program.
     pub program: Arc<str>,
     /// File name of the MPI library, empty where there is none.
@@ -197,10 +199,16 @@ impl Sampler {
 }
 
 impl Rank {
-    /// `rank 3`, or `process 4711 on host` where there is no rank.
+    /// The order in which ranks are shown: those that were launched, those of later starts, other processes.
+    pub fn order(&self) -> (bool, Option<u32>, Option<u32>, u32) {
+        let who = &self.identity;
+        (who.rank.is_none(), who.spawned, who.rank, who.pid)
+    }
+
+    /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, or `process 4711 on host` where there is no rank.
     pub fn label(&self) -> String {
         match self.identity.rank {
-            Some(rank) => format!("rank {rank}"),
+            Some(_) => format!("rank {}", Who::of(self)),
             None => format!("process {} on {}", self.identity.pid, self.identity.host),
         }
     }

@@ -10,6 +10,9 @@ use std::sync::Arc;
 pub struct Who {
     /// Its rank, where it has one.
     pub rank: Option<u32>,
+    /// Of a rank that others have started: which start it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawned: Option<u32>,
     /// Its process number.
     pub pid: u32,
     /// Its machine.
@@ -19,15 +22,17 @@ pub struct Who {
 impl Who {
     /// Names a process.
     pub fn of(rank: &Rank) -> Who {
-        Who { rank: rank.identity.rank, pid: rank.identity.pid, host: rank.identity.host.clone() }
+        let from = &rank.identity;
+        Who { rank: from.rank, spawned: from.spawned, pid: from.pid, host: from.host.clone() }
     }
 }
 
 impl std::fmt::Display for Who {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.rank {
-            Some(rank) => write!(out, "{rank}"),
-            None => write!(out, "pid {}", self.pid),
+        match (self.rank, self.spawned) {
+            (Some(rank), None) => write!(out, "{rank}"),
+            (Some(rank), Some(start)) => write!(out, "{rank} of start {start}"),
+            (None, _) => write!(out, "pid {}", self.pid),
         }
     }
 }

@@ -20,3 +20,6 @@ pub mod read;
 pub mod write;
 
 pub use plain::Text;
+
+/// What the name of a job ends in where another rank has started the process, as with `MPI_Comm_spawn`.
+pub const SPAWNED: &str = "+spawned";

@@ -57,7 +57,7 @@ impl<'a> Elastic<'a> {
         let agent = format!("{} slurm-agent", checkout.program("quo-elastic")?.display());
         let launcher = Launcher::find()?.program().to_owned();
         let script = format!(
-            "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --bind-to none --mca ras ^slurm --host {hosts} \
+            "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --mca routed direct --bind-to none --mca ras ^slurm --host {hosts} \
              --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1 {program} test 1 {folder}\n",
             folder = folder.path().display(),
             launcher = launcher.display(),
@@ -70,6 +70,7 @@ impl<'a> Elastic<'a> {
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+            ("PMIX_MCA_gds", "hash"),
             ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
             ("OMPI_MCA_oob_tcp_if_include", quo_hosts::SUBNET),
             ("OMPI_MCA_btl_tcp_if_include", quo_hosts::SUBNET),
@@ -216,6 +217,7 @@ fn grows_and_shrinks() -> Result<()> {
     )?;
     ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
     job.stop()?;
+    ensure!(jobs(&slurm)?.is_empty(), "jobs are left");
     ensure!(slurm.accounts().len() == 2, "{:?}", slurm.accounts());
     slurm.down()
 }

@@ -241,6 +241,7 @@ const QUIET: &[(&str, &str)] = &[
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+    ("PMIX_MCA_gds", "hash"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 

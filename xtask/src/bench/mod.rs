@@ -60,7 +60,9 @@ pub fn run(options: &Options) -> Result<()> {
             "\n{}",
             table::lines(&elastic::HEADINGS, &elastic::lines(&measured), options.markdown)
         );
-        return write_json(options, &json!({"elastic": measured}));
+        let synthetic = elastic::synthetic()?;
+        println!("\n{synthetic}");
+        return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
     if options.messages_only {
         let folder = project::target()?.join("xtask/benches/memprof");

@@ -1,5 +1,5 @@
-//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, quo-info, and what other builds need
-//! to find them.
+//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, its commands, and what other
+//! builds need to find them.
 
 mod fortran;
 mod library;
@@ -24,6 +24,9 @@ use library::{INTERFACE, Parts};
 use place::{Content, Item};
 use template::Values;
 use wrapper::Mpi;
+
+/// The programs that are built with the library.
+const COMMANDS: [&str; 2] = ["quo-info", "quo-elastic"];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -125,7 +128,11 @@ fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Resul
     let values = values(parts)?;
     let mut items = Vec::new();
     libraries(&mut items, parts, work)?;
-    items.push(program(&built.join("quo-info"), work, "bin/quo-info")?);
+    for command in COMMANDS {
+        items.push(program(&built.join(command), work, &format!("bin/{command}"))?);
+        let pages = work.join(format!("generated-{command}"));
+        generated_by(&mut items, &built.join(command), &pages)?;
+    }
     for header in files(&root.join("bindings-c/include"))? {
         items.push(copy(&header, "include", 0o644)?);
     }
@@ -133,7 +140,6 @@ fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Resul
         items.push(copy(interface, "include/quo/fortran", 0o644)?);
     }
     fortran_sources(&mut items, &values)?;
-    generated_by(&mut items, &built.join("quo-info"), &work.join("generated"))?;
     memprof::everything(&mut items, built, memprof, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
         items.push(copy(&paper, "share/doc/quo", 0o644)?);

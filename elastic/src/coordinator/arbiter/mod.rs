@@ -234,6 +234,9 @@ impl Arbiter {
             change.leaving = Some((name, leaving));
         }
         self.changes.announce(id, change, self.now()).map_err(unexpected)?;
+        if is_brought {
+            self.live.takes_new_nodes();
+        }
         self.registry = registry;
         let stay = self.running.iter().copied().filter(|process| !leavers.contains(process));
         let (mut units, mut named) = (Vec::new(), Vec::new());
@@ -247,6 +250,7 @@ impl Arbiter {
         }
         let resize = Resize {
             number: id.0,
+            epoch: self.changes.epoch(),
             old: self.running.clone(),
             new: stay.chain(joiners.iter().copied()).collect(),
             units,
@@ -438,6 +442,22 @@ impl Arbiter {
     /// The state of requests, to ask for more.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
+    }
+
+    /// Where a process is by the id that it had first, which stays when others end before it.
+    pub(crate) fn process_of(&self, birth: MemberId) -> Option<usize> {
+        if !birth.is_joiner() {
+            // Launched processes come first and do not end: their places stay.
+            return Some(birth.index() as usize).filter(|&process| self.live.was_launched(process));
+        }
+        // One that was started is a member from its start to its end.
+        let is_started = |process: &usize| !self.live.was_launched(*process);
+        let joining = self.under_way.iter().flat_map(|under_way| {
+            under_way.resize.joiners().zip(under_way.joining.iter().copied())
+        });
+        let members = self.members.iter().copied().enumerate().chain(joining);
+        let known = members.filter(|(_, member)| *member == birth);
+        known.map(|(process, _)| process).find(is_started)
     }
 
     /// Who a process is now.

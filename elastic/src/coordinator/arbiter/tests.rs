@@ -177,13 +177,18 @@ fn growing() -> Arbiter {
 /// The same with these hosts and places afterwards.
 fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> Resize {
     let resize = arbiter.announce_next().unwrap();
+    go_on_to(arbiter, hosts, places);
+    resize
+}
+
+/// What is announced is done.
+fn go_on_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) {
     arbiter.step(Step::Launched);
     arbiter.step(Step::Ready);
     arbiter.agreed(7);
     arbiter.step(Step::Begun);
     let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
     arbiter.ended_at(Ok(()), Some((hosts, places.to_vec())));
-    resize
 }
 
 #[test]
@@ -201,6 +206,26 @@ fn processes_are_started_on_the_hosts_that_are_named_a_unit_for_each() {
     let moved = go_to(&mut arbiter, &["a", "c"], &[0, 1, 1]);
     assert_eq!((moved.hosts, moved.gone), (vec!["10.0.0.3".to_owned()], vec![2, 1]));
     assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
+}
+
+#[test]
+fn a_process_that_was_started_is_known_by_its_first_id_when_others_have_ended() {
+    let mut arbiter = growing();
+    ask(&mut arbiter, Wish::Grow(2), &["b"], &[]).unwrap();
+    let first = arbiter.announce_next().unwrap();
+    let born = [1, 2].map(|process| first.member(process));
+    assert_eq!(born.map(|id| arbiter.process_of(id)), [Some(1), Some(2)], "as it is about to join");
+    assert_eq!(arbiter.member_of(1), Some(born[0]));
+    go_on_to(&mut arbiter, &["a", "b"], &[0, 1, 1]);
+    ask(&mut arbiter, Wish::Grow(1), &["c"], &[]).unwrap();
+    let last = go_to(&mut arbiter, &["a", "b", "c"], &[0, 1, 1, 2]).member(3);
+    ask(&mut arbiter, Wish::Leave, &[], &["b"]).unwrap();
+    go_to(&mut arbiter, &["a", "c"], &[0, 1]);
+    assert_eq!(born.map(|id| arbiter.process_of(id)), [None, None], "they have ended");
+    assert_eq!(arbiter.process_of(last), Some(1), "it has moved up");
+    assert_eq!(arbiter.member_of(1), Some(last));
+    let launched = [0, 1].map(|process| arbiter.process_of(MemberId::new(0, process)));
+    assert_eq!(launched, [Some(0), None]);
 }
 
 #[test]

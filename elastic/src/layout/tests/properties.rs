@@ -121,6 +121,9 @@ proptest! {
                 prop_assert_eq!(message.pieces().count(), message.piece_count());
                 let lengths = message.pieces().map(|piece| piece.length).sum::<usize>();
                 prop_assert_eq!(lengths, message.bytes());
+                let first = message.pieces().map(|piece| piece.to).min().unwrap_or_default();
+                let last = message.pieces().map(|piece| piece.to + piece.length).max();
+                prop_assert_eq!(message.target_span(), first..last.unwrap_or_default());
             }
         }
     }

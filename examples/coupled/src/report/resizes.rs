@@ -178,7 +178,7 @@ fn legend(out: &mut String, with_memory: bool) {
         ("diffusion", "L1"),
         ("remap", "moving data"),
         ("sleep", "asleep while L1 runs"),
-        ("life", "no rank: parked, starting, ending"),
+        ("life", "parked, starting, ending, or waiting for a start"),
         ("window", "resize"),
     ];
     let mut at = 18.0;

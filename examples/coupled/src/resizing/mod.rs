@@ -78,6 +78,9 @@ pub struct Sizes {
     /// Wait, step by step, for what the plan says.
     #[arg(long)]
     hold: bool,
+    /// Wait at each of these steps until as many requests as there are steps so far have ended, whoever asked.
+    #[arg(long, value_name = "STEPS", value_delimiter = ',')]
+    wait_at: Vec<u64>,
 }
 
 /// A process of the run, rank or not.
@@ -136,7 +139,7 @@ pub fn run(launched: &SimpleCommunicator, request: &Request) -> Result<(), Stop>
         };
         plan = agree(launched, if first { read() } else { Ok(None) })?;
     }
-    let pace = Pace::new(plan.as_ref(), request.sizes.hold);
+    let pace = Pace::new(plan.as_ref(), request.sizes.hold, &request.sizes.wait_at);
     let mut world = World::create(options(&request.sizes, deck.as_ref(), plan)?)
         .map_err(anyhow::Error::from)?;
     let leavers = Leavers::default();
@@ -250,7 +253,9 @@ impl Job<'_> {
             }
             self.world.report_iteration(self.progress.step as u64);
             let Some(member) = &mut self.member else { continue };
-            if self.pace.holds(&self.world, &member.layout, self.progress.step as u64) {
+            let holds = self.pace.holds(&self.world, &member.layout, self.progress.step as u64);
+            member.simulation.recorder.pause(holds);
+            if holds {
                 continue;
             }
             if self.progress.step >= self.deck()?.time.steps {

@@ -15,17 +15,21 @@ pub struct Pace {
     holds: bool,
     /// The iterations of the plan's steps, on the first rank.
     due: Vec<u64>,
+    /// Requests count whoever has asked, not only those of the plan.
+    counts_all: bool,
 }
 
 impl Pace {
-    /// `plan` is the first rank's, `holds` the same on all.
-    pub fn new(plan: Option<&Plan>, holds: bool) -> Pace {
+    /// `plan` is the first rank's, `holds` and the steps of requests from `outside` the same on all.
+    pub fn new(plan: Option<&Plan>, holds: bool, outside: &[u64]) -> Pace {
         let steps = plan.map(Plan::steps).unwrap_or_default().iter();
         let at = steps.filter_map(|step| match step.when {
             When::Iteration(number) => Some(number),
             When::After(_) => None,
         });
-        Pace { holds, due: at.collect() }
+        let due = at.filter(|_| holds).chain(outside.iter().copied()).collect();
+        let counts_all = !outside.is_empty();
+        Pace { holds: holds || counts_all, due, counts_all }
     }
 
     /// Whether the ranks are to probe again, and do nothing else. Collective.
@@ -46,10 +50,10 @@ impl Pace {
     fn is_behind(&self, world: &World, iteration: u64) -> bool {
         let Some(requests) = world.requests() else { return false };
         let events = requests.events(0);
-        let of_plan = |origin: &str| origin == "plan";
+        let counts = |origin: &str| self.counts_all || origin == "plan";
         let asked: HashSet<_> = events
             .iter()
-            .filter(|event| event.asked.as_ref().is_some_and(|asked| of_plan(&asked.origin)))
+            .filter(|event| event.asked.as_ref().is_some_and(|asked| counts(&asked.origin)))
             .filter_map(|event| event.request)
             .collect();
         let ended = events

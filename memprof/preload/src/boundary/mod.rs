@@ -31,12 +31,7 @@ static MAIN: AtomicUsize = AtomicUsize::new(0);
 pub fn start() {
     let _guard = Guard::enter();
     MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
-    #[cfg(not(feature = "archive"))]
-    {
-        // SAFETY: a text with its end mark.
-        let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-        objects::finder_is(finder as usize);
-    }
+    objects::holder::prepare();
     objects::refresh();
     if let Some(trouble) = objects::overrides::trouble() {
         crate::note::say(

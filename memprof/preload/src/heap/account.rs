@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use super::{Ledger, real, registry, tag};
-use crate::component::{Component, LIMIT};
+use crate::component::{self, Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::thread::{Current, Guard, Local, Since, State, local};
 
@@ -106,7 +106,11 @@ fn settle(state: &State) {
 
 /// As [`settle`]; then so many bytes are to go, and the work is for this component.
 fn restart(state: &State, left: i64, component: u32) {
+    let was_empty = state.current.is_empty();
     let own = enter_current(state, left, component);
+    if was_empty {
+        return;
+    }
     let keep = KEEP.0.load(Relaxed);
     if state.level(own).is_beyond(keep) || state.all.is_beyond(keep) {
         fold_both(state, Component(own as u16));
@@ -118,6 +122,11 @@ fn enter_current(state: &State, left: i64, component: u32) -> usize {
     let since = state.current.since();
     let index = since.component as usize % LIMIT;
     let own = &state.accounts[index];
+    if state.current.is_empty() {
+        // Nothing but the words in front.
+        state.current.restart(left, component, || {});
+        return index;
+    }
     state.current.restart(left, component, || {
         bump(&own.allocations, since.allocations);
         bump(&own.frees, since.frees);
@@ -210,11 +219,21 @@ fn raise(peak: &AtomicI64, to: i64) {
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
     settle(state);
-    for index in 0..=LIMIT {
+    for index in in_use() {
         if state.level(index).read() != (0, 0) {
             fold(state, &[index]);
         }
     }
+}
+
+/// How many components there are; one that comes later begins with nothing. Tests have some of their own.
+fn count() -> usize {
+    if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
+}
+
+/// Their accounts, and that of all.
+fn in_use() -> impl Iterator<Item = usize> {
+    (0..count()).chain([ALL])
 }
 
 /// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
@@ -290,7 +309,7 @@ fn ledger_at(index: usize) -> Ledger {
 
 /// The ledgers of all components.
 pub fn snapshot(into: &mut [Ledger; LIMIT]) {
-    for (index, ledger_of) in into.iter_mut().enumerate() {
+    for (index, ledger_of) in into.iter_mut().enumerate().take(count()) {
         *ledger_of = ledger_at(index);
     }
 }
@@ -320,9 +339,9 @@ pub fn peaks_begin() {
     let depth = PHASES.depth.load(Relaxed);
     PHASES.depth.store(depth + 1, Relaxed);
     if let Some(outer) = PHASES.outer.get(depth as usize) {
-        for (index, outer) in outer.iter().enumerate() {
+        for index in in_use() {
             let (owned, _, _) = read(index);
-            outer.store(PHASE[index].swap(owned, Relaxed), Relaxed);
+            outer[index].store(PHASE[index].swap(owned, Relaxed), Relaxed);
         }
     }
     PHASES.lock.unlock();
@@ -334,14 +353,15 @@ pub fn peaks_end(into: &mut [u64; LIMIT]) {
     fold_own();
     PHASES.lock.lock();
     let depth = PHASES.depth.load(Relaxed);
-    for (index, into) in into.iter_mut().enumerate() {
+    into.fill(0);
+    for (index, into) in into.iter_mut().enumerate().take(count()) {
         *into = read(index).2.max(0) as u64;
     }
     if depth > 0 {
         PHASES.depth.store(depth - 1, Relaxed);
         if let Some(outer) = PHASES.outer.get(depth as usize - 1) {
-            for (index, outer) in outer.iter().enumerate() {
-                PHASE[index].fetch_max(outer.load(Relaxed), Relaxed);
+            for index in in_use() {
+                PHASE[index].fetch_max(outer[index].load(Relaxed), Relaxed);
             }
         }
     }
@@ -355,7 +375,7 @@ pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
     PHASES.lock.lock();
     let inner =
         PHASES.outer.get(depth + 1).filter(|_| depth + 1 < PHASES.depth.load(Relaxed) as usize);
-    for (index, into) in into.iter_mut().enumerate() {
+    for (index, into) in into.iter_mut().enumerate().take(count()) {
         let peak = inner.map_or_else(|| read(index).2, |outer| outer[index].load(Relaxed));
         *into = (*into).max(peak.max(0) as u64);
     }

@@ -274,22 +274,22 @@ impl Table {
 
     /// The leaf of a region, and whether the thread owns it. Kept at hand.
     fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, bool)> {
-        let hand = &state.leaves;
-        let at = region % LEAVES_AT_HAND;
+        let hand = &state.hands[region % LEAVES_AT_HAND];
         // SAFETY: a leaf of this table, which stays.
-        if let Some(leaf) = unsafe { hand.leaves[at].load(Relaxed).as_ref() }
+        if let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
             && leaf.region.load(Relaxed) == region
         {
-            return Some((leaf, hand.regions[at].load(Relaxed) != NOT_OWN));
+            return Some((leaf, hand.region.load(Relaxed) != NOT_OWN));
         }
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
         let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
         let shift = leaf.shift.load(Relaxed);
         let before = region << (REGION_SHIFT - shift);
-        hand.leaves[at].store(ptr::from_ref(leaf).cast_mut(), Relaxed);
-        hand.shifts[at].store(shift, Relaxed);
-        hand.fronts[at].store(leaf.fronts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
-        hand.regions[at].store(if own { region } else { NOT_OWN }, Relaxed);
+        hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
+        hand.shift.store(shift, Relaxed);
+        hand.granule.store(1 << shift, Relaxed);
+        hand.fronts.store(leaf.fronts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
+        hand.region.store(if own { region } else { NOT_OWN }, Relaxed);
         Some((leaf, own))
     }
 
@@ -426,11 +426,7 @@ impl Table {
     fn change_own(&self, place: Place<'_>, component: Component, amount: i32) {
         let wanted = u32::from(component.0 & 0xff);
         for attempt in 0..2 {
-            let own = place.own().position(|(component, _)| component == wanted);
-            let slot = own.or_else(|| place.own().position(|(_, bytes)| bytes == 0));
-            if let Some((which, (_, bytes))) = slot.zip(slot.and_then(|slot| place.own().nth(slot)))
-                && place.set_own(which, wanted, bytes + i64::from(amount))
-            {
+            if place.add_own(wanted, i64::from(amount)) {
                 return;
             }
             if attempt == 0 {

@@ -41,6 +41,9 @@ struct Bucket {
 /// A table; the process has one.
 pub struct Table {
     buckets: [Bucket; BUCKETS],
+    /// A bit for each bucket that ever held a block: others are not looked at, so that their pages are not
+    /// even there.
+    used: [AtomicU64; BUCKETS / 64],
 }
 
 impl Table {
@@ -52,22 +55,30 @@ impl Table {
                     whats: [const { AtomicU64::new(0) }; WAYS],
                 }
             }; BUCKETS],
+            used: [const { AtomicU64::new(0) }; BUCKETS / 64],
         }
     }
 
-    fn near(&self, start: usize) -> impl Iterator<Item = &Bucket> {
+    fn near(&self, start: usize) -> impl Iterator<Item = (usize, &Bucket)> {
         let hash = (start as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        (0..NEIGHBOURS).map(move |step| &self.buckets[(hash as usize + step) % BUCKETS])
+        (0..NEIGHBOURS).map(move |step| {
+            let index = (hash as usize + step) % BUCKETS;
+            (index, &self.buckets[index])
+        })
     }
 
     /// False if there is no room.
     pub fn insert(&self, start: usize, length: usize, component: Component) -> bool {
-        for bucket in self.near(start) {
+        for (index, bucket) in self.near(start) {
             for (way, word) in bucket.starts.iter().enumerate() {
                 if word.load(Relaxed) != 0
                     || word.compare_exchange(0, CLAIMED, AcqRel, Relaxed).is_err()
                 {
                     continue;
+                }
+                let (used, bit) = (&self.used[index / 64], 1 << (index % 64));
+                if used.load(Relaxed) & bit == 0 {
+                    used.fetch_or(bit, Release);
                 }
                 let what =
                     (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
@@ -80,7 +91,7 @@ impl Table {
     }
 
     fn find(&self, start: usize) -> Option<(&Bucket, usize)> {
-        self.near(start).find_map(|bucket| {
+        self.near(start).find_map(|(_, bucket)| {
             let way = bucket.starts.iter().position(|word| word.load(Acquire) == start)?;
             Some((bucket, way))
         })
@@ -104,9 +115,12 @@ impl Table {
 
     /// Every block, in no order.
     pub fn each(&self, each: &mut dyn FnMut(Large)) {
-        for bucket in &self.buckets {
-            for way in 0..WAYS {
-                if let Some(large) = entry(bucket, way) {
+        for (used, buckets) in self.used.iter().zip(self.buckets.chunks(64)) {
+            let mut left = used.load(Acquire);
+            while left != 0 {
+                let bucket = &buckets[left.trailing_zeros() as usize];
+                left &= left - 1;
+                for large in (0..WAYS).filter_map(|way| entry(bucket, way)) {
                     each(large);
                 }
             }

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{blocks, real};
 use crate::arch::Errno;
+use crate::objects::holder;
 use crate::thread::Guard;
 
 const UNKNOWN: u32 = 0;
@@ -62,7 +63,7 @@ fn is_replaced(name: &CStr) -> bool {
     [first, next]
         .into_iter()
         .filter(|address| *address != 0)
-        .any(|address| !is_ours(address) && !of_a_library(object_of(address)))
+        .any(|address| !is_ours(address) && !is_of_a_library(address))
 }
 
 /// As [`super::family::look_around`].
@@ -78,24 +79,15 @@ pub fn look_around() {
 /// Whether an address is in this very object. A program with an allocator of its own has a malloc that
 /// is not: the C++ library's operators would use it, and so they have to be called.
 pub fn is_ours(address: usize) -> bool {
-    object_of(address) == object_of(replaced as *const () as usize)
-}
-
-/// The path of the object that an address is in.
-fn object_of(address: usize) -> Option<&'static CStr> {
-    // SAFETY: plain data, for which zeroes are valid.
-    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
-    // SAFETY: the call writes to `found` only; names live as long as their objects.
-    unsafe {
-        if libc::dladdr(address as *const _, &mut found) == 0 || found.dli_fname.is_null() {
-            return None;
-        }
-        Some(CStr::from_ptr(found.dli_fname))
+    match (holder::of(address), holder::of(replaced as *const () as usize)) {
+        (Some(holder), Some(own)) => holder == own,
+        (found, own) => found.is_none() && own.is_none(),
     }
 }
 
-fn of_a_library(path: Option<&CStr>) -> bool {
-    let Some(path) = path.map(CStr::to_bytes) else { return false };
+fn is_of_a_library(address: usize) -> bool {
+    let Some(holder) = holder::of(address) else { return false };
+    let path = holder.path();
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     name.starts_with(b"libstdc++.so")
         || name.starts_with(b"libc++.so")

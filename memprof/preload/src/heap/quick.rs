@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)]
 
+use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::blocks::{self, free_generally};
@@ -28,27 +29,34 @@ pub extern "C-unwind" fn enter(
 ) -> *mut u8 {
     let local = local();
     // SAFETY: a live block of the C library.
-    if unsafe { real::chunk_below(block, TOO_LARGE) }.is_some()
+    if let Some(chunk) = unsafe { real::chunk_below(block, TOO_LARGE) }
         && objects::is_same_caller(local, caller)
     {
         // SAFETY: who has a caller has counters, which are never given back.
         let state: &State = unsafe { &*local.state.get() };
-        let amount = (size as i64) << Current::SHIFT;
-        if amount != 0
-            && let Some(spot) = spot::own_spot(state, block as usize)
-        {
-            if spot.goes_on(block as usize, size) {
+        let place = place_of_tag(block, chunk);
+        if let Some(hand) = spot::own_hand(state, block as usize) {
+            if !spot::is_with(hand, place as usize, block as usize) {
                 return enter_beyond(block, size, state, 0, stack);
             }
+            let amount = (size as i64) << Current::SHIFT;
+            let spot = spot::spot(hand, block as usize);
             if let Some(after) = spot.after(state, amount)
                 && let Some(left) = left_after(state, amount)
             {
                 spot.note(after);
-                return finish(block, size, state, left, amount);
+                return finish(block, size, state, left, place);
             }
         }
     }
     enter_generally(block, size, 0, 0, stack)
+}
+
+/// Where the tag of a block is. Most blocks that do not go on beyond their granule have it there, and which
+/// do not is known before how much was asked for: the header says it, which the C library reads as well.
+#[inline(always)]
+fn place_of_tag(block: *mut u8, chunk: usize) -> *mut u64 {
+    block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>()
 }
 
 /// What the countdown says after a block, if it does not end.
@@ -71,7 +79,7 @@ extern "C-unwind" fn enter_generally(
     blocks::enter(block, size, arch::caller(stack), stack)
 }
 
-/// Goes on where the block does not end in the granule it begins in.
+/// Goes on where the tag is not in the granule that the block begins in.
 #[inline(never)]
 extern "C-unwind" fn enter_beyond(
     block: *mut u8,
@@ -80,32 +88,34 @@ extern "C-unwind" fn enter_beyond(
     _: usize,
     stack: usize,
 ) -> *mut u8 {
-    let amount = (size as i64) << Current::SHIFT;
-    if let Some(spot) = spot::own_spot(state, block as usize)
-        && let room = spot.room(block as usize)
-        && let Some(after) = spot.after(state, (room as i64) << Current::SHIFT)
-        && let Some(left) = left_after(state, amount)
+    if let Some(hand) = spot::own_hand(state, block as usize)
+        && let spot = spot::spot(hand, block as usize)
+        && let room = spot::room(hand, block as usize)
+        && let Some(after) = spot.after(state, (size.min(room) as i64) << Current::SHIFT)
+        && let Some(left) = left_after(state, (size as i64) << Current::SHIFT)
     {
         spot.note(after);
-        spot.note_beyond(state, size - room);
-        return finish(block, size, state, left, amount);
+        if size > room {
+            spot.note_beyond(state, size - room);
+        }
+        // SAFETY: as when it was asked for first: to read it again is as quick as to keep it.
+        let place = place_of_tag(block, unsafe { real::chunk(block) });
+        return finish(block, size, state, left, place);
     }
     enter_generally(block, size, 0, 0, stack)
 }
 
 /// What is left to do when the granules know.
 #[inline(always)]
-fn finish(block: *mut u8, size: usize, state: &State, left: i64, amount: i64) -> *mut u8 {
+fn finish(block: *mut u8, size: usize, state: &State, left: i64, place: *mut u64) -> *mut u8 {
     state.current.countdown.store(left, Relaxed);
-    // SAFETY: as when it was asked for first: to read it again is as quick as to keep it.
-    let chunk = unsafe { real::chunk(block) };
     // SAFETY: this thread's own.
     let mark = unsafe { state.current.mark.own() };
-    let word = tag::marked(block as usize, chunk - real::OVERHEAD - size, mark);
+    let word = tag::marked(block as usize, place as usize - block as usize - size, mark);
     // SAFETY: the last bytes of the block, which nobody was told of.
-    unsafe { block.add(chunk - real::OVERHEAD).cast::<u64>().write_unaligned(word) };
+    unsafe { place.write_unaligned(word) };
     // SAFETY: as before.
-    let room = unsafe { state.current.room.own() } - amount;
+    let room = unsafe { state.current.room.own() } - ((size as i64) << Current::SHIFT);
     if room < 0 {
         return raise(block, state, room);
     }
@@ -126,7 +136,15 @@ fn current(state: &State) -> Component {
     Component(state.current.component.load(Relaxed) as u16)
 }
 
-/// Frees a block, which leaves the ledger if it was one of it. Keeps no frame: every other way is a jump.
+/// The smaller of two, of which as often one as the other is.
+#[inline(always)]
+fn at_most(size: usize, most: usize) -> usize {
+    select_unpredictable(size > most, most, size)
+}
+
+/// Frees a block, which leaves the ledger if it was one of it. Every other way is a jump. Whether the block
+/// goes on beyond its granule is no branch here as where it was made: the processor would foretell it as
+/// badly, and see late that it did, since the block's header is often in no near cache.
 ///
 /// # Safety
 /// As for `free`.
@@ -141,44 +159,29 @@ pub unsafe fn free(block: *mut u8) {
     }
     // SAFETY: a live block of the C library or of our own arena.
     if let Some(chunk) = unsafe { real::chunk_below(block, TOO_LARGE) } {
-        let place = block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>();
+        // In one register.
+        let place = arch::unknown(place_of_tag(block, chunk).cast()).cast::<u64>();
         // SAFETY: the last bytes of a live block.
         let word = unsafe { place.read_unaligned() };
         if let Some(slack) = tag::read_marked(block as usize, word, mark) {
-            let size = chunk as isize - slack as isize;
             // SAFETY: who has a mark has counters, which are never given back.
             let state: &'static State = unsafe { &*local.state.get() };
-            if size > real::OVERHEAD as isize
-                && let Some(spot) = spot::own_spot(state, block as usize)
+            let size = (place as usize).wrapping_sub(block as usize).wrapping_sub(slack);
+            // A program that writes beyond a block's end may have written to the tag.
+            if size as isize >= 0
+                && let Some(hand) = spot::own_hand(state, block as usize)
             {
-                let size = size as usize - real::OVERHEAD;
-                if spot.goes_on(block as usize, size) {
-                    // SAFETY: as the caller's.
-                    return unsafe { free_beyond(block, size, place, state) };
-                }
-                let amount = (size as i64) << Current::SHIFT;
-                if let Some(after) = spot.after_less(state, amount) {
+                let spot = spot::spot(hand, block as usize);
+                let inside = at_most(size, spot::room(hand, block as usize));
+                if let Some(after) = spot.after_less(state, (inside as i64) << Current::SHIFT) {
                     spot.note(after);
+                    spot.note_none(state, !spot::is_with(hand, place as usize, block as usize));
                     // SAFETY: as the caller's.
-                    return unsafe { release(block, place, state, amount) };
+                    return unsafe {
+                        release(block, place, state, (size as i64) << Current::SHIFT)
+                    };
                 }
             }
-        }
-    }
-    // SAFETY: as the caller's; nothing was done.
-    unsafe { free_generally(block) }
-}
-
-/// Goes on where the block does not end in the granule it begins in.
-#[inline(never)]
-unsafe fn free_beyond(block: *mut u8, size: usize, place: *mut u64, state: &State) {
-    if let Some(spot) = spot::own_spot(state, block as usize) {
-        let room = spot.room(block as usize);
-        if let Some(after) = spot.after_less(state, (room as i64) << Current::SHIFT) {
-            spot.note(after);
-            spot.note_beyond(state, 0);
-            // SAFETY: as the caller's.
-            return unsafe { release(block, place, state, (size as i64) << Current::SHIFT) };
         }
     }
     // SAFETY: as the caller's; nothing was done.

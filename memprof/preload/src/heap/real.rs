@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use super::tag;
 use crate::arch;
 use crate::arch::Errno;
+use crate::objects::holder;
 use crate::thread::Guard;
 
 /// The address of a function, 0 until it is known.
@@ -208,6 +209,10 @@ unsafe fn size_by_header(block: *const u8) -> usize {
     (header & !BITS).wrapping_sub(WORD + WORD * mapped)
 }
 
+/// Sizes of blocks that are tried. None is a mapping of its own: the C library maps less and trims later once such a
+/// one has been freed, and the program's blocks would lie elsewhere than without the tool.
+const TRIED: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 100_000];
+
 /// Whether the headers of blocks say what malloc_usable_size does.
 fn headers_tell() -> bool {
     if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
@@ -223,8 +228,7 @@ fn headers_tell() -> bool {
     else {
         return false;
     };
-    const SIZES: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 1 << 20];
-    SIZES.into_iter().all(|size| {
+    TRIED.into_iter().all(|size| {
         // SAFETY: blocks made, looked at and freed here.
         unsafe {
             let blocks = [malloc(size), memalign(64, size)];
@@ -256,7 +260,7 @@ fn sizes_are_told() -> bool {
         return true;
     }
     let (Some(malloc), Some(free)) = (malloc(), free()) else { return false };
-    [0, 24, 25, 64, 1033, 5000, 70_000, 1 << 20].into_iter().all(|size: usize| {
+    TRIED.into_iter().all(|size| {
         // SAFETY: a block made and freed here; its header is asked of the kernel.
         unsafe {
             let block = malloc(size);
@@ -270,14 +274,7 @@ fn sizes_are_told() -> bool {
 }
 
 fn same_object(one: usize, other: usize) -> bool {
-    let base = |address: usize| {
-        // SAFETY: plain data, for which zeroes are valid.
-        let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
-        // SAFETY: the call writes to `found` only.
-        let known = unsafe { libc::dladdr(address as *const _, &mut found) } != 0;
-        known.then_some(found.dli_fbase as usize)
-    };
-    base(one).is_some() && base(one) == base(other)
+    holder::of(one).is_some_and(|holder| holder::of(other).is_some_and(|other| holder == other))
 }
 
 /// The key of the tags.
@@ -301,6 +298,7 @@ fn resolve() {
     // Not zero, which is the mark of a thread without counters.
     QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
     super::registry::prepare();
+    holder::prepare();
     // Those that work on blocks come first: who sees `malloc` sees them too.
     for (slot, name) in [
         (&USABLE, c"malloc_usable_size"),

@@ -3,35 +3,59 @@
 
 #![allow(unsafe_code)]
 
+use core::hint::select_unpredictable;
+use core::mem::offset_of;
+use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::granules::{Front, REGION_SHIFT, beyond};
+use crate::arch::unknown;
 use crate::component::Component;
-use crate::thread::{LEAVES_AT_HAND, Own, State};
+use crate::thread::{Hand, LEAVES_AT_HAND, Own, State};
+
+/// The leaf that an address is in, if it is at hand and the calling thread's own.
+#[inline(always)]
+pub fn own_hand(state: &State, address: usize) -> Option<&Hand> {
+    let region = address >> REGION_SHIFT;
+    let step = region % LEAVES_AT_HAND * size_of::<Hand>();
+    // As an address of its own it is computed once, and the distance to the first is part of each access.
+    let base = unknown(ptr::from_ref(state).cast::<u8>().wrapping_add(step).cast_mut());
+    let hand = base.wrapping_add(offset_of!(State, hands)).cast::<Hand>();
+    // SAFETY: one of the state's.
+    let hand = unsafe { &*hand };
+    // SAFETY: this thread's own.
+    (unsafe { hand.region.own() } == region).then_some(hand)
+}
+
+/// Whether an address is in the granule where a block begins, which it is no megabytes away from.
+#[inline(always)]
+pub fn is_with(hand: &Hand, address: usize, begin: usize) -> bool {
+    // SAFETY: this thread's own.
+    ((begin ^ address) as u32) < unsafe { hand.granule.own() }
+}
 
 /// Where a block begins in a leaf that the calling thread owns.
 #[derive(Copy, Clone)]
 pub struct Spot {
     front: *const Front,
-    /// The address divided by the size of granules.
-    index: usize,
-    shift: u32,
 }
 
-/// Where a block begins, if its leaf is at hand and the thread's own.
+/// Where a block begins, in its leaf.
 #[inline(always)]
-pub fn own_spot(state: &State, address: usize) -> Option<Spot> {
-    let region = address >> REGION_SHIFT;
-    let at = region % LEAVES_AT_HAND;
-    let hand = &state.leaves;
+pub fn spot(hand: &Hand, address: usize) -> Spot {
     // SAFETY: this thread's own.
-    let (here, shift, fronts) =
-        unsafe { (hand.regions[at].own(), hand.shifts[at].own(), hand.fronts[at].own()) };
-    if here != region {
-        return None;
-    }
-    let index = address.wrapping_shr(shift);
-    Some(Spot { front: fronts.cast_const().wrapping_add(index), index, shift })
+    let (shift, fronts) = unsafe { (hand.shift.own(), hand.fronts.own()) };
+    let front = fronts.wrapping_add(address.wrapping_shr(shift));
+    // So that it takes one register.
+    Spot { front: unknown(front.cast()).cast_const().cast() }
+}
+
+/// How many bytes there are from an address to the end of its granule.
+#[inline(always)]
+pub fn room(hand: &Hand, address: usize) -> usize {
+    // SAFETY: this thread's own.
+    let granule = unsafe { hand.granule.own() } as usize;
+    granule - (address & (granule - 1))
 }
 
 impl Spot {
@@ -39,18 +63,6 @@ impl Spot {
     fn front(&self) -> &Front {
         // SAFETY: of a leaf of the thread's own, which stays.
         unsafe { &*self.front }
-    }
-
-    /// Whether a block of so many bytes, at least one, goes on beyond its granule.
-    #[inline(always)]
-    pub fn goes_on(&self, address: usize, length: usize) -> bool {
-        (address + length - 1).wrapping_shr(self.shift) != self.index
-    }
-
-    /// How much of a block that goes on lies in its granule.
-    #[inline(always)]
-    pub fn room(&self, address: usize) -> usize {
-        (self.index + 1).wrapping_shl(self.shift) - address
     }
 
     /// What the first slot says, if that is of the component that the thread works for.
@@ -79,12 +91,20 @@ impl Spot {
         self.front().first.store(after, Relaxed);
     }
 
-    /// Notes that a block goes on for so many bytes, or none any more.
+    /// Notes that no block goes on any more, if the one that goes may: writes to where nobody reads if not.
+    #[inline(always)]
+    pub fn note_none(&self, state: &State, may: bool) {
+        let (beyond, nowhere) = (&raw const self.front().beyond, &raw const state.current.nowhere);
+        let place = select_unpredictable(may, beyond, nowhere);
+        // SAFETY: both stay.
+        unsafe { &*place }.store(0, Release);
+    }
+
+    /// Notes that a block goes on for so many bytes.
     #[inline(always)]
     pub fn note_beyond(&self, state: &State, bytes: usize) {
         // SAFETY: this thread's own.
         let component = Component(unsafe { state.current.component.own_again() } as u16);
-        let word = if bytes == 0 { 0 } else { beyond(component, bytes) };
-        self.front().beyond.store(word, Release);
+        self.front().beyond.store(beyond(component, bytes), Release);
     }
 }

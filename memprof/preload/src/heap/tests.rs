@@ -374,6 +374,65 @@ fn small_blocks_are_found_by_page_and_large_ones_by_address() {
     });
 }
 
+/// Bytes of live blocks by page, as their addresses and sizes say.
+fn by_page(blocks: &[(*mut u8, usize)]) -> std::collections::BTreeMap<usize, u64> {
+    let mut pages = std::collections::BTreeMap::new();
+    for (block, size) in blocks {
+        let (mut at, end) = (*block as usize, *block as usize + size);
+        while at < end {
+            let next = ((at >> 12) + 1) << 12;
+            *pages.entry(at >> 12).or_default() += (next.min(end) - at) as u64;
+            at = next;
+        }
+    }
+    pages
+}
+
+#[test]
+fn what_went_the_quick_way_is_in_its_pages_to_the_byte() {
+    const OWN: u16 = 245;
+    let of = |page: usize| {
+        let mut bytes = 0;
+        share(page << 12, (page + 1) << 12, &mut |component, more| {
+            bytes += if component == Component(OWN) { more } else { 0 };
+        });
+        bytes
+    };
+    let work = move || {
+        let mut live: Vec<(*mut u8, usize)> = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        // Blocks that end before the edge of a page, and their tags behind it.
+        let (mut parted, mut random) = (0, 1_usize);
+        for round in 0..12_000_usize {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let size = (random >> 33) % if round % 7 == 0 { 20_000 } else { 700 };
+            if live.len() == 300 {
+                free(live.swap_remove((random >> 45) % 300).0);
+            }
+            let block = malloc_quickly(size, OWN);
+            // SAFETY: a live block.
+            let tag = block as usize + unsafe { real::room_for_tag(block) } - tag::SIZE;
+            parted += usize::from(tag.is_multiple_of(4096) && block as usize + size <= tag);
+            live.push((block, size));
+            if round % 500 == 0 {
+                let expected = by_page(&live);
+                seen.extend(expected.keys().copied());
+                for page in &seen {
+                    let expected = expected.get(page).copied().unwrap_or(0);
+                    assert_eq!(of(*page), expected, "in page {page:x} in round {round}");
+                }
+            }
+        }
+        assert!(parted > 5, "{parted} blocks of this kind");
+        let others = live.split_off(150);
+        live.into_iter().for_each(|(block, _)| free(block));
+        (others.into_iter().map(|(block, _)| block as usize).collect::<Vec<_>>(), seen)
+    };
+    let (others, seen) = std::thread::spawn(work).join().unwrap();
+    others.into_iter().for_each(|block| free(block as *mut u8));
+    assert!(seen.into_iter().all(|page| of(page) == 0), "freed by another thread");
+}
+
 std::thread_local! {
     /// How many blocks of this thread did not go the quick way.
     static GENERAL: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };

@@ -52,19 +52,30 @@ struct Table {
 pub struct Relocation<'a> {
     image: &'a Image,
     symbol: usize,
-    /// Address of the word that is filled in.
+    /// Address of the word that is filled in; not known to be the object's before the name is.
     pub slot: usize,
     pub kind: u32,
     pub addend: u64,
 }
 
 impl<'a> Relocation<'a> {
-    /// The name, if it begins with one of these: of most names no more is read than their first byte.
+    /// The name, if it begins with one of these and the slot is the object's: of most names no more is
+    /// read than their first byte.
     pub fn symbol(&self, firsts: &[u8]) -> Option<&'a [u8]> {
-        let entry = self.image.symbols.checked_add(self.symbol.checked_mul(SYMBOL_SIZE)?)?;
-        let offset = self.image.read::<u32>(entry)? as usize;
-        let first = self.image.read::<u8>(self.image.strings.address.checked_add(offset)?)?;
-        firsts.contains(&first).then(|| self.image.string(offset))?
+        let image = self.image;
+        let at = self.symbol.checked_mul(SYMBOL_SIZE)?;
+        if at.checked_add(SYMBOL_SIZE)? > image.symbols_room {
+            return None;
+        }
+        // SAFETY: in the readable segment that the symbols are in, as the room says.
+        let offset = unsafe { core::ptr::read_unaligned((image.symbols + at) as *const u32) };
+        if offset as usize >= image.strings_room {
+            return None;
+        }
+        // SAFETY: as before, of the strings.
+        let first = unsafe { *((image.strings.address + offset as usize) as *const u8) };
+        let fits = firsts.contains(&first) && image.within(self.slot, 8);
+        fits.then(|| image.string(offset as usize))?
     }
 }
 
@@ -79,6 +90,9 @@ pub struct Image {
     pub read_only: (usize, usize),
     strings: Table,
     symbols: usize,
+    /// How many bytes there can be read of symbols, and of strings.
+    symbols_room: usize,
+    strings_room: usize,
     hash: usize,
     gnu_hash: usize,
     relocations: [Table; 2],
@@ -130,6 +144,8 @@ impl Image {
         });
         self.relocations[0].bytes = offsets.0;
         self.relocations[1].bytes = offsets.1;
+        self.symbols_room = self.room(self.symbols);
+        self.strings_room = self.room(self.strings.address).min(self.strings.bytes);
     }
 
     /// glibc turns the addresses of a dynamic section into those of the process, other loaders do not.
@@ -228,6 +244,15 @@ impl Image {
         let hash = name
             .iter()
             .fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
+        // Most objects do not define it, which one word tells.
+        let filter = |bit: u32| 1_u64 << (bit % 64);
+        let wanted = filter(hash) | filter(hash >> (word(3)? % 32));
+        if bloom > 0 {
+            let at = 16 + (hash as usize / 64 % bloom) * 8;
+            if self.read::<u64>(self.gnu_hash.checked_add(at)?)? & wanted != wanted {
+                return Some(false);
+            }
+        }
         let bucket = 4 + bloom * 2 + hash as usize % buckets;
         let start = word(bucket)? as usize;
         let Some(skip) = start.checked_sub(first) else {
@@ -279,6 +304,20 @@ impl Image {
         Some(false)
     }
 
+    /// The slot of procedure linkage that a loader fills in last.
+    pub fn last_slot(&self, kind: u32) -> Option<usize> {
+        let mut last = None;
+        let Table { address, bytes } = self.relocations[1];
+        for index in (0..(bytes / RELOCATION_SIZE).min(LIMIT)).rev() {
+            let entry = address.wrapping_add(index * RELOCATION_SIZE);
+            if self.read::<u64>(entry.wrapping_add(8))? as u32 == kind {
+                last = Some(self.base.wrapping_add(self.read::<u64>(entry)? as usize));
+                break;
+            }
+        }
+        last.filter(|&slot| self.within(slot, 8))
+    }
+
     /// The relocations of these kinds that name a symbol, those of procedure linkage last.
     pub fn each_relocation(&self, kinds: &[u32], mut each: impl FnMut(Relocation<'_>)) {
         for (table, first) in self.relocations.into_iter().zip([self.relative, 0]) {
@@ -294,7 +333,7 @@ impl Image {
                 };
                 let (symbol, kind) = ((information >> 32) as usize, information as u32);
                 let slot = self.base.wrapping_add(offset as usize);
-                if symbol != 0 && kinds.contains(&kind) && self.within(slot, 8) {
+                if symbol != 0 && kinds.contains(&kind) {
                     each(Relocation { image: self, symbol, slot, kind, addend });
                 }
             }

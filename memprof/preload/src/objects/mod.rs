@@ -8,6 +8,7 @@
 
 mod classify;
 pub mod elf;
+pub mod holder;
 mod known;
 pub mod overrides;
 mod parts;
@@ -25,8 +26,7 @@ pub use known::Known;
 pub use parts::are_known as parts_are_known;
 pub use table::LIMIT;
 pub use walk::{
-    after_fork, at, before_fork, each, finder_is, mark_opened, refresh, refresh_surely, serial,
-    since,
+    after_fork, at, before_fork, each, mark_opened, refresh, refresh_surely, serial, since,
 };
 
 /// Whose code called.
@@ -94,7 +94,7 @@ fn look_up(local: &Local, address: usize) -> Caller {
     // Before the table, so that what is found in an older one is not kept as of a newer version.
     let version = VERSION.load(Ordering::Acquire);
     let mut found = TABLE.find(address);
-    if found.is_none() && local.guard.get() == 0 && walk::may_be_new(address) {
+    if found.is_none() && local.guard.get() == 0 && holder::may_be_new(address) {
         walk::refresh();
         found = TABLE.find(address);
     }

@@ -62,31 +62,10 @@ static SERIAL: AtomicU32 = AtomicU32::new(0);
 /// What the loader has counted at the last walk.
 static ADDED: AtomicU64 = AtomicU64::new(u64::MAX);
 static REMOVED: AtomicU64 = AtomicU64::new(u64::MAX);
-/// `_dl_find_object`, where the C library has it.
-static FINDER: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of the last walk.
 pub fn serial() -> u32 {
     SERIAL.load(Ordering::Acquire)
-}
-
-/// `_dl_find_object` tells what is an object's without a lock.
-pub fn finder_is(function: usize) {
-    FINDER.store(function, Ordering::Release);
-}
-
-/// Whether an address that is not in the table can be of an object loaded since.
-pub fn may_be_new(address: usize) -> bool {
-    let finder = FINDER.load(Ordering::Acquire);
-    if finder == 0 {
-        return true;
-    }
-    // SAFETY: the function of the C library with this signature; it only reads.
-    let finder: unsafe extern "C" fn(usize, *mut [usize; 8]) -> c_int =
-        unsafe { core::mem::transmute(finder) };
-    let mut result = [0; 8];
-    // SAFETY: `dl_find_object` is no larger than eight words.
-    unsafe { finder(address, &mut result) == 0 }
 }
 
 /// Brings the table up to date with what is loaded. Never waits for another thread that does the

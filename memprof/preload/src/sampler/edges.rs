@@ -41,13 +41,19 @@ impl Sampler {
         // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
         let may_wait = is_own && index != MAIN;
         let is_missed = if self.has_peaks(index) { growth } else { change };
-        let is_lost = !begins && !self.was_seen(index) && is_missed > then / SMALL;
+        // A sample in the middle of MPI_Init does not show what it leaves.
+        let is_unseen = is_first || !self.was_seen(index);
+        let is_lost = !begins && is_unseen && is_missed > then / SMALL;
         let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
         let overdraws = is_large || is_first;
+        // What `main` finds when it goes on has been looked at where the phase between ended, or is what
+        // the last sample finds.
         let is_closing = !begins && may_wait && !is_first;
-        let looks = has_changed && !is_closing && self.affordable(resident)
+        let goes_on = begins && index == MAIN && self.others_ended;
+        let looks = has_changed && !is_closing && !goes_on && self.affordable(resident)
             || is_lost
+                && !is_closing
                 && (overdraws && self.may_overdraw()
                     || !may_wait && self.affordable_ahead(resident));
         if looks {
@@ -82,10 +88,14 @@ impl Sampler {
         }
     }
 
-    /// The most that was resident while a phase was open.
-    pub fn phase_resident(&mut self, index: u16) -> &[u64; LIMIT] {
-        self.keep_peaks(index);
-        &self.phases[usize::from(index) % PHASES]
+    /// The most that was resident while a phase was open, to be written. `is_open` until its end has been told.
+    pub fn phase_resident(&mut self, index: u16, is_open: bool) -> &[u64; LIMIT] {
+        if is_open {
+            self.keep_peaks(index);
+        }
+        let index = usize::from(index) % PHASES;
+        self.unwritten &= !(1 << index);
+        &self.phases[index]
     }
 
     /// Whether a sample fell into the phase.
@@ -115,10 +125,12 @@ impl Sampler {
     }
 
     fn add_peaks(&mut self, phase: u16) {
-        if let Some(peaks) = self.phases.get_mut(usize::from(phase)) {
-            for (peak, row) in peaks.iter_mut().zip(&self.rows) {
-                *peak = (*peak).max(row.resident);
-            }
+        let index = usize::from(phase);
+        let Some(peaks) = self.phases.get_mut(index) else { return };
+        for (peak, row) in peaks.iter_mut().zip(&self.rows) {
+            self.unwritten |= u64::from(row.resident > *peak) << index;
+            *peak = (*peak).max(row.resident);
         }
+        self.phase_totals[index] = self.phase_totals[index].max(self.head.walked);
     }
 }

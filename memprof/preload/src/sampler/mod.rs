@@ -177,11 +177,30 @@ pub fn phase_edge(index: u16, begins: bool) {
     }
 }
 
-/// The most each component had resident while a phase was open.
-pub fn phase_peaks(index: u16, work: &mut dyn FnMut(&[u64; LIMIT])) {
+/// The most each component had resident while a phase was open, to be written; of one that is, or has just ended,
+/// with what there is now.
+pub fn phase_peaks(index: u16, is_open: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
-        with(|sampler| work(sampler.phase_resident(index)));
+        with(|sampler| work(sampler.phase_resident(index, is_open)));
     }
+}
+
+/// Phases of which a sample has told what is not written yet: a bit for each.
+pub fn unwritten_phases() -> u64 {
+    let mut unwritten = 0;
+    if writer::is_recording() {
+        with(|sampler| unwritten = sampler.unwritten);
+    }
+    unwritten
+}
+
+/// The most the process had resident at a sample while a phase was open; 0 where none was taken.
+pub fn phase_total(index: u16) -> u64 {
+    let mut total = 0;
+    if writer::is_recording() {
+        with(|sampler| total = sampler.phase_totals[usize::from(index) % walk::PHASES]);
+    }
+    total
 }
 
 /// For [`crate::fork`].

@@ -109,6 +109,10 @@ pub struct Sampler {
     pub head: SummaryHead,
     /// What was resident at most while each phase was open.
     pub phases: [[u64; LIMIT]; PHASES],
+    /// The same of the whole process: less than the sum where components had their peaks at different moments.
+    pub phase_totals: [u64; PHASES],
+    /// Phases with peaks that have not been written: a bit for each.
+    pub unwritten: u64,
     /// Whether a sample was taken in each.
     pub seen: [bool; PHASES],
     /// What was there when phases ended that have nothing yet.
@@ -155,6 +159,8 @@ impl Sampler {
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
             phases: [[0; LIMIT]; PHASES],
+            phase_totals: [0; PHASES],
+            unwritten: 0,
             seen: [false; PHASES],
             left: [None; PHASES],
             others_ended: false,
@@ -223,6 +229,7 @@ impl Sampler {
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
         self.phases = [[0; LIMIT]; PHASES];
+        self.phase_totals = [0; PHASES];
         self.seen = [false; PHASES];
         self.left = [None; PHASES];
         self.others_ended = false;

@@ -12,7 +12,7 @@ use super::absent::Who;
 use super::assemble::{Clock, Reduced};
 use super::living::Living;
 use super::{
-    Group, Held, Identity, Lost, Moment, Rank, Sampler, Shared, State, Totals, Touch, Touches,
+    Group, Held, Identity, Lost, Moment, Rank, Sampler, Shared, State, Totals, Touch, Touches, jobs,
 };
 use crate::units::share;
 use memprof_trace::layout::{self, SummaryRow, flags, segment};
@@ -173,7 +173,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
             phase: names.phase(head.peak_phase),
             mpi_function: function(head.peak_function),
         },
-        phases: phases::phases(trace, names),
+        phases: phases::phases(trace, names, head.peak),
         open: phases::whole_spans(trace, names),
         heat: Vec::new(),
         sampler: Sampler {
@@ -226,7 +226,8 @@ fn identity(trace: &Trace) -> Identity {
         local_rank: u32::try_from(from.local_rank).ok(),
         pid: from.pid,
         host: from.host.to_string().into(),
-        job: from.job.to_string().into(),
+        job: jobs::name(&from.job.to_string()).0.into(),
+        spawned: None,
         program: from.program.to_string().into(),
         mpi_library: trace.state.mpi_library.to_string().into(),
     }

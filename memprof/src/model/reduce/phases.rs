@@ -24,7 +24,8 @@ fn depth(trace: &Trace, mut index: u32) -> u32 {
     depth
 }
 
-pub fn phases(trace: &Trace, names: &Names) -> Vec<RankPhase> {
+/// `most` is what the process had resident at most, ever.
+pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
     trace
         .phases
@@ -33,6 +34,8 @@ pub fn phases(trace: &Trace, names: &Names) -> Vec<RankPhase> {
             let peaks = trace.phase_peaks.iter().find(|peaks| peaks.index == phase.index);
             let peaks = peaks.map_or(&[][..], |peaks| &peaks.row);
             let row = &phase.row;
+            let residents = peaks.iter().map(|peak| peak.resident);
+            let sum = residents.clone().fold(0u64, u64::saturating_add);
             let open = row.open > 0;
             let since = if open { end.saturating_sub(row.first_time) } else { 0 };
             RankPhase {
@@ -51,6 +54,11 @@ pub fn phases(trace: &Trace, names: &Names) -> Vec<RankPhase> {
                     .filter(|(_, peak)| peak.owned > 0 || peak.resident > 0)
                     .map(|(index, peak)| (names.component(index), peak.owned, peak.resident))
                     .collect(),
+                resident_peak: match row.resident_kib {
+                    0 => sum.min(most),
+                    // Who is killed may leave what it was a moment before.
+                    known => (u64::from(known) << 10).max(residents.max().unwrap_or(0)),
+                },
             }
         })
         .collect()

@@ -390,11 +390,13 @@ impl<'r> Run<'r> {
 
     fn phase_peaks(&mut self) -> u32 {
         let mut innermost = NONE;
+        let total: u64 = self.rows.iter().map(|row| row.resident).sum();
         for (index, (row, owned, resident)) in self.phases.iter_mut().enumerate() {
             if row.open == 0 {
                 continue;
             }
             innermost = u32::try_from(index).unwrap_or(NONE);
+            row.resident_kib = row.resident_kib.max((total >> 10) as u32);
             for sample in &self.rows {
                 let column = usize::from(sample.component);
                 owned[column] = owned[column].max(sample.owned);

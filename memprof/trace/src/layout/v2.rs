@@ -273,8 +273,9 @@ plain! {
         80 last_time: u64,
         /// How many times it is open now.
         88 open: u32,
-        /// Zero.
-        92 reserved: u32,
+        /// The most that was resident in the process at a sample while it was open, in KiB; the largest number
+        /// stands for more. 0 where no sample was taken in it, and in older traces.
+        92 resident_kib: u32,
     }
 }
 

@@ -141,6 +141,16 @@ impl Communicator {
         unsafe { MpiGroup::from_raw(self.comm) }
     }
 
+    /// The number that Fortran knows it by (`MPI_Comm_c2f`). MPIs give a new communicator a number that is free, mostly the
+    /// lowest: where it rises with every change of a world, communicators are left over. Local.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let mut number = 0_u64;
+        // SAFETY: ours and live; there is room for any of Fortran's integers.
+        unsafe { self.comm.store_for_fortran((&raw mut number).cast()) };
+        number
+    }
+
     /// A duplicate as the crate `mpi` has them, which is freed when it is dropped. Errors on it end the job, as they
     /// do on communicators of that crate. Collective.
     ///

@@ -92,12 +92,12 @@ const ENTRIES: &[Entry] = &[
     entry("messages of 4 MiB", "/sides/4194304", "/s", 1.0, Target::Share(0.97)),
     entry("coupled example", "/coupled_seconds", "s", 1.0, Target::Times(1.01)),
     entry("its time of processors", "/coupled_processor_seconds", "s", 1.0, Target::None),
-    entry("the same, ten times as long", "/long_seconds", "s", 1.0, Target::Times(1.01)),
-    entry("its time of processors", "/long_processor_seconds", "s", 1.0, Target::None),
+    entry("the same, 15 times the steps", "/long_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("its time of processors", "/long_processor_seconds", "s", 1.0, Target::Times(1.01)),
     entry("start and end of 2 ranks", "/start_seconds", "ms", 1e3, Target::Difference),
     entry("sampler, of a processor", "/duty", "%", 100.0, Target::AtMost(0.5)),
     entry("in the coupled example", "/coupled_duty", "%", 100.0, Target::AtMost(0.5)),
-    entry("ten times as long", "/long_duty", "%", 100.0, Target::AtMost(0.5)),
+    entry("with 15 times the steps", "/long_duty", "%", 100.0, Target::AtMost(0.5)),
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
 
@@ -295,23 +295,36 @@ impl Measured {
         });
         let (compared, target, met) = match paired {
             Some(paired) => compare_turns(entry, paired),
-            None => compare(entry, without, with),
+            None => {
+                let (compared, target, met) = compare(entry, without, with);
+                (compared, target, met.map_or("", verdict))
+            }
         };
-        let verdict = met.map_or("", |met| if met { "met" } else { "missed" }).to_owned();
-        Some([entry.what.to_owned(), number(without), number(with), compared, target, verdict])
+        Some([entry.what.to_owned(), number(without), number(with), compared, target, met.into()])
     }
 }
 
-/// As [`compare`], of turns: the median of their ratios, and its interval.
-fn compare_turns(entry: &Entry, ratio: Ratio) -> (String, String, Option<bool>) {
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "missed" }
+}
+
+/// As [`compare`], of turns: the middle of their ratios, and its interval. A target is met, or missed, where all of
+/// the interval is on that side of it.
+fn compare_turns(entry: &Entry, ratio: Ratio) -> (String, String, &'static str) {
     let Ratio { median, low, high } = ratio;
     if let Target::Difference = entry.target {
         let (unit, scale) = (entry.unit, entry.scale);
         let text =
             format!("{:+.1} {unit} ({:+.1} to {:+.1})", median * scale, low * scale, high * scale);
-        return (text, String::new(), None);
+        return (text, String::new(), "");
     }
-    let (_, target, met) = compare(entry, Some(1.0), Some(median));
+    let (_, target, met) = compare(entry, Some(1.0), Some(low));
+    let at_other_end = compare(entry, Some(1.0), Some(high)).2;
+    let met = match met {
+        None => "",
+        Some(low) if at_other_end == Some(low) => verdict(low),
+        Some(_) => "cannot tell",
+    };
     let text = match entry.target {
         Target::Share(_) => {
             format!("{:.1} % ({:.1} to {:.1})", median * 100.0, low * 100.0, high * 100.0)
@@ -372,7 +385,14 @@ mod tests {
     #[test]
     fn each_line_compares_medians_as_its_target_says() {
         let take = |one: &dyn Fn(bool) -> Value| {
-            let plan = turns::Plan { least: 2, most: 2, time: Duration::ZERO, of: "", width: 0.0 };
+            let plan = turns::Plan {
+                least: 10,
+                most: 10,
+                time: Duration::ZERO,
+                of: "",
+                width: 0.0,
+                trims: true,
+            };
             Turns::take(&plan, |with| Ok(one(with))).unwrap()
         };
         let messages = take(&|with| json!({"sides": {"1": if with { 0.98e6 } else { 1e6 }}}));
@@ -380,11 +400,18 @@ mod tests {
             let slowest: Vec<u64> = vec![if with { 3000 } else { 2000 }; 3];
             json!({"mappings": 1000, "slowest_mappings_ns": slowest})
         });
+        let runs = std::cell::Cell::new(0);
+        let long = take(&|with| {
+            runs.set(runs.get() + 1);
+            let more = if with { f64::from(runs.get() / 4 % 2) * 0.03 } else { 0.0 };
+            json!({"long_seconds": 2.0 * (1.0 + more),
+                "long_processor_seconds": if with { 3.03 } else { 2.94 }})
+        });
         let measured = Measured {
             without: vec![json!({"mpi_call_ns": 4.0})],
             with: vec![json!({"mpi_call_ns": 10.0, "duty": 0.004, "tool": 4 << 20,
                 "malloc_free": {"64": {"without": 10.0, "with": 22.5}}})],
-            turns: vec![messages, mappings],
+            turns: vec![messages, mappings, long],
         };
         let lines = measured.lines();
         let line = |what: &str| lines.iter().find(|line| line[0].starts_with(what)).unwrap();
@@ -395,6 +422,10 @@ mod tests {
             line("mmap and munmap, 99.9")[1..],
             ["2.00 µs", "3.00 µs", "1.500 x", "≤ 2 x", "met"]
         );
+        assert_eq!(line("the same, 15 times")[5], "cannot tell");
+        let processors = |line: &&[String; 6]| line[0] == "its time of processors";
+        let line_of = lines.iter().find(processors).unwrap();
+        assert_eq!(line_of[3..], ["1.031 x (1.031 to 1.031)", "≤ 1.01 x", "missed"]);
         assert_eq!(line("sampler")[2..], ["0.40 %", "", "≤ 0.5 %", "met"]);
         assert_eq!(line("tool")[5], "met");
         assert!(!lines.iter().any(|line| line[0].starts_with("coupled")), "not measured");

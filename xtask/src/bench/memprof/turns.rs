@@ -19,15 +19,20 @@ pub struct Plan {
     pub of: &'static str,
     /// Half the width of the interval for its median that is narrow enough.
     pub width: f64,
+    /// The mean of the middle three fifths is told instead of the median: as little moved by single turns, and
+    /// known better after as many.
+    pub trims: bool,
 }
 
 /// What both of each turn measured.
 #[derive(Default)]
 pub struct Turns {
     pairs: Vec<[Value; 2]>,
+    trims: bool,
 }
 
-/// The median of the ratios of the turns, and an interval that holds the true one in 95 of 100 cases.
+/// The median of the ratios of the turns, or their trimmed mean, and an interval that holds the true one in 95
+/// of 100 cases.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Ratio {
     pub median: f64,
@@ -44,14 +49,16 @@ impl Ratio {
 impl Turns {
     /// Takes turns until the plan is met. `one` runs the program, with the profiler or without.
     pub fn take(plan: &Plan, mut one: impl FnMut(bool) -> Result<Value>) -> Result<Turns> {
-        let (mut turns, began) = (Turns::default(), Instant::now());
+        let mut turns = Turns { trims: plan.trims, ..Turns::default() };
+        let began = Instant::now();
         while turns.pairs.len() < plan.most {
             let known = turns.ratio(plan.of).is_some_and(|ratio| ratio.half_width() <= plan.width);
             if turns.pairs.len() >= plan.least && (known || began.elapsed() > plan.time) {
                 break;
             }
-            // Who is first is as good as drawn, and the same in every run.
-            let with_first = ((turns.pairs.len() * 2_654_435_761) >> 7) & 1 == 1;
+            // One side, the other, the other, the one, and so on by the sequence of Thue and Morse: what drifts
+            // steadily, or ever faster, is the same for both.
+            let with_first = turns.pairs.len().count_ones() % 2 == 1;
             let first = one(with_first)?;
             let second = one(!with_first)?;
             turns.pairs.push(if with_first { [second, first] } else { [first, second] });
@@ -61,7 +68,7 @@ impl Turns {
 
     /// Turns that were taken elsewhere, each without and with the profiler.
     pub fn of_pairs(pairs: Vec<[Value; 2]>) -> Turns {
-        Turns { pairs }
+        Turns { pairs, trims: false }
     }
 
     /// Numbers at a JSON pointer, of the turns that have them: without and with the profiler.
@@ -81,7 +88,7 @@ impl Turns {
         if without.len() != with.len() {
             return None;
         }
-        interval(with.iter().zip(&without).map(|(with, without)| with / without).collect())
+        self.middle(with.iter().zip(&without).map(|(with, without)| with / without).collect())
     }
 
     /// With the profiler less without.
@@ -90,7 +97,11 @@ impl Turns {
         if without.len() != with.len() {
             return None;
         }
-        interval(with.iter().zip(&without).map(|(with, without)| with - without).collect())
+        self.middle(with.iter().zip(&without).map(|(with, without)| with - without).collect())
+    }
+
+    fn middle(&self, numbers: Vec<f64>) -> Option<Ratio> {
+        if self.trims { trimmed(numbers) } else { interval(numbers) }
     }
 
     /// How many.
@@ -115,6 +126,38 @@ fn interval(mut numbers: Vec<f64>) -> Option<Ratio> {
     Some(Ratio { median, low: numbers[low], high: numbers[count - 1 - low] })
 }
 
+/// The mean without a fifth of the numbers at either end, and its interval (Yuen 1974): by the spread of what
+/// remains when each that is left out counts as the last that is not.
+fn trimmed(mut numbers: Vec<f64>) -> Option<Ratio> {
+    numbers.sort_by(f64::total_cmp);
+    let count = numbers.len();
+    let off = count / 5;
+    let kept = numbers.get(off..count - off).filter(|kept| kept.len() > 2)?;
+    let mean_of = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+    let median = mean_of(kept);
+    let (first, last) = (kept[0], kept[kept.len() - 1]);
+    let drawn_in: Vec<f64> = numbers.iter().map(|number| number.clamp(first, last)).collect();
+    let centre = mean_of(&drawn_in);
+    let squares: f64 = drawn_in.iter().map(|number| (number - centre).powi(2)).sum();
+    let freedom = (kept.len() - 1) as f64;
+    let error = (squares / (freedom * kept.len() as f64)).sqrt();
+    let half = student(freedom) * error;
+    Some(Ratio { median, low: median - half, high: median + half })
+}
+
+/// The 97.5th percentile of Student's distribution, for two degrees of freedom or more, to some percent
+/// (Abramowitz and Stegun 26.7.5).
+fn student(freedom: f64) -> f64 {
+    let z = 1.959_964_f64;
+    let terms = [
+        (z.powi(3) + z) / 4.0,
+        (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0,
+        (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0,
+    ];
+    let powers = (1..).map(|power| freedom.powi(power));
+    z + terms.into_iter().zip(powers).map(|(term, power)| term / power).sum::<f64>()
+}
+
 /// The median of numbers in order.
 pub fn middle(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
@@ -129,8 +172,14 @@ pub fn middle(sorted: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan =
-        Plan { least: 10, most: 40, time: Duration::from_secs(60), of: "/rate", width: 0.01 };
+    const PLAN: Plan = Plan {
+        least: 10,
+        most: 40,
+        time: Duration::from_secs(60),
+        of: "/rate",
+        width: 0.01,
+        trims: false,
+    };
 
     #[test]
     fn turns_end_when_the_interval_is_narrow_or_there_were_enough() {
@@ -157,6 +206,33 @@ mod tests {
         })
         .unwrap();
         assert!((10..=30).contains(&first), "{first} of 40");
+    }
+
+    #[test]
+    fn sides_take_turns_so_that_what_drifts_steadily_is_the_same_for_both() {
+        let mut sides = Vec::new();
+        let mut clock = 0.0;
+        let plan = Plan { least: 8, most: 8, trims: true, ..PLAN };
+        let turns = Turns::take(&plan, |with| {
+            sides.push(with);
+            clock += 1.0;
+            Ok(json!({"rate": 100.0 + clock}))
+        })
+        .unwrap();
+        assert_eq!(sides[..8], [false, true, true, false, true, false, false, true]);
+        assert!(turns.difference("/rate").unwrap().median.abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_trimmed_mean_is_moved_by_no_single_turn_and_has_the_interval_of_yuen() {
+        let numbers = |last: f64| (1..10).map(f64::from).chain([last]).collect::<Vec<_>>();
+        let (even, wild) = (trimmed(numbers(10.0)).unwrap(), trimmed(numbers(1e6)).unwrap());
+        assert_eq!(even, wild);
+        assert!((even.median - 5.5).abs() < 1e-12);
+        // Squares of the numbers drawn in to 3 and 8: 42.5; with five degrees of freedom 2.571.
+        let half = 2.571 * (42.5_f64 / 30.0).sqrt();
+        assert!((even.high - even.median - half).abs() < 0.02 * half, "{even:?}");
+        assert_eq!(trimmed(vec![1.0, 2.0]), None);
     }
 
     #[test]

@@ -37,20 +37,42 @@ impl Place<'_> {
         true
     }
 
+    /// Adds to the slot of a component, or takes one that holds nothing. False if there is none, or it does
+    /// not hold as much.
+    pub fn add_own(self, component: u32, amount: i64) -> bool {
+        let first = self.first.load(Relaxed);
+        if first as u32 & 0xff == component {
+            return self.set_own(0, component, (first >> FIRST_SHIFT) + amount);
+        }
+        let mut free = (first >> FIRST_SHIFT == 0).then_some(0);
+        for (index, slot) in self.granule.own.iter().enumerate() {
+            let word = slot.load(Relaxed);
+            if word & 0xff == component {
+                return self.set_own(index + 1, component, i64::from(bytes(word)) + amount);
+            }
+            if free.is_none() && bytes(word) == 0 {
+                free = Some(index + 1);
+            }
+        }
+        free.is_some_and(|which| self.set_own(which, component, amount))
+    }
+
     /// Makes the first slot that of the component the thread works for, if that has one: the quick way
     /// looks at no other. Else a component that shares a page with what another left there would go
     /// the general way for as long as both live, and what a block costs would be a matter of addresses.
     /// Whoever reads meanwhile may miss one of the two, or see it twice, in this granule this once.
     pub fn bring_first(self, component: u32) {
-        let Some((first, held)) = self.own().next() else { return };
+        let word = self.first.load(Relaxed);
+        let (first, held) = (word as u32 & 0xff, word >> FIRST_SHIFT);
         if first == component {
             return;
         }
-        if let Some(which) = self.own().position(|(other, _)| other == component)
-            && let Some((_, wanted)) = self.own().nth(which)
-            && self.set_own(which, first, held)
+        let others = self.granule.own.iter().map(|slot| slot.load(Relaxed));
+        if let Some((index, other)) =
+            others.enumerate().find(|(_, other)| other & 0xff == component)
+            && self.set_own(index + 1, first, held)
         {
-            self.set_own(0, component, wanted);
+            self.set_own(0, component, i64::from(bytes(other)));
         }
     }
 }

@@ -1,0 +1,129 @@
+//! What is done about a start from which MPI does not come back.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use quo_mpi::{Family, Identity};
+
+use super::life::Life;
+use super::mark::Mark;
+
+/// How long a killed process may take to be gone.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// What may be done, by the MPI and how its launcher was told to take a killed process.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hanging {
+    /// Nothing: no other call gets through, or it is not known.
+    #[default]
+    Leave,
+    /// Others can be started meanwhile, but the launcher ends the job with a process that is killed.
+    Beside,
+    /// What hangs can be ended as well.
+    End,
+}
+
+/// What became of the processes of a start that was given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// They are gone: their places are free again.
+    pub all: bool,
+    /// In words, behind why it was given up.
+    pub told: String,
+    /// Those that stay until this process ends.
+    pub left: Vec<Life>,
+}
+
+impl Hanging {
+    pub(crate) fn of(mpi: &Identity) -> Self {
+        // What mpirun was told is in the environment of its ranks.
+        let recovers = std::env::var("OMPI_MCA_orte_enable_recovery").unwrap_or_default();
+        match (mpi.family(), mpi.major()) {
+            (Family::OpenMpi, Some(5..)) => Self::End,
+            (Family::OpenMpi, Some(4)) if matches!(&*recovers, "1" | "true") => Self::End,
+            (Family::OpenMpi, Some(4)) => Self::Beside,
+            _ => Self::Leave,
+        }
+    }
+
+    /// Ends what has this mark, if it may.
+    pub(crate) fn deal_with(self, mark: &Mark) -> Ended {
+        if self == Self::Leave {
+            return Ended::default();
+        }
+        let found = mark.processes();
+        let numbers: Vec<String> = found.iter().map(|life| life.process().to_string()).collect();
+        let named = numbers.join(", ");
+        if found.is_empty() {
+            let told = "; nothing of it is on this host, and elsewhere nobody looks".to_owned();
+            return Ended { told, ..Ended::default() };
+        }
+        if self == Self::Beside {
+            let told = format!(
+                "; of it there is process {named} until the job ends, since the launcher was not told to go on \
+                 without"
+            );
+            return Ended { all: false, told, left: found };
+        }
+        if kill(mark, found) {
+            Ended { all: true, told: format!("; process {named} was killed"), left: Vec::new() }
+        } else {
+            Ended { told: format!("; process {named} does not end"), ..Ended::default() }
+        }
+    }
+}
+
+/// Whether all of them end, those that they start meanwhile as well.
+fn kill(mark: &Mark, mut living: Vec<Life>) -> bool {
+    let limit = Instant::now() + END_LIMIT;
+    while !living.is_empty() && Instant::now() < limit {
+        for life in &living {
+            life.kill();
+        }
+        // Sleeps: the end of another's child is told to nobody.
+        std::thread::sleep(Duration::from_millis(5));
+        living = mark.processes();
+    }
+    living.is_empty()
+}
+
+/// Kills every `PROCESS:BEGAN` at the end of its input, if it is still that process.
+const SCRIPT: &str = r#"read -r _; for life; do process=${life%:*}; at=0
+stat=$(cat "/proc/$process/stat" 2>/dev/null) || continue
+for word in ${stat##*) }; do at=$((at + 1))
+[ $at -ne 20 ] || [ "$word" != "${life#*:}" ] || kill -KILL "$process"; done; done"#;
+
+/// Has these processes killed when this one has ended: the launcher waits for them and would never end.
+pub(crate) fn outlive(lives: &[Life]) {
+    let mut command = Command::new("sh");
+    command.args(["-c", SCRIPT, "sh"]);
+    command.args(lives.iter().map(|life| life.name().replace('-', ":")));
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Ok(mut child) = command.spawn() {
+        // The kernel closes it.
+        std::mem::forget(child.stdin.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_ends_exactly_those_that_it_was_given() {
+        let child = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (mut meant, mut spared) = (child(), child());
+        let life = |child: &std::process::Child| Life::of(child.id().cast_signed()).unwrap();
+        let meant_as = life(&meant).name().replace('-', ":");
+        // The number of a process that began at another time.
+        let spared_as = format!("{}:1", spared.id());
+        let script = Command::new("sh")
+            .args(["-c", SCRIPT, "sh", &meant_as, &spared_as, "999999999:5"])
+            .stdin(Stdio::null())
+            .status();
+        script.unwrap();
+        assert!(!meant.wait().unwrap().success());
+        drop(spared.stdin.take());
+        assert!(spared.wait().unwrap().success());
+    }
+}

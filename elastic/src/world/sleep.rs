@@ -1,0 +1,70 @@
+//! The sleep of a process that is parked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Status, World};
+use crate::error::Error;
+use crate::lobby::{Lobby, LobbyError};
+use crate::order::{Order, Part, Resize};
+
+const CALL: &str = "wait";
+
+/// Who is called in again within this time has not given its memory back: the next resize does not wait for that.
+const SETTLED: Duration = Duration::from_millis(250);
+
+impl World {
+    /// Sleeps, without a core, until this process is called in or the job is over: whether it joins. Local, for
+    /// parked processes.
+    ///
+    /// The parts of the world's arrays went with the commit. What the C library's allocator holds beyond what is in
+    /// use goes back to the kernel once the process has slept for a quarter of a second (glibc's `malloc_trim`).
+    ///
+    /// # Errors
+    /// [`Error::Misplaced`] for a rank, [`Error::Dead`] when a process of the node has ended.
+    pub fn wait(&mut self) -> Result<bool, Error> {
+        if self.status == Status::Ended {
+            return Ok(false);
+        }
+        if self.current.is_some() {
+            let reason = "only a parked process waits: call probe";
+            return Err(Error::Misplaced { call: CALL, reason });
+        }
+        let lobby = Arc::clone(self.lobby(CALL)?);
+        let mut ready: Option<Resize> = None;
+        self.rings = sleep(&lobby, self.rings).map_err(Error::node(CALL))?;
+        loop {
+            match self.read_order(CALL)? {
+                Order::End => {
+                    self.status = Status::Ended;
+                    return Ok(false);
+                }
+                // Rung for again: the ranks have come.
+                Order::Resize(resize) if ready.as_ref() == Some(&resize) => {
+                    (self.epoch, self.ranks) = (resize.epoch, resize.old.clone());
+                    self.pending = Some(resize);
+                    self.status = Status::Joining;
+                    return Ok(true);
+                }
+                Order::Resize(resize) if resize.part_of(self.process) == Part::Joins => {
+                    lobby.say_ready(resize.number);
+                    ready = Some(resize);
+                }
+                // Taken back.
+                Order::Resize(_) => ready = None,
+            }
+            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+        }
+    }
+}
+
+/// Until somebody rings. Memory is given back when nobody does for a while.
+fn sleep(lobby: &Lobby, rings: u32) -> Result<u32, LobbyError> {
+    match lobby.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
+        Err(LobbyError::Late) => {
+            crate::trim::give_back();
+            lobby.wait_for_ring(rings, None)
+        }
+        rung => rung,
+    }
+}

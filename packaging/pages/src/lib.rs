@@ -1,0 +1,149 @@
+//! Manual pages and shell completions, made from the definition of a command line, for the one who
+//! installs the program.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+/// When the words of the pages were last looked through.
+pub const DATE: &str = "2026-11-22";
+
+/// The folder of `PROGRAM --generate FOLDER`, which no help text names.
+#[must_use]
+pub fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    (arguments.nth(1)? == "--generate").then(|| arguments.next()).flatten().map(PathBuf::from)
+}
+
+/// What the pages of a program say beside what its command line tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    /// What the exit status means.
+    pub status: &'a str,
+    /// The pages that the program's own refers to.
+    pub see: &'a str,
+}
+
+/// Writes everything into a folder, laid out as in `share`.
+///
+/// # Errors
+///
+/// The folder or a file in it cannot be written.
+pub fn write_all(mut command: Command, words: Words<'_>, folder: &Path) -> io::Result<()> {
+    let program = command.get_name().to_owned();
+    let places = [
+        (Shell::Bash, format!("bash-completion/completions/{program}")),
+        (Shell::Zsh, format!("zsh/site-functions/_{program}")),
+        (Shell::Fish, format!("fish/vendor_completions.d/{program}.fish")),
+    ];
+    for (shell, place) in places {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut command, &program, &mut script);
+        write(&folder.join(place), mended(&script, &program).as_bytes())?;
+    }
+    command.build();
+    for part in std::iter::once(&command).chain(command.get_subcommands()) {
+        // As man is asked for it: quo-info-plan. There is no program to ask for help with `man`.
+        let name = part.get_display_name().unwrap_or(part.get_name());
+        if part.get_name() != "help" && !part.is_hide_set() {
+            let page = page(part, name, &program, words)?;
+            write(&folder.join(format!("man/man1/{name}.1")), &page)?;
+        }
+    }
+    Ok(())
+}
+
+/// clap_complete 4.6 calls the subcommands of a program with a dash in its name by two names in one script,
+/// so that bash completes none of their options.
+fn mended(script: &[u8], program: &str) -> String {
+    let script = String::from_utf8_lossy(script);
+    script.replace(&program.replace('-', "__subcmd__"), &program.replace('-', "__"))
+}
+
+fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Result<Vec<u8>> {
+    let is_whole = name == program;
+    let source = format!("quo {}", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(part.clone()).title(name.to_uppercase()).date(DATE).source(source);
+    let man = man.manual("quo");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if is_whole {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut rest = Roff::new();
+    let notes = part.get_after_help().map(ToString::to_string).unwrap_or_default();
+    // What the exit status means is below.
+    let notes =
+        notes.split("\n\n").filter(|note| !note.is_empty() && !note.contains("Exit status:"));
+    for (number, note) in notes.enumerate() {
+        if number == 0 {
+            rest.control("SH", ["NOTES"]);
+        } else {
+            rest.control("PP", []);
+        }
+        rest.text([roman(note)]);
+    }
+    rest.control("SH", ["EXIT STATUS"]);
+    rest.text([roman(words.status)]);
+    rest.control("SH", ["SEE ALSO"]);
+    let others = format!("{program}(1), quo(7)");
+    rest.text([roman(if is_whole { words.see } else { &others })]);
+    rest.to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// Writes one more file, and the folders that it is in.
+///
+/// # Errors
+///
+/// One of them cannot be written.
+pub fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(file, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_word_asks_for_pages() {
+        let of = |words: &[&str]| asked(words.iter().map(OsString::from));
+        assert_eq!(of(&["memprof", "--generate", "x"]), Some(PathBuf::from("x")));
+        assert_eq!(of(&["memprof", "run", "--generate", "x"]), None);
+        assert_eq!(of(&["memprof", "--generate"]), None);
+    }
+
+    #[test]
+    fn the_program_and_every_subcommand_have_a_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = Command::new("run").about("y").arg(clap::Arg::new("fast").long("fast"));
+        let hidden = Command::new("inner").hide(true);
+        let help = "Jobs have names.\n\nExit status: 0 or 7.";
+        let command =
+            Command::new("quo-x").about("x").after_help(help).subcommand(seen).subcommand(hidden);
+        let words = Words { status: "0, or 7 on Mondays.", see: "mpirun(1)" };
+        write_all(command, words, folder.path()).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let whole = read("man/man1/quo-x.1");
+        assert!(whole.contains("Jobs have names.") && !whole.contains("Exit status:"), "{whole}");
+        assert!(whole.contains("7 on Mondays") && whole.contains("mpirun(1)"), "{whole}");
+        assert!(read("man/man1/quo-x-run.1").contains("quo\\-x(1), quo(7)"));
+        assert!(read("zsh/site-functions/_quo-x").starts_with("#compdef quo-x"));
+        assert!(!read("bash-completion/completions/quo-x").contains("quo__subcmd__x"));
+        for absent in ["quo-x-help.1", "quo-x-inner.1"] {
+            assert!(!folder.path().join("man/man1").join(absent).exists(), "{absent}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a process of the example `sizes` says that it holds, at two times.
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::running::Outcome;
+
+/// What is free may be taken in another order: fewer than one communicator for each of ten changes.
+const NUMBERS: u64 = 8;
+
+/// Counted in `/proc/self`, but for the communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// Open files.
+    pub files: u64,
+    /// Mappings, those of shared memory among them.
+    pub mappings: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Resident memory in KiB.
+    pub resident: u64,
+    /// The number of the world's communicator, as Fortran knows it.
+    pub communicator: u64,
+}
+
+impl Holdings {
+    /// What rank 0 held after some changes, and at the end.
+    ///
+    /// # Errors
+    /// It did not say so.
+    pub fn of(outcome: &Outcome) -> Result<(Holdings, Holdings)> {
+        let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("rank 0 held "));
+        let line = line.with_context(|| format!("no word of it: {}", outcome.report()))?;
+        let numbers: Vec<u64> = line
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let &[files, mappings, threads, resident, communicator, ref rest @ ..] = &numbers[..]
+        else {
+            bail!("{line}");
+        };
+        let then = Holdings { files, mappings, threads, resident, communicator };
+        let &[files, mappings, threads, resident, communicator] = rest else { bail!("{line}") };
+        Ok((then, Holdings { files, mappings, threads, resident, communicator }))
+    }
+
+    /// That `now` is no more, but for so many files, mappings and KiB.
+    ///
+    /// # Errors
+    /// It is, and both are in the error.
+    pub fn expect_no_more(&self, now: &Holdings, slack: (u64, u64, u64)) -> Result<()> {
+        let (files, mappings, resident) = slack;
+        ensure!(
+            now.files <= self.files + files
+                && now.mappings <= self.mappings + mappings
+                && now.threads <= self.threads
+                && now.resident <= self.resident + resident
+                && now.communicator <= self.communicator + NUMBERS,
+            "{self:?} has become {now:?}"
+        );
+        Ok(())
+    }
+}
+
+/// What the example `sizes` said of its changes has to be so many times a growth from one rank to two, and back.
+///
+/// # Errors
+///
+/// The first that is another, or how many there are.
+pub fn expect_cycles<T: AsRef<str>>(changes: &[T], cycles: usize) -> Result<()> {
+    ensure!(changes.len() == 2 * cycles, "{} changes in {cycles} cycles", changes.len());
+    for (number, change) in changes.iter().enumerate() {
+        let right = match number % 2 {
+            0 => format!("epoch {} size 2: 1 stay, 0 leave, 1 join", number + 1),
+            _ => format!("epoch {} size 1: 1 stay, 1 leave, 0 join", number + 1),
+        };
+        ensure!(change.as_ref() == right, "{}, not {right}", change.as_ref());
+    }
+    Ok(())
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{Checkout, Job, Outcome};
+use quo_tests::{Checkout, Job};
 
 const FLAGS: &[&str] = &[
     "-pthread",
@@ -15,6 +15,11 @@ const FLAGS: &[&str] = &[
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ];
+/// Whole stacks, which the MPI's code has no frame pointers for: they tell whose a leak is. And no interest in thread-local
+/// storage of loaded libraries: up to GCC 13 it is taken for that of a glibc before 2.25 wherever it lies at an unlucky
+/// offset in its page, and then the search for leaks crashes (google/sanitizers issue 1322).
+const ADDRESS_OPTIONS: &str =
+    "detect_leaks=1:exitcode=99:fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
 const LIMIT: Duration = Duration::from_secs(120);
 const MACHINE: &str = "pack:2 core:4 pu:1";
 
@@ -26,25 +31,10 @@ fn package() -> &'static Path {
 fn job(ranks: usize, program: &Path) -> Job {
     let leaks = package().join("sanitizers/leak.supp");
     Job::new(ranks, program)
-        // Whole stacks, which the MPI's code has no frame pointers for: they tell whose a leak is.
-        .env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:fast_unwind_on_malloc=0")
+        .env("ASAN_OPTIONS", ADDRESS_OPTIONS)
         .env("UBSAN_OPTIONS", "print_stacktrace=1")
         .env("LSAN_OPTIONS", format!("print_suppressions=0:suppressions={}", leaks.display()))
         .limit(LIMIT)
-}
-
-/// What the sanitizers found. The one for leaks stops all threads by a tracer that may crash itself before it has
-/// looked, once in thousands of times: then it looks again, and the third time it has to have looked.
-fn looked_at(job: &Job) -> Result<Outcome> {
-    const CRASHED: &str = "LeakSanitizer has encountered a fatal error";
-    let mut outcome = job.run()?;
-    for _ in 0..2 {
-        if outcome.status.success() || !outcome.stderr.contains(CRASHED) {
-            break;
-        }
-        outcome = job.run()?;
-    }
-    Ok(outcome)
 }
 
 fn sources(folder: &Path, kind: &str) -> Result<Vec<PathBuf>> {
@@ -67,7 +57,7 @@ fn the_c_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
         let program = checkout.compile_c(&source, folder.path(), FLAGS)?;
         // On a machine with more objects than this one may have: more is handed over.
         let job = job(2, &program).topology(MACHINE);
-        looked_at(&job)?.expect_success().with_context(|| source)?;
+        job.run()?.expect_success().with_context(|| source)?;
         std::fs::remove_file(program)?;
     }
     Ok(())
@@ -91,7 +81,7 @@ fn the_cxx_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
         let source = file.strip_prefix(checkout.root())?.display().to_string();
         let program = checkout.compile_cxx(&source, folder.path(), "g++", &flags)?;
         let job = job(2, &program).topology(MACHINE);
-        looked_at(&job)?.expect_success().with_context(|| source)?;
+        job.run()?.expect_success().with_context(|| source)?;
         std::fs::remove_file(program)?;
     }
     Ok(())
@@ -110,9 +100,7 @@ fn the_solver_of_the_coupled_example_stays_inside_its_arrays() -> Result<()> {
     flags.extend(FLAGS);
     checkout.library()?.compile(&source, &program, &flags)?;
     for ranks in [1, 3] {
-        looked_at(&job(ranks, &program))?
-            .expect_success()
-            .with_context(|| format!("{ranks} ranks"))?;
+        job(ranks, &program).run()?.expect_success().with_context(|| format!("{ranks} ranks"))?;
     }
     Ok(())
 }
@@ -138,7 +126,7 @@ fn a_step_outside_an_array_and_a_leak_are_reported() -> Result<()> {
         (job(1, &program), "LeakSanitizer: detected memory leaks"),
         (job(1, &program).arg("x"), "heap-buffer-overflow"),
     ] {
-        let outcome = looked_at(&job)?;
+        let outcome = job.run()?;
         let report = format!("{:#}", outcome.expect_success().err().context("it passed")?);
         ensure!(report.contains(word), "no {word} in\n{report}");
     }

@@ -1,9 +1,10 @@
 //! Goes from host to host: `mpirun -n 1 over_hosts 8 "grow 2 on host1" "grow 2 on host2" "leave host1"`.
 //!
 //! The first word is how many ranks there may be, the others are steps as in a plan; `host NAME SLOTS` before them says
-//! how many processes a host takes, and `hold FILE` waits until there is no such file on the first host. Rank 0 asks
-//! for one step after the other, and goes past one that cannot be had. After each, every rank looks at its context, at
-//! what it is bound to, and at its part of an array; rank 0 says who is where.
+//! how many processes a host takes, `listen FOLDER` opens a control socket there for the job `over_hosts`, and
+//! `hold FILE` waits until there is no such file on the first host. Rank 0 asks for one step after the other, and goes
+//! past one that cannot be had; `told` is whatever is asked for from outside. After each, every rank looks at its
+//! context, at what it is bound to, and at its part of an array; rank 0 says who is where.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use elastic::change::{Event, Request};
 use elastic::data::Pattern;
+use elastic::manager::ControlSocket;
 use elastic::plan::Plan;
 use elastic::{Status, World, WorldOptions};
 use quo::Context;
@@ -30,6 +32,8 @@ const ELEMENTS: usize = 100_003;
 /// One word of the list.
 enum Step {
     Ask(Request),
+    /// Somebody else asks.
+    Told,
     /// As long as there is such a file.
     Hold(PathBuf),
 }
@@ -46,6 +50,10 @@ fn main() -> Result<(), Failed> {
     for word in words {
         match word.split(' ').collect::<Vec<_>>()[..] {
             ["host", name, slots] => options = options.host(name, slots.parse()?),
+            ["listen", folder] => {
+                options = options.name("over_hosts").manager(ControlSocket::in_folder(folder));
+            }
+            ["told"] => steps.push(Step::Told),
             ["hold", file] => steps.push(Step::Hold(file.into())),
             _ => {
                 let plan: Plan = format!("at 0: {word}").parse()?;
@@ -138,6 +146,7 @@ fn ask(
         *since = Instant::now();
         let request = match &steps[*step] {
             Step::Ask(request) => request.clone(),
+            Step::Told => return,
             Step::Hold(file) if file.exists() => {
                 println!("holds");
                 // Sleeps: until somebody removes the file; the other ranks wait for this one.

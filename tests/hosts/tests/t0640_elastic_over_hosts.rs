@@ -15,6 +15,7 @@ use support::{expect_nothing_left, until};
 
 const TESTS: &[Test] = &[
     ("hosts_join_and_one_is_left_for_good_while_the_job_goes_on", joins_and_leaves),
+    ("a_job_over_hosts_is_told_from_outside_to_grow_to_move_and_to_leave", told),
     ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
 ];
 
@@ -79,6 +80,38 @@ fn joins_and_leaves() -> Result<()> {
         "epoch 5 size 1: 1 stay, 2 leave, 0 join; host0 has [0]",
     ];
     ensure!(steps(&outcome) == right, "{}", outcome.report());
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}
+
+fn told() -> Result<()> {
+    let hosts = Hosts::up(&suite::set("elastictold"), 3)?;
+    let [second, third] = [1, 2].map(|index| hosts.host(index).address());
+    let sockets = "/run/tmp/sockets";
+    let asked = [&format!("listen {sockets}"), "told", "told", "told"].map(ToString::to_string);
+    let running = job(&hosts, &asked)?.start()?;
+    running.wait_for("with ", 1)?;
+    let calls: [(&[&str], &str); 3] = [
+        (&["grow", "over_hosts", "2", "--on", second], "done: 3 ranks"),
+        (&["move", "over_hosts", "--from", second, "--to", third], "done: 3 ranks"),
+        (&["leave", "over_hosts", third], "done: 1 ranks"),
+    ];
+    for (words, said) in calls {
+        let mut command = hosts.command(0, Checkout::find()?.program("quo-elastic")?);
+        let output = command.args(words).arg("--wait").env("QUO_ELASTIC_DIR", sockets).output()?;
+        let all = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success() && all.contains(said), "{words:?}: {output:?}");
+    }
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    let right = [
+        "epoch 1 size 3: 1 stay, 0 leave, 2 join; host0 has [0], host1 has [1, 2]",
+        "epoch 2 size 3: 1 stay, 2 leave, 2 join; host0 has [0], host2 has [1, 2]",
+        "epoch 3 size 1: 1 stay, 2 leave, 0 join; host0 has [0]",
+    ];
+    ensure!(steps(&outcome) == right, "{}", outcome.report());
+    // The folder stays, without the socket.
+    fs::remove_dir(hosts.host(0).path(sockets))?;
     expect_nothing_left(&hosts)?;
     hosts.down()
 }

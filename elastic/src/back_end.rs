@@ -40,6 +40,9 @@ const SHARED_STORE: &str = "launch it with PMIX_MCA_gds=hash in the environment 
 /// to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is asked to start.
 const STORES: &str = "PMIX_GDS_MODULE";
 
+/// Without it Intel's `MPI_Comm_spawn` crashes.
+const INTEL_SPAWN: &str = "I_MPI_SPAWN";
+
 impl BackEnd {
     /// From what is known of the MPI.
     pub(crate) fn choose(
@@ -51,6 +54,12 @@ impl BackEnd {
         let join = match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(4..)) => Ok(Join::Port),
             (Family::Mpich, Some(5..)) => Ok(Join::Bridge),
+            (Family::Intel, _) if is_on(&std::env::var(INTEL_SPAWN).unwrap_or_default()) => {
+                Ok(Join::Bridge)
+            }
+            (Family::Intel, _) => {
+                Err(format!("{mpi} starts processes only with {INTEL_SPAWN}=on around mpirun"))
+            }
             _ => Err(format!("{mpi} is not known to start processes that can join")),
         };
         let spawned = match join {
@@ -74,6 +83,11 @@ impl BackEnd {
 /// Whether one of these stores is in memory that processes share.
 fn is_shared(stores: &str) -> bool {
     stores.split(',').any(|name| name.trim().starts_with("ds"))
+}
+
+/// Whether a variable of Intel MPI says so.
+fn is_on(value: &str) -> bool {
+    ["on", "1", "yes", "enable", "true"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
 impl std::fmt::Display for BackEnd {
@@ -108,6 +122,13 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_shared(stores), shared, "{stores}");
+        }
+    }
+
+    #[test]
+    fn intel_mpi_can_be_told_to_spawn_in_several_ways() {
+        for (value, on) in [("on", true), ("1", true), ("Yes", true), ("off", false), ("", false)] {
+            assert_eq!(is_on(value), on, "{value}");
         }
     }
 

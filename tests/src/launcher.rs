@@ -137,7 +137,8 @@ static INTEL: Manner = Manner {
     crowded: NOTHING,
     survive: words(&["-disable-auto-cleanup"]),
     guard: GUARD,
-    always: NOTHING,
+    // Without it nothing can be started while the program runs.
+    always: variables(&[("I_MPI_SPAWN", "on")]),
     pass: "-genv",
     pass_in_one_word: false,
 };

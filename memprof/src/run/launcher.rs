@@ -25,12 +25,27 @@ enum Named {
 }
 
 impl Launcher {
-    /// What the first word of a command is; asks `--version` where the name does not tell.
+    /// What the first word of a command is; asks `--version` where the names do not tell, which takes as
+    /// long as the launcher takes to start.
     pub fn of(program: &OsStr) -> Launcher {
         match Launcher::named(Path::new(program)) {
             Some(Named::As(launcher)) => launcher,
-            Some(Named::Several) => Launcher::ask(program),
+            Some(Named::Several) => {
+                Launcher::by_target(program).unwrap_or_else(|| Launcher::ask(program))
+            }
             None => Launcher::None,
+        }
+    }
+
+    /// What the name says of the file that a link of this name leads to, as links of distributions do.
+    fn by_target(program: &OsStr) -> Option<Launcher> {
+        let path = match Path::new(program).components().count() > 1 {
+            true => PathBuf::from(program),
+            false => in_path(program)?,
+        };
+        match Launcher::named(&path.canonicalize().ok()?)? {
+            Named::As(launcher @ (Launcher::OpenMpi | Launcher::Hydra)) => Some(launcher),
+            _ => None,
         }
     }
 
@@ -197,6 +212,26 @@ mod tests {
         ] {
             assert_eq!(Launcher::by_version(text), launcher, "{text}");
         }
+    }
+
+    #[test]
+    fn a_link_to_a_launcher_tells_which_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("mpirun");
+        for (name, launcher) in [
+            ("orterun", Some(Launcher::OpenMpi)),
+            ("mpiexec.hydra", Some(Launcher::Hydra)),
+            ("srun", None),
+            ("mpiexec", None),
+            ("something", None),
+        ] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "").expect("written");
+            std::os::unix::fs::symlink(&file, &link).expect("linked");
+            assert_eq!(Launcher::by_target(link.as_os_str()), launcher, "{name}");
+            std::fs::remove_file(&link).expect("removed");
+        }
+        assert_eq!(Launcher::by_target(link.as_os_str()), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
 use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder that cannot be used as a job.
@@ -288,29 +288,35 @@ pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
     reduce::sites(&rank.file).map_err(|why| LoadError::Trace { file: rank.file.clone(), why })
 }
 
+/// Asked once: the answer is in several files of the kernel.
 fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, |count| count.get().min(16))
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        std::thread::available_parallelism().map_or(1, |count| count.get().min(16))
+    })
 }
 
-/// Results in the order of the items, made by as many threads as there are processors.
+/// Results in the order of the items, made by as many threads as there are processors, of which this is one.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..workers().min(items.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let (Some(item), Some(result)) = (items.get(at), results.get(at)) else {
-                        break;
-                    };
-                    let value = work(item);
-                    if let Ok(mut result) = result.lock() {
-                        *result = Some(value);
-                    }
-                }
-            });
+    let take = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(item), Some(result)) = (items.get(at), results.get(at)) else {
+                break;
+            };
+            let value = work(item);
+            if let Ok(mut result) = result.lock() {
+                *result = Some(value);
+            }
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers().min(items.len()) {
+            scope.spawn(take);
+        }
+        take();
     });
     // A worker that panicked has ended the scope with its panic: every result is there.
     (results.into_iter()).filter_map(|result| result.into_inner().ok().flatten()).collect()

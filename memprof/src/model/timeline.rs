@@ -347,7 +347,11 @@ impl Cover {
             sum.saturating_add(u128::from(values[part]) * u128::from(length))
         });
         let length = if self.whole { self.to - self.from } else { bin_ns };
-        u64::try_from(sum / u128::from(length.max(1))).unwrap_or(u64::MAX)
+        match u64::try_from(sum) {
+            // Divided many times as fast.
+            Ok(sum) => sum / length.max(1),
+            Err(_) => u64::try_from(sum / u128::from(length.max(1))).unwrap_or(u64::MAX),
+        }
     }
 }
 

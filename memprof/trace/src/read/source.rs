@@ -55,20 +55,56 @@ impl Source<'_> {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
                 Ok(Cow::Borrowed(&bytes[start..][..size]))
             }
-            Source::File { file, path, .. } => {
+            Source::File { .. } => {
                 let mut bytes = vec![0; size];
-                let mut filled = 0;
-                while filled < size {
-                    match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                        Ok(0) => break,
-                        Ok(count) => filled += count,
-                        Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(cause) => return Err(TraceError::Io { path: path.clone(), cause }),
-                    }
-                }
+                let filled = self.fill(&mut bytes, offset)?;
                 bytes.truncate(filled);
                 Ok(Cow::Owned(bytes))
             }
         }
+    }
+
+    /// The same in pieces of a size, of which the last may be shorter.
+    pub(super) fn each_piece(
+        &self,
+        offset: u64,
+        length: u64,
+        size: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), TraceError> {
+        let length = length.min(self.length().saturating_sub(offset));
+        if let Source::Bytes(_) = self {
+            self.read(offset, length)?.chunks(size.max(1)).for_each(each);
+            return Ok(());
+        }
+        // A size that somebody made up is no more than there is.
+        let size = size.min(usize::try_from(length).unwrap_or(usize::MAX));
+        let mut bytes = vec![0; size.max(1)];
+        let mut done = 0;
+        while done < length {
+            let wanted = usize::try_from(length - done).unwrap_or(usize::MAX).min(bytes.len());
+            let filled = self.fill(&mut bytes[..wanted], offset + done)?;
+            each(&bytes[..filled]);
+            if filled < wanted {
+                break;
+            }
+            done += filled as u64;
+        }
+        Ok(())
+    }
+
+    /// As many bytes of a file as there are from `offset` on.
+    fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<usize, TraceError> {
+        let Source::File { file, path, .. } = self else { return Ok(0) };
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(TraceError::Io { path: path.clone(), cause }),
+            }
+        }
+        Ok(filled)
     }
 }

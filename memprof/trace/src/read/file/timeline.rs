@@ -1,6 +1,8 @@
 //! Bins of the timeline: each says which time it is for; of two for the same time the wider one holds
 //! the other, and of equal ones the newer counts.
 
+use crc32fast::Hasher;
+
 use super::Decoder;
 use super::rows::{cut_bytes, cut_counted};
 use super::slots::whole;
@@ -9,6 +11,9 @@ use crate::read::{Bin, Fault, TraceError};
 
 /// While the process folds, bins move; then the section is read again.
 const ATTEMPTS: usize = 4;
+/// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than what
+/// they hold.
+const PIECE: usize = 16;
 
 #[derive(Default)]
 struct Bins {
@@ -22,49 +27,72 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     let Some(entry) = decoder.sections.get(section) else { return Ok(Vec::new()) };
     let (offset, length) = (entry.offset, entry.length);
     let version = decoder.version;
+    let slot_size = entry.slot_size as usize;
     let mut result = Bins::default();
-    let mut last = Vec::new();
-    for attempt in 0..ATTEMPTS {
-        let bytes = decoder.source.read(offset, length)?;
-        if attempt > 0 && last == *bytes {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let mut found = Found::default();
+        let mut seen = Hasher::new();
+        decoder.source.each_piece(offset, length, slot_size * PIECE, &mut |bytes| {
+            seen.update(bytes);
+            found.add(bytes, entry, bin_shift, version);
+        })?;
+        let seen = Some(seen.finalize());
+        if last == seen {
             break;
         }
-        result = collect(&bytes, entry, bin_shift, version);
+        result = found.bins();
         let level = |bin: Option<&Bin>| bin.map(|bin| bin.head.level);
         let folding = level(result.bins.first()) != level(result.bins.last());
         if !decoder.source.may_change() || (result.damaged == 0 && !folding) {
             break;
         }
-        last = bytes.into_owned();
+        last = seen;
     }
     decoder.fault(result.damaged, |count| Fault::Damaged { section, count });
     decoder.fault(result.nonsense, |count| Fault::Nonsense { section, count });
     Ok(result.bins)
 }
 
-fn collect(bytes: &[u8], entry: &SectionEntry, bin_shift: u32, version: u32) -> Bins {
-    let (slots, damaged) = whole(bytes, entry);
-    let mut candidates = Vec::with_capacity(slots.len());
-    let mut nonsense = 0;
-    for slot in slots {
-        match bin(slot.head.index, slot.payload, bin_shift, version) {
-            Some((bin, mended)) => {
-                nonsense += u64::from(mended);
-                candidates.push((bin, slot.head.sequence));
+/// What is in the slots.
+#[derive(Default)]
+struct Found {
+    /// Bins, and the sequence of each.
+    candidates: Vec<(Bin, u64)>,
+    damaged: u64,
+    nonsense: u64,
+}
+
+impl Found {
+    /// What is in some of the slots.
+    fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, version: u32) {
+        let (slots, damaged) = whole(bytes, entry);
+        self.damaged += damaged;
+        for slot in slots {
+            match bin(slot.head.index, slot.payload, bin_shift, version) {
+                Some((bin, mended)) => {
+                    self.nonsense += u64::from(mended);
+                    self.candidates.push((bin, slot.head.sequence));
+                }
+                None => self.nonsense += 1,
             }
-            None => nonsense += 1,
         }
     }
-    // Bins are nested or apart, so the widest of those that begin together covers the others.
-    candidates
-        .sort_by_key(|(bin, sequence)| (bin.start, std::cmp::Reverse((bin.head.level, *sequence))));
-    let mut bins: Vec<Bin> = Vec::with_capacity(candidates.len());
-    for (bin, _) in candidates {
-        if bins.last().is_none_or(|last| last.end() <= bin.start) {
-            bins.push(bin);
+
+    /// Bins are nested or apart, so the widest of those that begin together covers the others.
+    fn bins(self) -> Bins {
+        let Found { mut candidates, damaged, nonsense } = self;
+        candidates.sort_by_key(|(bin, sequence)| {
+            (bin.start, std::cmp::Reverse((bin.head.level, *sequence)))
+        });
+        let mut bins: Vec<Bin> = Vec::with_capacity(candidates.len());
+        for (bin, _) in candidates {
+            if bins.last().is_none_or(|last| last.end() <= bin.start) {
+                bins.push(bin);
+            }
         }
+        Bins { bins, damaged, nonsense }
     }
-    Bins { bins, damaged, nonsense }
 }
 
 /// With whether something had to be put right. Nothing if it is not what its index says, or has too

@@ -11,8 +11,8 @@ use super::{
 use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A folder that cannot be used as a job.
 #[derive(Debug, thiserror::Error)]
@@ -291,9 +291,8 @@ pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
 /// Asked once: the answer is in several files of the kernel.
 fn workers() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| {
-        std::thread::available_parallelism().map_or(1, |count| count.get().min(16))
-    })
+    *COUNT
+        .get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get().min(16)))
 }
 
 /// Results in the order of the items, made by as many threads as there are processors, of which this is one.

@@ -2,7 +2,7 @@
 
 use memprof_trace::layout::sample;
 
-use super::walk::{PHASES, Sampler};
+use super::walk::Sampler;
 use crate::component::{Component, LIMIT};
 use crate::{heap, kernel};
 
@@ -14,11 +14,80 @@ const SMALL: u64 = 64;
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
+/// Phases that have peaks.
+pub const PHASES: usize = 64;
+
 /// A phase into which no sample fell: what the process had and owned when it ended.
 #[derive(Copy, Clone)]
-pub struct Left {
+struct Left {
     resident: u64,
     owned: u64,
+}
+
+/// What samples have told of phases.
+pub struct Peaks {
+    /// What was resident at most while each was open.
+    resident: [[u64; LIMIT]; PHASES],
+    /// The same of the whole process: less than the sum where components had their peaks at different moments.
+    totals: [u64; PHASES],
+    /// Those with peaks that have not been written: a bit for each.
+    unwritten: u64,
+    /// Whether a sample was taken in each.
+    seen: [bool; PHASES],
+    /// What was there when those ended that have nothing yet.
+    left: [Option<Left>; PHASES],
+    /// One has ended, other than the first.
+    others_ended: bool,
+    /// Much has changed since the last full sample, and a phase has begun that is not to count it.
+    pub outdated: bool,
+}
+
+impl Peaks {
+    pub const fn new() -> Peaks {
+        Peaks {
+            resident: [[0; LIMIT]; PHASES],
+            totals: [0; PHASES],
+            unwritten: 0,
+            seen: [false; PHASES],
+            left: [None; PHASES],
+            others_ended: false,
+            outdated: false,
+        }
+    }
+
+    /// In a forked child.
+    pub fn forget(&mut self) {
+        self.resident = [[0; LIMIT]; PHASES];
+        self.totals = [0; PHASES];
+        self.seen = [false; PHASES];
+        self.left = [None; PHASES];
+        self.others_ended = false;
+    }
+
+    /// What each component had at most in a phase.
+    pub fn of(&self, phase: u16) -> Option<&[u64; LIMIT]> {
+        self.resident.get(usize::from(phase))
+    }
+
+    /// The most the process had in a phase; 0 where no sample was taken.
+    pub fn total(&self, phase: u16) -> u64 {
+        self.totals[usize::from(phase) % PHASES]
+    }
+
+    /// Those of which a sample has told what is not written yet: a bit for each.
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten
+    }
+
+    /// Whether a sample fell into the phase.
+    fn was_seen(&self, phase: u16) -> bool {
+        self.seen.get(usize::from(phase)).is_none_or(|seen| *seen)
+    }
+
+    /// Whether there is something about the phase: the tool is always there.
+    fn has(&self, phase: u16) -> bool {
+        self.of(phase).is_none_or(|peaks| peaks[usize::from(Component::TOOL.0)] > 0)
+    }
 }
 
 impl Sampler {
@@ -36,13 +105,13 @@ impl Sampler {
         self.charge(kernel::thread_time().saturating_sub(began));
         // When MPI begins, and when it is ready, is looked at in every run.
         let is_own = super::is_automatic(index);
-        let is_first = is_own && if index == MAIN { then == 0 } else { !self.others_ended };
-        self.others_ended |= !begins && index != MAIN;
+        let is_first = is_own && if index == MAIN { then == 0 } else { !self.phases.others_ended };
+        self.phases.others_ended |= !begins && index != MAIN;
         // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
         let may_wait = is_own && index != MAIN;
-        let is_missed = if self.has_peaks(index) { growth } else { change };
+        let is_missed = if self.phases.has(index) { growth } else { change };
         // A sample in the middle of MPI_Init does not show what it leaves.
-        let is_unseen = is_first || !self.was_seen(index);
+        let is_unseen = is_first || !self.phases.was_seen(index);
         let is_lost = !begins && is_unseen && is_missed > then / SMALL;
         let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
@@ -50,7 +119,7 @@ impl Sampler {
         // What `main` finds when it goes on has been looked at where the phase between ended, or is what
         // the last sample finds.
         let is_closing = !begins && may_wait && !is_first;
-        let goes_on = begins && index == MAIN && self.others_ended;
+        let goes_on = begins && index == MAIN && self.phases.others_ended;
         let looks = has_changed && !is_closing && !goes_on && self.affordable(resident)
             || is_lost
                 && !is_closing
@@ -60,15 +129,15 @@ impl Sampler {
             self.full(sample::PHASE);
         }
         if begins {
-            self.outdated |= has_changed && !looks;
+            self.phases.outdated |= has_changed && !looks;
             self.keep_peaks(index);
             return;
         }
-        if !looks && (is_lost || !self.has_peaks(index)) {
-            if let Some(left) = self.left.get_mut(usize::from(index)) {
+        if !looks && (is_lost || !self.phases.has(index)) {
+            if let Some(left) = self.phases.left.get_mut(usize::from(index)) {
                 *left = Some(Left { resident, owned });
             }
-            if !is_large && !self.has_peaks(index) {
+            if !is_large && !self.phases.has(index) {
                 // Nearly what was there.
                 self.add_peaks(index);
             }
@@ -79,7 +148,7 @@ impl Sampler {
     pub fn look_back(&mut self) {
         let (resident, (blocks, mappings)) = (self.resident_then, self.owned_then);
         for index in 0..PHASES {
-            let Some(left) = self.left[index].take() else { continue };
+            let Some(left) = self.phases.left[index].take() else { continue };
             let owned = left.owned.abs_diff(blocks + mappings);
             let change = left.resident.abs_diff(resident).max(owned);
             if change <= (left.resident / LARGE).max(LARGE_BYTES) {
@@ -94,43 +163,33 @@ impl Sampler {
             self.keep_peaks(index);
         }
         let index = usize::from(index) % PHASES;
-        self.unwritten &= !(1 << index);
-        &self.phases[index]
-    }
-
-    /// Whether a sample fell into the phase.
-    fn was_seen(&self, index: u16) -> bool {
-        self.seen.get(usize::from(index)).is_none_or(|seen| *seen)
-    }
-
-    /// Whether there is something about the phase: the tool is always there.
-    fn has_peaks(&self, index: u16) -> bool {
-        let peaks = self.phases.get(usize::from(index));
-        peaks.is_none_or(|peaks| peaks[usize::from(Component::TOOL.0)] > 0)
+        self.phases.unwritten &= !(1 << index);
+        &self.phases.resident[index]
     }
 
     /// A sample was taken in a phase.
     pub fn saw(&mut self, phase: u16) {
         self.add_peaks(phase);
-        if let Some(seen) = self.seen.get_mut(usize::from(phase)) {
+        if let Some(seen) = self.phases.seen.get_mut(usize::from(phase)) {
             *seen = true;
         }
     }
 
     /// What the last sample found resident counts for a phase, unless it is of before.
     fn keep_peaks(&mut self, phase: u16) {
-        if !self.outdated {
+        if !self.phases.outdated {
             self.add_peaks(phase);
         }
     }
 
     fn add_peaks(&mut self, phase: u16) {
         let index = usize::from(phase);
-        let Some(peaks) = self.phases.get_mut(index) else { return };
+        let phases = &mut self.phases;
+        let Some(peaks) = phases.resident.get_mut(index) else { return };
         for (peak, row) in peaks.iter_mut().zip(&self.rows) {
-            self.unwritten |= u64::from(row.resident > *peak) << index;
+            phases.unwritten |= u64::from(row.resident > *peak) << index;
             *peak = (*peak).max(row.resident);
         }
-        self.phase_totals[index] = self.phase_totals[index].max(self.head.walked);
+        phases.totals[index] = phases.totals[index].max(self.head.walked);
     }
 }

@@ -147,12 +147,12 @@ pub fn last() {
 }
 
 /// The phase around each when it first began.
-static PARENTS: [AtomicU16; walk::PHASES] = [const { AtomicU16::new(u16::MAX) }; walk::PHASES];
+static PARENTS: [AtomicU16; edges::PHASES] = [const { AtomicU16::new(u16::MAX) }; edges::PHASES];
 
 /// Which are the profiler's own, as a bit for each.
 static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
 
-const _: () = assert!(walk::PHASES <= 64);
+const _: () = assert!(edges::PHASES <= 64);
 
 /// There is a new phase.
 pub fn phase_known(index: u16, parent: u16, is_automatic: bool) {
@@ -189,7 +189,7 @@ pub fn phase_peaks(index: u16, is_open: bool, work: &mut dyn FnMut(&[u64; LIMIT]
 pub fn unwritten_phases() -> u64 {
     let mut unwritten = 0;
     if writer::is_recording() {
-        with(|sampler| unwritten = sampler.unwritten);
+        with(|sampler| unwritten = sampler.phases.unwritten());
     }
     unwritten
 }
@@ -198,7 +198,7 @@ pub fn unwritten_phases() -> u64 {
 pub fn phase_total(index: u16) -> u64 {
     let mut total = 0;
     if writer::is_recording() {
-        with(|sampler| total = sampler.phase_totals[usize::from(index) % walk::PHASES]);
+        with(|sampler| total = sampler.phases.total(index));
     }
     total
 }

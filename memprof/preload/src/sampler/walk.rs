@@ -5,7 +5,7 @@ use memprof_trace::write::{ComponentSample, SampleHead};
 
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
-use super::edges::Left;
+use super::edges::{PHASES, Peaks};
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::list::{List, Visitor};
 use super::maps;
@@ -73,8 +73,6 @@ impl Visitor for Listing<'_> {
 
 /// Mappings walked together.
 const BATCH: usize = 2048;
-/// Phases that have peaks.
-pub const PHASES: usize = 64;
 /// Runs asked for at once where there are few.
 const FEW: usize = 64;
 /// So often all pages are asked for if they are a file's.
@@ -107,20 +105,7 @@ pub struct Sampler {
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
-    /// What was resident at most while each phase was open.
-    pub phases: [[u64; LIMIT]; PHASES],
-    /// The same of the whole process: less than the sum where components had their peaks at different moments.
-    pub phase_totals: [u64; PHASES],
-    /// Phases with peaks that have not been written: a bit for each.
-    pub unwritten: u64,
-    /// Whether a sample was taken in each.
-    pub seen: [bool; PHASES],
-    /// What was there when phases ended that have nothing yet.
-    pub left: [Option<Left>; PHASES],
-    /// A phase has ended, other than the first.
-    pub others_ended: bool,
-    /// Much has changed since the last full sample, and a phase has begun that is not to count it.
-    pub outdated: bool,
+    pub phases: Peaks,
     pub duty: Option<Duty>,
     pub published: super::publish::Published,
     /// What the kernel said at the last full sample.
@@ -158,13 +143,7 @@ impl Sampler {
             samples: [const { NO_SAMPLE }; LIMIT],
             rows: [const { NO_ROW }; LIMIT],
             head: NO_HEAD,
-            phases: [[0; LIMIT]; PHASES],
-            phase_totals: [0; PHASES],
-            unwritten: 0,
-            seen: [false; PHASES],
-            left: [None; PHASES],
-            others_ended: false,
-            outdated: false,
+            phases: Peaks::new(),
             duty: None,
             published: super::publish::Published::new(),
             resident_then: 0,
@@ -228,11 +207,7 @@ impl Sampler {
         self.published = super::publish::Published::new();
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
-        self.phases = [[0; LIMIT]; PHASES];
-        self.phase_totals = [0; PHASES];
-        self.seen = [false; PHASES];
-        self.left = [None; PHASES];
-        self.others_ended = false;
+        self.phases.forget();
         self.ready = false;
     }
 
@@ -264,7 +239,7 @@ impl Sampler {
         let mapped = ranges::total();
         self.owned_then = (heap::all().0.saturating_sub(mapped), mapped);
         self.head.time = writer::now();
-        self.outdated = false;
+        self.phases.outdated = false;
         self.sum();
         self.head.releases_skipped = super::release::skipped();
         self.head.samples_full += 1;
@@ -562,7 +537,7 @@ impl Sampler {
     /// What a component had resident at most, ever or in the current phase: the less of both.
     pub fn least_peak(&self, index: usize) -> u64 {
         let ever = self.rows[index].resident_peak;
-        let phase = self.phases.get(usize::from(phases::current()));
+        let phase = self.phases.of(phases::current());
         phase.map_or(ever, |phase| ever.min(phase[index]))
     }
 }

@@ -25,11 +25,11 @@ pub struct Local {
     pub guard: Cell<u32>,
     /// The version of the table of objects that the object below was found in.
     pub object_version: Cell<u32>,
-    /// The object that the last caller was found in: where its addresses begin, how many bytes they
-    /// go on, and whose it is.
+    /// The object that the last caller was found in that owns what it allocates: where its addresses
+    /// begin, how many bytes they go on, and whose it is.
     pub object_low: Cell<usize>,
-    /// 0 instead of the bytes where more has to be asked: what the object allocates is not its own, or
-    /// the tool is at work, or the thread has no counters, or they are at another component.
+    /// 0 instead of the bytes where more has to be asked: the tool is at work, or the thread has no
+    /// counters, or they are at another component.
     pub object_owns: Cell<usize>,
     /// What a tag of the component that the counters are at begins with; 0 without counters.
     pub mark: Cell<u64>,
@@ -37,7 +37,6 @@ pub struct Local {
     pub state: Cell<*const State>,
     pub object_length: Cell<usize>,
     pub object_component: Cell<Component>,
-    pub object_neutral: Cell<bool>,
     /// The component a thread's allocations go to when their caller does not tell.
     pub home: Cell<Component>,
     /// The thread has given its counters back: it is about to end.
@@ -61,7 +60,6 @@ impl Local {
             state: Cell::new(ptr::null()),
             object_length: Cell::new(0),
             object_component: Cell::new(Component::UNATTRIBUTED),
-            object_neutral: Cell::new(false),
             home: Cell::new(Component::UNATTRIBUTED),
             ended: Cell::new(false),
         }
@@ -170,6 +168,20 @@ impl Level {
         room > keep
     }
 
+    /// Whether it never was so much above what it is now.
+    #[inline(always)]
+    pub fn is_below(&self, above: i64) -> bool {
+        self.room.load(Relaxed) < above
+    }
+
+    /// It was so much above what it is now, and never more. Two words change, neither of which is right
+    /// without the other.
+    pub fn was_above(&self, above: i64) {
+        let high = self.high.load(Relaxed) - self.room.load(Relaxed) + above;
+        self.room.store(above, Relaxed);
+        self.high.store(high, Release);
+    }
+
     /// What is owned and the most that was.
     pub fn read(&self) -> (i64, i64) {
         let (high, room) = together(&self.high, &self.room);
@@ -228,7 +240,7 @@ pub struct Current {
     pub nowhere: AtomicU32,
     /// As that of the thread.
     pub mark: AtomicU64,
-    /// Odd while what is here goes to the accounts.
+    /// Odd while what is here goes to the accounts, or these change in a way that nobody is to see halfway.
     version: AtomicU64,
 }
 
@@ -308,15 +320,24 @@ impl Current {
     /// or when it has none.
     pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
         let left = left.min(Current::FAR);
+        self.guarded(|| {
+            enter();
+            self.countdown.store(left << Current::SHIFT, Relaxed);
+            self.begun.store(left, Relaxed);
+            self.room.store(0, Relaxed);
+            self.high.store(0, Relaxed);
+            self.component.store(component, Relaxed);
+        });
+    }
+
+    /// Who [looks](Current::look) sees nothing of this before it is done. Only by its thread, or when it has
+    /// none.
+    #[inline(always)]
+    pub fn guarded(&self, work: impl FnOnce()) {
         let version = self.version.load(Relaxed);
         self.version.store(version + 1, Relaxed);
         fence(Release);
-        enter();
-        self.countdown.store(left << Current::SHIFT, Relaxed);
-        self.begun.store(left, Relaxed);
-        self.room.store(0, Relaxed);
-        self.high.store(0, Relaxed);
-        self.component.store(component, Relaxed);
+        work();
         self.version.store(version + 2, Release);
     }
 
@@ -380,6 +401,32 @@ impl Hand {
 
 /// No region.
 pub const NOT_OWN: usize = usize::MAX;
+
+/// How many callers' objects a thread finds without a search.
+pub const RECENT: usize = 64;
+
+/// One of the objects that callers were found in before. They stand at the places that the pages of those
+/// callers have. All zeroes: none.
+#[repr(C)]
+pub struct Recent {
+    pub low: AtomicUsize,
+    pub length: AtomicUsize,
+    /// The version of the table of objects that it was found in.
+    pub version: AtomicU32,
+    /// The component in the low half; above, whether it allocates for others.
+    pub what: AtomicU32,
+}
+
+impl Recent {
+    const fn new() -> Recent {
+        Recent {
+            low: AtomicUsize::new(0),
+            length: AtomicUsize::new(0),
+            version: AtomicU32::new(0),
+            what: AtomicU32::new(0),
+        }
+    }
+}
 
 /// A word of a thread's own, which no other writes.
 pub trait Own {
@@ -454,6 +501,7 @@ pub struct State {
     pub all: Level,
     pub accounts: [Account; LIMIT],
     pub hands: [Hand; LEAVES_AT_HAND],
+    pub recent: [Recent; RECENT],
     /// Stacks that were unwound.
     pub seen: crate::sites::Seen,
 }
@@ -479,6 +527,7 @@ impl State {
                 }
             }; LIMIT],
             hands: [const { Hand::new() }; LEAVES_AT_HAND],
+            recent: [const { Recent::new() }; RECENT],
             seen: crate::sites::Seen::new(),
         }
     }

@@ -226,6 +226,29 @@ fn a_function_that_the_program_defines_itself_is_called() {
 }
 
 #[test]
+fn blocks_are_those_of_the_library_that_is_there_now() {
+    let folder = folder();
+    let path = folder.path();
+    let (cc, options) = ("cc", ["-O1", "-shared", "-fPIC", "-fno-builtin"]);
+    let Some(part) = compiled(path, cc, "replaced_part.c", &options) else { return };
+    let libraries = ["first_part.so", "other_part.so"].map(|name| path.join(name));
+    for library in &libraries {
+        std::fs::copy(&part, library).expect("a copy of the library");
+    }
+    let options = ["-O1", "-fno-builtin", "-ldl"];
+    let Some(program) = compiled(path, cc, "replaced.c", &options) else { return };
+    let mut command = Command::new(program);
+    command.args(libraries).env("LD_PRELOAD", preload()).env("MEMPROF_DIR", path);
+    let output = run(command.env("MEMPROF_RECORD", "all").env("MEMPROF_QUIET", "1"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {said}", output.status);
+    match said.trim() {
+        "replaced" => {}
+        said => eprintln!("skipped: the loader put the libraries {said}"),
+    }
+}
+
+#[test]
 fn programs_of_the_system_do_what_they_do() {
     let folder = folder();
     let path = folder.path();

@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
-use super::{Ledger, real, registry, tag};
+use super::{Ledger, large, real, registry, tag};
 use crate::component::{self, Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::thread::{Current, Guard, Local, Since, State, local};
@@ -73,6 +73,26 @@ pub fn most() -> i64 {
     KEEP_CURRENT.0.load(Relaxed)
 }
 
+/// What the countdown says after a block of the component that the thread works for, if it does not end.
+#[inline(always)]
+pub fn left_after(state: &State, component: Component, size: usize) -> Option<i64> {
+    let left = state.current.countdown.load(Relaxed) - ((size as i64) << Current::SHIFT) + 1;
+    let same = state.current.component.load(Relaxed) == u32::from(component.0);
+    (same && left >= 0).then_some(left)
+}
+
+/// That component allocated, for which [`left_after`] has said what is left.
+#[inline(always)]
+pub fn allocated_again(state: &State, left: i64, size: usize) {
+    state.current.countdown.store(left, Relaxed);
+    let room = state.current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
+    if room >= 0 {
+        state.current.room.store(room, Relaxed);
+    } else if Current::most(state.current.raise(room)) > most() {
+        fold_both(state, Component(state.current.component.load(Relaxed) as u16));
+    }
+}
+
 /// A component allocated.
 pub fn allocated(state: &State, component: Component, size: usize) {
     settle(state);
@@ -87,7 +107,25 @@ pub fn allocated(state: &State, component: Component, size: usize) {
 
 /// What a component allocated was freed.
 pub fn freed(state: &State, component: Component, size: usize) {
-    settle(state);
+    let current = &state.current;
+    if size < large::FROM && current.component.load(Relaxed) == u32::from(component.0) {
+        let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
+        current.room.store(room, Relaxed);
+        if room > most() {
+            fold_both(state, component);
+        }
+        return;
+    }
+    if current.component.load(Relaxed) == u32::from(component.0) {
+        settle(state);
+    } else {
+        // What is in front of the accounts stays there. It may have been higher than it is, beside what goes
+        // now: that is entered, and what it comes to from now on is beside less.
+        let high = current.high.load(Relaxed);
+        if state.all.is_below(high) {
+            current.guarded(|| state.all.was_above(high));
+        }
+    }
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.frees, 1);
@@ -119,14 +157,15 @@ fn restart(state: &State, left: i64, component: u32) {
 
 /// The same, whatever the thread then keeps. Gives the component whose account has changed.
 fn enter_current(state: &State, left: i64, component: u32) -> usize {
+    if state.current.is_empty() {
+        // Nothing but the words in front.
+        let before = state.current.component.load(Relaxed) as usize % LIMIT;
+        state.current.restart(left, component, || {});
+        return before;
+    }
     let since = state.current.since();
     let index = since.component as usize % LIMIT;
     let own = &state.accounts[index];
-    if state.current.is_empty() {
-        // Nothing but the words in front.
-        state.current.restart(left, component, || {});
-        return index;
-    }
     state.current.restart(left, component, || {
         bump(&own.allocations, since.allocations);
         bump(&own.frees, since.frees);
@@ -394,4 +433,45 @@ pub fn after_fork() {
 /// In the child: a fold that another thread was in will not end.
 pub fn forget_other_threads() {
     BEGUN.store(DONE.load(Relaxed), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Little enough that nothing is folded into the sums, which all tests share.
+        #[test]
+        fn the_most_of_all_components_together_is_exact(
+            steps in prop::collection::vec((0_u16..3, 1_usize..200, any::<bool>()), 0..80)
+        ) {
+            let state = Box::new(State::new(7));
+            let (mut owned, mut most) = ([0_i64; 3], 0_i64);
+            for (which, size, more) in steps {
+                let component = Component(250 + which);
+                let bytes = size as i64;
+                if more && which == 2 {
+                    // As an object does that owns what it allocates.
+                    restart(&state, 100_000, 252);
+                }
+                if more {
+                    match left_after(&state, component, size) {
+                        Some(left) => allocated_again(&state, left, size),
+                        None => allocated(&state, component, size),
+                    }
+                    owned[usize::from(which)] += bytes;
+                } else {
+                    freed(&state, component, size);
+                    owned[usize::from(which)] -= bytes;
+                }
+                let sum = owned.iter().sum::<i64>();
+                most = most.max(sum);
+                prop_assert_eq!(level(&state, ALL), (sum, most));
+                for (component, owned) in (250..).zip(owned) {
+                    prop_assert_eq!(level(&state, component).0, owned);
+                }
+            }
+        }
+    }
 }

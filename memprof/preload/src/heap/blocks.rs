@@ -93,6 +93,13 @@ fn enter_noted(
     owner: Component,
     call: (usize, usize),
 ) {
+    if usable < large::FROM
+        && let Some(left) = account::left_after(state, owner, size)
+    {
+        let size = write(block, usable, Tag { component: owner, size, sampled: false });
+        GRANULES.change(state, block as usize, size, owner, 1);
+        return account::allocated_again(state, left, size);
+    }
     let left = state.current.left() - size as i64;
     let sampled = if left < 0 {
         sites::allocated(local, state, (block as usize, size), left, owner, call)
@@ -201,7 +208,13 @@ fn without_real(size: usize, alignment: usize) -> *mut u8 {
 /// Finishes an allocation of `size` bytes for which `block` was made.
 #[inline(always)]
 fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if block.is_null() { block } else { enter(block, size, caller, stack) }
+    if block.is_null() {
+        block
+    } else if real::is_quick() {
+        quick::enter(block, size, caller, 0, stack)
+    } else {
+        enter(block, size, caller, stack)
+    }
 }
 
 pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {

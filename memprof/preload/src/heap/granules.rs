@@ -20,7 +20,6 @@
 mod place;
 
 use core::ptr;
-use core::slice;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize};
 
@@ -29,7 +28,7 @@ use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::losses;
-use crate::thread::{Current, Guard, LEAVES_AT_HAND, NOT_OWN, State};
+use crate::thread::{Current, Guard, Hand, LEAVES_AT_HAND, NOT_OWN, State};
 use place::Place;
 
 pub const REGION_SHIFT: u32 = 22;
@@ -112,23 +111,28 @@ const fn size_of_leaf(shift: u32) -> usize {
 }
 
 impl Leaf {
-    fn fronts(&self) -> &[Front] {
-        let front = (&raw const *self).wrapping_add(1).cast::<Front>();
-        // SAFETY: the leaf was made with one for each granule that its shift needs for a region.
-        unsafe { slice::from_raw_parts(front, 1 << (REGION_SHIFT - self.shift.load(Relaxed))) }
-    }
-
-    fn granules(&self) -> &[Granule] {
-        let count = 1 << (REGION_SHIFT - self.shift.load(Relaxed));
-        let fronts = (&raw const *self).wrapping_add(1).cast::<Front>();
-        // SAFETY: as many stand behind the fronts.
-        unsafe { slice::from_raw_parts(fronts.wrapping_add(count).cast::<Granule>(), count) }
+    fn fronts(&self) -> *const Front {
+        (&raw const *self).wrapping_add(1).cast()
     }
 
     fn place(&self, address: usize) -> Place<'_> {
-        let index = (address & ((1 << REGION_SHIFT) - 1)) >> self.shift.load(Relaxed);
-        let front = &self.fronts()[index];
-        Place { first: &front.first, beyond: &front.beyond, granule: &self.granules()[index] }
+        // SAFETY: its own shift.
+        unsafe { self.place_by(self.shift.load(Relaxed), address) }
+    }
+
+    /// As [`Leaf::place`], without a look at what the leaf says of itself.
+    ///
+    /// # Safety
+    /// `shift` is that of the leaf.
+    #[inline(always)]
+    unsafe fn place_by(&self, shift: u32, address: usize) -> Place<'_> {
+        let index = (address & ((1 << REGION_SHIFT) - 1)) >> shift;
+        let fronts = self.fronts();
+        let granules = fronts.wrapping_add(1 << (REGION_SHIFT - shift)).cast::<Granule>();
+        // SAFETY: the leaf was made with a front and a granule for each that its shift needs for a region.
+        let (front, granule) =
+            unsafe { (&*fronts.wrapping_add(index), &*granules.wrapping_add(index)) };
+        Place { first: &front.first, beyond: &front.beyond, granule }
     }
 }
 
@@ -216,16 +220,20 @@ impl Table {
         if length == 0 {
             return;
         }
-        let Some((leaf, own)) = self.at_hand(state, start >> REGION_SHIFT) else {
+        let Some((leaf, shift, own)) = self.at_hand(state, start >> REGION_SHIFT) else {
             // No room for a leaf: nothing is known there.
             return losses::add(losses::Table::Granules);
         };
-        let whole = 1_usize << leaf.shift.load(Relaxed);
+        let whole = 1_usize << shift;
         let inside = length.min(whole - (start & (whole - 1)));
-        let place = leaf.place(start);
+        // SAFETY: as it was read from the leaf.
+        let place = unsafe { leaf.place_by(shift, start) };
         if own {
             self.change_own(place, component, inside as i32 * sign);
-            place.bring_first(state.current.component.load(Relaxed));
+            let current = state.current.component.load(Relaxed);
+            if current == u32::from(component.0) {
+                place.bring_first(current);
+            }
         } else {
             self.change_shared(place.granule, component, inside as i32 * sign);
         }
@@ -250,8 +258,7 @@ impl Table {
             let region_end = ((at >> REGION_SHIFT) + 1) << REGION_SHIFT;
             let stop = region_end.min(end);
             match self.at_hand(state, at >> REGION_SHIFT) {
-                Some((leaf, own)) => {
-                    let shift = leaf.shift.load(Relaxed);
+                Some((leaf, shift, own)) => {
                     while at < stop {
                         let next = (((at >> shift) + 1) << shift).min(stop);
                         let amount = (next - at) as i32 * sign;
@@ -272,14 +279,32 @@ impl Table {
         }
     }
 
-    /// The leaf of a region, and whether the thread owns it. Kept at hand.
-    fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, bool)> {
+    /// The leaf of a region, its shift, and whether the thread owns it. Kept at hand.
+    #[inline(always)]
+    fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, u32, bool)> {
         let hand = &state.hands[region % LEAVES_AT_HAND];
+        if hand.region.load(Relaxed) == region
+            // SAFETY: a leaf of this table, which stays.
+            && let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
+        {
+            return Some((leaf, hand.shift.load(Relaxed), true));
+        }
+        self.take_in_hand(state, hand, region)
+    }
+
+    /// The same of one that the thread does not own, or has not at hand.
+    #[inline(never)]
+    fn take_in_hand(
+        &self,
+        state: &State,
+        hand: &Hand,
+        region: usize,
+    ) -> Option<(&Leaf, u32, bool)> {
         // SAFETY: a leaf of this table, which stays.
         if let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
             && leaf.region.load(Relaxed) == region
         {
-            return Some((leaf, hand.region.load(Relaxed) != NOT_OWN));
+            return Some((leaf, hand.shift.load(Relaxed), hand.region.load(Relaxed) != NOT_OWN));
         }
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
         let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
@@ -288,9 +313,9 @@ impl Table {
         hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
         hand.shift.store(shift, Relaxed);
         hand.granule.store(1 << shift, Relaxed);
-        hand.fronts.store(leaf.fronts().as_ptr().wrapping_sub(before).cast_mut(), Relaxed);
+        hand.fronts.store(leaf.fronts().wrapping_sub(before).cast_mut(), Relaxed);
         hand.region.store(if own { region } else { NOT_OWN }, Relaxed);
-        Some((leaf, own))
+        Some((leaf, shift, own))
     }
 
     fn find(&self, region: usize) -> Option<&Leaf> {

@@ -48,7 +48,6 @@ fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
         local.object_low.set(0x1000);
         local.object_length.set(0x1000);
         local.object_component.set(Component(component));
-        local.object_neutral.set(false);
         crate::objects::remember(local);
     }
     let frame = CALLER;

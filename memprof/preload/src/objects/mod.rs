@@ -20,7 +20,7 @@ mod walk;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::component::{self, Class, Component};
-use crate::thread::{Local, local};
+use crate::thread::{Local, RECENT, Recent, local};
 
 pub use known::Known;
 pub use parts::are_known as parts_are_known;
@@ -50,19 +50,17 @@ pub fn version() -> u32 {
 static MPI: AtomicU32 = AtomicU32::new(0);
 static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
 
-/// The owner of the code that a return address points into. Fast for the object of the last call.
+/// The owner of the code that a return address points into. Fast for the object of the last call, and for
+/// those of calls before.
 #[inline]
 pub fn caller(return_address: usize) -> Caller {
     let local = local();
     if return_address.wrapping_sub(local.object_low.get()) < local.object_length.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
     {
-        return Caller {
-            component: local.object_component.get(),
-            neutral: local.object_neutral.get(),
-        };
+        return Caller { component: local.object_component.get(), neutral: false };
     }
-    look_up(local, return_address)
+    look_back(local, return_address)
 }
 
 /// Whether it is still the object that [`remember`] was told of. The thread then has counters, which are
@@ -73,12 +71,51 @@ pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
 }
 
-/// What [`caller`] found is no longer asked for, as long as it stays the same.
+/// Where the object of a caller is kept, if the thread has counters.
+#[inline(always)]
+fn recent(local: &Local, address: usize) -> Option<&'static Recent> {
+    // SAFETY: states are never given back.
+    let state = unsafe { local.state.get().as_ref() }?;
+    Some(&state.recent[(address >> 12) % RECENT])
+}
+
+/// Callers of several objects come by turns as often as not.
+#[inline(never)]
+fn look_back(local: &Local, address: usize) -> Caller {
+    if let Some(recent) = recent(local, address)
+        && let low = recent.low.load(Ordering::Relaxed)
+        && let length = recent.length.load(Ordering::Relaxed)
+        && address.wrapping_sub(low) < length
+        && let version = recent.version.load(Ordering::Relaxed)
+        && version == VERSION.load(Ordering::Relaxed)
+    {
+        let what = recent.what.load(Ordering::Relaxed);
+        let found = Caller { component: Component(what as u16), neutral: what >> 16 != 0 };
+        keep(local, found, low, length, version);
+        return found;
+    }
+    look_up(local, address)
+}
+
+/// This was the last caller. Those that allocate for others are asked for too often between two of one that
+/// does not to take its place.
+#[inline(always)]
+fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
+    if found.neutral {
+        return;
+    }
+    local.object_owns.set(0);
+    local.object_low.set(low);
+    local.object_length.set(length);
+    local.object_component.set(found.component);
+    local.object_version.set(version);
+}
+
+/// What [`caller`] found, and is not neutral, is no longer asked for as long as it stays the same.
 pub fn remember(local: &Local) {
     // SAFETY: states are never given back.
     let state = unsafe { local.state.get().as_ref() };
     if local.guard.get() == 0
-        && !local.object_neutral.get()
         && let Some(state) = state
     {
         crate::heap::work_for(local, state, local.object_component.get());
@@ -102,13 +139,17 @@ fn look_up(local: &Local, address: usize) -> Caller {
         // Code made at run time: nothing tells whose it is.
         return Caller { component: Component::UNATTRIBUTED, neutral: true };
     };
-    local.object_owns.set(0);
-    local.object_low.set(range.low);
-    local.object_length.set(range.high - range.low);
-    local.object_neutral.set(range.neutral);
-    local.object_component.set(range.component);
-    local.object_version.set(version);
-    Caller { component: range.component, neutral: range.neutral }
+    let found = Caller { component: range.component, neutral: range.neutral };
+    let length = range.high - range.low;
+    keep(local, found, range.low, length, version);
+    if let Some(recent) = recent(local, address) {
+        recent.low.store(range.low, Ordering::Relaxed);
+        recent.length.store(length, Ordering::Relaxed);
+        recent.version.store(version, Ordering::Relaxed);
+        let what = u32::from(found.component.0) | u32::from(found.neutral) << 16;
+        recent.what.store(what, Ordering::Relaxed);
+    }
+    found
 }
 
 /// The owner of any mapped address of an object: code, constants, data, bss.

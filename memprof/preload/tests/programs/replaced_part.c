@@ -1,0 +1,6 @@
+#include <stdlib.h>
+
+void *make(size_t bytes) {
+    void *volatile block = malloc(bytes);
+    return block;
+}

@@ -17,7 +17,7 @@ mod table;
 pub mod turn;
 mod walk;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::component::{self, Class, Component};
 use crate::thread::{Local, RECENT, Recent, local};
@@ -70,6 +70,9 @@ pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
     return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
 }
+
+/// No version: half of what is kept has been written.
+const WRITING: u32 = u32::MAX;
 
 /// Where the object of a caller is kept, if the thread has counters.
 #[inline(always)]
@@ -142,12 +145,17 @@ fn look_up(local: &Local, address: usize) -> Caller {
     let found = Caller { component: range.component, neutral: range.neutral };
     let length = range.high - range.low;
     keep(local, found, range.low, length, version);
-    if let Some(recent) = recent(local, address) {
+    // A handler of a signal that comes while this is written leaves it alone.
+    if let Some(recent) = recent(local, address)
+        && recent.version.load(Ordering::Relaxed) != WRITING
+    {
+        recent.version.store(WRITING, Ordering::Relaxed);
+        fence(Ordering::Release);
         recent.low.store(range.low, Ordering::Relaxed);
         recent.length.store(length, Ordering::Relaxed);
-        recent.version.store(version, Ordering::Relaxed);
         let what = u32::from(found.component.0) | u32::from(found.neutral) << 16;
         recent.what.store(what, Ordering::Relaxed);
+        recent.version.store(version, Ordering::Release);
     }
     found
 }

@@ -176,6 +176,8 @@ core::arch::global_asm!(
     ".endm",
     include_str!("boundary/functions.s"),
     "memprof_mpi MPI_Pcontrol, 2",
+    // The thunks' own of this name may be in the same unit of the compiler.
+    ".purgem memprof_mpi",
     // For the linker to take this in, whatever else it needs.
     ".globl memprof_archive",
     ".set memprof_archive, memprof_archive_joined",

@@ -187,6 +187,8 @@ mod entries {
         ".pushsection .text.memprof_entries, \"ax\", @progbits",
         include_str!("functions.s"),
         ".popsection",
+        ".purgem memprof_mpi",
+        ".purgem memprof_entry",
         bytes = const COUNT * 2 * 8,
     );
     const _: () = assert!(!TEXT.is_empty());

@@ -1,6 +1,7 @@
 //! A world to which something happens: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It does iterations until there is a
 //! file `stop` in FOLDER, and is told to change its size through the control socket in `sockets` there; events go to
-//! `events`. What is started for a growth is FOLDER/joiner with the same words, and has so many seconds to be ready.
+//! `events`. What is started for a growth is FOLDER/joiner with the same words, and has so many seconds to be ready;
+//! it is to come with `FAULTS_JOINER` in its environment.
 //!
 //! Each process says its number when it begins, so that others know whom to kill, and what was started puts its own
 //! into the file `started`. It waits as long as there is a file
@@ -26,7 +27,7 @@ use elastic::{Status, World, WorldOptions};
 use quo::Context;
 use quo::group::{GroupError, Patience};
 use quo_mpi::Mpi;
-use quo_mpi::members::{Intercommunicator, ThreadLevel};
+use quo_mpi::members::ThreadLevel;
 
 type Failed = Box<dyn Error>;
 
@@ -41,7 +42,8 @@ fn main() -> Result<(), Failed> {
     let (start, most, seconds) = (start.parse()?, most.parse()?, seconds.parse()?);
     let folder = PathBuf::from(folder);
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    if Intercommunicator::parent()?.is_some() {
+    // A starter is not held: it is no joiner.
+    if std::env::var_os("FAULTS_JOINER").is_some() {
         std::fs::write(folder.join("started"), std::process::id().to_string())?;
         hold("start", &folder);
     }

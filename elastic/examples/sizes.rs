@@ -4,6 +4,7 @@
 //!
 //! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
 //! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
+//! With `ELASTIC_STARTER=0` rank 0 starts them itself on every MPI.
 //! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
 #![allow(clippy::print_stdout)]
 
@@ -41,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(unit) = number("ELASTIC_UNIT")? {
         options = options.unit(unit);
     }
+    options = options.starter(number("ELASTIC_STARTER")? != Some(0));
     let mut world = World::create(options)?;
     if world.status() == Status::New && world.rank() == 0 {
         println!("with {}", world.back_end());

@@ -1,4 +1,5 @@
-//! What a growth by a started rank costs the ranks that are there: `mpirun -n 2 start_cost [rounds]`. Prints one line of
+//! What a growth by a started rank costs the ranks that are there: `mpirun -n 2 start_cost [rounds
+//! [alone]]`, the latter without a starter. Prints one line of
 //! JSON: milliseconds from the window's beginning to the end of its commit (`stall_ms`; of
 //! that until the joiners are there: `begin_ms`), from the request to the ranks'
 //! entry (`start_ms`), and the share of that in which they went on (`overlap_percent`): an iteration, a millisecond of
@@ -17,8 +18,9 @@ const USUAL: usize = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rounds = std::env::args().nth(1).map_or(Ok(5), |word| word.parse())?;
+    let is_alone = std::env::args().nth(2).is_some_and(|word| word == "alone");
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    let mut world = World::create(WorldOptions::new().most(3).crowded(true))?;
+    let mut world = World::create(WorldOptions::new().most(3).crowded(true).starter(!is_alone))?;
     let mut context = None;
     let (mut stalls, mut starts, mut overlaps) = (Vec::new(), Vec::new(), Vec::new());
     let mut begins = Vec::new();

@@ -104,6 +104,11 @@ impl Link {
         Ok(Self { reader: BufReader::new(stream.try_clone()?), writer: stream })
     }
 
+    /// Another end of the same link, to send by while this one waits for what comes.
+    pub(crate) fn second(&self) -> std::io::Result<Self> {
+        Self::new(self.writer.try_clone()?)
+    }
+
     /// The other side is to know at once that nobody is here any more.
     pub(crate) fn close(&self) {
         let _ = self.writer.shutdown(std::net::Shutdown::Both);

@@ -11,6 +11,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 const TESTS: &[Test] = &[
     ("a_world_grows_beyond_its_launched_ranks_and_its_leavers_end", grows_and_ends),
+    ("rank_0_starts_processes_itself_where_it_is_told_to", by_rank_0),
     ("ranks_that_were_started_together_leave_together", units),
     ("parked_ranks_are_called_in_before_any_are_started", parked_first),
     ("a_growth_that_is_given_up_lets_those_go_that_were_started", given_up),
@@ -55,6 +56,14 @@ fn grows_and_ends() -> Result<()> {
     ];
     ensure!(changes(&outcome) == right, "{}", outcome.report());
     ensure!(outcome.stdout.contains("6 processes have ended"), "{}", outcome.report());
+    Ok(())
+}
+
+fn by_rank_0() -> Result<()> {
+    let variables = [("ELASTIC_MOST", "3"), ("ELASTIC_UNIT", "1"), ("ELASTIC_STARTER", "0")];
+    let outcome = sizes(1, &variables, &["1", "3", "2", "1"])?;
+    ensure!(changes(&outcome).len() == 3, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("2 processes have ended"), "{}", outcome.report());
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::invitation::Invitation;
 use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Order, Resize};
-use crate::starter::{Recipe, Unit};
+use crate::starter::{Employer, Recipe, Unit};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 use starting::{Late, Starting, Word};
@@ -169,6 +169,7 @@ impl Coordinator {
         agents: Agents,
         job: Job,
         recipe: Recipe,
+        employer: Option<Employer>,
         log: Option<&Path>,
         mut managers: Vec<Box<dyn ResourceManager>>,
     ) -> Result<Self, String> {
@@ -204,7 +205,7 @@ impl Coordinator {
             managers,
             busy: None,
             recipe,
-            starting: Starting::default(),
+            starting: Starting::by(employer),
             supplier: None,
             units: Arc::clone(&units),
             untold: 0,

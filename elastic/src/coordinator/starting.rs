@@ -1,6 +1,7 @@
 //! Starts that are under way in threads of their own, each of which may not come back for as long as MPI likes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Message;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
-use crate::starter::{Ended, Hanging, Life, Mark, Ready, Recipe, Unit, outlive, start};
+use crate::starter::{Employer, Ended, Hanging, Life, Mark, Ready, Recipe, Unit, outlive, start};
 
 /// What a thread that starts processes says.
 pub(super) enum Word {
@@ -24,6 +25,8 @@ pub(super) struct Starting {
     current: Option<Current>,
     given_up: Vec<GivenUp>,
     last: u64,
+    /// By whom processes are started, if it is not this one.
+    employer: Option<Arc<Employer>>,
 }
 
 /// A start that nobody waits for any more.
@@ -35,6 +38,8 @@ struct GivenUp {
     is_beside: bool,
     /// What hangs, and has to go when this process has ended.
     left: Vec<Life>,
+    /// MPI of this process is free all the same.
+    is_elsewhere: bool,
 }
 
 /// A start that has just been given up.
@@ -56,17 +61,23 @@ struct Current {
     unit: usize,
     ready: Arc<Ready>,
     is_second: bool,
+    /// Whether another process starts them.
+    is_elsewhere: Arc<AtomicBool>,
 }
 
 impl Starting {
+    pub(super) fn by(employer: Option<Employer>) -> Self {
+        Self { employer: employer.map(Arc::new), ..Self::default() }
+    }
+
     /// Whether a resize waits for a start.
     pub(super) fn is_under_way(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Whether a start that was given up has not come back.
+    /// Whether a start that was given up has not come back, and holds MPI of this process.
     pub(super) fn is_stuck(&self) -> bool {
-        self.given_up.iter().any(|start| !start.thread.is_finished())
+        self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
     /// Whether nothing can be started because of one.
@@ -80,6 +91,9 @@ impl Starting {
         let left: Vec<Life> = left.flat_map(|start| std::mem::take(&mut start.left)).collect();
         if !left.is_empty() {
             outlive(&left);
+        }
+        if let Some(employer) = &self.employer {
+            employer.dismiss();
         }
     }
 
@@ -102,18 +116,36 @@ impl Starting {
         let (recipe, wanted) = (recipe.clone(), resize.clone());
         let ready = Arc::new(Ready::default());
         let listed = Arc::clone(&ready);
+        let employer = self.employer.clone();
+        let is_elsewhere = Arc::new(AtomicBool::new(false));
+        let is_with_starter = Arc::clone(&is_elsewhere);
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
         let thread = thread.spawn(move || {
             // It listens until this thread has ended, or is not waited for any more.
             let say = |word| drop(sender.send(Message::Start(number, word)));
-            let ended = start(&recipe, &wanted, number, &listed, |unit| say(Word::Next(unit)));
+            let starter = employer.and_then(|employer| employer.starter());
+            is_with_starter.store(starter.is_some(), Ordering::Release);
+            let goes_on = |unit| say(Word::Next(unit));
+            let ended = start(&recipe, &wanted, number, &listed, starter.as_deref(), goes_on);
+            // Before it is said: it is dismissed by who has the last of it.
+            drop(starter);
             say(Word::Ended(ended));
         });
         let failed = |error: std::io::Error| Cause::new(CauseKind::SpawnFailed, error.to_string());
         let thread = thread.map_err(failed)?;
         let deadline = Instant::now() + limit;
-        self.current =
-            Some(Current { number, resize, thread, deadline, limit, unit: 0, ready, is_second });
+        let unit = 0;
+        self.current = Some(Current {
+            number,
+            resize,
+            thread,
+            deadline,
+            limit,
+            unit,
+            ready,
+            is_second,
+            is_elsewhere,
+        });
         Ok(())
     }
 
@@ -149,15 +181,20 @@ impl Starting {
     /// Gives the current one up when it has taken too long, and ends what hangs where that ends nothing else.
     pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
-        if recipe.hanging != Hanging::Leave {
+        let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire);
+        let is_free = recipe.hanging != Hanging::Leave || is_elsewhere;
+        if is_free {
             // Where MPI lets no other call through, they cannot be told.
             current.ready.take().into_iter().for_each(Unit::send_away);
         }
         let Ended { all, told, left } =
             recipe.hanging.deal_with(&Mark::new(current.number, current.unit));
-        let is_beside = all || recipe.crowded && recipe.hanging != Hanging::Leave;
-        let (number, thread) = (current.number, current.thread);
-        self.given_up.push(GivenUp { number, thread, is_beside, left });
+        if let Some(employer) = self.employer.as_ref().filter(|_| is_elsewhere) {
+            employer.give_up();
+        }
+        let is_beside = all || recipe.crowded && is_free;
+        let Current { number, thread, .. } = current;
+        self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
         let detail = format!(
             "MPI has not come back from the start within {} s: what was started is no program of it, or has \
              ended, or hangs{told}",

@@ -3,6 +3,7 @@
 mod hanging;
 mod life;
 mod mark;
+mod process;
 mod program;
 
 use std::sync::{Mutex, PoisonError};
@@ -20,6 +21,8 @@ use crate::reach::Reach;
 pub(crate) use hanging::{Ended, Hanging, outlive};
 pub(crate) use life::Life;
 pub(crate) use mark::Mark;
+pub(crate) use process::Employer;
+use process::Starter;
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
@@ -30,6 +33,8 @@ const DECIDED: u16 = 11;
 const LIVES: u16 = 12;
 const HOST: u16 = 13;
 const HOST_LENGTH: u16 = 14;
+/// From a [`Starter`] to the unit.
+const HANDED: u16 = 15;
 
 /// How long a unit that is ready may take to answer.
 const COMING_LIMIT: Duration = Duration::from_secs(10);
@@ -91,6 +96,18 @@ pub(crate) struct Unit {
     lives: Vec<Life>,
 }
 
+/// Who has started a process, as it is told before it is ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Host {
+    /// Rank 0, whose life this is.
+    Rank(Option<Life>),
+    /// A [`Starter`], which hands it over to rank 0 when it is ready.
+    Starter(Option<Life>),
+    /// Rank 0, which needs a [`Starter`].
+    Employer(Invitation),
+}
+
 /// What a unit that is ready is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,6 +160,7 @@ pub(crate) fn start(
     resize: &Resize,
     number: u64,
     ready: &Ready,
+    starter: Option<&Starter>,
     mut goes_on: impl FnMut(usize),
 ) -> Result<Vec<Unit>, Cause> {
     // Before anything is started: launchers may end the job over a host that does not answer.
@@ -157,7 +175,7 @@ pub(crate) fn start(
         goes_on(unit);
         let host = resize.hosts.get(unit).map(String::as_str);
         let mark = Mark::new(number, unit);
-        match start_one(recipe, processes, host, resize.brought, &mark) {
+        match start_one(recipe, processes, host, resize.brought, &mark, starter) {
             Ok(unit) => ready.push(unit),
             Err(cause) => {
                 ready.take().into_iter().for_each(Unit::send_away);
@@ -174,6 +192,7 @@ fn start_one(
     host: Option<&str>,
     is_new: bool,
     mark: &Mark,
+    starter: Option<&Starter>,
 ) -> Result<Unit, Cause> {
     let mut info = recipe.info.clone();
     mark.put(quo_mpi::running(), &mut info);
@@ -197,23 +216,33 @@ fn start_one(
         info,
     };
     let begun = Instant::now();
-    let inter = spawn(&request).map_err(|error| failed(failure(error, host)))?;
+    let late = |error: String| {
+        let detail = format!(
+            "{processes} processes were started and not ready within {} s: {error}",
+            recipe.limit.as_secs()
+        );
+        Cause::new(CauseKind::JoinerLost, detail)
+    };
+    if let Some(starter) = starter {
+        return starter.start(request, recipe.limit).map_err(|trouble| match trouble {
+            process::Trouble::NotStarted(error) => failed(failure(&error, host)),
+            process::Trouble::NotReady(error) => late(error),
+            process::Trouble::Lost(error) => failed(error),
+        });
+    }
+    let inter = spawn(&request).map_err(|error| failed(failure(&error, host)))?;
     let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
-    match hear_ready(&inter, &patience) {
+    match hear_ready(&inter, &Host::Rank(Life::own()), &patience) {
         Ok(lives) => Ok(Unit { inter, lives }),
         Err(error) => {
             // It may yet come to its ready point, where it finds this.
             Unit { inter, lives: Vec::new() }.send_away();
-            let detail = format!(
-                "{processes} processes were started and not ready within {} s: {error}",
-                recipe.limit.as_secs()
-            );
-            Err(Cause::new(CauseKind::JoinerLost, detail))
+            Err(late(error.to_string()))
         }
     }
 }
 
-fn failure(error: GroupError, host: Option<&str>) -> String {
+fn failure(error: &dyn std::fmt::Display, host: Option<&str>) -> String {
     match host {
         Some(host) if matches!(quo_mpi::running().family(), Family::OpenMpi) => format!(
             "{error}: mpirun starts processes only on hosts of its own list with free slots, by the names there; \
@@ -224,12 +253,24 @@ fn failure(error: GroupError, host: Option<&str>) -> String {
     }
 }
 
-fn hear_ready(inter: &Intercommunicator, patience: &Patience<'_>) -> Result<Vec<Life>, GroupError> {
+fn hear_ready(
+    inter: &Intercommunicator,
+    host: &Host,
+    patience: &Patience<'_>,
+) -> Result<Vec<Life>, GroupError> {
     // Who waits to be told is not to wait for ever.
-    let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
-    say(inter, (HOST_LENGTH, HOST), &own, patience)?;
+    say_host(inter, host, patience)?;
     let bytes = hear(inter, (READY, LIVES), patience)?;
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+fn say_host(
+    inter: &Intercommunicator,
+    host: &Host,
+    patience: &Patience<'_>,
+) -> Result<(), GroupError> {
+    let host = serde_json::to_vec(host).unwrap_or_default();
+    say(inter, (HOST_LENGTH, HOST), &host, patience)
 }
 
 /// Bytes of any length, behind a message with their length.
@@ -298,13 +339,14 @@ impl Unit {
     }
 }
 
-/// A unit says that it is ready, and waits for what becomes of it. Collective over the unit.
+/// A unit says that it is ready, and waits for what becomes of it. Collective over the unit. One that is to start others
+/// does so until it is not needed any more. What leads to rank 0 is `parent` afterwards.
 ///
 /// # Errors
 /// One of the unit, or who has started it, has ended.
 pub(crate) fn wait_for_welcome(
     unit: &Communicator,
-    parent: &Intercommunicator,
+    parent: &mut Intercommunicator,
     together: &Patience<'_>,
 ) -> Result<Welcome, GroupError> {
     // All of the unit are here.
@@ -315,23 +357,33 @@ pub(crate) fn wait_for_welcome(
     let is_first = unit.rank() == 0;
     let host = if is_first { hear(parent, (HOST_LENGTH, HOST), together)? } else { Vec::new() };
     let host = unit.broadcast(host, 0, together)?;
+    let Ok(host) = serde_json::from_slice(&host) else { return Ok(Welcome::Go) };
     let ready = serde_json::to_vec(&lives).unwrap_or_default();
-    lives.extend(read(&host));
+    let is_handed_over = matches!(host, Host::Starter(_));
+    match host {
+        Host::Employer(invitation) => {
+            return process::serve(parent, &invitation).map(|()| Welcome::Go);
+        }
+        Host::Rank(life) | Host::Starter(life) => lives.extend(life),
+    }
     let watch = || all_live(&lives);
     // As long as it takes the ranks to come to their next probe.
     let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::MAX) };
-    let told = if is_first { be_told(parent, &ready, &patience) } else { Ok(Welcome::Go) };
+    let said = if is_first { say(parent, (READY, LIVES), &ready, &patience) } else { Ok(()) };
+    if is_handed_over {
+        let together = Patience { watch: &watch, ..*together };
+        if !process::come_over(unit, parent, said.is_ok(), &together)? {
+            return Ok(Welcome::Go);
+        }
+    }
+    let told =
+        if is_first { said.and_then(|()| be_told(parent, &patience)) } else { Ok(Welcome::Go) };
     let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
     let told = unit.broadcast(told, 0, &patience)?;
     Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
 }
 
-fn be_told(
-    parent: &Intercommunicator,
-    ready: &[u8],
-    patience: &Patience<'_>,
-) -> Result<Welcome, GroupError> {
-    say(parent, (READY, LIVES), ready, patience)?;
+fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcome, GroupError> {
     let welcome = hear(parent, (LENGTH, WELCOME), patience)?;
     let welcome = serde_json::from_slice(&welcome).unwrap_or(Welcome::Go);
     if matches!(welcome, Welcome::Join(_)) {

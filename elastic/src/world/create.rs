@@ -3,12 +3,12 @@
 use quo::group::Patience;
 use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
 
-use super::site::{Head, Site, addresses};
+use super::site::{Head, Site};
 use super::{PATIENCE, Status, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::invitation::Invitation;
+use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
 use crate::member::MemberId;
 use crate::starter::{Invited, Welcome, wait_for_welcome};
@@ -42,7 +42,7 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
     let mut directions = None;
     let mut trouble = String::new();
     if let Some(head) = site.head {
-        match begin(head, options, limits, start) {
+        match begin(head, options, limits, start, &back_end) {
             Ok((started, way)) => (coordinator, directions) = (Some(started), way),
             Err(reason) => trouble = reason,
         }
@@ -95,14 +95,20 @@ fn begin(
     options: WorldOptions,
     limits: Limits,
     start: usize,
+    back_end: &BackEnd,
 ) -> Result<(Coordinator, Option<Invitation>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
     let job = options.job(hosts, places, start, limits)?;
     let recipe = options.recipe()?;
+    let employer = if can_start { options.employer(back_end, &recipe) } else { None };
+    if let Some(employer) = &employer {
+        // Now, when nobody computes yet.
+        employer.starter();
+    }
     let (log, managers) = (options.log.as_deref(), options.managers);
-    let mut started = Coordinator::start(agents, job, recipe, log, managers)?;
+    let mut started = Coordinator::start(agents, job, recipe, employer, log, managers)?;
     let mut directions = None;
     if options.process_sets {
         let is_far = nodes > 1 || can_start;
@@ -118,13 +124,13 @@ fn begin(
 /// needed. Collective over its unit.
 fn attach(
     unit: Communicator,
-    parent: Intercommunicator,
+    mut parent: Intercommunicator,
     back_end: BackEnd,
 ) -> Result<World, Error> {
     let group = Error::group(CALL);
     // Without those who started it, it is not needed.
     let together = Patience::for_at_most(PATIENCE);
-    let welcome = wait_for_welcome(&unit, &parent, &together).unwrap_or(Welcome::Go);
+    let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
         process: usize::MAX,
         birth: MemberId::new(0, u32::MAX),

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::back_end::BackEnd;
+use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
 use crate::live::{Limits, NewNodes};
 use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::sets::SetName;
-use crate::starter::{Hanging, HostKey, Recipe};
+use crate::starter::{Employer, Hanging, HostKey, Recipe};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -35,6 +35,7 @@ pub struct WorldOptions {
     most: Option<usize>,
     unit: Option<usize>,
     crowded: bool,
+    without_starter: bool,
     limit: Option<Duration>,
     command: Option<(String, Vec<String>)>,
     info: Vec<(String, String)>,
@@ -105,6 +106,14 @@ impl WorldOptions {
     #[must_use]
     pub fn crowded(self, crowded: bool) -> Self {
         Self { crowded, ..self }
+    }
+
+    /// Whether processes are started by another one, which is no rank, where rank 0 would stand still meanwhile (with
+    /// MPICH): so unless said. It is a process of this program that comes with the world and ends with it, in
+    /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
+    #[must_use]
+    pub fn starter(self, starter: bool) -> Self {
+        Self { without_starter: !starter, ..self }
     }
 
     /// How long processes may take from their start to their ready point, before the growth is given up: a minute
@@ -193,6 +202,18 @@ impl WorldOptions {
             }
             None => all,
         }
+    }
+
+    /// By whom processes are started, where it is not rank 0.
+    pub(super) fn employer(&self, back_end: &BackEnd, recipe: &Recipe) -> Option<Employer> {
+        // Over a bridge. Not with Intel MPI, where who ends waits until those whom it knows call MPI: a starter sleeps.
+        let is_mpich = matches!(quo_mpi::running().family(), quo_mpi::Family::Mpich);
+        if self.without_starter || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
+            return None;
+        }
+        // Not what the program has said: what that is, is found out when it is needed.
+        let (command, arguments) = own_command().ok()?;
+        Some(Employer::new(command, arguments, recipe.info.clone()))
     }
 
     /// What is started.

@@ -1,10 +1,9 @@
 //! Where the processes of a world meet: the lobbies of all nodes, and the agents that link them.
 
-use std::io::{Error as IoError, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::io::Error as IoError;
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use quo::Context;
 use quo::group::Patience;
@@ -14,7 +13,7 @@ use super::PATIENCE;
 use crate::agents::{Agents, Call, Link, serve};
 pub(super) use crate::coordinator::Head;
 use crate::error::Error;
-use crate::invitation::{Greeting, Invitation};
+use crate::invitation::{Invitation, addresses};
 use crate::lobby::Lobby;
 use crate::order::Order;
 
@@ -99,7 +98,7 @@ fn meet(
         serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
     let node = lobby.context().node_index();
     if let Some(listener) = listener {
-        let links = welcome(&listener, &invitation, nodes).map_err(failed(0))?;
+        let links = invitation.welcome(&listener, nodes - 1, PATIENCE).map_err(failed(0))?;
         return Ok((links, None));
     }
     if lobby.context().node_rank() != 0 {
@@ -112,60 +111,6 @@ fn meet(
         .spawn(move || answer(link, &lobby))
         .map_err(failed(node))?;
     Ok((Vec::new(), Some(AgentThread { thread: Some(thread) })))
-}
-
-/// The addresses by which other hosts may know this one.
-pub(super) fn addresses() -> std::io::Result<Vec<IpAddr>> {
-    let all = if_addrs::get_if_addrs()?;
-    Ok(all.iter().filter(|one| !one.is_loopback()).map(if_addrs::Interface::ip).collect())
-}
-
-/// One link from every other node, in the order of the nodes. Who does not know the word is not let in.
-fn welcome(
-    listener: &TcpListener,
-    invitation: &Invitation,
-    nodes: usize,
-) -> std::io::Result<Vec<Link>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut links: Vec<Option<Link>> = (1..nodes).map(|_| None).collect();
-    listener.set_nonblocking(true)?;
-    while links.iter().any(Option::is_none) {
-        let (stream, _) = match listener.accept() {
-            Ok(came) => came,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(IoError::new(ErrorKind::TimedOut, "not every node has come"));
-                }
-                wait_readable(listener, left)?;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        stream.set_nonblocking(false)?;
-        // A stranger may say nothing.
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let mut link = Link::new(stream)?;
-        let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
-        let known = invitation.was_for(&greeting);
-        if let (true, Some(place)) =
-            (known, links.get_mut((greeting.from as usize).wrapping_sub(1)))
-        {
-            link.wait_for_ever()?;
-            *place = Some(link);
-        }
-    }
-    Ok(links.into_iter().flatten().collect())
-}
-
-fn wait_readable(listener: &TcpListener, at_most: Duration) -> std::io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let timeout = Timespec {
-        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
-    Ok(())
 }
 
 fn answer(mut link: Link, lobby: &Lobby) {

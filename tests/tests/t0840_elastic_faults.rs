@@ -408,6 +408,19 @@ fn before_ready() -> Result<()> {
 }
 
 fn when_ready() -> Result<()> {
+    // With MPICH the next process that is started crashes in MPI_Init now and then, in UCX, and the job ends: 2 of 76
+    // times on a busy machine, 14 of 169 when rank 0 starts it.
+    let attempts = if Launcher::find()?.family() == Family::Mpich { 3 } else { 1 };
+    for _ in 1..attempts {
+        match killed_when_ready() {
+            Err(error) if !error.is::<Skipped>() => {}
+            ended => return ended,
+        }
+    }
+    killed_when_ready()
+}
+
+fn killed_when_ready() -> Result<()> {
     let job = Faulted::growing(Launch { files: &["hold-0"], ..ALONE })?;
     let asking = job.asks(&["grow", "test", "1", "--wait"])?;
     job.wait_for_event("agreed")?;

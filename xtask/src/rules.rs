@@ -31,6 +31,7 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/data/element.rs",
     "elastic/src/lobby/words.rs",
     "elastic/src/manager/control/peer.rs",
+    "elastic/src/starter/parting.rs",
     "elastic/src/trim.rs",
     "examples/coupled/src/couple/shared.rs",
     "examples/coupled/src/l1/library.rs",

@@ -3,6 +3,7 @@
 mod hanging;
 mod life;
 mod mark;
+mod parting;
 mod process;
 mod program;
 
@@ -349,6 +350,7 @@ pub(crate) fn wait_for_welcome(
     parent: &mut Intercommunicator,
     together: &Patience<'_>,
 ) -> Result<Welcome, GroupError> {
+    parting::be_seen_at_exit();
     // All of the unit are here.
     let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
     let lives = allgather_bytes(&*unit.lend()?, &own, together)?;

@@ -18,7 +18,8 @@ const TESTS: &[Test] = &[
     ("what_cannot_be_started_ends_its_request_and_the_next_one_is_done", refused),
     ("processes_beyond_the_slots_are_refused_before_anything_is_started", crowded),
     ("a_program_that_never_comes_to_mpi_is_given_up_and_the_world_lives_on", never),
-    ("a_start_that_hangs_is_ended_and_tried_once_more", again),
+    ("a_start_that_hangs_is_left_alone_and_tried_once_more", beside),
+    ("a_start_that_hangs_is_ended_and_tried_once_more_where_its_place_is_needed", again),
     ("a_joiner_killed_before_it_is_ready_is_given_up_and_the_world_grows_again", before_ready),
     ("a_joiner_killed_when_it_is_ready_is_given_up_and_the_world_grows_again", when_ready),
     ("a_joiner_killed_in_the_window_ends_the_job_with_one_error", joiner_in_window),
@@ -355,11 +356,19 @@ fn never() -> Result<()> {
     Ok(())
 }
 
+fn beside() -> Result<()> {
+    hangs_once(ALONE, "until the job ends; it is tried once more", 3)
+}
+
 fn again() -> Result<()> {
+    hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; it is tried once more", 2)
+}
+
+fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
     }
-    let job = Faulted::growing(Launch { seconds: 8, ..ALONE })?;
+    let job = Faulted::growing(Launch { seconds: 8, ..launch })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     let (first, right) = (job.file("first"), job.file("right"));
     let script =
@@ -367,14 +376,14 @@ fn again() -> Result<()> {
     job.joins(&script, 0o755)?;
     let said = job.tell(&["grow", "test", "1", "--wait"])?;
     ensure!(said.contains("is done: 2 ranks, epoch 1"), "{said}");
-    job.grows_again(3)?;
+    (3..=most).try_for_each(|size| job.grows_again(size))?;
     let family = job.family;
     let (events, outcome) = job.stop()?;
     // Open MPI 5's launcher tells by its status that one was killed.
     ensure!(family == Family::OpenMpi5 || outcome.status.success(), "{}", outcome.report());
     ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
     ensure!(ends(&events)?[0] == end("finalized", ""), "{events:?}");
-    let noted = events.iter().any(|event| event.to_string().contains("is tried once more"));
+    let noted = events.iter().any(|event| event.to_string().contains(wanted));
     ensure!(noted, "{events:?}");
     Ok(())
 }

@@ -46,7 +46,7 @@ struct GivenUp {
 pub(super) struct Late {
     pub resize: Resize,
     pub cause: Cause,
-    /// Its places are free, and it was the first attempt.
+    /// There are places, and it was the first attempt.
     pub may_be_tried_again: bool,
 }
 
@@ -187,21 +187,28 @@ impl Starting {
             // Where MPI lets no other call through, they cannot be told.
             current.ready.take().into_iter().for_each(Unit::send_away);
         }
+        let mark = Mark::new(current.number, current.unit);
+        let may_stay = recipe.crowded && is_free && !current.is_second;
         let Ended { all, told, left } =
-            recipe.hanging.deal_with(&Mark::new(current.number, current.unit));
+            if may_stay { recipe.hanging.spare(&mark) } else { recipe.hanging.deal_with(&mark) };
+        if current.is_second {
+            // It was no help.
+            let first = self.given_up.iter_mut().filter(|start| start.number + 1 == current.number);
+            first.for_each(|start| recipe.hanging.end(&mut start.left));
+        }
         if let Some(employer) = self.employer.as_ref().filter(|_| is_elsewhere) {
             employer.give_up();
         }
         let is_beside = all || recipe.crowded && is_free;
-        let Current { number, thread, .. } = current;
-        self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
+        let Current { number, resize, thread, is_second, limit, .. } = current;
         let detail = format!(
             "MPI has not come back from the start within {} s: what was started is no program of it, or has \
              ended, or hangs{told}",
-            current.limit.as_secs()
+            limit.as_secs()
         );
         let cause = Cause::new(CauseKind::SpawnFailed, detail);
-        let may_be_tried_again = all && !current.is_second;
-        Some(Late { resize: current.resize, cause, may_be_tried_again })
+        let may_be_tried_again = !is_second && (all || may_stay && !left.is_empty());
+        self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
+        Some(Late { resize, cause, may_be_tried_again })
     }
 }

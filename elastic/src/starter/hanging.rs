@@ -51,13 +51,10 @@ impl Hanging {
         if self == Self::Leave {
             return Ended::default();
         }
-        let found = mark.processes();
-        let numbers: Vec<String> = found.iter().map(|life| life.process().to_string()).collect();
-        let named = numbers.join(", ");
-        if found.is_empty() {
-            let told = "; nothing of it is on this host, and elsewhere nobody looks".to_owned();
-            return Ended { told, ..Ended::default() };
-        }
+        let (found, named) = match found(mark) {
+            Ok(found) => found,
+            Err(nothing) => return nothing,
+        };
         if self == Self::Beside {
             let told = format!(
                 "; of it there is process {named} until the job ends, since the launcher was not told to go on \
@@ -71,6 +68,42 @@ impl Hanging {
             Ended { told: format!("; process {named} does not end"), ..Ended::default() }
         }
     }
+
+    /// Finds what has this mark, and leaves it where it is. A launcher that does not look at its connection any more
+    /// would not look at the next one that gets the same number either: so this one keeps it.
+    pub(crate) fn spare(self, mark: &Mark) -> Ended {
+        if self == Self::Leave {
+            return Ended::default();
+        }
+        match found(mark) {
+            Ok((left, named)) => {
+                let told = format!("; of it there is process {named} until the job ends");
+                Ended { all: false, told, left }
+            }
+            Err(nothing) => nothing,
+        }
+    }
+
+    /// Ends what was [spared](Self::spare), if it may.
+    pub(crate) fn end(self, left: &mut Vec<Life>) {
+        if self == Self::End {
+            for life in left.drain(..) {
+                life.kill();
+            }
+        }
+    }
+}
+
+/// What has this mark, with its process numbers in words.
+fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
+    let found = mark.processes();
+    if found.is_empty() {
+        let told = "; nothing of it is on this host, and elsewhere nobody looks".to_owned();
+        return Err(Ended { told, ..Ended::default() });
+    }
+    let numbers: Vec<String> = found.iter().map(|life| life.process().to_string()).collect();
+    let named = numbers.join(", ");
+    Ok((found, named))
 }
 
 /// Whether all of them end, those that they start meanwhile as well.

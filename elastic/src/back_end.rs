@@ -32,9 +32,9 @@ pub struct BackEnd {
     pub advice: Option<&'static str>,
 }
 
-/// Seen with PMIx 4.2: on a busy machine one start in ten to fifty never came out of `PMIx_Init`, with the other store two of 650.
+/// Seen with PMIx 4.2.
 const SHARED_STORE: &str = "launch it with PMIX_MCA_gds=hash in the environment of mpirun and of its daemons on other hosts: with PMIx's shared store, \
-    which is in use, a process that is started may hang, and each start leaves mappings in the ranks";
+    which is in use, each start leaves mappings in the ranks";
 
 /// The kinds of PMIx's store that the launcher's daemon on this host has: so will what is started here. A rank may be told
 /// to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is asked to start.

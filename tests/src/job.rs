@@ -81,26 +81,13 @@ impl Job {
         self
     }
 
-    /// Runs the job to its end, or ends it. Only one job runs at a time in a test program. A job in which
-    /// the launcher did not come back from starting a process is run again: with PMIx 4 that
-    /// happens once in thirty to some hundred starts, and the world says so.
+    /// Runs the job to its end, or ends it. Only one job runs at a time in a test program.
     ///
     /// # Errors
     ///
     /// The launcher cannot be started. A job that fails is an [`Outcome`].
     pub fn run(&self) -> Result<Outcome> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut outcome = self.run_once()?;
-        for _ in 1..ATTEMPTS {
-            if ![&outcome.stdout, &outcome.stderr].iter().any(|said| said.contains(HANGING_START)) {
-                break;
-            }
-            outcome = self.run_once()?;
-        }
-        Ok(outcome)
-    }
-
-    fn run_once(&self) -> Result<Outcome> {
         let launcher = Launcher::find()?;
         let mut command = launcher.command(self.ranks, self.bind_to);
         if self.survives {
@@ -121,12 +108,6 @@ impl Job {
         describe(self.ranks, &self.program, &self.arguments, &self.variables)
     }
 }
-
-/// Of a job with starts from which the launcher does not come back: at the worst every second one with twenty starts.
-const ATTEMPTS: usize = 7;
-
-/// What a world says of such a start.
-const HANGING_START: &str = "MPI has not come back from the start";
 
 /// A job in words, for a failure message.
 #[must_use]

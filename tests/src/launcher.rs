@@ -76,8 +76,7 @@ static OPEN_MPI_4: Manner = Manner {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         // In a container its single-copy transport may be forbidden, and then it says so.
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
-        // With PMIx's shared store a process that is started while others run may wait for ever in
-        // its MPI_Init.
+        // With PMIx's shared store each start of a process leaves mappings in the ranks.
         ("PMIX_MCA_gds", "hash"),
     ]),
     pass: "-x",

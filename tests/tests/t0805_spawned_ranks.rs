@@ -15,7 +15,7 @@ const TESTS: &[Test] = &[
     ("ranks_that_were_started_together_leave_together", units),
     ("parked_ranks_are_called_in_before_any_are_started", parked_first),
     ("a_growth_that_is_given_up_lets_those_go_that_were_started", given_up),
-    ("a_world_says_when_starts_may_hang_as_the_job_was_launched", advice),
+    ("a_world_says_when_starts_leave_mappings_as_the_job_was_launched", advice),
     ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
 ];

@@ -256,6 +256,8 @@ fn list(options: &Options, known: &[Suite]) -> Result<()> {
 #[derive(Default)]
 struct Report {
     sum: Tally,
+    /// Suites of one MPI run as `--long`; others are told by whoever started their step.
+    is_long: bool,
 }
 
 impl Report {
@@ -363,6 +365,7 @@ impl Report {
         if suites.is_empty() {
             return Ok(());
         }
+        self.is_long = options.long;
         if !self.build_all(on_mpi.builds()?)? {
             self.sum.skipped += suites.len();
             return Ok(());
@@ -388,6 +391,9 @@ impl Report {
         let mut command = suite.command(&executable);
         if let Some(on_mpi) = on_mpi {
             on_mpi.set_up(&mut command)?;
+        }
+        if self.is_long {
+            command.env(lanes::LONG, "1");
         }
         let finished = self.logged(&name, &mut command, limit)?;
         let passed = finished.ending.is_success();

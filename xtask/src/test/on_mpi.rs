@@ -33,7 +33,18 @@ const BUILDS: &[(&str, &[&str])] = &[
             "--examples",
         ],
     ),
-    ("build memprof", &["build", "--package", "memprof", "--package", "memprof-preload"]),
+    (
+        "build memprof",
+        &[
+            "build",
+            "--package",
+            "memprof",
+            "--package",
+            "memprof-preload",
+            "--package",
+            "memprof-api",
+        ],
+    ),
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
 

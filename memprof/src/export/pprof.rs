@@ -172,7 +172,7 @@ impl Profile {
             // The call is before the address it returns to.
             location = location.number(3, frame.offset.saturating_sub(1));
             for line in symbols.names(*frame) {
-                let Some((name, place)) = line.split_once("  ") else { continue };
+                let Some((name, place)) = line.text.split_once("  ") else { continue };
                 let (file, line) = match place.rsplit_once(':') {
                     Some((file, line)) => (file, line.parse().unwrap_or(0)),
                     None => ("", 0),

@@ -2,7 +2,7 @@
 
 use super::grid::{Align, Grid, Weight};
 use super::symbols::Symbols;
-use crate::model::{Job, Moment, Rank, Timeline};
+use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
@@ -10,6 +10,8 @@ use crate::units::{bytes, count, time};
 pub const SHOWN: usize = 4;
 /// Components named of each.
 const NAMED: usize = 2;
+/// Call stacks looked up for a line: one call is reached in several ways.
+const STACKS: usize = 8;
 
 /// A peak of a job, a node or a rank.
 #[derive(Debug)]
@@ -93,31 +95,56 @@ pub struct Cause {
     pub component: String,
     /// Function and line, of the owner where its own code is on the stack.
     pub place: String,
-    /// In how many processes.
+    /// In how many processes, at least.
     pub processes: u32,
 }
 
-/// The call stacks with most that lived at the peaks, at most `limit`.
+/// The calls with most that lived at the peaks, at most `limit`.
 pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let mut sites: Vec<_> = job.sites.sites.iter().filter(|site| site.at_peak > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.at_peak));
     let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
-    let causes = sites.into_iter().take(limit).map(|site| {
-        let owner = site.component.split_once(':').map_or("", |(_, object)| object);
-        let own = site.frames.iter().find(|frame| {
-            let object = job.sites.objects.get(frame.object as usize);
-            object.and_then(|object| object.path.file_name()).is_some_and(|name| name == owner)
-        });
-        let frame = own.or(site.frames.first());
-        let names = frame.map(|frame| symbols.names(*frame)).unwrap_or_default();
-        Cause {
-            at_peak: site.at_peak,
-            component: clean(&site.component),
-            place: clean(names.first().map_or("", String::as_str)),
-            processes: site.processes,
+    let mut causes: Vec<Cause> = Vec::new();
+    for site in sites.into_iter().take(limit.saturating_mul(STACKS)) {
+        let (component, place) = (clean(&site.component), clean(&place(site, job, &mut symbols)));
+        match causes.iter_mut().find(|one| one.component == component && one.place == place) {
+            Some(same) => {
+                same.at_peak += site.at_peak;
+                // As many at least: nobody says whether they are the same ones.
+                same.processes = same.processes.max(site.processes);
+            }
+            None => {
+                let (at_peak, processes) = (site.at_peak, site.processes);
+                causes.push(Cause { at_peak, component, place, processes });
+            }
         }
-    });
-    causes.collect()
+    }
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.at_peak));
+    causes.truncate(limit);
+    causes
+}
+
+/// The innermost function of the owner's own code, that of its compiler's libraries left out; else the innermost one.
+fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
+    let owner = site.component.split_once(':').map_or("", |(_, object)| object);
+    let own = |frame: &&Frame| {
+        let object = job.sites.objects.get(frame.object as usize);
+        object.and_then(|object| object.path.file_name()).is_some_and(|name| name == owner)
+    };
+    let mut names = site.frames.iter().filter(own).flat_map(|frame| symbols.names(*frame));
+    let (mut first, mut called) = (None, None);
+    for name in &mut names {
+        first.get_or_insert_with(|| name.text.clone());
+        if !name.is_of_compiler {
+            called = Some(name.text);
+            break;
+        }
+    }
+    let innermost = || {
+        let names = site.frames.first().map(|frame| symbols.names(*frame)).unwrap_or_default();
+        names.into_iter().next().map(|name| name.text)
+    };
+    called.or(first).or_else(innermost).unwrap_or_default()
 }
 
 /// For the terminal.

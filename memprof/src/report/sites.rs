@@ -22,7 +22,12 @@ pub fn named(job: &Job, limit: usize) -> Vec<Named> {
     sites
         .map(|site| Named {
             site: site.clone(),
-            names: site.frames.iter().flat_map(|frame| symbols.names(*frame)).collect(),
+            names: site
+                .frames
+                .iter()
+                .flat_map(|frame| symbols.names(*frame))
+                .map(|name| name.text)
+                .collect(),
         })
         .collect()
 }

@@ -17,15 +17,26 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Larger files are not opened.
 const LARGEST: u64 = 4 << 30;
-/// Functions shown for one address: the deepest inlining worth reading.
-const INLINED: usize = 6;
+/// Functions for one address: the deepest inlining worth reading.
+const INLINED: usize = 16;
+/// Parts of the paths of what comes with a compiler and is compiled into its programs.
+const OF_COMPILERS: [&str; 3] = ["/rustc/", "/lib/rustlib/src/", "/include/c++/"];
+
+/// A function at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Its name, and file and line or object.
+    pub text: String,
+    /// It came with the compiler: `Vec`, `std::vector`. Who called it says more.
+    pub is_of_compiler: bool,
+}
 
 /// Looks names up.
 pub struct Symbols<'a> {
     objects: &'a [Object],
     began_ns: u64,
     loaded: HashMap<u32, Option<addr2line::Loader>>,
-    names: HashMap<Frame, Vec<String>>,
+    names: HashMap<Frame, Vec<Name>>,
     until: Instant,
 }
 
@@ -41,20 +52,20 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Lines for a return address, the innermost inlined function first; at least one.
-    pub fn names(&mut self, frame: Frame) -> Vec<String> {
+    /// Those of a return address, the innermost inlined function first; at least one.
+    pub fn names(&mut self, frame: Frame) -> Vec<Name> {
         if let Some(names) = self.names.get(&frame) {
             return names.clone();
         }
         let names = match self.objects.get(frame.object as usize) {
-            None => vec![format!("{:#x}", frame.offset)],
+            None => vec![plain(format!("{:#x}", frame.offset))],
             Some(object) => {
                 let found = match Instant::now() < self.until {
                     true => self.find(frame, object),
                     false => Vec::new(),
                 };
                 match found.is_empty() {
-                    true => vec![format!("{}+{:#x}", short(&object.path), frame.offset)],
+                    true => vec![plain(format!("{}+{:#x}", short(&object.path), frame.offset))],
                     false => found,
                 }
             }
@@ -63,7 +74,7 @@ impl<'a> Symbols<'a> {
         names
     }
 
-    fn find(&mut self, frame: Frame, object: &Object) -> Vec<String> {
+    fn find(&mut self, frame: Frame, object: &Object) -> Vec<Name> {
         let loaded = self.loaded.entry(frame.object).or_insert_with(|| load(object, self.began_ns));
         let Some(loader) = loaded else {
             return Vec::new();
@@ -79,13 +90,16 @@ impl<'a> Symbols<'a> {
                 let Ok(name) = function.demangle() else {
                     continue;
                 };
-                let place = found.location.and_then(|location| {
-                    let file = location.file?;
-                    Some(format!("{}:{}", short(Path::new(file)), location.line.unwrap_or(0)))
-                });
+                // An inlined closure of Rust has no name of the function it is in.
+                let name = if name.starts_with("{closure") { "closure".into() } else { name };
+                let place =
+                    found.location.and_then(|location| Some((location.file?, location.line)));
                 names.push(match place {
-                    Some(place) => format!("{name}  {place}"),
-                    None => format!("{name}  {}", short(&object.path)),
+                    Some((file, line)) => Name {
+                        text: format!("{name}  {}:{}", source(Path::new(file)), line.unwrap_or(0)),
+                        is_of_compiler: OF_COMPILERS.iter().any(|part| file.contains(part)),
+                    },
+                    None => plain(format!("{name}  {}", short(&object.path))),
                 });
                 if names.len() == INLINED {
                     break;
@@ -96,9 +110,23 @@ impl<'a> Symbols<'a> {
             && let Some(symbol) = loader.find_symbol(probe)
         {
             let name = addr2line::demangle_auto(symbol.into(), None);
-            names.push(format!("{name}  {}", short(&object.path)));
+            names.push(plain(format!("{name}  {}", short(&object.path))));
         }
         names
+    }
+}
+
+fn plain(text: String) -> Name {
+    Name { text, is_of_compiler: false }
+}
+
+/// The last part of a path of sources, with the folder where many have the same.
+fn source(path: &Path) -> String {
+    let name = short(path);
+    let folder = path.parent().and_then(Path::file_name);
+    match folder.filter(|_| matches!(&*name, "mod.rs" | "lib.rs" | "main.rs")) {
+        Some(folder) => format!("{}/{name}", folder.to_string_lossy()),
+        None => name,
     }
 }
 
@@ -145,13 +173,36 @@ mod tests {
         Object { build_id: build_id(&path).expect("an object").into(), path }
     }
 
-    fn offset_of_a_function() -> u64 {
+    fn offset_of(function: &str) -> u64 {
         use object::ObjectSymbol;
         let content = std::fs::read(here().path).expect("read");
         let file = object::File::parse(&*content).expect("an object");
         let symbols = file.symbols();
-        let own = symbols.filter(|s| s.name().is_ok_and(|n| n.contains("offset_of_a_function")));
+        let own = symbols.filter(|s| s.name().is_ok_and(|n| n.contains(function)));
         own.map(|symbol| symbol.address()).max().expect("itself")
+    }
+
+    fn offset_of_a_function() -> u64 {
+        offset_of("offset_of_a_function")
+    }
+
+    #[test]
+    fn sources_of_which_there_are_many_are_named_with_their_folder() {
+        let named = |path: &str| source(Path::new(path));
+        assert_eq!(named("/home/solver/src/fields/mod.rs"), "fields/mod.rs");
+        assert_eq!(named("/home/solver/src/fields/cells.c"), "cells.c");
+        assert_eq!(named("main.rs"), "main.rs");
+    }
+
+    #[test]
+    fn what_came_with_the_compiler_is_told_from_the_programs_own() {
+        let objects = [here()];
+        let mut symbols = Symbols::new(&objects, u64::MAX);
+        let mut name = |offset| symbols.names(Frame { object: 0, offset }).remove(0);
+        let (of_compiler, own) =
+            (name(offset_of("raw_vec") + 2), name(offset_of("what_came_with_the_compiler") + 2));
+        assert!(of_compiler.is_of_compiler && of_compiler.text.contains(".rs:"), "{of_compiler:?}");
+        assert!(!own.is_of_compiler, "{own:?}");
     }
 
     #[test]
@@ -159,7 +210,7 @@ mod tests {
         let objects = [here()];
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
         let names = Symbols::new(&objects, u64::MAX).names(frame);
-        assert!(names.iter().any(|name| name.contains("offset_of_a_function")), "{names:?}");
+        assert!(names.iter().any(|name| name.text.contains("offset_of_a_function")), "{names:?}");
     }
 
     #[test]
@@ -167,7 +218,7 @@ mod tests {
         let other = Object { build_id: "00ff".into(), ..here() };
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
         let names = Symbols::new(std::slice::from_ref(&other), u64::MAX).names(frame);
-        assert_eq!(names, [format!("{}+{:#x}", short(&other.path), frame.offset)]);
+        assert_eq!(names, [plain(format!("{}+{:#x}", short(&other.path), frame.offset))]);
     }
 
     #[test]
@@ -184,8 +235,9 @@ mod tests {
         let object = [Object { path, build_id: "".into() }];
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
         let before = Symbols::new(&object, u64::MAX).names(frame);
-        assert!(before.iter().any(|name| name.contains("offset_of_a_function")), "{before:?}");
-        assert_eq!(Symbols::new(&object, 1).names(frame), [format!("object+{:#x}", frame.offset)]);
+        assert!(before.iter().any(|name| name.text.contains("offset_of_a_function")), "{before:?}");
+        let after = Symbols::new(&object, 1).names(frame);
+        assert_eq!(after, [plain(format!("object+{:#x}", frame.offset))]);
     }
 
     #[test]
@@ -193,8 +245,11 @@ mod tests {
         for path in ["/dev/zero", "/nowhere", "/proc/self/cmdline", "/"] {
             let object = Object { path: path.into(), build_id: "".into() };
             let frame = Frame { object: 0, offset: 16 };
-            assert!(Symbols::new(&[object], u64::MAX).names(frame)[0].ends_with("+0x10"));
+            assert!(Symbols::new(&[object], u64::MAX).names(frame)[0].text.ends_with("+0x10"));
         }
-        assert_eq!(Symbols::new(&[], 0).names(Frame { object: 9, offset: 1 }), ["0x1"]);
+        assert_eq!(
+            Symbols::new(&[], 0).names(Frame { object: 9, offset: 1 }),
+            [plain("0x1".into())]
+        );
     }
 }

@@ -10,18 +10,22 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, fstat, ftruncate, memfd_create, open,
 };
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::param::page_size;
 use serde::{Deserialize, Serialize};
 
-/// Blocks of this size may consist of larger pages. New memory is made ready in portions of it, which the caches hold
-/// until they are written.
+/// Blocks of this size may consist of large pages, which are as large where most machines are concerned. New memory is
+/// made ready in portions of it, which the caches hold until they are written.
 const LARGE: usize = 2 << 20;
 const LARGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+/// `MADV_COLLAPSE`, which the libraries do not have for all platforms.
+const COLLAPSE: libc::c_int = 25;
 
 /// Memory of this process, zeroed at first.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(super) struct Block {
     file: Option<OwnedFd>,
     /// Portions whose pages are there.
     ready: Vec<bool>,
+    /// Whether the kernel had large pages for it whenever it was asked.
+    is_large: bool,
 }
 
 // SAFETY: memory of the process, not of a thread; access goes by the rules of references.
@@ -39,17 +45,47 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
+/// Where large pages fit in.
 fn mapped(
     file: Option<&OwnedFd>,
     bytes: usize,
     protection: ProtFlags,
 ) -> Result<NonNull<u8>, Errno> {
     let nowhere = std::ptr::null_mut();
+    if bytes < LARGE {
+        return mapped_at(nowhere, file, bytes, protection, MapFlags::empty());
+    }
+    let length = bytes.checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
+    let room = length.checked_add(LARGE).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new mapping placed by the kernel touches no existing memory.
+    let whole = unsafe { mmap_anonymous(nowhere, room, ProtFlags::empty(), MapFlags::PRIVATE) }?;
+    let before = whole.addr().next_multiple_of(LARGE) - whole.addr();
+    let start = whole.wrapping_byte_add(before);
+    let result = mapped_at(start, file, bytes, protection, MapFlags::FIXED);
+    let spare = match result {
+        Ok(_) => [(whole, before), (start.wrapping_byte_add(length), LARGE - before)],
+        Err(_) => [(whole, room), (whole, 0)],
+    };
+    for (start, length) in spare.into_iter().filter(|&(_, length)| length > 0) {
+        // SAFETY: of what was mapped above, that in which nothing lies.
+        let _ = unsafe { munmap(start, length) };
+    }
+    result
+}
+
+/// Anywhere, or in place of memory of ours.
+fn mapped_at(
+    place: *mut std::ffi::c_void,
+    file: Option<&OwnedFd>,
+    bytes: usize,
+    protection: ProtFlags,
+    flags: MapFlags,
+) -> Result<NonNull<u8>, Errno> {
     let start = match file {
-        // SAFETY: a new mapping placed by the kernel touches no existing memory.
-        Some(file) => unsafe { mmap(nowhere, bytes, protection, MapFlags::SHARED, file, 0) },
+        // SAFETY: a new mapping, placed by the kernel or where the caller has reserved room for it.
+        Some(file) => unsafe { mmap(place, bytes, protection, flags | MapFlags::SHARED, file, 0) },
         // SAFETY: as above.
-        None => unsafe { mmap_anonymous(nowhere, bytes, protection, MapFlags::PRIVATE) },
+        None => unsafe { mmap_anonymous(place, bytes, protection, flags | MapFlags::PRIVATE) },
     }?;
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
@@ -67,9 +103,33 @@ fn has_large_pages() -> bool {
     })
 }
 
+/// Has the kernel lay a portion of a file into one large page, which it does for those who ask even where it does not by
+/// itself. That takes a fifth of the time of as many small ones, and copying to and from it is faster.
+fn is_made_large(block: NonNull<u8>, begin: usize) -> bool {
+    static IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
+    if IS_UNKNOWN.load(Ordering::Relaxed) {
+        return false;
+    }
+    let start = block.as_ptr().wrapping_add(begin).cast();
+    // It wants something to be there.
+    // SAFETY: mapped, by the caller's word; the contents stay as they are.
+    if unsafe { madvise(start, 1, Advice::LinuxPopulateRead) }.is_err() {
+        return false;
+    }
+    // SAFETY: as above.
+    if unsafe { libc::madvise(start, LARGE, COLLAPSE) } == 0 {
+        return true;
+    }
+    if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        IS_UNKNOWN.store(true, Ordering::Relaxed);
+    }
+    false
+}
+
 impl Block {
     pub fn nothing() -> Self {
-        Self { start: NonNull::dangling(), bytes: 0, file: None, ready: Vec::new() }
+        let start = NonNull::dangling();
+        Self { start, bytes: 0, file: None, ready: Vec::new(), is_large: false }
     }
 
     pub fn new(bytes: usize) -> Result<Self, Errno> {
@@ -88,7 +148,7 @@ impl Block {
             // SAFETY: ours; what its pages are like changes nothing in them. Refused is as good.
             let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         }
-        Ok(Self { start, bytes, file, ready: vec![false; bytes.div_ceil(LARGE)] })
+        Ok(Self { start, bytes, file, ready: vec![false; bytes.div_ceil(LARGE)], is_large: true })
     }
 
     /// Has the kernel provide the pages of a range that is written next, many in one call: one by one, when each is
@@ -101,8 +161,14 @@ impl Block {
             }
             let begin = portion * LARGE;
             let length = LARGE.min(self.bytes - begin);
-            // Small pages are had cheaper from the file than from the mapping; large ones come from the mapping only.
             if let Some(file) = self.file.as_ref().filter(|_| !has_large_pages()) {
+                if length == LARGE && self.is_large {
+                    self.is_large = is_made_large(self.start, begin);
+                    if self.is_large {
+                        continue;
+                    }
+                }
+                // Small pages are had cheaper from the file than from the mapping; large ones come from the mapping only.
                 let _ = fallocate(file, FallocateFlags::empty(), begin as u64, length as u64);
             }
             // SAFETY: within what is mapped; the contents stay as they are.
@@ -242,6 +308,22 @@ mod tests {
         let bytes = block.bytes();
         assert!(bytes[..2 * LARGE + 9].iter().all(|&byte| byte == 0) && bytes.ends_with(&[7]));
         Block::nothing().make_ready(0..10);
+    }
+
+    #[test]
+    fn large_pages_fit_in_and_keep_what_was_there() {
+        let mut block = Block::new(2 * LARGE + 10).unwrap();
+        assert_eq!(block.start.addr().get() % LARGE, 0);
+        block.bytes_mut()[LARGE - 1] = 7;
+        block.bytes_mut()[LARGE + 5] = 8;
+        let beacon = Beacon::light().unwrap();
+        let sight = Sight::of(&beacon.place(), block.descriptor().unwrap(), 2 * LARGE + 10);
+        let sight = sight.unwrap();
+        assert_eq!((sight.bytes()[LARGE - 1], sight.start.addr().get() % LARGE), (7, 0));
+        block.make_ready(0..usize::MAX);
+        block.bytes_mut()[2 * LARGE + 9] = 9;
+        let seen = [LARGE - 1, LARGE, LARGE + 5, 2 * LARGE + 9].map(|at| sight.bytes()[at]);
+        assert_eq!(seen, [7, 0, 8, 9]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ const ROWS: &[(&str, &str, &str, Budget)] = &[
     ("of which the ranks go on", "/overlap_percent", "%", AtLeast(95.0)),
     ("arrays in blocks move, of memcpy into memory as new", "/shared_blocks", "", AtLeast(0.7)),
     ("arrays in turns, in columns", "/shared_turns", "", AtLeast(0.7)),
+    ("the slowest, of memcpy into memory in use", "/shared_in_use", "", Budget::None),
     ("in messages, as between nodes, of one MPI message", "/messages_blocks", "", Budget::None),
     ("arrays in turns, in columns", "/messages_turns", "", Budget::None),
     ("moved in the background: the ranks compute", "/computed_percent", "%", Budget::None),

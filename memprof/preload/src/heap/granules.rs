@@ -17,6 +17,7 @@
 
 #![allow(unsafe_code)]
 
+mod near;
 mod place;
 
 use core::ptr;
@@ -205,8 +206,23 @@ impl Table {
     }
 
     /// A block of `length` bytes came (`sign` 1) or went (-1).
-    #[inline]
+    #[inline(never)]
     pub fn change(
+        &self,
+        state: &State,
+        start: usize,
+        length: usize,
+        component: Component,
+        sign: i32,
+    ) {
+        if !near::change(state, start, length, component, sign) {
+            self.change_generally(state, start, length, component, sign);
+        }
+    }
+
+    /// The same, of what is not in one of the slots that [`near`] looks at.
+    #[inline(never)]
+    fn change_generally(
         &self,
         state: &State,
         start: usize,

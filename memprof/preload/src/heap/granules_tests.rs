@@ -59,6 +59,9 @@ proptest! {
         let mut model = vec![[0_i64; LIMIT]; (high - low) >> PAGE_SHIFT];
         let change = |model: &mut [[i64; LIMIT]], block: &Block, by: usize, sign: i32| {
             let component = Component(block.component);
+            // As the thread works for one or another, of which the first slot is to be.
+            let current = u32::from(block.component) - u32::from(block.component > 20);
+            states[by].current.component.store(current, Relaxed);
             table.change(&states[by], block.start, block.length, component, sign);
             for address in block.start..block.start + block.length {
                 let page = (address - low) >> PAGE_SHIFT;
@@ -129,6 +132,28 @@ fn a_stream_from_one_thread_to_another_does_not_run_over() {
         table.change(&other, page, 4000, Component(3), -1);
     }
     assert_eq!(split(table, page, page + 4096).0[3], 0);
+}
+
+#[test]
+fn what_one_slot_does_not_hold_is_noted_all_the_same() {
+    let table = table();
+    let state = state(1);
+    let page = 11 << REGION_SHIFT;
+    let full = usize::try_from(near::MOST).unwrap();
+    for (component, sign) in [(1, 1), (2, 1), (2, -1), (1, -1)] {
+        // The same bytes again and again: no blocks, but each change counts.
+        for _ in 0..2 * full / 4000 {
+            table.change(&state, page, 4000, Component(component), sign);
+        }
+        let bytes = split(table, page, page + 4096).0;
+        let held = (2 * full / 4000 * 4000) as i64;
+        let (first, second) = match (component, sign) {
+            (1, 1) | (2, -1) => (held, 0),
+            (2, _) => (held, held),
+            _ => (0, 0),
+        };
+        assert_eq!((bytes[1], bytes[2]), (first, second));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::granules::{Front, REGION_SHIFT, beyond};
+use super::granules::{Front, Leaf, REGION_SHIFT, beyond};
 use crate::arch::unknown;
 use crate::component::Component;
 use crate::thread::{Hand, LEAVES_AT_HAND, Own, State};
@@ -25,6 +25,13 @@ pub fn own_hand(state: &State, address: usize) -> Option<&Hand> {
     let hand = unsafe { &*hand };
     // SAFETY: this thread's own.
     (unsafe { hand.region.own() } == region).then_some(hand)
+}
+
+/// The leaf of a hand.
+#[inline(always)]
+pub fn leaf(hand: &Hand) -> Option<&Leaf> {
+    // SAFETY: leaves stay.
+    unsafe { hand.leaf.load(Relaxed).as_ref() }
 }
 
 /// Whether an address is in the granule where a block begins, which it is no megabytes away from.
@@ -60,7 +67,7 @@ pub fn room(hand: &Hand, address: usize) -> usize {
 
 impl Spot {
     #[inline(always)]
-    fn front(&self) -> &Front {
+    pub fn front<'a>(self) -> &'a Front {
         // SAFETY: of a leaf of the thread's own, which stays.
         unsafe { &*self.front }
     }

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::near::MOST;
 use super::{BYTES_SHIFT, Beyond, FIRST_SHIFT, First, Granule, bytes};
 
 /// A granule with its first slot, and what tells how far a block goes on.
@@ -24,9 +25,7 @@ impl Place<'_> {
     /// Writes one of these. False if it does not hold as much.
     pub fn set_own(self, which: usize, component: u32, bytes: i64) -> bool {
         let shift = if which == 0 { FIRST_SHIFT } else { BYTES_SHIFT };
-        // Half of what a shared one holds, so that it is full before they are.
-        let limit = (i64::from(i32::MAX) >> BYTES_SHIFT) / 2;
-        if bytes.abs() > limit {
+        if bytes.abs() > MOST {
             return false;
         }
         let word = bytes << shift | i64::from(component);

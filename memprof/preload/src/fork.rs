@@ -69,6 +69,15 @@ pub unsafe extern "C" fn __register_atfork(
     real().map_or(libc::ENOMEM, |real| unsafe { real(prepare, parent, child, object) })
 }
 
+/// The process keeps nothing, and no child of it will.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is done at a fork: of a process that starts others, each page that is written to there
+/// is copied, in it and in its child.
+pub fn stand_aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
 /// The thread that has taken the locks for its fork, by its own words; 0 if none has.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 
@@ -78,7 +87,7 @@ fn this_thread() -> usize {
 
 unsafe extern "C" fn prepare() {
     // A handler of a signal may fork while the thread is inside the tool, with locks taken already.
-    if local().guard.get() > 0 {
+    if local().guard.get() > 0 || ASIDE.load(Ordering::Relaxed) {
         return;
     }
     let guard = Guard::enter();
@@ -127,6 +136,9 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
+    if ASIDE.load(Ordering::Relaxed) {
+        return;
+    }
     writer::detach();
     sampler::forget();
     faults::forget();

@@ -106,6 +106,7 @@ extern "C" fn load() {
         // Its ranks wait for it, and nobody wants to know what it holds.
         sites::configure(0);
         heap::stand_aside();
+        fork::stand_aside();
         return;
     }
     objects::refresh();

@@ -239,6 +239,10 @@ fn impossible() -> *mut u8 {
 #[inline(never)]
 unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
     let Some(real) = real::malloc() else { return without_real(size, 1) };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(size) };
+    }
     // SAFETY: as the caller's.
     let block = unsafe { real(size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
@@ -256,6 +260,10 @@ pub unsafe extern "C-unwind" fn calloc(
             None => without_real(usize::MAX, 1),
         };
     };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(count, each) };
+    }
     match count.checked_mul(each).and_then(|size| Some((size, size.checked_add(tag::SIZE)?))) {
         // SAFETY: as the caller's.
         Some((size, ask)) => finish(unsafe { real(1, ask) }, size, caller, stack),
@@ -286,6 +294,10 @@ pub unsafe extern "C-unwind" fn realloc(
         Errno::set(NO_MEMORY);
         return ptr::null_mut();
     };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(block, size) };
+    }
     let ask = if size == 0 { 0 } else { size.saturating_add(tag::SIZE) };
     let before = tag_of(block);
     if let Some((tag, place)) = before {
@@ -382,7 +394,9 @@ pub unsafe fn free_generally(block: *mut u8) {
         }
         return;
     };
-    leave(block);
+    if !real::stands_aside() {
+        leave(block);
+    }
     // SAFETY: as the caller's.
     unsafe { real(block) }
 }

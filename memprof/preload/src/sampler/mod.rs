@@ -19,7 +19,7 @@ mod walk;
 mod world;
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use memprof_trace::layout::sample;
 
@@ -80,12 +80,16 @@ pub fn seen_time() -> u64 {
     SEEN_TIME.load(Ordering::Relaxed)
 }
 
+/// Somebody has: what is kept is not what it was in the beginning.
+static TOUCHED: AtomicBool = AtomicBool::new(false);
+
 /// Works with the sampler, of which there is one. Signals wait: a handler that leaves by longjmp
 /// would leave the lock taken.
 fn with<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
     let _guard = Guard::enter();
     let _signals = SignalsBlocked::enter();
     LOCK.lock();
+    TOUCHED.store(true, Ordering::Relaxed);
     // SAFETY: the lock is held.
     let result = work(unsafe { &mut *SAMPLER.0.get() });
     LOCK.unlock();
@@ -210,8 +214,11 @@ pub fn lock() -> &'static SpinLock {
 
 /// In the child of a fork, where no other thread is: all begins anew, if at all.
 pub fn forget() {
-    // SAFETY: the only thread of the process, and the lock is held since before the fork.
-    unsafe { (*SAMPLER.0.get()).forget() };
+    // Else nothing is written to: the child, which often is about to start a program, would get pages of its own.
+    if TOUCHED.swap(false, Ordering::Relaxed) {
+        // SAFETY: the only thread of the process, and the lock is held since before the fork.
+        unsafe { (*SAMPLER.0.get()).forget() };
+    }
     SEEN_TIME.store(0, Ordering::Relaxed);
     thread::forget();
 }

@@ -235,11 +235,11 @@ fn map(file: File) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What a rank writes of a section in its first second, in bytes: of most it is a few rows.
+/// What a rank writes of a section in its first half second, in bytes: of most it is a few rows.
 fn beginning(kind: SectionKind) -> usize {
     match kind {
         SectionKind::Segments => 80 << 10,
-        SectionKind::Timeline => 64 << 10,
+        SectionKind::Timeline => 160 << 10,
         _ => 16 << 10,
     }
 }

@@ -1,7 +1,7 @@
 //! The table of large blocks, whose residency is told to the page.
 //!
 //! Buckets of one cache line of addresses each; a block lies in one of a few buckets after the one
-//! its address hashes to. Inserting is one compare-and-swap, removing a plain store: only the thread
+//! its address says. Inserting is one compare-and-swap, removing a plain store: only the thread
 //! that frees a block removes it. Where there is no room a block is counted like a small one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -60,9 +60,11 @@ impl Table {
     }
 
     fn near(&self, start: usize) -> impl Iterator<Item = (usize, &Bucket)> {
-        let hash = (start as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        // Neighbours in memory are neighbours here, so that few pages of the table are touched.
+        let within = start / FROM;
+        let around = ((within / BUCKETS) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         (0..NEIGHBOURS).map(move |step| {
-            let index = (hash as usize + step) % BUCKETS;
+            let index = (within + around as usize + step) % BUCKETS;
             (index, &self.buckets[index])
         })
     }
@@ -185,6 +187,19 @@ mod tests {
             table.each(&mut |large| { seen.insert(large.start, large); });
             prop_assert_eq!(seen, model);
         }
+    }
+
+    #[test]
+    fn blocks_beside_each_other_are_in_few_pages_of_the_table() {
+        let table = table();
+        for block in 0..40 {
+            assert!(table.insert(0x7f12_3456_0010 + block * 0x19000, FROM, Component(1)));
+        }
+        let words = table.used.iter().map(|bits| bits.load(Relaxed));
+        let pages = words.flat_map(|word| [word & u64::from(u32::MAX), word >> 32]);
+        let used = pages.filter(|buckets| *buckets != 0).count();
+        // 4 MiB in steps of 32 KiB, 32 buckets to a page.
+        assert!(used <= 6, "{used}");
     }
 
     #[test]

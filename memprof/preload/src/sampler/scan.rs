@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::kept::Kept;
-use crate::kernel::{self, Errno};
+use crate::kernel::{self, Errno, File};
 use crate::memory;
 
 /// Addresses whose pages are all alike.
@@ -136,37 +136,35 @@ impl Scanner {
         files: bool,
         into: &mut [Run],
     ) -> Result<(usize, usize), Errno> {
-        if self.scans { self.scan(start, end, files, into) } else { self.read(start, end, into) }
+        if self.scans {
+            let file = self.file.file()?;
+            scan(file, start, end, files, into)
+        } else {
+            self.read(start, end, into)
+        }
     }
 
-    fn scan(
+    /// What a number of questions are asked of, one shortly after the other.
+    pub fn file(&mut self) -> Option<File> {
+        self.file.file().ok()
+    }
+
+    /// As [`Self::next`], one of those: of another file, which the program has put there meanwhile, the kernel says
+    /// that it has no such call, and then it is asked anew.
+    pub fn next_of(
         &mut self,
+        file: Option<File>,
         start: usize,
         end: usize,
         files: bool,
         into: &mut [Run],
     ) -> Result<(usize, usize), Errno> {
-        let file = if files { FILE } else { 0 };
-        let mut request = Request {
-            size: size_of::<Request>() as u64,
-            start: start as u64,
-            end: end as u64,
-            vec: into.as_mut_ptr() as u64,
-            vec_len: into.len() as u64,
-            max_pages: CHUNK,
-            category_inverted: ZERO,
-            category_mask: ZERO,
-            category_anyof_mask: PRESENT | SWAPPED,
-            return_mask: PRESENT | SWAPPED | HUGE | file,
-            ..Request::default()
-        };
-        let words = [self.file.file()?.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
-        // SAFETY: the request and the room for runs are valid; Run has the kernel's layout.
-        let count = unsafe { kernel::call(libc::SYS_ioctl, words)? };
-        let walked = (request.walk_end as usize).clamp(start, end);
-        // The kernel always comes further; if it should not, the caller must.
-        let walked = if walked == start { end } else { walked };
-        Ok((count.min(into.len()), walked))
+        match file {
+            Some(file) if self.scans => {
+                scan(file, start, end, files, into).or_else(|_| self.next(start, end, files, into))
+            }
+            _ => self.next(start, end, files, into),
+        }
     }
 
     fn read(
@@ -187,6 +185,36 @@ impl Scanner {
         }
         Ok(runs_of(&table[..pages], start, page, into))
     }
+}
+
+fn scan(
+    file: File,
+    start: usize,
+    end: usize,
+    files: bool,
+    into: &mut [Run],
+) -> Result<(usize, usize), Errno> {
+    let shared = if files { FILE } else { 0 };
+    let mut request = Request {
+        size: size_of::<Request>() as u64,
+        start: start as u64,
+        end: end as u64,
+        vec: into.as_mut_ptr() as u64,
+        vec_len: into.len() as u64,
+        max_pages: CHUNK,
+        category_inverted: ZERO,
+        category_mask: ZERO,
+        category_anyof_mask: PRESENT | SWAPPED,
+        return_mask: PRESENT | SWAPPED | HUGE | shared,
+        ..Request::default()
+    };
+    let words = [file.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
+    // SAFETY: the request and the room for runs are valid; Run has the kernel's layout.
+    let count = unsafe { kernel::call(libc::SYS_ioctl, words)? };
+    let walked = (request.walk_end as usize).clamp(start, end);
+    // The kernel always comes further; if it should not, the caller must.
+    let walked = if walked == start { end } else { walked };
+    Ok((count.min(into.len()), walked))
 }
 
 /// Runs from entries of the table of pages: how many, and up to where.
@@ -314,6 +342,28 @@ mod tests {
         scanner.close();
         // SAFETY: mapped above, not used any more.
         unsafe { libc::munmap(start as *mut _, pages * page) };
+    }
+
+    #[test]
+    fn a_file_that_the_program_puts_in_place_of_the_kernel_s_is_not_asked_twice() {
+        let there = core::hint::black_box(1_u8);
+        let here = (&raw const there as usize) & !(kernel::page() - 1);
+        let Ok(mut scanner) = Scanner::open() else { return };
+        let mut runs = [Run::default(); 3];
+        let mut ask = |scanner: &mut Scanner, file| {
+            scanner.next_of(file, here, here + kernel::page(), true, &mut runs).map(|found| found.0)
+        };
+        let file = scanner.file();
+        assert_eq!(ask(&mut scanner, file), Ok(1));
+        let theirs = kernel::open(c"/proc/self/exe").unwrap();
+        let number = file.unwrap().0;
+        // SAFETY: a number of the scanner's, which nobody else knows.
+        assert_eq!(unsafe { libc::dup3(theirs.0, number, libc::O_CLOEXEC) }, number);
+        assert_eq!(ask(&mut scanner, file), Ok(1), "asked anew");
+        kernel::close(File(number));
+        assert_eq!(ask(&mut scanner, file), Ok(1), "of a number that is no file's");
+        kernel::close(theirs);
+        scanner.close();
     }
 
     #[test]

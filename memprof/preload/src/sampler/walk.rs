@@ -336,6 +336,7 @@ impl Sampler {
     /// Looks at the pages of the first entries.
     fn scan(&mut self, count: usize, system: Component) {
         let Some(mut scanner) = self.scanner.take() else { return };
+        let file = scanner.file();
         let mut walker = Walker::new(&self.owners, system, &mut self.totals);
         let entries = &self.entries[..count];
         for entry in entries {
@@ -361,9 +362,8 @@ impl Sampler {
             let mut current = first;
             while at < end {
                 let began = kernel::monotonic();
-                let Ok((found, to)) = scanner.next(at, end, files, &mut self.runs[..room]) else {
-                    break;
-                };
+                let runs = &mut self.runs[..room];
+                let Ok((found, to)) = scanner.next_of(file, at, end, files, runs) else { break };
                 let hold = kernel::monotonic() - began;
                 self.head.longest_hold_ns = self.head.longest_hold_ns.max(hold);
                 for run in &self.runs[..found] {

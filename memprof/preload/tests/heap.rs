@@ -279,3 +279,17 @@ fn programs_of_the_system_do_what_they_do() {
         path,
     );
 }
+
+#[test]
+fn a_launcher_has_blocks_and_children_as_without() {
+    let folder = folder();
+    let Some(program) = compiled(folder.path(), "cc", "launches.c", &["-O1", "-fno-builtin"])
+    else {
+        return;
+    };
+    let launcher = folder.path().join("mpirun");
+    std::fs::rename(program, &launcher).expect("the name of a launcher");
+    let traces = folder.path().to_string_lossy().into_owned();
+    let variables = [("MEMPROF_DIR", &*traces), ("MEMPROF_QUIET", "1")];
+    same_with(&launcher.to_string_lossy(), &[], folder.path(), &variables);
+}

@@ -408,6 +408,10 @@ pub unsafe extern "C-unwind" fn memalign(
     stack: usize,
 ) -> *mut u8 {
     let Some(real) = real::memalign() else { return without_real(size, alignment) };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(alignment, size) };
+    }
     // SAFETY: as the caller's.
     let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
@@ -425,6 +429,10 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
         return unsafe { memalign(alignment, size, caller, stack) };
     }
     let Some(real) = real::aligned_alloc() else { return without_real(size, 1) };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(alignment, size) };
+    }
     // SAFETY: as the caller's.
     let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
@@ -446,6 +454,10 @@ pub unsafe extern "C-unwind" fn posix_memalign(
         unsafe { *into = block };
         return 0;
     };
+    if real::stands_aside() {
+        // SAFETY: as the caller's.
+        return unsafe { real(into, alignment, size) };
+    }
     // SAFETY: as the caller's.
     let result = unsafe { real(into, alignment, size.saturating_add(tag::SIZE)) };
     if result == 0 {

@@ -47,8 +47,12 @@ pub struct Options {
     /// Only what rates of messages the memory profiler leaves, on the MPI that `--mpi` names.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
     messages_only: bool,
-    /// Only what a world that changes its size costs.
+    /// Only the longer run of the coupled example under the memory profiler, for some four minutes: in as many turns
+    /// as tell one percent.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only"])]
+    long_only: bool,
+    /// Only what a world that changes its size costs.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
 }
 
@@ -64,9 +68,12 @@ pub fn run(options: &Options) -> Result<()> {
         println!("\n{synthetic}");
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
-    if options.messages_only {
+    if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");
-        let measured = memprof::messages(&folder)?;
+        let measured = match options.long_only {
+            true => memprof::long()?,
+            false => memprof::messages(&folder)?,
+        };
         print_profiled(&measured, options);
         return write_json(options, &json!({"memprof": measured.to_json()}));
     }

@@ -51,6 +51,16 @@ const OF_LONG: Plan = Plan {
     trims: true,
 };
 
+/// The same where nothing else is measured.
+const OF_LONG_ALONE: Plan = Plan {
+    least: 20,
+    most: 80,
+    time: Duration::from_secs(210),
+    of: "/long_seconds",
+    width: 0.004,
+    trims: true,
+};
+
 const OF_MAPPINGS: Plan = Plan {
     least: 15,
     most: 15,
@@ -69,8 +79,8 @@ pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
         sides::messages(programs)?,
         messages(programs)?,
         starts(programs)?,
-        coupled(programs, false)?,
-        coupled(programs, true)?,
+        coupled(programs, &OF_COUPLED, false)?,
+        coupled(programs, &OF_LONG, true)?,
         mappings(programs)?,
     ])
 }
@@ -103,8 +113,13 @@ fn starts(programs: &Programs) -> Result<Turns> {
     )
 }
 
+/// The coupled example with as many steps as [`STEPS`] says, in as many turns as it takes.
+pub fn long(programs: &Programs) -> Result<Turns> {
+    coupled(programs, &OF_LONG_ALONE, true)
+}
+
 /// The coupled example as the tests run it, or with as many steps as [`STEPS`] says.
-fn coupled(programs: &Programs, long: bool) -> Result<Turns> {
+fn coupled(programs: &Programs, plan: &Plan, long: bool) -> Result<Turns> {
     let folder = tempfile::tempdir()?;
     let small = project::root().join("examples/coupled/decks/small.toml");
     let deck = if long {
@@ -115,13 +130,13 @@ fn coupled(programs: &Programs, long: bool) -> Result<Turns> {
     } else {
         small
     };
-    let (plan, seconds, processors, duty) = match long {
-        true => (OF_LONG, "long_seconds", "long_processor_seconds", "long_duty"),
-        false => (OF_COUPLED, "coupled_seconds", "coupled_processor_seconds", "coupled_duty"),
+    let (seconds, processors, duty) = match long {
+        true => ("long_seconds", "long_processor_seconds", "long_duty"),
+        false => ("coupled_seconds", "coupled_processor_seconds", "coupled_duty"),
     };
     told(
         "the coupled example",
-        Turns::take(&plan, |profiled| {
+        Turns::take(plan, |profiled| {
             let traces = tempfile::tempdir()?;
             let job = Job::new(2, &programs.coupled).bind_to(BindTo::Core).arg("run");
             let job = job.arg("--deck").arg(&deck).arg("--mode").arg("quo");

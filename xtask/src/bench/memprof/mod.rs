@@ -146,6 +146,13 @@ impl Programs {
         Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
     }
 
+    /// Nothing but the profiler.
+    fn none() -> Result<Programs> {
+        let none = PathBuf::new;
+        let (costs, allocation, messages, coupled) = (none(), none(), none(), none());
+        Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
+    }
+
     fn messages(folder: &Path) -> Result<PathBuf> {
         std::fs::create_dir_all(folder)?;
         let messages = folder.join("messages");
@@ -370,11 +377,15 @@ fn compare(
 
 /// Rates of messages alone, on whatever MPI is in use.
 pub fn messages(folder: &Path) -> Result<Measured> {
-    let messages = Programs::messages(folder)?;
-    let none = PathBuf::new;
-    let (costs, allocation, coupled) = (none(), none(), none());
-    let programs = Programs { preload: preload()?, costs, allocation, messages, coupled };
+    let programs = Programs { messages: Programs::messages(folder)?, ..Programs::none()? };
     let turns = vec![sides::messages(&programs)?, alternating::messages(&programs)?];
+    Ok(Measured { turns, ..Measured::default() })
+}
+
+/// The longer run of the coupled example alone.
+pub fn long() -> Result<Measured> {
+    let coupled = release::build("coupled")?.join("coupled");
+    let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? })?];
     Ok(Measured { turns, ..Measured::default() })
 }
 

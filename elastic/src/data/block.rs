@@ -36,7 +36,7 @@ pub(super) struct Block {
     file: Option<OwnedFd>,
     /// Portions whose pages are there.
     ready: Vec<bool>,
-    /// Whether the kernel had large pages for it whenever it was asked.
+    /// Whether it is to be asked for large pages: it had some whenever it was.
     is_large: bool,
 }
 
@@ -177,6 +177,11 @@ impl Block {
                 madvise(start.cast(), length, Advice::LinuxPopulateWrite)
             };
         }
+    }
+
+    /// For whoever does something else meanwhile: the kernel has taken 12 ms for one large page beside busy processors.
+    pub fn keep_small(&mut self) {
+        self.is_large = false;
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -207,6 +207,9 @@ impl<'a> Move<'a> {
             if self.is_done()? || !moved {
                 break;
             }
+            if let Some(entry) = self.arrays.get_mut(self.current) {
+                entry.block.keep_small();
+            }
             moved = self.go_on()?;
         }
         self.is_done()

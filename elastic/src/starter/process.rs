@@ -25,6 +25,10 @@ const COME_LIMIT: Duration = Duration::from_secs(20);
 /// How long a start that is under way may take when nobody is there any more whom it is for.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
+/// A third of the usual share of a processor that all want: beside two busy ranks on two, starts take 3 to 5 ms longer
+/// than with an equal share, and 15, a thirtieth, makes it 15 ms without leaving the ranks more.
+const GIVEN_WAY: &str = "5";
+
 /// For the communicators of a hand-over, none of which is made at the same time as others between the same processes.
 const TAG: u16 = 1;
 
@@ -236,6 +240,16 @@ fn hand_over(unit: Intercommunicator, peer: &Communicator) -> Result<(), GroupEr
     unit.disconnect()
 }
 
+/// Has the ranks run first. MPI polls until what it starts has come, and the kernel shares processors out between the
+/// sessions of which Hydra makes one for each process: the nice value of a process counts only within its own.
+fn give_way() {
+    let own = rustix::process::getpid();
+    // Others in the session would be held back, too. Refused is as good.
+    if rustix::process::getsid(None).is_ok_and(|session| session == own) {
+        let _ = std::fs::write("/proc/self/autogroup", GIVEN_WAY);
+    }
+}
+
 /// Starts processes for rank 0 until it does not need any more, or has ended.
 ///
 /// # Errors
@@ -245,6 +259,7 @@ pub(super) fn serve(
     invitation: &Invitation,
 ) -> Result<(), GroupError> {
     let failed = |error: Error| GroupError::Node { call: "serve", text: error.to_string() };
+    give_way();
     let link = invitation.follow(1).map_err(failed)?;
     let mut answers = link.second().map_err(failed)?;
     let peer = employer.merge(true)?;

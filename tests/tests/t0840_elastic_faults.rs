@@ -18,6 +18,7 @@ const TESTS: &[Test] = &[
     ("what_cannot_be_started_ends_its_request_and_the_next_one_is_done", refused),
     ("processes_beyond_the_slots_are_refused_before_anything_is_started", crowded),
     ("a_program_that_never_comes_to_mpi_is_given_up_and_the_world_lives_on", never),
+    ("a_program_that_ends_before_mpi_is_given_up_and_the_world_grows_again", ends_early),
     ("a_start_that_hangs_is_left_alone_and_tried_once_more", beside),
     ("a_start_that_hangs_is_ended_and_tried_once_more_where_its_place_is_needed", again),
     ("a_joiner_killed_before_it_is_ready_is_given_up_and_the_world_grows_again", before_ready),
@@ -353,6 +354,28 @@ fn never() -> Result<()> {
     ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
     let ends = ends(&events)?;
     ensure!(ends[..2] == [end("aborted", "spawn-failed"), end("finalized", "")], "{events:?}");
+    Ok(())
+}
+
+fn ends_early() -> Result<()> {
+    for status in [0, 3] {
+        let job = Faulted::growing(Launch { seconds: 2, ..ALONE })?;
+        fs::rename(job.file("joiner"), job.file("right"))?;
+        job.joins(&format!("exit {status}"), 0o755)?;
+        let said = job.tell(&["grow", "test", "1", "--wait"])?;
+        ensure!(
+            said.contains("has not come back from the start"),
+            "status {status}: {said}\n{}",
+            job.job.said()
+        );
+        fs::rename(job.file("right"), job.file("joiner"))?;
+        job.grows_again(2).with_context(|| format!("status {status}"))?;
+        let (events, outcome) = job.stop()?;
+        ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
+        let ends = ends(&events)?;
+        ensure!(ends[0] == end("aborted", "spawn-failed"), "status {status}: {events:?}");
+        ensure!(ends.last() == Some(&end("finalized", "")), "status {status}: {events:?}");
+    }
     Ok(())
 }
 

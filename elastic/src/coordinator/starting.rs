@@ -181,7 +181,9 @@ impl Starting {
     /// Gives the current one up when it has taken too long, and ends what hangs where that ends nothing else.
     pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
-        let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire);
+        let meets = || self.employer.as_ref().is_some_and(|employer| employer.is_meeting());
+        // In this order: who is still looking for another process has its lock.
+        let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire) && !meets();
         let is_free = recipe.hanging != Hanging::Leave || is_elsewhere;
         if is_free {
             // Where MPI lets no other call through, they cannot be told.

@@ -95,6 +95,12 @@ impl Employer {
         current.clone()
     }
 
+    /// Whether rank 0 is in MPI with the current one.
+    pub(crate) fn is_meeting(&self) -> bool {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().is_some_and(|starter| starter.is_meeting.load(Ordering::Acquire))
+    }
+
     /// The current one hangs. The thread that waits for it holds the way to it, so that it ends with this process.
     pub(crate) fn give_up(&self) {
         drop(self.take());
@@ -120,6 +126,8 @@ pub(crate) struct Starter {
     /// Rank 0 and it.
     peer: Communicator,
     is_lost: AtomicBool,
+    /// Rank 0 is in MPI with it and a unit. If one of them ends there, it does not come back.
+    is_meeting: AtomicBool,
 }
 
 impl Starter {
@@ -144,7 +152,13 @@ impl Starter {
         let mut links = invitation.welcome(&listener, 1, COME_LIMIT)?;
         let link = links.pop().ok_or(ErrorKind::NotConnected)?;
         let peer = inter.merge(false).map_err(Error::other)?;
-        Ok(Self { link: Mutex::new(link), inter, peer, is_lost: AtomicBool::new(false) })
+        Ok(Self {
+            link: Mutex::new(link),
+            inter,
+            peer,
+            is_lost: AtomicBool::new(false),
+            is_meeting: AtomicBool::new(false),
+        })
     }
 
     /// Has a unit started, and takes it over when it is ready.
@@ -159,7 +173,9 @@ impl Starter {
         link.send(&order).map_err(lost)?;
         match hear(&mut link).map_err(lost)? {
             Answer::Ready(lives) => {
+                self.is_meeting.store(true, Ordering::Release);
                 let inter = self.take_over();
+                self.is_meeting.store(false, Ordering::Release);
                 let inter = inter.map_err(|error| Trouble::NotReady(error.to_string()))?;
                 // One that ends later does not end the starter, too, in the middle of their parting.
                 hear(&mut link).map_err(lost)?;

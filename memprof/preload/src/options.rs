@@ -81,7 +81,7 @@ impl Options {
             directory: Text::empty(),
             record: Record::Ranks,
             interval: 20_000_000,
-            duty: 0.005,
+            duty: 0.003,
             exact: false,
             faults: false,
             components: Text::empty(),

@@ -23,7 +23,7 @@ const FIRST_COST: f64 = 1_000_000.0;
 
 /// What so much time earns may be spent before it is over, for what no later sample can show: a run that
 /// is shorter may cost more than its share, but no more than this.
-const SHORTEST_RUN: u64 = 600_000_000;
+const SHORTEST_RUN: u64 = 1_000_000_000;
 
 /// What a byte more costs the next sample, as long as none has told: 3 µs for a MiB of small pages.
 const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;

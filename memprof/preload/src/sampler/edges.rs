@@ -14,6 +14,10 @@ const SMALL: u64 = 64;
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
+/// Edges that come so soon after another find what that one has found: the kernel is not asked again. In this time less
+/// can be touched than what a phase that ends unseen is worth.
+const SOON: u64 = 1_000_000;
+
 /// Phases that have peaks.
 pub const PHASES: usize = 64;
 
@@ -22,6 +26,18 @@ pub const PHASES: usize = 64;
 struct Left {
     resident: u64,
     owned: u64,
+}
+
+/// What the kernel has said at an edge.
+#[derive(Copy, Clone)]
+struct Asked {
+    resident: u64,
+    time: u64,
+    sampled: u64,
+}
+
+impl Asked {
+    const NEVER: Asked = Asked { resident: 0, time: 0, sampled: 0 };
 }
 
 /// What samples have told of phases.
@@ -36,6 +52,8 @@ pub struct Peaks {
     seen: [bool; PHASES],
     /// What was there when those ended that have nothing yet.
     left: [Option<Left>; PHASES],
+    /// What was resident in all when an edge last asked, when that was, and what the last full sample had found then.
+    asked: Asked,
     /// One has ended, other than the first.
     others_ended: bool,
     /// Much has changed since the last full sample, and a phase has begun that is not to count it.
@@ -50,6 +68,7 @@ impl Peaks {
             unwritten: 0,
             seen: [false; PHASES],
             left: [None; PHASES],
+            asked: Asked::NEVER,
             others_ended: false,
             outdated: false,
         }
@@ -61,6 +80,7 @@ impl Peaks {
         self.totals = [0; PHASES];
         self.seen = [false; PHASES];
         self.left = [None; PHASES];
+        self.asked = Asked::NEVER;
         self.others_ended = false;
     }
 
@@ -95,16 +115,14 @@ impl Sampler {
     /// time for one. If a phase ends that no sample fell into and it is much, or MPI was made ready, one is
     /// taken before it is earned; else what is there is seen by the next, if that comes before much changes.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
-        let began = kernel::thread_time();
+        let is_own = super::is_automatic(index);
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
         let (owned, owned_then) = (heap::all().0, blocks + mappings);
-        let resident = self.kernel_resident();
+        let resident = self.resident_at_edge(is_own);
         let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
         let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
-        self.charge(kernel::thread_time().saturating_sub(began));
         // When MPI begins, and when it is ready, is looked at in every run.
-        let is_own = super::is_automatic(index);
         let is_first = is_own && if index == MAIN { then == 0 } else { !self.phases.others_ended };
         self.phases.others_ended |= !begins && index != MAIN;
         // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
@@ -142,6 +160,21 @@ impl Sampler {
                 self.add_peaks(index);
             }
         }
+    }
+
+    /// What is resident in all, or was a moment ago.
+    fn resident_at_edge(&mut self, exactly: bool) -> u64 {
+        let (time, sampled) = (kernel::monotonic(), self.head.kernel_resident);
+        let asked = self.phases.asked;
+        let is_soon = time.saturating_sub(asked.time) < SOON && asked.sampled == sampled;
+        if is_soon && !exactly {
+            return asked.resident;
+        }
+        let began = kernel::thread_time();
+        let resident = self.kernel_resident();
+        self.charge(kernel::thread_time().saturating_sub(began));
+        self.phases.asked = Asked { resident, time, sampled };
+        resident
     }
 
     /// A sample was taken: it shows what phases have left before it as well.

@@ -88,6 +88,11 @@ static TOUCHED: AtomicBool = AtomicBool::new(false);
 fn with<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
     let _guard = Guard::enter();
     let _signals = SignalsBlocked::enter();
+    with_signals_blocked(work)
+}
+
+/// As [`with`], for who has blocked them: to do so again is two system calls.
+fn with_signals_blocked<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
     LOCK.lock();
     TOUCHED.store(true, Ordering::Relaxed);
     // SAFETY: the lock is held.
@@ -174,18 +179,18 @@ fn parent(phase: u16) -> u16 {
     PARENTS.get(usize::from(phase)).map_or(u16::MAX, |place| place.load(Ordering::Relaxed))
 }
 
-/// A phase begins or ends.
+/// A phase begins or ends. From where phases change, with signals blocked.
 pub fn phase_edge(index: u16, begins: bool) {
     if writer::is_recording() {
-        with(|sampler| sampler.phase_edge(index, begins));
+        with_signals_blocked(|sampler| sampler.phase_edge(index, begins));
     }
 }
 
 /// The most each component had resident while a phase was open, to be written; of one that is, or has just ended,
-/// with what there is now.
+/// with what there is now. From where phases change, with signals blocked.
 pub fn phase_peaks(index: u16, is_open: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
-        with(|sampler| work(sampler.phase_resident(index, is_open)));
+        with_signals_blocked(|sampler| work(sampler.phase_resident(index, is_open)));
     }
 }
 

@@ -43,6 +43,8 @@ const BUILDS: &[(&str, &[&str])] = &[
             "memprof-preload",
             "--package",
             "memprof-api",
+            "--package",
+            "memprof-archive",
         ],
     ),
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),

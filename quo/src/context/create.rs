@@ -26,8 +26,10 @@ impl Context {
     /// Makes a context over all ranks of `group`. Collective over the group; the options are the
     /// same on every rank.
     ///
-    /// Every rank returns a context or every rank returns the same error. Nothing is left in the
-    /// directory of the segments either way. Where other ranks of the group
+    /// Every rank returns a context or every rank returns the same error. Only a rank that is killed
+    /// in the middle of the last exchange can leave some ranks with a context and some with an error;
+    /// the former are told by the next call for which they need the latter. Nothing is left in the
+    /// directory of the segments in any case. Where other ranks of the group
     /// [`adapt`](Self::adapt) theirs, this becomes the same context.
     ///
     /// # Errors

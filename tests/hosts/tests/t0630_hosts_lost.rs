@@ -69,7 +69,8 @@ fn killed_rank() -> Result<()> {
 }
 
 fn killed_leader() -> Result<()> {
-    // The kill is aimed at a window of microseconds and may come late; then create succeeds.
+    // The kill is aimed at a window of microseconds and may come late; then create succeeds, on all
+    // ranks or, when it comes in the middle of the last exchange, on some.
     for _attempt in 0..20 {
         let hosts = Hosts::up(&suite::set("leader"), 2)?;
         let job = job(&hosts, "tests/programs/dead_rank.c", &["create"])?;
@@ -80,16 +81,16 @@ fn killed_leader() -> Result<()> {
         }
         let outcome = running.end()?;
         expect_no_process(&hosts, &outcome)?;
-        if outcome.stdout.contains("rank 1: create") {
+        if !outcome.stdout.contains("lived on") {
             ensure!(said(&outcome, 1)?.contains("rank 0"), "{}", outcome.report());
-            for rank in [2, 3] {
+            for rank in 1..4 {
                 ensure!(said(&outcome, rank)?.contains("create: "), "{}", outcome.report());
             }
             return hosts.down();
         }
         hosts.down()?;
     }
-    anyhow::bail!("rank 0 was never killed inside create")
+    anyhow::bail!("rank 0 was never killed before another rank had its context")
 }
 
 /// Ranks that pass barriers when a host is lost, and 1,000 more afterwards.

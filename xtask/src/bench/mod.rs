@@ -47,10 +47,13 @@ pub struct Options {
     /// Only what rates of messages the memory profiler leaves, on the MPI that `--mpi` names.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
     messages_only: bool,
-    /// Only the longer run of the coupled example under the memory profiler, for some four minutes: in as many turns
-    /// as tell one percent.
+    /// Only the longer run of the coupled example under the memory profiler: in as many turns as tell half a percent, or
+    /// as there is time for.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only"])]
     long_only: bool,
+    /// How long `--long-only` may take.
+    #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
+    minutes: u8,
     /// Only what a world that changes its size costs.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
@@ -71,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
     if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");
         let measured = match options.long_only {
-            true => memprof::long()?,
+            true => memprof::long(Duration::from_secs(60 * u64::from(options.minutes)))?,
             false => memprof::messages(&folder)?,
         };
         print_profiled(&measured, options);

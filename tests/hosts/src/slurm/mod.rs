@@ -239,6 +239,10 @@ pub fn command(hosts: &Hosts, program: impl AsRef<OsStr>) -> Command {
 fn configured(host: &Host, program: impl AsRef<OsStr>) -> Command {
     let mut command = host.command(program);
     command.env("SLURM_CONF", MAIN_FILE);
+    // The other way of Slurm's plugin to let ranks wait for each other at their start, a tree, keeps nodes
+    // waiting only where there are at least as many as TreeWidth says: ranks of one node would send to ranks
+    // of another that are not ready, and Open MPI's crash then. The guide tells users the same.
+    command.env("SLURM_PMIX_FENCE", "ring");
     command
 }
 

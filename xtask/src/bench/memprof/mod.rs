@@ -383,9 +383,9 @@ pub fn messages(folder: &Path) -> Result<Measured> {
 }
 
 /// The longer run of the coupled example alone.
-pub fn long() -> Result<Measured> {
+pub fn long(time: Duration) -> Result<Measured> {
     let coupled = release::build("coupled")?.join("coupled");
-    let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? })?];
+    let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? }, time)?];
     Ok(Measured { turns, ..Measured::default() })
 }
 

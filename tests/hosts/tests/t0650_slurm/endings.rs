@@ -28,7 +28,7 @@ fn waits<'a>(slurm: &'a Slurm, what: &str) -> Result<quo_hosts::slurm::SlurmJob<
 }
 
 /// Where the last rank of each node waits to be released.
-const PIPE: &str = "/run/tmp/release";
+pub const PIPE: &str = "/run/tmp/release";
 
 /// The number of the only job there is.
 fn number_of_job(slurm: &Slurm) -> Result<String> {
@@ -89,7 +89,7 @@ fn stopped_ranks(slurm: &Slurm) -> usize {
 }
 
 /// Opens the pipe that somebody waits to read from.
-fn release(pipe: &Path) -> Result<()> {
+pub fn release(pipe: &Path) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
     let end = Instant::now() + Duration::from_secs(30);
     loop {

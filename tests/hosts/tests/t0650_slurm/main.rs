@@ -5,6 +5,7 @@ mod endings;
 mod facts;
 mod masks;
 mod room;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ use quo_hosts::{Hosts, suite};
 use quo_tests::Checkout;
 
 fn main() -> ExitCode {
-    let tests = [room::TESTS, contexts::TESTS, masks::TESTS, endings::TESTS].concat();
+    let tests =
+        [room::TESTS, starts::TESTS, contexts::TESTS, masks::TESTS, endings::TESTS].concat();
     suite::run(&tests, why_not())
 }
 
@@ -29,6 +31,11 @@ fn slurm(purpose: &str, options: Options) -> Result<Slurm> {
 /// A program of this room. It is compiled once, since a job may be running it when it is asked for
 /// again; where cargo keeps what tests make, so nothing is left behind.
 fn program(name: &'static str) -> Result<PathBuf> {
+    compiled(name, &["-pthread"])
+}
+
+/// As [`program`], with other flags for the compiler.
+fn compiled(name: &'static str, flags: &[&str]) -> Result<PathBuf> {
     static COMPILED: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = compiled.get(name) {
@@ -37,7 +44,7 @@ fn program(name: &'static str) -> Result<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("slurm");
     std::fs::create_dir_all(&folder)?;
     let source = format!("tests/hosts/programs/{name}.c");
-    let program = Checkout::find()?.compile_c(&source, &folder, &["-pthread"])?;
+    let program = Checkout::find()?.compile_c(&source, &folder, flags)?;
     compiled.insert(name, program.clone());
     Ok(program)
 }

@@ -1,0 +1,41 @@
+/* Ranks that wait for each other as MPI_Init does at its end: in a fence of PMIx without data. Each says when it came
+ * and when it could go on. Usage: fence LATE
+ *        the rank LATE comes when somebody writes to /run/tmp/release */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <pmix.h>
+
+static double
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+int
+main(int argc, char **argv)
+{
+    pmix_proc_t self, all;
+    unsigned late = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
+    double came;
+
+    if (PMIX_SUCCESS != PMIx_Init(&self, NULL, 0)) return 2;
+    if (late == self.rank) {
+        if (0 > open("/run/tmp/release", O_RDONLY)) return 3;
+    }
+    else {
+        printf("rank %u comes\n", self.rank);
+        fflush(stdout);
+    }
+    PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
+    came = now();
+    if (PMIX_SUCCESS != PMIx_Fence(&all, 1, NULL, 0)) return 4;
+    printf("rank %u: %.9f %.9f\n", self.rank, came, now());
+    fflush(stdout);
+    return PMIX_SUCCESS == PMIx_Finalize(NULL, 0) ? 0 : 5;
+}

@@ -166,6 +166,6 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
     // And a connection or two to the last who left.
     let (mappings, memory) = kept;
     let counted = (cycles - STARTED_BEFORE) as u64;
-    let slack = (2, 40 + mappings * counted, 4096 + memory * cycles as u64);
+    let slack = (2, 40 + mappings * counted, 2048 + memory * counted);
     held.expect_no_more(&now, slack)
 }

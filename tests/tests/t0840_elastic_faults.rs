@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("a_program_that_ends_before_mpi_is_given_up_and_the_world_grows_again", ends_early),
     ("a_start_that_hangs_is_left_alone_and_tried_once_more", beside),
     ("a_start_that_hangs_is_ended_and_tried_once_more_where_its_place_is_needed", again),
+    ("a_start_that_hangs_does_not_keep_the_launcher_when_rank_0_is_killed", outlived),
     ("a_joiner_killed_before_it_is_ready_is_given_up_and_the_world_grows_again", before_ready),
     ("a_joiner_killed_when_it_is_ready_is_given_up_and_the_world_grows_again", when_ready),
     ("a_joiner_killed_in_the_window_ends_the_job_with_one_error", joiner_in_window),
@@ -327,7 +328,7 @@ fn crowded() -> Result<()> {
 }
 
 fn never() -> Result<()> {
-    let job = Faulted::growing(Launch { processes: 2, seconds: 2, ..WHOLE })?;
+    let job = Faulted::growing(Launch { processes: 2, seconds: 3, ..WHOLE })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     job.put("hold-never")?;
     let hold = job.file("hold-never");
@@ -359,7 +360,7 @@ fn never() -> Result<()> {
 
 fn ends_early() -> Result<()> {
     for status in [0, 3] {
-        let job = Faulted::growing(Launch { seconds: 2, ..ALONE })?;
+        let job = Faulted::growing(Launch { seconds: 3, ..ALONE })?;
         fs::rename(job.file("joiner"), job.file("right"))?;
         job.joins(&format!("exit {status}"), 0o755)?;
         let said = job.tell(&["grow", "test", "1", "--wait"])?;
@@ -387,18 +388,41 @@ fn again() -> Result<()> {
     hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; it is tried once more", 2)
 }
 
-fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
+/// A job of two ranks, and a process that hangs in its start, whose number is in the file `hangs`.
+fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
     }
     let job = Faulted::growing(Launch { seconds: 8, ..launch })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
-    let (first, right) = (job.file("first"), job.file("right"));
-    let script =
-        format!("mkdir '{}' && kill -STOP $$\nexec '{}' \"$@\"", first.display(), right.display());
+    let script = format!(
+        "mkdir '{}' && echo $$ > '{}' && kill -STOP $$\nexec '{}' \"$@\"",
+        job.file("first").display(),
+        job.file("hangs").display(),
+        job.file("right").display()
+    );
     job.joins(&script, 0o755)?;
     let said = job.tell(&["grow", "test", "1", "--wait"])?;
     ensure!(said.contains("is done: 2 ranks, epoch 1"), "{said}");
+    Ok(job)
+}
+
+fn outlived() -> Result<()> {
+    let job = grown_at_the_second_attempt(ALONE)?;
+    let hangs = fs::read_to_string(job.file("hangs"))?.trim().to_owned();
+    let status = PathBuf::from(format!("/proc/{hangs}/status"));
+    ensure!(fs::read_to_string(&status)?.contains("State:\tT"), "{hangs} does not hang");
+    job.kill("is there: rank 0 of 1")?;
+    // Nobody who could end in order has an end to arrange.
+    let Faulted { folder, job, .. } = job;
+    let outcome = job.finish()?;
+    ensure!(!outcome.out_of_time && !status.exists(), "it hangs: {}", outcome.report());
+    drop(folder);
+    Ok(())
+}
+
+fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
+    let job = grown_at_the_second_attempt(launch)?;
     (3..=most).try_for_each(|size| job.grows_again(size))?;
     let family = job.family;
     let (events, outcome) = job.stop()?;

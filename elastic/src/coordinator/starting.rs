@@ -29,6 +29,9 @@ pub(super) struct Starting {
     employer: Option<Arc<Employer>>,
 }
 
+/// So many starts may hang: each keeps a thread of this process, and processes.
+const MOST_HANGING: usize = 6;
+
 /// A start that nobody waits for any more.
 #[derive(Debug)]
 struct GivenUp {
@@ -80,9 +83,10 @@ impl Starting {
         self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
-    /// Whether nothing can be started because of one.
+    /// Whether nothing can be started because of one, or of as many as may hang.
     pub(super) fn is_in_the_way(&self) -> bool {
-        self.given_up.iter().any(|start| !start.is_beside && !start.thread.is_finished())
+        let mut hanging = self.given_up.iter().filter(|start| !start.thread.is_finished());
+        hanging.clone().count() >= MOST_HANGING || hanging.any(|start| !start.is_beside)
     }
 
     /// Has what hangs, and could not be killed before, killed when this process has ended.
@@ -182,7 +186,6 @@ impl Starting {
     pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
         let meets = || self.employer.as_ref().is_some_and(|employer| employer.is_meeting());
-        // In this order: who is still looking for another process has its lock.
         let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire) && !meets();
         let is_free = recipe.hanging != Hanging::Leave || is_elsewhere;
         if is_free {
@@ -193,6 +196,10 @@ impl Starting {
         let may_stay = recipe.crowded && is_free && !current.is_second;
         let Ended { all, told, left } =
             if may_stay { recipe.hanging.spare(&mark) } else { recipe.hanging.deal_with(&mark) };
+        if may_stay && recipe.hanging == Hanging::End && !left.is_empty() {
+            // The launcher goes on without this process, and would wait for what hangs.
+            outlive(&left);
+        }
         if current.is_second {
             // It was no help.
             let first = self.given_up.iter_mut().filter(|start| start.number + 1 == current.number);
@@ -212,5 +219,40 @@ impl Starting {
         let may_be_tried_again = !is_second && (all || may_stay && !left.is_empty());
         self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
         Some(Late { resize, cause, may_be_tried_again })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_hangs_beside_others_is_in_their_way_when_there_is_much_of_it() {
+        let (end, ended) = channel::<()>();
+        let mut starting = Starting::default();
+        let mut give_up = |number, is_beside| {
+            let (end, ended) = channel::<()>();
+            let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
+            let start = GivenUp { number, thread, is_beside, left: Vec::new(), is_elsewhere: true };
+            starting.given_up.push(start);
+            (starting.is_in_the_way(), end)
+        };
+        let told: Vec<_> = (0..MOST_HANGING as u64).map(|number| give_up(number, true)).collect();
+        let (last, before) = told.split_last().unwrap();
+        assert!(before.iter().all(|told| !told.0) && last.0);
+        drop(told);
+        let limit = Instant::now() + Duration::from_secs(60);
+        while starting.is_in_the_way() {
+            assert!(Instant::now() < limit);
+            std::thread::yield_now();
+        }
+        let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
+        let start =
+            GivenUp { number: 9, thread, is_beside: false, left: Vec::new(), is_elsewhere: true };
+        starting.given_up.push(start);
+        assert!(starting.is_in_the_way());
+        drop(end);
     }
 }

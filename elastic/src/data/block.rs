@@ -62,10 +62,8 @@ fn mapped(
     let before = whole.addr().next_multiple_of(LARGE) - whole.addr();
     let start = whole.wrapping_byte_add(before);
     let result = mapped_at(start, file, bytes, protection, MapFlags::FIXED);
-    let spare = match result {
-        Ok(_) => [(whole, before), (start.wrapping_byte_add(length), LARGE - before)],
-        Err(_) => [(whole, room), (whole, 0)],
-    };
+    // Also where it failed: older kernels may have given up what lies between, and it may be somebody else's by now.
+    let spare = [(whole, before), (start.wrapping_byte_add(length), LARGE - before)];
     for (start, length) in spare.into_iter().filter(|&(_, length)| length > 0) {
         // SAFETY: of what was mapped above, that in which nothing lies.
         let _ = unsafe { munmap(start, length) };
@@ -181,7 +179,12 @@ impl Block {
 
     /// For whoever does something else meanwhile: the kernel has taken 12 ms for one large page beside busy processors.
     pub fn keep_small(&mut self) {
-        self.is_large = false;
+        if std::mem::replace(&mut self.is_large, false) && self.bytes >= LARGE {
+            // Where the kernel gives them by itself.
+            // SAFETY: ours; what its pages are like changes nothing in them. Refused is as good.
+            let _ =
+                unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxNoHugepage) };
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -87,17 +87,19 @@ impl Employer {
 
     /// The current one, or a new one; none where that cannot be.
     pub(crate) fn starter(&self) -> Option<Arc<Starter>> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_none_or(|starter| starter.is_lost()) {
-            let new = Starter::employ(&self.command, &self.arguments, &self.info);
-            *current = new.ok().map(Arc::new);
+        let current = self.current().clone();
+        if current.as_ref().is_some_and(|starter| !starter.is_lost()) {
+            return current;
         }
-        current.clone()
+        // MPI may never come back from it, and others ask meanwhile.
+        let new = Starter::employ(&self.command, &self.arguments, &self.info).ok().map(Arc::new);
+        self.current().clone_from(&new);
+        new
     }
 
     /// Whether rank 0 is in MPI with the current one.
     pub(crate) fn is_meeting(&self) -> bool {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current();
         current.as_ref().is_some_and(|starter| starter.is_meeting.load(Ordering::Acquire))
     }
 
@@ -114,7 +116,12 @@ impl Employer {
     }
 
     fn take(&self) -> Option<Arc<Starter>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.current().take()
+    }
+
+    /// Held for moments only.
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Starter>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

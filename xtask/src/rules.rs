@@ -95,6 +95,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/start.rs",
     "memprof/preload/src/subscription.rs",
     "memprof/preload/src/thread.rs",
+    "memprof/preload/src/thread/own.rs",
     "memprof/preload/src/writer.rs",
     "memprof/src/signals.rs",
     "memprof/trace/src/write/memory.rs",

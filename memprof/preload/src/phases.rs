@@ -40,6 +40,8 @@ struct Shared {
     book: Book,
     /// Bytes owned at most, by phase and component.
     peaks: [[u64; COMPONENTS]; LIMIT],
+    /// When the trace began that these were last written to.
+    told: [u64; LIMIT],
     work: [u64; COMPONENTS],
     /// Edges that may be written now, and when that was counted.
     allowed: u64,
@@ -55,6 +57,7 @@ unsafe impl Sync for Cell {}
 static SHARED: Cell = Cell(UnsafeCell::new(Shared {
     book: Book::new(),
     peaks: [[0; COMPONENTS]; LIMIT],
+    told: [0; LIMIT],
     work: [0; COMPONENTS],
     allowed: 0,
     counted: 0,
@@ -103,7 +106,7 @@ fn change<R>(
     now: u64,
     work: impl FnOnce(&mut Book, &mut dyn FnMut(Edge)) -> R,
 ) -> R {
-    let Shared { book, peaks, work: owned, allowed, counted, .. } = shared;
+    let Shared { book, peaks, told, work: owned, allowed, counted, .. } = shared;
     let earned = now.saturating_sub(*counted) / PACE;
     *allowed = (*allowed + earned).min(BURST);
     *counted += earned * PACE;
@@ -121,16 +124,17 @@ fn change<R>(
         writer::phase(index as u16, phase.kind, phase.parent);
     }
     for &edge in &edges[..count] {
-        let (index, begins) = match edge {
+        let (index, begins, rose) = match edge {
             Edge::Begins(index) => {
                 heap::peaks_begin();
-                (index, true)
+                (index, true, false)
             }
             Edge::Ends(index) => {
                 owned.fill(0);
                 heap::peaks_end(owned);
-                raise(&mut peaks[usize::from(index)], owned);
-                (index, false)
+                let began = core::mem::replace(&mut told[usize::from(index)], writer::began());
+                let is_new = began != told[usize::from(index)];
+                (index, false, raise(&mut peaks[usize::from(index)], owned) || is_new)
             }
         };
         if *allowed > 0 {
@@ -139,7 +143,7 @@ fn change<R>(
         }
         if !begins {
             // With the sample that its end may have been worth.
-            writer::phase_peaks(index, true, &peaks[usize::from(index)]);
+            writer::phase_peaks(index, true, rose, &peaks[usize::from(index)]);
         }
     }
     let innermost = book.innermost();
@@ -147,10 +151,14 @@ fn change<R>(
     result
 }
 
-fn raise(peaks: &mut [u64; COMPONENTS], owned: &[u64; COMPONENTS]) {
+/// True if one is higher than before.
+fn raise(peaks: &mut [u64; COMPONENTS], owned: &[u64; COMPONENTS]) -> bool {
+    let mut rose = false;
     for (peak, now) in peaks.iter_mut().zip(owned) {
+        rose |= *now > *peak;
         *peak = (*peak).max(*now);
     }
+    rose
 }
 
 /// Writes the peaks so far of the phases that are open, so that who is killed in one has them, and of those of which
@@ -164,12 +172,12 @@ pub fn write_peaks() {
             heap::peaks_open(depth, owned);
             let peaks = &mut peaks[usize::from(index)];
             raise(peaks, owned);
-            writer::phase_peaks(index, true, peaks);
+            writer::phase_peaks(index, true, true, peaks);
         }
         let unwritten = sampler::unwritten_phases();
         for (index, peaks) in (0..64).zip(&peaks[..book.count]) {
             if unwritten >> index & 1 == 1 {
-                writer::phase_peaks(index, false, peaks);
+                writer::phase_peaks(index, false, false, peaks);
             }
         }
     });

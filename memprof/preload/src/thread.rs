@@ -2,13 +2,21 @@
 
 #![allow(unsafe_code)]
 
+mod current;
+mod level;
+mod own;
+
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::arch;
 use crate::component::{Component, LIMIT};
+
+pub use current::{Current, Since};
+pub use level::Level;
+pub use own::Own;
 
 /// The thread's own block. All zero is its first state. What calls of MPI and of malloc touch is its
 /// first line of the cache.
@@ -126,239 +134,6 @@ fn far_return_address(entry: usize) -> Option<usize> {
     crate::kernel::peek(entry, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
-/// What a thread owns beyond the sums of the process, and the most it did since it was last folded into
-/// them. Kept as that most and how far below it the thread is, so that to go up or down is one addition,
-/// and its sign tells a new peak. Negative where a thread frees what others allocated. Its thread is the
-/// only writer; others read.
-#[repr(C)]
-pub struct Level {
-    /// How far below its highest.
-    pub room: AtomicI64,
-    pub high: AtomicI64,
-}
-
-/// How often a reader tries to find both words of a level as they belong together.
-const TRIES: u32 = 1000;
-
-impl Level {
-    const fn new() -> Level {
-        Level { room: AtomicI64::new(0), high: AtomicI64::new(0) }
-    }
-
-    /// Goes up; true if that is further than may be kept from the sums.
-    #[inline(always)]
-    pub fn rise(&self, by: i64, keep: i64) -> bool {
-        let room = self.room.load(Relaxed).wrapping_sub(by);
-        if room >= 0 {
-            self.room.store(room, Relaxed);
-            return false;
-        }
-        let high = self.high.load(Relaxed).wrapping_sub(room);
-        // In this order: who reads sees the level as it was, or as it is.
-        self.room.store(0, Relaxed);
-        self.high.store(high, Release);
-        high > keep
-    }
-
-    /// Goes down; true if that is further than may be kept from the sums.
-    #[inline(always)]
-    pub fn fall(&self, by: i64, keep: i64) -> bool {
-        let room = self.room.load(Relaxed).wrapping_add(by);
-        self.room.store(room, Relaxed);
-        room > keep
-    }
-
-    /// Whether it never was so much above what it is now.
-    #[inline(always)]
-    pub fn is_below(&self, above: i64) -> bool {
-        self.room.load(Relaxed) < above
-    }
-
-    /// It was so much above what it is now, and never more. Two words change, neither of which is right
-    /// without the other.
-    pub fn was_above(&self, above: i64) {
-        let high = self.high.load(Relaxed) - self.room.load(Relaxed) + above;
-        self.room.store(above, Relaxed);
-        self.high.store(high, Release);
-    }
-
-    /// What is owned and the most that was.
-    pub fn read(&self) -> (i64, i64) {
-        let (high, room) = together(&self.high, &self.room);
-        (high - room, high)
-    }
-
-    /// Goes up and down, to be `more` higher in the end, and `highest` on the way.
-    pub fn follow(&self, more: i64, highest: i64) {
-        let (level, high) = self.read();
-        let top = high.max(level + highest);
-        self.room.store(top - level - more, Relaxed);
-        self.high.store(top, Release);
-    }
-
-    /// Whether this is further from nothing than may be kept from the sums.
-    pub fn is_beyond(&self, keep: i64) -> bool {
-        self.room.load(Relaxed).max(self.high.load(Relaxed)) > keep
-    }
-
-    /// Starts at nothing. Only by its thread, or when it has none.
-    pub fn clear(&self) {
-        self.room.store(0, Relaxed);
-        self.high.store(0, Relaxed);
-    }
-}
-
-/// Two words of which the first is written after the second.
-fn together(first: &AtomicI64, second: &AtomicI64) -> (i64, i64) {
-    let mut seen = first.load(Acquire);
-    for _ in 0..TRIES {
-        let other = second.load(Acquire);
-        let now = first.load(Acquire);
-        if now == seen {
-            return (seen, other);
-        }
-        seen = now;
-    }
-    (seen, second.load(Acquire))
-}
-
-/// What a thread did for one component, the one it works for, since that was entered into its accounts:
-/// what the quick ways write, in one line of the cache. Bytes and a count share a word, so that an
-/// allocation changes two words and a release one. Its thread is the only writer; others read.
-#[repr(C, align(64))]
-pub struct Current {
-    /// Bytes to go until an allocation is looked at closely, at most [`Current::FAR`], above the count of
-    /// allocations.
-    pub countdown: AtomicI64,
-    /// How far below its highest the thread is, as in a [`Level`], above the count of releases.
-    pub room: AtomicI64,
-    pub high: AtomicI64,
-    /// What the countdown began with.
-    begun: AtomicI64,
-    pub component: AtomicU32,
-    /// Written and never read.
-    pub nowhere: AtomicU32,
-    /// As that of the thread.
-    pub mark: AtomicU64,
-    /// Odd while what is here goes to the accounts, or these change in a way that nobody is to see halfway.
-    version: AtomicU64,
-}
-
-/// What a thread did since, as numbers.
-#[derive(Copy, Clone, Default)]
-pub struct Since {
-    pub component: u32,
-    pub owned: i64,
-    pub high: i64,
-    pub allocations: u64,
-    pub frees: u64,
-    pub allocated: u64,
-}
-
-impl Current {
-    /// Where bytes stand in a word: no count comes as far, and 4 MiB overflow it, which the processor tells
-    /// with the addition.
-    pub const SHIFT: u32 = 41;
-    const COUNT: i64 = (1 << Current::SHIFT) - 1;
-    /// The longest countdown.
-    pub const FAR: i64 = i64::MAX >> Current::SHIFT;
-
-    const fn new() -> Current {
-        Current {
-            countdown: AtomicI64::new(0),
-            room: AtomicI64::new(0),
-            high: AtomicI64::new(0),
-            begun: AtomicI64::new(0),
-            component: AtomicU32::new(0),
-            nowhere: AtomicU32::new(0),
-            mark: AtomicU64::new(0),
-            version: AtomicU64::new(0),
-        }
-    }
-
-    /// The most that `room` may say when `keep` bytes may be kept.
-    pub const fn most(keep: i64) -> i64 {
-        keep << Current::SHIFT | Current::COUNT
-    }
-
-    /// Enters a new highest: the room would be `room`, which is negative. Gives the highest.
-    pub fn raise(&self, room: i64) -> i64 {
-        let high = self.high.load(Relaxed) - (room >> Current::SHIFT);
-        // In this order: who reads sees the level as it was, or as it is.
-        self.room.store(room & Current::COUNT, Relaxed);
-        self.high.store(high, Release);
-        high
-    }
-
-    /// Bytes to go.
-    pub fn left(&self) -> i64 {
-        self.countdown.load(Relaxed) >> Current::SHIFT
-    }
-
-    /// What was done since. Of another thread only while the version stays the same.
-    #[inline]
-    pub fn since(&self) -> Since {
-        let countdown = self.countdown.load(Relaxed);
-        let (high, room) = together(&self.high, &self.room);
-        let allocated = self.begun.load(Relaxed) - (countdown >> Current::SHIFT);
-        Since {
-            component: self.component.load(Relaxed),
-            owned: high - (room >> Current::SHIFT),
-            high,
-            allocations: (countdown & Current::COUNT) as u64,
-            frees: (room & Current::COUNT) as u64,
-            allocated: allocated.max(0) as u64,
-        }
-    }
-
-    /// Whether nothing was done since.
-    pub fn is_empty(&self) -> bool {
-        (self.countdown.load(Relaxed) | self.room.load(Relaxed)) & Current::COUNT == 0
-    }
-
-    /// Begins anew, with so many bytes to go, after `enter` has entered what was done. Only by its thread,
-    /// or when it has none.
-    pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
-        let left = left.min(Current::FAR);
-        self.guarded(|| {
-            enter();
-            self.countdown.store(left << Current::SHIFT, Relaxed);
-            self.begun.store(left, Relaxed);
-            self.room.store(0, Relaxed);
-            self.high.store(0, Relaxed);
-            self.component.store(component, Relaxed);
-        });
-    }
-
-    /// Who [looks](Current::look) sees nothing of this before it is done. Only by its thread, or when it has
-    /// none.
-    #[inline(always)]
-    pub fn guarded(&self, work: impl FnOnce()) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version + 1, Relaxed);
-        fence(Release);
-        work();
-        self.version.store(version + 2, Release);
-    }
-
-    /// What `look` sees of this and of the accounts, as they belong together.
-    #[inline]
-    pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
-        for _ in 0..TRIES {
-            let version = self.version.load(Acquire);
-            if version.is_multiple_of(2) {
-                let seen = look();
-                fence(Acquire);
-                if self.version.load(Relaxed) == version {
-                    return seen;
-                }
-            }
-            core::hint::spin_loop();
-        }
-        look()
-    }
-}
-
 /// What one thread allocated and freed for one component.
 #[repr(C, align(64))]
 pub struct Account {
@@ -425,61 +200,6 @@ impl Recent {
             version: AtomicU32::new(0),
             what: AtomicU32::new(0),
         }
-    }
-}
-
-/// A word of a thread's own, which no other writes.
-pub trait Own {
-    type Word;
-
-    /// What it says. Unlike an atomic load it can be part of another instruction.
-    ///
-    /// # Safety
-    /// Only the calling thread writes the word.
-    unsafe fn own(&self) -> Self::Word;
-
-    /// The same, read anew where that is as quick as to keep it.
-    ///
-    /// # Safety
-    /// As for [`Own::own`].
-    unsafe fn own_again(&self) -> Self::Word;
-}
-
-macro_rules! own {
-    ($($atomic:ty: $word:ty,)*) => {$(
-        impl Own for $atomic {
-            type Word = $word;
-
-            #[inline(always)]
-            unsafe fn own(&self) -> $word {
-                // SAFETY: nobody writes meanwhile.
-                unsafe { self.as_ptr().read() }
-            }
-
-            #[inline(always)]
-            unsafe fn own_again(&self) -> $word {
-                // SAFETY: nobody writes meanwhile.
-                unsafe { self.as_ptr().read_volatile() }
-            }
-        }
-    )*};
-}
-
-own! { AtomicI64: i64, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, }
-
-impl<T> Own for AtomicPtr<T> {
-    type Word = *mut T;
-
-    #[inline(always)]
-    unsafe fn own(&self) -> *mut T {
-        // SAFETY: nobody writes meanwhile.
-        unsafe { self.as_ptr().read() }
-    }
-
-    #[inline(always)]
-    unsafe fn own_again(&self) -> *mut T {
-        // SAFETY: nobody writes meanwhile.
-        unsafe { self.as_ptr().read_volatile() }
     }
 }
 

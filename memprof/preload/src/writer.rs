@@ -49,6 +49,11 @@ pub fn is_recording() -> bool {
     owner != 0 && owner == kernel::process()
 }
 
+/// When the trace of this process began, which no other of its traces did; 0 where it writes none.
+pub fn began() -> u64 {
+    if is_recording() { BEGAN.load(Ordering::Relaxed).max(1) } else { 0 }
+}
+
 /// Whether a trace was begun, by this process or by one whose memory it has a copy of.
 pub fn has_begun() -> bool {
     OWNER.load(Ordering::Acquire) != 0
@@ -319,9 +324,10 @@ pub fn phases() {
     });
 }
 
-/// The most that was owned while a phase was open; what was resident then is added.
-pub fn phase_peaks(index: u16, is_open: bool, owned: &[u64; LIMIT]) {
-    sampler::phase_peaks(index, is_open, &mut |resident| {
+/// The most that was owned while a phase was open, and what was resident then, if one of them is more than was written:
+/// `rose` says so of what was owned.
+pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) {
+    sampler::phase_peaks(index, is_open, rose, &mut |resident| {
         with(|writer, _| writer.set_phase_peaks(u32::from(index), owned, resident));
     });
 }

@@ -1,5 +1,8 @@
 //! Peaks and what made them: when, in which phase and function, which components, which call stacks.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::grid::{Align, Grid, Weight};
 use super::symbols::Symbols;
 use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
@@ -10,8 +13,6 @@ use crate::units::{bytes, count, time};
 pub const SHOWN: usize = 4;
 /// Components named of each.
 const NAMED: usize = 2;
-/// Call stacks looked up for a line: one call is reached in several ways.
-const STACKS: usize = 8;
 
 /// A peak of a job, a node or a rank.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ fn largest(mut held: Vec<(String, u64)>) -> Vec<(String, u64)> {
 }
 
 /// What lived at the peaks of the ranks, by the call that allocated it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Estimated from samples, all ranks together.
     pub at_peak: u64,
@@ -95,8 +96,18 @@ pub struct Cause {
     pub component: String,
     /// Function and line, of the owner where its own code is on the stack.
     pub place: String,
-    /// In how many processes, at least.
+    /// In how many processes.
     pub processes: u32,
+    /// There may be more: the call was reached in several ways, and nobody says whether by the same ones.
+    pub or_more: bool,
+}
+
+impl Cause {
+    /// `2 processes`, `at least 2 processes`
+    pub fn processes(&self) -> String {
+        let processes = count(self.processes as usize, "process");
+        if self.or_more { format!("at least {processes}") } else { processes }
+    }
 }
 
 /// The calls with most that lived at the peaks, at most `limit`.
@@ -104,23 +115,61 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let mut sites: Vec<_> = job.sites.sites.iter().filter(|site| site.at_peak > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.at_peak));
     let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
+    let all = job.ranks().count() as u32;
+    let peaks: Vec<u64> = sites.iter().map(|site| site.at_peak).collect();
+    let cause = |index: usize| {
+        let Site { at_peak, processes, .. } = *sites[index];
+        let component = clean(&sites[index].component);
+        let place = clean(&place(sites[index], job, &mut symbols));
+        Cause { at_peak, component, place, processes, or_more: false }
+    };
+    merged(&peaks, limit, all, cause)
+}
+
+/// Stacks after which one looks whether the rest may change anything.
+const STEP: usize = 32;
+
+/// Adds up what is of the same call, the largest first, of stacks that get smaller. It ends when what is left is less
+/// than a hundredth of each sum that is told: to look a name up takes time.
+fn merged(
+    peaks: &[u64],
+    limit: usize,
+    all: u32,
+    mut cause: impl FnMut(usize) -> Cause,
+) -> Vec<Cause> {
+    let mut left = peaks.iter().fold(0_u64, |sum, peak| sum.saturating_add(*peak));
     let mut causes: Vec<Cause> = Vec::new();
-    for site in sites.into_iter().take(limit.saturating_mul(STACKS)) {
-        let (component, place) = (clean(&site.component), clean(&place(site, job, &mut symbols)));
-        match causes.iter_mut().find(|one| one.component == component && one.place == place) {
-            Some(same) => {
-                same.at_peak += site.at_peak;
-                // As many at least: nobody says whether they are the same ones.
-                same.processes = same.processes.max(site.processes);
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    for (index, peak) in peaks.iter().enumerate() {
+        if index % STEP == 0 && index > 0 {
+            let mut sums: Vec<u64> = causes.iter().map(|cause| cause.at_peak).collect();
+            sums.sort_unstable_by_key(|sum| std::cmp::Reverse(*sum));
+            if limit
+                .checked_sub(1)
+                .and_then(|last| sums.get(last))
+                .is_some_and(|sum| left < sum / 100)
+            {
+                break;
             }
-            None => {
-                let (at_peak, processes) = (site.at_peak, site.processes);
-                causes.push(Cause { at_peak, component, place, processes });
+        }
+        left = left.saturating_sub(*peak);
+        let one = cause(index);
+        match places.entry((one.component.clone(), one.place.clone())) {
+            Entry::Vacant(place) => {
+                place.insert(causes.len());
+                causes.push(one);
+            }
+            Entry::Occupied(place) => {
+                let same = &mut causes[*place.get()];
+                same.at_peak = same.at_peak.saturating_add(one.at_peak);
+                same.processes = same.processes.max(one.processes);
+                same.or_more = true;
             }
         }
     }
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.at_peak));
     causes.truncate(limit);
+    causes.iter_mut().for_each(|cause| cause.or_more &= cause.processes < all);
     causes
 }
 
@@ -168,11 +217,52 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
         let mut grid = Grid::new(&[Right, Left, Left, Left]);
         grid.row(Weight::Head, ["at peaks", "of", "allocated by", "in"].map(String::from));
         for cause in causes {
-            let processes = count(cause.processes as usize, "process");
+            let processes = cause.processes();
             let cells = [bytes(cause.at_peak), cause.component, cause.place, processes];
             grid.row(Weight::Plain, cells);
         }
         out += &format!("\n{}", grid.text(look));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stacks of so much each, and by which call.
+    fn told(stacks: &[(u64, &str)], limit: usize, all: u32) -> Vec<Cause> {
+        let peaks: Vec<u64> = stacks.iter().map(|stack| stack.0).collect();
+        let cause = |index: usize| {
+            let (at_peak, place) = stacks[index];
+            let component = "app.exe:solver".to_owned();
+            Cause { at_peak, component, place: place.to_owned(), processes: 1, or_more: false }
+        };
+        merged(&peaks, limit, all, cause)
+    }
+
+    #[test]
+    fn a_call_that_is_reached_in_many_ways_counts_whole_however_small_each_is() {
+        let names: Vec<String> = (0..200).map(|index| format!("call {index}")).collect();
+        let mut stacks: Vec<(u64, &str)> = names.iter().map(|name| (1_100, &**name)).collect();
+        stacks.extend([(1_000, "wrapper"); 500]);
+        let causes = told(&stacks, 3, 4);
+        assert_eq!((causes[0].at_peak, &*causes[0].place), (500_000, "wrapper"));
+        assert_eq!(causes[0].processes(), "at least 1 process");
+        assert_eq!((causes[1].at_peak, causes[1].processes()), (1_100, "1 process".to_owned()));
+        assert_eq!(causes.len(), 3);
+        // There is but one process.
+        assert_eq!(told(&stacks, 3, 1)[0].processes(), "1 process");
+        assert!(told(&stacks, 0, 1).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_out_is_less_than_a_hundredth_and_sums_do_not_overflow() {
+        let mut stacks = vec![(1_000_000, "large")];
+        stacks.extend([(1, "small"); 5_000]);
+        let large = told(&stacks, 1, 1);
+        assert!((1_000_000..1_010_000).contains(&large[0].at_peak), "{large:?}");
+        let most = told(&[(u64::MAX, "much"), (u64::MAX, "much"), (7, "little")], 2, 1);
+        assert_eq!((most[0].at_peak, most[1].at_peak), (u64::MAX, 7));
+    }
 }

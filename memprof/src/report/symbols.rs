@@ -20,7 +20,16 @@ const LARGEST: u64 = 4 << 30;
 /// Functions for one address: the deepest inlining worth reading.
 const INLINED: usize = 16;
 /// Parts of the paths of what comes with a compiler and is compiled into its programs.
-const OF_COMPILERS: [&str; 3] = ["/rustc/", "/lib/rustlib/src/", "/include/c++/"];
+const OF_COMPILERS: [&str; 6] = [
+    "/rustc/",
+    "/lib/rustlib/src/",
+    "/library/alloc/src/",
+    "/library/core/src/",
+    "/library/std/src/",
+    "/include/c++/",
+];
+/// The names that all of it is below.
+const SPACES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +108,7 @@ impl<'a> Symbols<'a> {
                         text: format!("{name}  {}:{}", source(Path::new(file)), line.unwrap_or(0)),
                         is_of_compiler: OF_COMPILERS.iter().any(|part| file.contains(part)),
                     },
-                    None => plain(format!("{name}  {}", short(&object.path))),
+                    None => bare(&name, object),
                 });
                 if names.len() == INLINED {
                     break;
@@ -110,7 +119,7 @@ impl<'a> Symbols<'a> {
             && let Some(symbol) = loader.find_symbol(probe)
         {
             let name = addr2line::demangle_auto(symbol.into(), None);
-            names.push(plain(format!("{name}  {}", short(&object.path))));
+            names.push(bare(&name, object));
         }
         names
     }
@@ -118,6 +127,34 @@ impl<'a> Symbols<'a> {
 
 fn plain(text: String) -> Name {
     Name { text, is_of_compiler: false }
+}
+
+/// A function of which nobody says where its source is.
+fn bare(name: &str, object: &Object) -> Name {
+    let is_of_compiler = is_compilers(name);
+    Name { text: format!("{name}  {}", short(&object.path)), is_of_compiler }
+}
+
+/// Whether a function is one that comes with a compiler, by its name as C++ or Rust have it.
+fn is_compilers(name: &str) -> bool {
+    let is_below = |path: &str| SPACES.iter().any(|space| path.starts_with(space));
+    // Rust's `<Type as Trait>::function`, which is whose either of both is.
+    if let Some(inside) = name.strip_prefix('<') {
+        return inside.split(" as ").all(|path| is_below(path.trim_start_matches(['<', '&'])));
+    }
+    // Behind the result, if that is told, and without what stands in brackets.
+    let (mut depth, mut function) = (0_u32, String::new());
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            ' ' if depth == 0 => function.clear(),
+            _ if depth == 0 => function.push(letter),
+            _ => {}
+        }
+    }
+    is_below(&function)
 }
 
 /// The last part of a path of sources, with the folder where many have the same.
@@ -173,17 +210,17 @@ mod tests {
         Object { build_id: build_id(&path).expect("an object").into(), path }
     }
 
-    fn offset_of(function: &str) -> u64 {
+    fn offsets_of(function: &str) -> Vec<u64> {
         use object::ObjectSymbol;
         let content = std::fs::read(here().path).expect("read");
         let file = object::File::parse(&*content).expect("an object");
         let symbols = file.symbols();
         let own = symbols.filter(|s| s.name().is_ok_and(|n| n.contains(function)));
-        own.map(|symbol| symbol.address()).max().expect("itself")
+        own.map(|symbol| symbol.address()).collect()
     }
 
     fn offset_of_a_function() -> u64 {
-        offset_of("offset_of_a_function")
+        offsets_of("offset_of_a_function").into_iter().max().expect("itself")
     }
 
     #[test]
@@ -198,11 +235,46 @@ mod tests {
     fn what_came_with_the_compiler_is_told_from_the_programs_own() {
         let objects = [here()];
         let mut symbols = Symbols::new(&objects, u64::MAX);
-        let mut name = |offset| symbols.names(Frame { object: 0, offset }).remove(0);
-        let (of_compiler, own) =
-            (name(offset_of("raw_vec") + 2), name(offset_of("what_came_with_the_compiler") + 2));
-        assert!(of_compiler.is_of_compiler && of_compiler.text.contains(".rs:"), "{of_compiler:?}");
-        assert!(!own.is_of_compiler, "{own:?}");
+        let mut names = |function: &str| -> Vec<Name> {
+            let offsets = offsets_of(function).into_iter();
+            offsets.map(|at| symbols.names(Frame { object: 0, offset: at + 2 }).remove(0)).collect()
+        };
+        let (of_compiler, own) = (names("raw_vec"), names("what_came_with_the_compiler"));
+        // Some of them without a line, where a library was built without.
+        assert!(of_compiler.iter().any(|name| name.text.contains(".rs:")), "{of_compiler:?}");
+        let told = of_compiler.iter().filter(|name| name.text.contains(".rs:"));
+        assert!(told.into_iter().all(|name| name.is_of_compiler), "{of_compiler:?}");
+        // And what the compiler's own was made of it.
+        let mut own = own.iter().filter(|name| name.text.starts_with("memprof::")).peekable();
+        assert!(own.peek().is_some());
+        assert!(own.all(|name| !name.is_of_compiler));
+    }
+
+    #[test]
+    fn without_lines_it_is_told_by_its_name() {
+        for name in [
+            "std::vector<double, std::allocator<double> >::_M_default_append(unsigned long)",
+            "void std::vector<solver::Cell>::_M_realloc_insert<solver::Cell const&>(solver::Cell*)",
+            "__gnu_cxx::new_allocator<double>::allocate(unsigned long, void const*)",
+            "alloc::raw_vec::RawVec<T,A>::grow_one",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+            "core::ptr::drop_in_place<solver::Cell>",
+        ] {
+            assert!(is_compilers(name), "{name}");
+        }
+        for name in [
+            "solver::fill(std::vector<double, std::allocator<double> >&)",
+            "std::vector<double> solver::cells<int>(int)",
+            "<solver::Cell as core::clone::Clone>::clone",
+            "<alloc::vec::Vec<T> as solver::Fill>::fill",
+            "main",
+            "stdlib_wrap",
+            "operator new(unsigned long)",
+            "a < b > > c",
+            "",
+        ] {
+            assert!(!is_compilers(name), "{name}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Options {
     /// Take samples at least this many milliseconds apart [default: 20]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub interval: Option<u32>,
-    /// Let sampling take at most this much of one processor [default: 0.5]
+    /// Let sampling take at most this much of one processor [default: 0.3]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub duty: Option<f64>,
     /// Count owned peaks exactly, by atomics on every allocation

@@ -21,8 +21,8 @@ mod near;
 mod place;
 
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::{large, pool};
 use crate::arch::Errno;
@@ -320,17 +320,26 @@ impl Table {
         if let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
             && leaf.region.load(Relaxed) == region
         {
-            return Some((leaf, hand.shift.load(Relaxed), hand.region.load(Relaxed) != NOT_OWN));
+            return Some((leaf, leaf.shift.load(Relaxed), hand.region.load(Relaxed) == region));
         }
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
         let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
         let shift = leaf.shift.load(Relaxed);
         let before = region << (REGION_SHIFT - shift);
+        // A handler of a signal that comes in the middle of it finds nothing here, or puts its own here.
+        hand.region.store(NOT_OWN, Relaxed);
+        compiler_fence(SeqCst);
         hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
         hand.shift.store(shift, Relaxed);
         hand.granule.store(1 << shift, Relaxed);
         hand.fronts.store(leaf.fronts().wrapping_sub(before).cast_mut(), Relaxed);
+        compiler_fence(SeqCst);
         hand.region.store(if own { region } else { NOT_OWN }, Relaxed);
+        compiler_fence(SeqCst);
+        if !ptr::eq(hand.leaf.load(Relaxed), leaf) {
+            hand.region.store(NOT_OWN, Relaxed);
+            hand.leaf.store(ptr::null_mut(), Relaxed);
+        }
         Some((leaf, shift, own))
     }
 

@@ -14,9 +14,9 @@ const SMALL: u64 = 64;
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
-/// Edges that come so soon after another find what that one has found: the kernel is not asked again. In this time less
-/// can be touched than what a phase that ends unseen is worth.
-const SOON: u64 = 1_000_000;
+/// Edges that come so soon after another find what that one has found: the kernel is not asked again, but for a phase that
+/// has no peak yet. What one touches in this time and gives back within it is not seen of a later one.
+const SOON: u64 = 5_000_000;
 
 /// Phases that have peaks.
 pub const PHASES: usize = 64;
@@ -28,7 +28,7 @@ struct Left {
     owned: u64,
 }
 
-/// What the kernel has said at an edge.
+/// What the kernel has said at an edge, and what had been found before.
 #[derive(Copy, Clone)]
 struct Asked {
     resident: u64,
@@ -52,7 +52,7 @@ pub struct Peaks {
     seen: [bool; PHASES],
     /// What was there when those ended that have nothing yet.
     left: [Option<Left>; PHASES],
-    /// What was resident in all when an edge last asked, when that was, and what the last full sample had found then.
+    /// What was resident in all when an edge last asked, when that was, and what was known of it then.
     asked: Asked,
     /// One has ended, other than the first.
     others_ended: bool,
@@ -119,7 +119,7 @@ impl Sampler {
         // What is freed may stay resident, and be the allocator's.
         let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
         let (owned, owned_then) = (heap::all().0, blocks + mappings);
-        let resident = self.resident_at_edge(is_own);
+        let resident = self.resident_at_edge(is_own || !begins && !self.phases.has(index));
         let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
         let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
         // When MPI begins, and when it is ready, is looked at in every run.
@@ -190,14 +190,16 @@ impl Sampler {
         }
     }
 
-    /// The most that was resident while a phase was open, to be written. `is_open` until its end has been told.
-    pub fn phase_resident(&mut self, index: u16, is_open: bool) -> &[u64; LIMIT] {
+    /// The most that was resident while a phase was open, to be written, and whether it is more than when that was done
+    /// last. `is_open` until its end has been told.
+    pub fn phase_resident(&mut self, index: u16, is_open: bool) -> (&[u64; LIMIT], bool) {
         if is_open {
             self.keep_peaks(index);
         }
         let index = usize::from(index) % PHASES;
+        let is_more = self.phases.unwritten >> index & 1 == 1;
         self.phases.unwritten &= !(1 << index);
-        &self.phases.resident[index]
+        (&self.phases.resident[index], is_more)
     }
 
     /// A sample was taken in a phase.

@@ -186,11 +186,16 @@ pub fn phase_edge(index: u16, begins: bool) {
     }
 }
 
-/// The most each component had resident while a phase was open, to be written; of one that is, or has just ended,
-/// with what there is now. From where phases change, with signals blocked.
-pub fn phase_peaks(index: u16, is_open: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
+/// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`; of
+/// one that is, or has just ended, with what there is now. From where phases change, with signals blocked.
+pub fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
-        with_signals_blocked(|sampler| work(sampler.phase_resident(index, is_open)));
+        with_signals_blocked(|sampler| {
+            let (resident, is_more) = sampler.phase_resident(index, is_open);
+            if anyway || is_more {
+                work(resident);
+            }
+        });
     }
 }
 

@@ -140,11 +140,12 @@ pub fn causes(job: &Job) -> String {
     let mut body = out.finish();
     let stacks = causes::causes(job, CAUSES);
     if !stacks.is_empty() {
-        let heads = ["allocated by", "of", "live at the peaks of ranks", "processes"];
+        let heads = ["allocated by", "of", "live at the peaks of ranks", "in"];
         let mut out = Table::new(2, &heads);
         for cause in stacks {
             let live = bytes(cause.at_peak);
-            out.row("", [cause.place, cause.component, live, cause.processes.to_string()]);
+            let processes = cause.processes();
+            out.row("", [cause.place, cause.component, live, processes]);
         }
         body += &out.finish();
     }

@@ -1,0 +1,143 @@
+//! What a thread did since it was last entered into its accounts, in one line of the cache.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, fence};
+
+use super::level::{TRIES, together};
+
+/// What a thread did for one component, the one it works for, since that was entered into its accounts:
+/// what the quick ways write, in one line of the cache. Bytes and a count share a word, so that an
+/// allocation changes two words and a release one. Its thread is the only writer; others read.
+#[repr(C, align(64))]
+pub struct Current {
+    /// Bytes to go until an allocation is looked at closely, at most [`Current::FAR`], above the count of
+    /// allocations.
+    pub countdown: AtomicI64,
+    /// How far below its highest the thread is, as in a [`Level`](super::Level), above the count of releases.
+    pub room: AtomicI64,
+    pub high: AtomicI64,
+    /// What the countdown began with.
+    begun: AtomicI64,
+    pub component: AtomicU32,
+    /// Written and never read.
+    pub nowhere: AtomicU32,
+    /// As that of the thread.
+    pub mark: AtomicU64,
+    /// Odd while what is here goes to the accounts, or these change in a way that nobody is to see halfway.
+    version: AtomicU64,
+}
+
+/// What a thread did since, as numbers.
+#[derive(Copy, Clone, Default)]
+pub struct Since {
+    pub component: u32,
+    pub owned: i64,
+    pub high: i64,
+    pub allocations: u64,
+    pub frees: u64,
+    pub allocated: u64,
+}
+
+impl Current {
+    /// Where bytes stand in a word: no count comes as far, and 4 MiB overflow it, which the processor tells
+    /// with the addition.
+    pub const SHIFT: u32 = 41;
+    const COUNT: i64 = (1 << Current::SHIFT) - 1;
+    /// The longest countdown.
+    pub const FAR: i64 = i64::MAX >> Current::SHIFT;
+
+    pub const fn new() -> Current {
+        Current {
+            countdown: AtomicI64::new(0),
+            room: AtomicI64::new(0),
+            high: AtomicI64::new(0),
+            begun: AtomicI64::new(0),
+            component: AtomicU32::new(0),
+            nowhere: AtomicU32::new(0),
+            mark: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+        }
+    }
+
+    /// The most that `room` may say when `keep` bytes may be kept.
+    pub const fn most(keep: i64) -> i64 {
+        keep << Current::SHIFT | Current::COUNT
+    }
+
+    /// Enters a new highest: the room would be `room`, which is negative. Gives the highest.
+    pub fn raise(&self, room: i64) -> i64 {
+        let high = self.high.load(Relaxed) - (room >> Current::SHIFT);
+        // In this order: who reads sees the level as it was, or as it is.
+        self.room.store(room & Current::COUNT, Relaxed);
+        self.high.store(high, Release);
+        high
+    }
+
+    /// Bytes to go.
+    pub fn left(&self) -> i64 {
+        self.countdown.load(Relaxed) >> Current::SHIFT
+    }
+
+    /// What was done since. Of another thread only while the version stays the same.
+    #[inline]
+    pub fn since(&self) -> Since {
+        let countdown = self.countdown.load(Relaxed);
+        let (high, room) = together(&self.high, &self.room);
+        let allocated = self.begun.load(Relaxed) - (countdown >> Current::SHIFT);
+        Since {
+            component: self.component.load(Relaxed),
+            owned: high - (room >> Current::SHIFT),
+            high,
+            allocations: (countdown & Current::COUNT) as u64,
+            frees: (room & Current::COUNT) as u64,
+            allocated: allocated.max(0) as u64,
+        }
+    }
+
+    /// Whether nothing was done since.
+    pub fn is_empty(&self) -> bool {
+        (self.countdown.load(Relaxed) | self.room.load(Relaxed)) & Current::COUNT == 0
+    }
+
+    /// Begins anew, with so many bytes to go, after `enter` has entered what was done. Only by its thread,
+    /// or when it has none.
+    pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
+        let left = left.min(Current::FAR);
+        self.guarded(|| {
+            enter();
+            self.countdown.store(left << Current::SHIFT, Relaxed);
+            self.begun.store(left, Relaxed);
+            self.room.store(0, Relaxed);
+            self.high.store(0, Relaxed);
+            self.component.store(component, Relaxed);
+        });
+    }
+
+    /// Who [looks](Current::look) sees nothing of this before it is done. Only by its thread, or when it has
+    /// none.
+    #[inline(always)]
+    pub fn guarded(&self, work: impl FnOnce()) {
+        let version = self.version.load(Relaxed);
+        self.version.store(version + 1, Relaxed);
+        fence(Release);
+        work();
+        self.version.store(version + 2, Release);
+    }
+
+    /// What `look` sees of this and of the accounts, as they belong together.
+    #[inline]
+    pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
+        for _ in 0..TRIES {
+            let version = self.version.load(Acquire);
+            if version.is_multiple_of(2) {
+                let seen = look();
+                fence(Acquire);
+                if self.version.load(Relaxed) == version {
+                    return seen;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        look()
+    }
+}

@@ -1,0 +1,100 @@
+//! What a thread owns and the most it did, in two words that one thread writes and any may read.
+
+use core::sync::atomic::AtomicI64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// What a thread owns beyond the sums of the process, and the most it did since it was last folded into
+/// them. Kept as that most and how far below it the thread is, so that to go up or down is one addition,
+/// and its sign tells a new peak. Negative where a thread frees what others allocated. Its thread is the
+/// only writer; others read.
+#[repr(C)]
+pub struct Level {
+    /// How far below its highest.
+    pub room: AtomicI64,
+    pub high: AtomicI64,
+}
+
+/// How often a reader tries to find both words of a level as they belong together.
+pub const TRIES: u32 = 1000;
+
+impl Level {
+    pub const fn new() -> Level {
+        Level { room: AtomicI64::new(0), high: AtomicI64::new(0) }
+    }
+
+    /// Goes up; true if that is further than may be kept from the sums.
+    #[inline(always)]
+    pub fn rise(&self, by: i64, keep: i64) -> bool {
+        let room = self.room.load(Relaxed).wrapping_sub(by);
+        if room >= 0 {
+            self.room.store(room, Relaxed);
+            return false;
+        }
+        let high = self.high.load(Relaxed).wrapping_sub(room);
+        // In this order: who reads sees the level as it was, or as it is.
+        self.room.store(0, Relaxed);
+        self.high.store(high, Release);
+        high > keep
+    }
+
+    /// Goes down; true if that is further than may be kept from the sums.
+    #[inline(always)]
+    pub fn fall(&self, by: i64, keep: i64) -> bool {
+        let room = self.room.load(Relaxed).wrapping_add(by);
+        self.room.store(room, Relaxed);
+        room > keep
+    }
+
+    /// Whether it never was so much above what it is now.
+    #[inline(always)]
+    pub fn is_below(&self, above: i64) -> bool {
+        self.room.load(Relaxed) < above
+    }
+
+    /// It was so much above what it is now, and never more. Two words change, neither of which is right
+    /// without the other.
+    pub fn was_above(&self, above: i64) {
+        let high = self.high.load(Relaxed) - self.room.load(Relaxed) + above;
+        self.room.store(above, Relaxed);
+        self.high.store(high, Release);
+    }
+
+    /// What is owned and the most that was.
+    pub fn read(&self) -> (i64, i64) {
+        let (high, room) = together(&self.high, &self.room);
+        (high - room, high)
+    }
+
+    /// Goes up and down, to be `more` higher in the end, and `highest` on the way.
+    pub fn follow(&self, more: i64, highest: i64) {
+        let (level, high) = self.read();
+        let top = high.max(level + highest);
+        self.room.store(top - level - more, Relaxed);
+        self.high.store(top, Release);
+    }
+
+    /// Whether this is further from nothing than may be kept from the sums.
+    pub fn is_beyond(&self, keep: i64) -> bool {
+        self.room.load(Relaxed).max(self.high.load(Relaxed)) > keep
+    }
+
+    /// Starts at nothing. Only by its thread, or when it has none.
+    pub fn clear(&self) {
+        self.room.store(0, Relaxed);
+        self.high.store(0, Relaxed);
+    }
+}
+
+/// Two words of which the first is written after the second.
+pub fn together(first: &AtomicI64, second: &AtomicI64) -> (i64, i64) {
+    let mut seen = first.load(Acquire);
+    for _ in 0..TRIES {
+        let other = second.load(Acquire);
+        let now = first.load(Acquire);
+        if now == seen {
+            return (seen, other);
+        }
+        seen = now;
+    }
+    (seen, second.load(Acquire))
+}

@@ -13,7 +13,7 @@
 //! | `hold-move` | a process that leaves, when its data are on their way |
 //! | `hold-joiner` | a process that joins, in the window |
 //!
-//! and says so. With a file `slots` no more are started than the launcher has room for; with a file `alone` ranks probe without a word to each other. Whatever cannot go on says why, once,
+//! and says so. While there is a file `push-R`, rank R has a binding pushed in the world's context. With a file `slots` no more are started than the launcher has room for; with a file `alone` ranks probe without a word to each other. Whatever cannot go on says why, once,
 //! and ends the process.
 #![allow(clippy::print_stdout)]
 
@@ -24,8 +24,9 @@ use std::time::Duration;
 use elastic::data::Pattern;
 use elastic::manager::ControlSocket;
 use elastic::{Status, World, WorldOptions};
-use quo::Context;
+use quo::affinity::Target;
 use quo::group::{GroupError, Patience};
+use quo::{Context, ObjectType};
 use quo_mpi::Mpi;
 use quo_mpi::members::ThreadLevel;
 
@@ -93,6 +94,9 @@ fn lives(world: &mut World, folder: &Path) -> Result<(), Failed> {
                 context = Some(world.context()?);
             }
         }
+        if let Some(context) = &context {
+            push_or_pop(world, context, folder)?;
+        }
         if folder.join("alone").exists() {
             // Stands for an iteration.
             std::thread::sleep(Duration::from_millis(1));
@@ -105,6 +109,23 @@ fn lives(world: &mut World, folder: &Path) -> Result<(), Failed> {
     }
     if let Some(context) = context.filter(|context| !context.is_retired()) {
         context.free()?;
+    }
+    Ok(())
+}
+
+/// A binding is pushed as long as there is a file.
+fn push_or_pop(world: &World, context: &Context, folder: &Path) -> Result<(), Failed> {
+    let is_wanted = folder.join(format!("push-{}", world.rank())).exists();
+    match (is_wanted, context.push_depth()) {
+        (true, 0) => {
+            context.push(&Target::Object(ObjectType::Machine, 0))?;
+            say(world, "pushes", "");
+        }
+        (false, 1..) => {
+            context.pop()?;
+            say(world, "pops", "");
+        }
+        _ => {}
     }
     Ok(())
 }

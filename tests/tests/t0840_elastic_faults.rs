@@ -17,6 +17,7 @@ use serde_json::Value;
 const TESTS: &[Test] = &[
     ("what_cannot_be_started_ends_its_request_and_the_next_one_is_done", refused),
     ("processes_beyond_the_slots_are_refused_before_anything_is_started", crowded),
+    ("a_rank_whose_context_is_busy_refuses_the_resize_whether_it_leaves_or_stays", busy),
     ("a_program_that_never_comes_to_mpi_is_given_up_and_the_world_lives_on", never),
     ("a_program_that_ends_before_mpi_is_given_up_and_the_world_grows_again", ends_early),
     ("a_start_that_hangs_is_left_alone_and_tried_once_more", beside),
@@ -324,6 +325,27 @@ fn crowded() -> Result<()> {
     let (events, outcome) = job.stop()?;
     outcome.expect_success()?;
     ensure!(ends(&events)? == [end("refused", "no-capacity")], "{events:?}");
+    Ok(())
+}
+
+fn busy() -> Result<()> {
+    let job = Faulted::start(Launch { processes: 2, ranks: 2, ..WHOLE })?;
+    for rank in [1, 0] {
+        let file = format!("push-{rank}");
+        job.put(&file)?;
+        job.job.wait_for(&format!("pushes: rank {rank} of 2"), 1)?;
+        let said = job.tell(&["shrink", "test", "1", "--wait"])?;
+        ensure!(said.contains(&format!("by rank {rank}: ")), "{said}");
+        ensure!(said.contains("a binding is pushed on this rank"), "{said}");
+        job.take(&file)?;
+        job.job.wait_for(&format!("pops: rank {rank} of 2"), 1)?;
+    }
+    let said = job.tell(&["shrink", "test", "1", "--wait"])?;
+    ensure!(said.contains("is done: 1 rank"), "{said}");
+    let (events, outcome) = job.stop()?;
+    outcome.expect_success()?;
+    let given_up = end("aborted", "given-up");
+    ensure!(ends(&events)? == [given_up.clone(), given_up, end("finalized", "")], "{events:?}");
     Ok(())
 }
 

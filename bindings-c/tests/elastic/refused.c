@@ -136,7 +136,7 @@ of_a_resize(void)
     CHECK_OK(QUO_world_commit(w));
 }
 
-/* A context that is busy holds the resize up: all are told, and it is done when it is free again. */
+/* A context that is busy is not taken to other ranks: its own rank is told, and it is done when it is free again. */
 static void
 of_a_context(QUO_context *q)
 {

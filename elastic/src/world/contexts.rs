@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use quo::Context;
-use quo::context::{AdaptOptions, CreateOptions, Registered};
+use quo::context::{AdaptOptions, CreateOptions, Leaving, Registered};
 use quo::group::Patience;
 use quo_mpi::members::Communicator;
 use serde::{Deserialize, Serialize};
@@ -73,11 +73,25 @@ impl Window<'_> {
         Some(Context::registered(self.world.tag).iter().map(Registered::identity).collect())
     }
 
+    /// The contexts of a leaver, each of which can be left, or why one cannot: others go only if it can.
+    pub(super) fn leave_contexts(&self) -> Result<Vec<(u64, Leaving)>, String> {
+        if self.part != Part::Leaves {
+            return Ok(Vec::new());
+        }
+        let contexts = Context::registered(self.world.tag).into_iter();
+        let left = contexts.filter_map(|context| {
+            let leaving = context.leave().transpose()?;
+            Some(leaving.map(|leaving| (context.identity(), leaving)))
+        });
+        left.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    }
+
     /// Takes all contexts over the world, which everybody has voted with, to its new ranks, or none. The first rank
     /// that could not, and why. Collective over everybody.
     pub(super) fn adapt_contexts(
         &mut self,
         votes: Vec<Vote>,
+        leaving: Vec<(u64, Leaving)>,
         patience: &Patience<'_>,
     ) -> Result<Option<(usize, String)>, Error> {
         let Some(identities) = votes.into_iter().find_map(|vote| vote.contexts) else {
@@ -112,18 +126,15 @@ impl Window<'_> {
         let failed =
             all.iter().enumerate().find_map(|(rank, taken)| Some((rank, taken.reason.clone()?)));
         if failed.is_none() {
-            if self.part == Part::Leaves {
-                for identity in &identities {
-                    if let Some(context) = own.remove(identity) {
-                        context.retire().map_err(Error::context(CALL))?;
-                        self.world.contexts.push(context);
-                    }
-                }
+            for (identity, leaving) in leaving {
+                leaving.retire().map_err(Error::context(CALL))?;
+                self.world.contexts.extend(own.remove(&identity));
             }
             made.into_iter().for_each(Context::set_aside);
             return Ok(None);
         }
-        // What was taken over goes back to the ranks it had.
+        // What was taken over goes back to the ranks it had, and nobody leaves.
+        drop(leaving);
         let adapted = all.iter().find_map(|taken| taken.adapted).unwrap_or(0);
         drop(made);
         if let Some(old) = self.old() {

@@ -281,7 +281,12 @@ impl<'a> Window<'a> {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
         };
-        let vote = Vote { reason: mine.err().or(untold), contexts: self.identities(), unmoved };
+        let (leaving, busy) = match self.leave_contexts() {
+            Ok(leaving) => (leaving, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        let reason = mine.err().or(untold).or(busy);
+        let vote = Vote { reason, contexts: self.identities(), unmoved };
         let votes = exchange(self.everybody(), &vote, &patience)?;
         let is_doomed = self.doomed.is_some();
         let mut given_up =
@@ -302,7 +307,7 @@ impl<'a> Window<'a> {
             given_up = self.meet_anew(&patience)?;
         }
         if given_up.is_none() {
-            given_up = self.adapt_contexts(votes, &patience)?;
+            given_up = self.adapt_contexts(votes, leaving, &patience)?;
         }
         if given_up.is_some() {
             self.give_up_meeting()?;

@@ -113,22 +113,54 @@ impl Context {
     }
 }
 
-impl Shared {
-    pub(super) fn retire(&self) -> Result<(), Error> {
+/// A context that is about to [retire](Context::retire) and can: until it does, or this is dropped, nothing begins in it
+/// that would keep it from that.
+#[derive(Debug)]
+#[must_use]
+pub struct Leaving {
+    shared: Arc<Shared>,
+}
+
+impl Leaving {
+    pub(super) fn begin(shared: Arc<Shared>) -> Result<Self, Error> {
         const CALL: &str = "retire";
-        self.check(CALL)?;
-        let changing = Changing::begin(self);
-        if self.state().retired {
-            return Ok(());
+        shared.check(CALL)?;
+        let changing = Changing::begin(&shared);
+        if !shared.state().retired || !changing.first {
+            changing.allowed(CALL, false)?;
         }
-        changing.allowed(CALL, false)?;
+        // It goes on in what is returned.
+        std::mem::forget(changing);
+        Ok(Self { shared })
+    }
+
+    /// As [`Context::retire`]. Local.
+    ///
+    /// # Errors
+    /// In a forked child.
+    pub fn retire(self) -> Result<(), Error> {
         let retired = {
-            let state = self.state();
+            let state = self.shared.state();
+            if state.retired {
+                return Ok(());
+            }
             state.node.retire()?;
             state.retired(next_number())
         };
-        drop(self.replace(retired));
+        drop(self.shared.replace(retired));
         Ok(())
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.shared.bindings().adapting = false;
+    }
+}
+
+impl Shared {
+    pub(super) fn retire(self: &Arc<Self>) -> Result<(), Error> {
+        Leaving::begin(Arc::clone(self))?.retire()
     }
 
     pub(super) fn adapt(&self, group: Arc<dyn Group>, options: &AdaptOptions) -> Result<(), Error> {

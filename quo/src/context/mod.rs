@@ -31,7 +31,7 @@ mod verdict;
 
 use std::sync::Arc;
 
-pub use adapt::AdaptOptions;
+pub use adapt::{AdaptOptions, Leaving};
 pub use bind::BindGuard;
 pub use collective::{NamedBarrier, Request};
 pub(crate) use collective::{Operation, Selection};

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Context;
-use super::adapt::AdaptOptions;
+use super::adapt::{AdaptOptions, Leaving};
 use super::state::Shared;
 use crate::error::Error;
 use crate::group::Group;
@@ -114,6 +114,15 @@ impl Registered {
             Some(shared) => shared.adapt(Arc::new(group), options),
             None => super::create::refuse(Arc::new(group), self.identity, options),
         }
+    }
+
+    /// The first half of [`retire`](Self::retire): whether it can be, and that it stays so until then. None of a context
+    /// that is gone. For who has to promise it to others before it is done. Local.
+    ///
+    /// # Errors
+    /// As [`Context::retire`].
+    pub fn leave(&self) -> Result<Option<Leaving>, Error> {
+        self.shared.upgrade().map(Leaving::begin).transpose()
     }
 
     /// As [`Context::retire`]. A context that is gone has left already. Local.

@@ -54,6 +54,9 @@ pub struct Options {
     /// How long `--long-only` may take.
     #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
     minutes: u8,
+    /// For `--long-only`, the deck of `cargo xtask demo`, of some 15 seconds.
+    #[arg(long, requires = "long_only")]
+    large_deck: bool,
     /// Only what a world that changes its size costs.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
@@ -74,7 +77,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");
         let measured = match options.long_only {
-            true => memprof::long(Duration::from_secs(60 * u64::from(options.minutes)))?,
+            true => {
+                let time = Duration::from_secs(60 * u64::from(options.minutes));
+                memprof::long(time, options.large_deck)?
+            }
             false => memprof::messages(&folder)?,
         };
         print_profiled(&measured, options);

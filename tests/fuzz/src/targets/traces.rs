@@ -6,23 +6,27 @@ use memprof_trace::layout::COMPONENTS_LIMIT;
 use memprof_trace::read::Trace;
 
 /// A trace of every version there has been.
-pub const GOLDEN: &[&[u8]] = &[include_bytes!("../../../../memprof/trace/tests/golden/v1.memprof")];
+pub const GOLDEN: &[&[u8]] = &[
+    include_bytes!("../../../../memprof/trace/tests/golden/v1.memprof"),
+    include_bytes!("../../../../memprof/trace/tests/golden/v2.memprof"),
+];
 
 pub fn bytes(input: &[u8]) {
     read(input);
 }
 
-/// The input is a list of places and the eight bytes that go there; the first byte may cut the file.
+/// The input is a list of places and the eight bytes that go there; the first byte says of which version, and may cut
+/// the file.
 pub fn forged(input: &[u8]) {
     let Some((cut, patches)) = input.split_first() else { return };
-    let mut bytes = GOLDEN[GOLDEN.len() - 1].to_vec();
+    let mut bytes = GOLDEN[usize::from(*cut) % GOLDEN.len()].to_vec();
     let words = bytes.len() / 8;
     for patch in patches.chunks_exact(10) {
         let word = usize::from(u16::from_le_bytes([patch[0], patch[1]])) % words;
         bytes[word * 8..][..8].copy_from_slice(&patch[2..]);
     }
     reseal(&mut bytes);
-    read(&bytes[..bytes.len() - usize::from(*cut) * 200]);
+    read(&bytes[..bytes.len() - usize::from(*cut) / GOLDEN.len() * 400]);
 }
 
 fn read(bytes: &[u8]) {
@@ -65,5 +69,6 @@ pub fn patches() -> Vec<Vec<u8>> {
         vec![patch(512, 0xC0DE << 48 | 9), patch(513, 144 << 32)],
         vec![patch(0x1000, 0xC0DE << 48 | 1), patch(0x1002, 1 << 31 | 127)],
     ];
-    lists.map(|list| [vec![0], list.concat()].concat()).to_vec()
+    let of = |version: u8| lists.iter().map(move |list| [vec![version], list.concat()].concat());
+    (0..GOLDEN.len() as u8).flat_map(of).collect()
 }

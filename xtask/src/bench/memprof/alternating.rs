@@ -53,7 +53,7 @@ const OF_LONG: Plan = Plan {
 
 /// The same where nothing else is measured.
 const OF_LONG_ALONE: Plan = Plan {
-    least: 20,
+    least: 10,
     most: 1000,
     time: Duration::from_secs(240),
     of: "/long_seconds",
@@ -79,8 +79,8 @@ pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
         sides::messages(programs)?,
         messages(programs)?,
         starts(programs)?,
-        coupled(programs, &OF_COUPLED, false)?,
-        coupled(programs, &OF_LONG, true)?,
+        coupled(programs, &OF_COUPLED, Deck::Small)?,
+        coupled(programs, &OF_LONG, Deck::Long)?,
         mappings(programs)?,
     ])
 }
@@ -113,33 +113,47 @@ fn starts(programs: &Programs) -> Result<Turns> {
     )
 }
 
-/// The coupled example with as many steps as [`STEPS`] says, in as many turns as it takes or fit into the time.
-pub fn long(programs: &Programs, time: Duration) -> Result<Turns> {
-    coupled(programs, &Plan { time, ..OF_LONG_ALONE }, true)
+/// The coupled example on a deck, in as many turns as it takes or fit into the time.
+pub fn long(programs: &Programs, time: Duration, deck: Deck) -> Result<Turns> {
+    let of = if matches!(deck, Deck::Large) { "/large_seconds" } else { OF_LONG_ALONE.of };
+    coupled(programs, &Plan { time, of, ..OF_LONG_ALONE }, deck)
 }
 
-/// The coupled example as the tests run it, or with as many steps as [`STEPS`] says.
-fn coupled(programs: &Programs, plan: &Plan, long: bool) -> Result<Turns> {
+/// What the coupled example works at.
+#[derive(Copy, Clone)]
+pub enum Deck {
+    /// As the tests run it.
+    Small,
+    /// That with as many steps as [`STEPS`] says.
+    Long,
+    /// As the demo runs it.
+    Large,
+}
+
+fn coupled(programs: &Programs, plan: &Plan, deck: Deck) -> Result<Turns> {
     let folder = tempfile::tempdir()?;
-    let small = project::root().join("examples/coupled/decks/small.toml");
-    let deck = if long {
-        let text = std::fs::read_to_string(&small)?.replace("steps = 200", STEPS);
-        let path = folder.path().join("long.toml");
-        std::fs::write(&path, text).context("writing a deck")?;
-        path
-    } else {
-        small
+    let decks = project::root().join("examples/coupled/decks");
+    let path = match deck {
+        Deck::Small => decks.join("small.toml"),
+        Deck::Large => decks.join("large.toml"),
+        Deck::Long => {
+            let text = std::fs::read_to_string(decks.join("small.toml"))?;
+            let path = folder.path().join("long.toml");
+            std::fs::write(&path, text.replace("steps = 200", STEPS)).context("writing a deck")?;
+            path
+        }
     };
-    let (seconds, processors, duty) = match long {
-        true => ("long_seconds", "long_processor_seconds", "long_duty"),
-        false => ("coupled_seconds", "coupled_processor_seconds", "coupled_duty"),
+    let (seconds, processors, duty) = match deck {
+        Deck::Small => ("coupled_seconds", "coupled_processor_seconds", "coupled_duty"),
+        Deck::Long => ("long_seconds", "long_processor_seconds", "long_duty"),
+        Deck::Large => ("large_seconds", "large_processor_seconds", "large_duty"),
     };
     told(
         "the coupled example",
         Turns::take(plan, |profiled| {
             let traces = tempfile::tempdir()?;
             let job = Job::new(2, &programs.coupled).bind_to(BindTo::Core).arg("run");
-            let job = job.arg("--deck").arg(&deck).arg("--mode").arg("quo");
+            let job = job.arg("--deck").arg(&path).arg("--mode").arg("quo");
             let job = job.arg("--output").arg(folder.path().join("result.json"));
             let job = programs.job(job, profiled.then_some(traces.path()));
             let (start, before) = (Instant::now(), processor_time()?);

@@ -15,7 +15,7 @@ use quo_tests::memprof::{make_fake_mpi, traces_in};
 use quo_tests::{Job, mpicc, run_compiler};
 use serde_json::{Value, json};
 
-use alternating::late_mapping;
+use alternating::{Deck, late_mapping};
 use turns::{Ratio, Turns};
 
 use super::table::median;
@@ -94,10 +94,13 @@ const ENTRIES: &[Entry] = &[
     entry("its time of processors", "/coupled_processor_seconds", "s", 1.0, Target::None),
     entry("the same, 15 times the steps", "/long_seconds", "s", 1.0, Target::Times(1.01)),
     entry("its time of processors", "/long_processor_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("on the demo's deck", "/large_seconds", "s", 1.0, Target::Times(1.01)),
+    entry("its time of processors", "/large_processor_seconds", "s", 1.0, Target::Times(1.01)),
     entry("start and end of 2 ranks", "/start_seconds", "ms", 1e3, Target::Difference),
     entry("sampler, of a processor", "/duty", "%", 100.0, Target::AtMost(0.5)),
     entry("in the coupled example", "/coupled_duty", "%", 100.0, Target::AtMost(0.5)),
     entry("with 15 times the steps", "/long_duty", "%", 100.0, Target::AtMost(0.5)),
+    entry("on the demo's deck", "/large_duty", "%", 100.0, Target::AtMost(0.5)),
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
 
@@ -382,10 +385,11 @@ pub fn messages(folder: &Path) -> Result<Measured> {
     Ok(Measured { turns, ..Measured::default() })
 }
 
-/// The longer run of the coupled example alone.
-pub fn long(time: Duration) -> Result<Measured> {
+/// The longer run of the coupled example alone, or the demo's.
+pub fn long(time: Duration, large_deck: bool) -> Result<Measured> {
     let coupled = release::build("coupled")?.join("coupled");
-    let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? }, time)?];
+    let deck = if large_deck { Deck::Large } else { Deck::Long };
+    let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? }, time, deck)?];
     Ok(Measured { turns, ..Measured::default() })
 }
 

@@ -77,14 +77,15 @@ fn a_rank_killed_between_two_barriers_is_named() -> Result<()> {
 
 #[test]
 fn a_leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()> {
-    // The kill is aimed at a window of microseconds and may come late; then create succeeds.
+    // The kill is aimed at a window of microseconds and may come late; then create succeeds, on all
+    // ranks or, when it comes in the middle of the last exchange, on some.
     for _attempt in 0..20 {
         let (outcome, _directory) = run("create", &[])?;
-        if outcome.stdout.contains("rank 1: create") {
+        if !outcome.stdout.contains("lived on") {
             return survivors_name(&outcome, 0);
         }
     }
-    anyhow::bail!("rank 0 was never killed inside create")
+    anyhow::bail!("rank 0 was never killed before another rank had its context")
 }
 
 #[test]

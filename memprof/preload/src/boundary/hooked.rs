@@ -76,9 +76,15 @@ pub fn start() {
     DLSYM.store(real(Dlsym), Ordering::Release);
 }
 
-/// The real function; it is there when its hook is called, since nothing is hooked without.
+/// The real function; it is there when its hook is called, since nothing is hooked without. A static program's linker
+/// has hooked it whether or not something is recorded.
 pub fn real(function: Function) -> usize {
-    REAL[function as usize].load(Ordering::Acquire)
+    let found = REAL[function as usize].load(Ordering::Acquire);
+    if !cfg!(feature = "archive") || found != 0 {
+        return found;
+    }
+    let hook = HOOKS.iter().find(|hook| hook.function == function);
+    hook.map_or(0, |hook| crate::heap::next(hook.name))
 }
 
 /// Where a call to `symbol` has to go, if it is one of ours.

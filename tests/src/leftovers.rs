@@ -1,8 +1,9 @@
 //! What a job left behind: processes that carry its mark, segments that nobody holds.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
@@ -56,11 +57,35 @@ pub fn end_marked(mark: &str) {
 /// the machine are held by it, and those of other users we could not judge.
 pub fn orphaned_segments(folder: &Path) -> Vec<PathBuf> {
     let prefix = format!("quo-{}-", geteuid().as_raw());
+    orphans(folder, |name, _| name.starts_with(&prefix))
+}
+
+/// What MPIs, and our programs that are killed at any point, call their segments.
+const OF_KILLED: &[&str] =
+    &["vader_segment.", "sm_segment.", "mpich_shm_", "ucx_shm_posix_", "memprof-test-"];
+
+/// Removes what killed jobs have left since then: an MPI that is killed cannot remove its segments.
+pub fn sweep(folder: &Path, since: SystemTime) {
+    let user = geteuid().as_raw();
+    let killed = |name: &str, file: &fs::Metadata| {
+        OF_KILLED.iter().any(|prefix| name.starts_with(prefix))
+            && file.uid() == user
+            && file.modified().is_ok_and(|time| time >= since)
+    };
+    for segment in orphans(folder, killed) {
+        let _gone_already = fs::remove_file(segment);
+    }
+}
+
+fn orphans(folder: &Path, chosen: impl Fn(&str, &fs::Metadata) -> bool) -> Vec<PathBuf> {
     let candidates: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
         .flatten()
         .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .filter(|entry| {
+            let name = entry.file_name();
+            entry.metadata().is_ok_and(|file| chosen(&name.to_string_lossy(), &file))
+        })
         .map(|entry| entry.path())
         .collect();
     if candidates.is_empty() {
@@ -128,5 +153,26 @@ mod tests {
         fs::write(folder.path().join("quo-99999-of-another-user"), "").unwrap();
         let _held = fs::File::create(named("held")).unwrap();
         assert_eq!(orphaned_segments(folder.path()), [orphan]);
+    }
+
+    #[test]
+    fn only_what_killed_jobs_left_since_then_is_swept() {
+        let folder = tempfile::tempdir().unwrap();
+        let since = SystemTime::now() - Duration::from_secs(60);
+        let made = |name: &str| {
+            let path = folder.path().join(name);
+            (fs::File::create(&path).unwrap(), path)
+        };
+        let (left, gone) = made("vader_segment.node.0.1.0");
+        drop(left);
+        let (old, older) = made("mpich_shm_1_0");
+        old.set_modified(since - Duration::from_secs(1)).unwrap();
+        drop(old);
+        let (_held, in_use) = made("sm_segment.node.0.1.0");
+        let (of_somebody, other) = made("results");
+        drop(of_somebody);
+        sweep(folder.path(), since);
+        assert!(!gone.exists());
+        assert!(older.exists() && in_use.exists() && other.exists());
     }
 }

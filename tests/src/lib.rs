@@ -55,6 +55,7 @@ pub use holdings::{Holdings, expect_cycles};
 pub use installation::Installation;
 pub use job::{Job, describe};
 pub use launcher::{BindTo, Family, Launcher, Network};
+pub use leftovers::sweep;
 pub use library::{Library, run_compiler};
 pub use memory_group::MemoryGroup;
 pub use nodes::Nodes;

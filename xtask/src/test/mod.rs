@@ -6,8 +6,9 @@ mod sanitizer;
 mod suites;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -143,7 +144,7 @@ pub fn run(options: &Options) -> Result<()> {
     } else {
         setup::ensure_test_beds()?
     }
-    let start = Instant::now();
+    let (start, begun) = (Instant::now(), SystemTime::now());
     let mut report = Report::default();
     for check in chosen(CHECKS, options) {
         report.check(check)?;
@@ -164,6 +165,7 @@ pub fn run(options: &Options) -> Result<()> {
         chains.extend(on_mpi.chain(options, &known));
     }
     report.sum += lanes::run(chains, options.at_once.unwrap_or_else(lanes::width), options.long)?;
+    quo_tests::sweep(Path::new("/dev/shm"), begun);
     if report.sum == Tally::default() {
         bail!("no step has this in its name; `cargo xtask test --list` names them");
     }
@@ -209,8 +211,10 @@ fn run_on(on_mpi: OnMpi, options: &Options, known: &[Suite]) -> Result<()> {
         return Ok(());
     }
     setup::ensure()?;
+    let begun = SystemTime::now();
     let mut report = Report::default();
     report.on_mpi(&on_mpi, options, known)?;
+    quo_tests::sweep(Path::new("/dev/shm"), begun);
     if report.sum == Tally::default() {
         bail!("no suite has this in its name; `--list` names them");
     }
@@ -395,6 +399,10 @@ impl Report {
         if self.is_long {
             command.env(lanes::LONG, "1");
         }
+        // Whatever a killed launcher leaves goes with it: PRRTE refuses to start where a process that
+        // had the same number has left its files.
+        let scratch = tempfile::Builder::new().prefix("quo-").tempdir()?;
+        command.env("TMPDIR", scratch.path());
         let finished = self.logged(&name, &mut command, limit)?;
         let passed = finished.ending.is_success();
         let mut tally = Tally::of_output(&finished.output, passed);

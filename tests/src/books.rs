@@ -151,15 +151,13 @@ impl Books {
         Ok(self)
     }
 
-    /// In every sample all bytes found have an owner, and nearly none of them is nobody; but in one it may be a twentieth,
-    /// while a large block is in `realloc`, where it is nobody's, and its thread has to wait for a processor.
+    /// In every sample all bytes found have an owner, and nearly none of them is nobody.
     ///
     /// # Errors
     ///
     /// The first sample in which that does not hold.
     pub fn expect_closed_books(&self) -> Result<&Books> {
         let mut gaps = Vec::new();
-        let mut is_first = true;
         for (sample, rows) in self.full() {
             let found = self.resident(rows, |_| true);
             ensure!(
@@ -169,11 +167,8 @@ impl Books {
                 self.table()
             );
             let nobody = self.resident(rows, |class| class == Class::Unattributed);
-            let is_little = nobody * 100 < sample.walked;
-            let may_pass = is_first && nobody * 20 < sample.walked;
-            is_first &= is_little;
             ensure!(
-                is_little || may_pass,
+                nobody * 100 < sample.walked,
                 "{nobody} of {} B are unattributed at {} ns\n{}",
                 sample.walked,
                 sample.time,

@@ -2,21 +2,25 @@
 //! the page, over random programs in which everything that owns memory gets some in every way there is.
 //!
 //! `MEMPROF_TESTS_PROGRAMS` says how many programs (100000), `MEMPROF_TESTS_SEED` where to begin (1).
+#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi};
+use memprof_trace::write::ComponentSample;
+use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, run_compiler};
+use quo_tests::{Books, Checkout, run_compiler, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("owned_is_right_to_the_byte_over_random_programs", owned),
-    ("resident_is_right_to_the_page_over_random_programs", resident),
+    ("owned_is_right_to_the_byte_and_resident_to_the_page_over_random_programs", short),
+    ("both_are_right_over_longer_programs", long),
+    ("what_a_process_has_written_when_it_is_killed_is_right_to_the_byte_and_the_page", killed),
     ("children_of_a_fork_go_on_with_books_of_their_own", forks),
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
     ("what_a_library_loaded_again_gives_back_is_seen_at_once", reloads),
@@ -24,10 +28,11 @@ const TESTS: &[Test] = &[
     ("huge_pages_that_ranks_share_are_their_nodes_once", shared_huge),
     ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
     ("a_stack_that_a_program_has_given_to_a_thread_is_its_own_again_afterwards", given_stacks),
+    ("blocks_in_realloc_have_an_owner_meanwhile", moving),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
 ];
 
-const LIMIT: Duration = Duration::from_secs(200);
+const LIMIT: Duration = Duration::from_secs(400);
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -108,12 +113,113 @@ impl Interpreter {
     }
 }
 
-fn owned() -> Result<()> {
-    Interpreter::new()?.agree(number("MEMPROF_TESTS_PROGRAMS", 100_000), 20, &["--looks", "4000"])
+/// Each is looked at once, or twice.
+fn short() -> Result<()> {
+    Interpreter::new()?.agree(number("MEMPROF_TESTS_PROGRAMS", 100_000), 20, &["--looks", "1"])
 }
 
-fn resident() -> Result<()> {
+fn long() -> Result<()> {
     Interpreter::new()?.agree(300, 60, &["--looks", "1"])
+}
+
+/// What a program says that it had while it rested: by owner, in the order of `owner_names`.
+struct Rest {
+    from: u64,
+    /// `None`: it was killed meanwhile.
+    until: Option<u64>,
+    /// Owned, and the least and the most that may be resident.
+    amounts: Vec<(u64, RangeInclusive<i64>)>,
+}
+
+const OWNERS: [&str; 10] = [
+    "app.exe:interpreter",
+    "app.lib:libpart.so",
+    "app.lib:libboth.so",
+    "app.lib:libapp_plugin.so",
+    "mpi.core:libfakempi.so",
+    "mpi.dep:libfakempi_dep.so",
+    "mpi.dep:libfakempi_plugin.so",
+    "app.shm",
+    "mpi.shm",
+    "mpi.for_user",
+];
+
+/// Reads what `rests.cpp` writes: how many there were, then the latest.
+fn rests(file: &Path) -> Result<Vec<Rest>> {
+    let bytes = std::fs::read(file)?;
+    let words =
+        bytes.chunks_exact(8).filter_map(|word| Some(i64::from_le_bytes(word.try_into().ok()?)));
+    let words: Vec<i64> = words.collect();
+    let (count, written) = words.split_first().context("nothing is written")?;
+    let chunks = written.chunks_exact(2 + 3 * OWNERS.len());
+    ensure!((1..chunks.len() as i64).contains(count), "{count} rests");
+    let each = chunks.take(usize::try_from(*count)?);
+    Ok(each
+        .map(|words| {
+            let [owned, low, high] = [0, 1, 2].map(|part| &words[2 + part * OWNERS.len()..]);
+            let amounts = (0..OWNERS.len()).map(|at| (owned[at] as u64, low[at]..=high[at]));
+            let until = Some(words[1] as u64).filter(|until| *until > 0);
+            Rest { from: words[0] as u64, until, amounts: amounts.collect() }
+        })
+        .collect())
+}
+
+/// Compares each sample that was taken within a rest with it. Says how many were.
+fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
+    let began = books.trace.identity.monotonic_ns;
+    let longest = books.summary()?.head.longest_sample_ns;
+    let mut compared = 0;
+    for (sample, rows) in books.full() {
+        // It was begun before that, and a block more is read after it.
+        let time = began + sample.time;
+        let within = |rest: &&Rest| {
+            rest.from + longest <= time && rest.until.is_none_or(|until| time + longest <= until)
+        };
+        let Some(rest) = rests.iter().find(within) else { continue };
+        compared += 1;
+        for (owner, (owned, resident)) in OWNERS.iter().zip(&rest.amounts) {
+            let of_owner =
+                |row: &&ComponentSample| books.trace.component_name(row.component.into()) == *owner;
+            let row = rows.iter().find(of_owner).copied().unwrap_or_default();
+            ensure!(
+                row.owned == *owned && resident.contains(&(row.resident as i64)),
+                "{owner}: {} B owned, {} B resident; it had {owned} B, and {resident:?} B\n{}",
+                row.owned,
+                row.resident,
+                books.table()
+            );
+        }
+    }
+    Ok(compared)
+}
+
+fn killed() -> Result<()> {
+    let interpreter = Interpreter::new()?;
+    let mut compared = 0;
+    for round in 0..24_u64 {
+        let file = interpreter.folder.path().join("rests");
+        let traces = tempfile::tempdir()?;
+        let profiled = Profiled::new(&interpreter.program, traces.path())?.eager();
+        let seed = (number("MEMPROF_TESTS_SEED", 1) + round * 1000).to_string();
+        let arguments = ["--forever", "--looks", "1", "--programs", "5", "--seed", &seed];
+        let mut started = profiled.args(&arguments).arg("--rests").arg(&file).start("")?;
+        until(LIMIT, "it says that it runs", || {
+            ensure!(started.runs()?, "it ended: {}", started.said()?);
+            Ok(started.said()?.contains("running"))
+        })?;
+        // Sleeps: the kill is to land anywhere.
+        std::thread::sleep(Duration::from_micros(round * round * 997 % 160_000));
+        started.kill()?;
+        let finished = started.finish(LIMIT)?;
+        ensure!(finished.signal() == Some(9), "{}", finished.report());
+        let said = rests(&file)?;
+        compared += agree_with_rests(&Books::open(finished.trace()?)?, &said)
+            .with_context(|| format!("round {round}"))?;
+        std::fs::remove_file(&file)?;
+    }
+    println!("{compared} samples of killed processes were compared");
+    ensure!(compared >= 24, "only {compared} samples could be compared");
+    Ok(())
 }
 
 fn forks() -> Result<()> {
@@ -202,14 +308,18 @@ fn shared_huge() -> Result<()> {
 
 /// Runs a program in C that asks the profiler itself.
 fn asking(source: &str, variables: &[(&str, &str)]) -> Result<Finished> {
+    run_c(source, tempfile::tempdir()?.path(), variables)
+}
+
+/// The same; its trace comes into `folder`.
+fn run_c(source: &str, folder: &Path, variables: &[(&str, &str)]) -> Result<Finished> {
     let root = Checkout::find()?.root().to_path_buf();
-    let folder = tempfile::tempdir()?;
-    let program = folder.path().join("asking");
+    let program = folder.join("asking");
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Werror", "-pthread"]);
     command.arg("-I").arg(root.join("memprof/api/include")).arg(root.join(PROGRAMS).join(source));
     run_compiler(command.arg("-o").arg(&program).arg("-ldl"))?;
-    let profiled = Profiled::new(program, folder.path())?.env("MEMPROF_RECORD", "all");
+    let profiled = Profiled::new(program, folder)?.env("MEMPROF_RECORD", "all");
     let profiled = variables.iter().fold(profiled, |to, (name, value)| to.env(name, value));
     let finished = profiled.run(LIMIT)?;
     finished.expect_success()?;
@@ -252,6 +362,21 @@ fn given_stacks() -> Result<()> {
         };
         ensure!(fits && told[2] >= owned, "{round}: {}", finished.report());
     }
+    Ok(())
+}
+
+/// Nearly every sample finds the block between two places.
+fn moving() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let slow = folder.path().join("slow_realloc.so");
+    let source = Checkout::find()?.root().join(PROGRAMS).join("slow_realloc.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]);
+    run_compiler(compiler.arg(source).arg("-o").arg(&slow).arg("-ldl"))?;
+    let both = format!("{} {}", preload()?.display(), slow.display());
+    let often = [("MEMPROF_INTERVAL_MS", "1"), ("MEMPROF_DUTY", "100"), ("LD_PRELOAD", &both)];
+    let finished = run_c("moving.c", folder.path(), &often)?;
+    Books::open(finished.trace()?)?.expect_closed_books()?;
     Ok(())
 }
 

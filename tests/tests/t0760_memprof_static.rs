@@ -18,6 +18,8 @@ const TESTS: &[Test] = &[
     ("fresh_buffers_of_a_static_program_are_its_own_and_mpi_stays_flat", fresh_buffers),
     ("phases_of_a_static_program_have_their_names", phases),
     ("what_mpi_gives_to_a_static_program_is_the_programs", given),
+    ("a_static_program_reads_its_own_numbers_and_names_regions", numbers),
+    ("pushes_of_a_static_program_are_phases", pushes),
     ("static_fortran_is_seen", fortran),
     ("a_program_that_holds_only_mpi_is_seen_by_library", only_mpi),
     ("a_static_program_without_the_archive_is_named_at_the_end", not_linked),
@@ -150,11 +152,22 @@ fn find_mpich() -> Result<()> {
 
 /// Compiles with the wrapper, links as told, and runs two ranks.
 fn with_mpich(wrapper: &str, file: &str, how: &[&str], libraries: &[&str]) -> Result<Recorded> {
+    with_mpich_and(&[], wrapper, file, how, libraries)
+}
+
+/// The same with words for the compiler.
+fn with_mpich_and(
+    words: &[&str],
+    wrapper: &str,
+    file: &str,
+    how: &[&str],
+    libraries: &[&str],
+) -> Result<Recorded> {
     find_mpich()?;
-    let program = folder()?.join(format!("{file}{}", how.concat()));
+    let program = folder()?.join(format!("{file}{}{}", how.concat(), words.len()));
     let object = program.with_extension("o");
     let mut command = Command::new(wrapper);
-    command.args(["-O1", "-c"]).arg(source(file)?).arg("-o").arg(&object);
+    command.args(["-O1", "-c"]).args(words).arg(source(file)?).arg("-o").arg(&object);
     run_compiler(&mut command)?;
     let compiler = if wrapper.contains("fort") { "gfortran" } else { "cc" };
     let mut command = Command::new(compiler);
@@ -215,6 +228,46 @@ fn given() -> Result<()> {
         ensure!(shared > 2 * MEBI, "{shared} B are MPI's segments\n{}", one.table());
         let others = one.owned_peak(|class| class == Class::AppShared)?;
         ensure!(others == 0, "{others} B are shared by the program\n{}", one.table());
+    }
+    Ok(())
+}
+
+/// No name can be looked up in it: what the linker knows leads to the profiler.
+fn numbers() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
+    let library = checkout.program("libmemprof_api.a")?.display().to_string();
+    let libraries = [&[&*library][..], ALL].concat();
+    let words = [&*include];
+    let job = with_mpich_and(&words, "mpicc.mpich", "static_numbers.c", &["-static"], &libraries)?;
+    job.expect_said("done")?.expect_phases(&["init", "main", "finalize", "looks"])?;
+    for one in &job.books {
+        let (owned, _) = one.phase_peaks("looks", |class| class == Class::AppExecutable)?;
+        ensure!((32 * MEBI..33 * MEBI).contains(&owned), "{owned} B\n{}", one.table());
+    }
+    Ok(())
+}
+
+/// With the library that was built for the only MPI that is here as an archive.
+fn pushes() -> Result<()> {
+    let in_use = Command::new(quo_tests::mpicc()).arg("-show").output()?;
+    if !String::from_utf8_lossy(&in_use.stdout).contains("/usr/include/x86_64-linux-gnu/mpich") {
+        return Err(skip("libquo was built for another MPI"));
+    }
+    let checkout = Checkout::find()?;
+    let includes = ["memprof/api/include", "bindings-c/include"]
+        .map(|folder| format!("-I{}", checkout.root().join(folder).display()));
+    let archives = ["libquo_c.a", "libmemprof_api.a"].map(|name| checkout.program(name));
+    let [quo, api] = archives.map(|path| path.map(|path| path.display().to_string()));
+    let (quo, api) = (quo?, api?);
+    let libraries = [&[&*quo, &*api][..], ALL].concat();
+    let words = [&*includes[0], &*includes[1], "-DWITH_QUO"];
+    let job = with_mpich_and(&words, "mpicc.mpich", "static_numbers.c", &["-static"], &libraries)?;
+    job.expect_said("done")?.expect_phases(&["looks", "quo push machine"])?;
+    for one in &job.books {
+        let (owned, _) =
+            one.phase_peaks("quo push machine", |class| class == Class::AppExecutable)?;
+        ensure!(owned >= 24 * MEBI, "{owned} B\n{}", one.table());
     }
     Ok(())
 }

@@ -96,8 +96,9 @@ int memprof_flush(void);
 
 /**
  * For libraries that are not linked with libmemprof: the profiler's own table. The object in the process
- * exports memprof_hooks(), to be looked up with dlsym(RTLD_DEFAULT, "memprof_hooks"); it returns null for a
- * version that it does not have. Later versions of the profiler append to the table; `size` is its own.
+ * exports memprof_hooks(), to be looked up with dlsym(RTLD_DEFAULT, "memprof_hooks"), or by a weak reference, which
+ * works in static programs, too. It returns null for a version that it does not have, and where nobody asked for
+ * a recording. Later versions of the profiler append to the table; `size` is its own.
  */
 typedef struct memprof_hooks_t {
     uint32_t version, size;

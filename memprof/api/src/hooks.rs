@@ -114,22 +114,59 @@ pub fn find() -> Option<&'static Hooks> {
     (place != ABSENT).then(|| unsafe { &*(place as *const Hooks) })
 }
 
+/// The profiler that is linked into a static program, where no name can be looked up; else the one that was loaded
+/// before. 0 where there is none, and where the linker has not waited to know.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod linked {
+    // Rust has no weak references.
+    std::arch::global_asm!(
+        ".weak memprof_hooks",
+        ".pushsection .data.rel.ro.memprof_api_hooks, \"aw\"",
+        ".balign 8",
+        ".globl memprof_api_hooks",
+        ".hidden memprof_api_hooks",
+        "memprof_api_hooks: .quad memprof_hooks",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        #[link_name = "memprof_api_hooks"]
+        static HOOKS: usize;
+    }
+
+    pub fn find() -> usize {
+        // SAFETY: the word above, which nobody writes once the process runs.
+        unsafe { HOOKS }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod linked {
+    pub fn find() -> usize {
+        0
+    }
+}
+
 #[cold]
 fn look() -> usize {
     // SAFETY: the name ends with a zero; looking a name up has no other effect.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) };
-    let mut place = ABSENT;
-    if !symbol.is_null() {
-        type Give = unsafe extern "C" fn(u32) -> *const Hooks;
-        // SAFETY: whoever exports this name promises this type.
-        let give: Give = unsafe { std::mem::transmute(symbol) };
-        // SAFETY: it gives null or a table of the version asked for, which stays.
-        let table = unsafe { give(VERSION) };
-        // SAFETY: as above; a table too small for us is not used.
-        if !table.is_null() && unsafe { (*table).size } as usize >= size_of::<Hooks>() {
-            place = table as usize;
-        }
-    }
+    let loaded = || unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) } as usize;
+    let place = table(linked::find()).or_else(|| table(loaded())).unwrap_or(ABSENT);
     PLACE.store(place, Ordering::Release);
     place
+}
+
+/// What the function that exports tables gives; nothing if there is none, or it gives none that we know.
+fn table(function: usize) -> Option<usize> {
+    type Give = unsafe extern "C" fn(u32) -> *const Hooks;
+    if function == 0 {
+        return None;
+    }
+    // SAFETY: whoever exports this name promises this type.
+    let give: Give = unsafe { std::mem::transmute(function as *const ()) };
+    // SAFETY: it gives null or a table of the version asked for, which stays.
+    let table = unsafe { give(VERSION) };
+    // SAFETY: as above; a table that lacks what we use is not used.
+    (!table.is_null() && unsafe { (*table).size } as usize >= size_of::<Hooks>())
+        .then_some(table as usize)
 }

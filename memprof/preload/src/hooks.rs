@@ -13,7 +13,7 @@ use crate::heap::Ledger;
 use crate::lock::SpinLock;
 use crate::phases::Kind;
 use crate::thread::{Guard, local};
-use crate::{heap, phases, sampler};
+use crate::{heap, phases, sampler, start};
 
 /// The version of the table.
 pub const VERSION: u32 = 1;
@@ -78,10 +78,11 @@ static HOOKS: MemprofHooks = MemprofHooks {
     flush,
 };
 
-/// The table of this version; null if it is not one that is known.
+/// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn memprof_hooks(version: u32) -> *const MemprofHooks {
-    if version == VERSION { &raw const HOOKS } else { core::ptr::null() }
+    let is_there = version == VERSION && start::may_record();
+    if is_there { &raw const HOOKS } else { core::ptr::null() }
 }
 
 unsafe extern "C" fn region_begin(name: *const c_char, length: usize, kind: u32) -> u32 {

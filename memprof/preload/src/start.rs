@@ -38,6 +38,8 @@ static SETTLED: Shared = Shared(UnsafeCell::new(Settled {
 }));
 static LOADED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
+/// Somebody wants to have recorded what is to be recorded of this process.
+static WANTED: AtomicBool = AtomicBool::new(false);
 /// A fork made this process, and it has no file of its own yet.
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// There can be no trace, which has been said.
@@ -70,6 +72,15 @@ fn settled() -> Option<&'static Settled> {
     LOADED.load(Ordering::Acquire).then(|| unsafe { &*SETTLED.0.get() })
 }
 
+/// Whether this process may be recorded by this object, as far as is known: the loader may not be done with it.
+pub fn may_record() -> bool {
+    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+    if crate::archive::stands_aside() {
+        return false;
+    }
+    settled().is_none() || WANTED.load(Ordering::Acquire)
+}
+
 /// The object has been loaded.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn load() {
@@ -93,6 +104,7 @@ extern "C" fn load() {
     }
     // Where the folder cannot be used, that is said as soon as there is something to be recorded.
     let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
+    WANTED.store(is_recorded, Ordering::Release);
     sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     heap::look_around();

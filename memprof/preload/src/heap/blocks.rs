@@ -9,7 +9,7 @@
 use core::ptr;
 
 use super::tag::{self, Tag};
-use super::{GRANULES, LARGE, account, bootstrap, large, own_state, quick, real, registry};
+use super::{GRANULES, LARGE, account, bootstrap, large, motion, own_state, quick, real, registry};
 use crate::arch::{Errno, unknown};
 use crate::component::Component;
 use crate::losses::{self, Table};
@@ -306,6 +306,7 @@ pub unsafe extern "C-unwind" fn realloc(
         }
         // SAFETY: the tag of a live block.
         unsafe { place.write_unaligned(0) };
+        motion::begin(tag.component, tag.size);
         with_state(block as usize, |state| {
             displace(state, block as usize, tag.size, tag.component)
         });
@@ -315,6 +316,7 @@ pub unsafe extern "C-unwind" fn realloc(
     if let Some((tag, at)) = before {
         if moved.is_null() && size != 0 {
             put_back(block, tag, at);
+            motion::end(tag.component, tag.size);
             return moved;
         }
         if tag.sampled {
@@ -322,7 +324,11 @@ pub unsafe extern "C-unwind" fn realloc(
         }
         with_state(block as usize, |state| account::freed(state, tag.component, tag.size));
     }
-    finish(moved, size, caller, stack)
+    let moved = finish(moved, size, caller, stack);
+    if let Some((tag, _)) = before {
+        motion::end(tag.component, tag.size);
+    }
+    moved
 }
 
 /// A reallocation failed: the block is what it was.

@@ -10,6 +10,7 @@ pub(crate) mod exports;
 mod family;
 pub mod granules;
 mod large;
+pub mod motion;
 mod operators;
 mod pool;
 mod quick;
@@ -115,5 +116,6 @@ pub fn after_fork(child: bool) {
     if child {
         account::forget_other_threads();
         registry::forget_other_threads();
+        motion::forget_other_threads();
     }
 }

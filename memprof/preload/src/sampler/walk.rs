@@ -112,6 +112,9 @@ pub struct Sampler {
     pub resident_then: u64,
     /// What all owned then, in blocks and in mappings.
     pub owned_then: (u64, u64),
+    /// What of each component had been in `realloc` when the walk began, and what was nobody's in the last sample.
+    moved: [u64; LIMIT],
+    nobodys: u64,
     /// The sample that is taken asks this of each page of a file; and when one last did.
     is_thorough: bool,
     thorough: u64,
@@ -148,6 +151,8 @@ impl Sampler {
             published: super::publish::Published::new(),
             resident_then: 0,
             owned_then: (0, 0),
+            moved: [0; LIMIT],
+            nobodys: 0,
             is_thorough: false,
             thorough: 0,
             copies: Copies::new(),
@@ -231,7 +236,9 @@ impl Sampler {
         // Before it is unloaded: what is found of it is to have an object.
         self.published.objects();
         if self.scanner.is_some() {
+            heap::motion::ended(&mut self.moved);
             self.walk();
+            self.give_what_moved();
         }
         self.ask_status();
         self.head.kernel_resident = self.kernel_resident();
@@ -252,6 +259,25 @@ impl Sampler {
             duty.sampled(cost, self.resident_then);
             self.head.interval_ns = duty.interval();
         }
+    }
+
+    /// Blocks that moved during the walk are in no table; what nobody had in the last sample, it has still.
+    fn give_what_moved(&mut self) {
+        let (nobody, others) = self.totals.components.split_at_mut(1);
+        let nobody = &mut nobody[0];
+        let mut more = nobody.resident.saturating_sub(self.nobodys);
+        heap::motion::since(&self.moved, &mut |owner, bytes| {
+            let Some(share) = others.get_mut(usize::from(owner.0).wrapping_sub(1)) else { return };
+            let given = bytes.min(more);
+            more -= given;
+            nobody.resident -= given;
+            share.resident += given;
+            share.error += given;
+            let huge = nobody.huge.saturating_sub(nobody.resident);
+            nobody.huge -= huge;
+            share.huge += huge;
+        });
+        self.nobodys = nobody.resident;
     }
 
     /// Sampling took that much of a processor's time, beside what full samples say themselves.

@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 void Slot::set_marks(unsigned char with)
@@ -43,9 +44,43 @@ namespace {
 // Blocks from here on are looked at page by page.
 constexpr size_t LARGE = 32 * 1024;
 
+// Of Linux 6.7, whatever the headers are of.
+struct PageRegion {
+    uint64_t start, end, categories;
+};
+
+struct PageScan {
+    uint64_t size, flags, start, end, walk_end, regions, count, most_pages;
+    uint64_t inverted, required, any_of, wanted;
+};
+
+constexpr uint64_t PRESENT = 1 << 3, OF_ZEROES = 1 << 5;
+
+struct Pages {
+    int64_t least, most;
+};
+
 struct Pagemap {
     int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     bool failed = file < 0;
+
+    // A page that was only read is the kernel's page of zeroes: present, and nobody's. An older kernel does not
+    // tell it from others.
+    Pages pages(uintptr_t start, uintptr_t end)
+    {
+        int64_t most = present(start, end), least = 0;
+        while (start < end) {
+            PageRegion regions[256];
+            PageScan scan = {sizeof scan, 0, start, end, 0, reinterpret_cast<uint64_t>(regions), 256, 0,
+                             OF_ZEROES, PRESENT | OF_ZEROES, 0, PRESENT};
+            int found = ioctl(file, _IOWR('f', 16, PageScan), &scan);
+            if (found < 0) return {most, most};
+            for (int index = 0; index < found; index++)
+                least += static_cast<int64_t>(regions[index].end - regions[index].start);
+            start = scan.walk_end;
+        }
+        return {least, most};
+    }
 
     ~Pagemap() { close(file); }
 
@@ -77,25 +112,27 @@ void bound_block(const Slot &slot, Pagemap &pagemap, Bounds &bounds)
         return;
     }
     uintptr_t inner_start = (start + PAGE - 1) / PAGE * PAGE, inner_end = end / PAGE * PAGE;
-    int64_t inner = pagemap.present(inner_start, inner_end);
-    bounds.low[slot.owner] += inner;
-    bounds.high[slot.owner] += inner + static_cast<int64_t>(2 * PAGE);
+    Pages inner = pagemap.pages(inner_start, inner_end);
+    bounds.low[slot.owner] += inner.least;
+    bounds.high[slot.owner] += inner.most + static_cast<int64_t>(2 * PAGE);
 }
 
 } // namespace
 
-bool resident_bounds(const Model &model, Bounds &bounds)
+bool resident_bounds(const Slot *slots, int count, Bounds &bounds)
 {
     Pagemap pagemap;
-    for (const Slot &slot : model.slots) {
+    for (int place = 0; place < count; place++) {
+        const Slot &slot = slots[place];
         if (slot.is_empty()) continue;
         if (slot.is_heap()) bound_block(slot, pagemap, bounds);
         for (int index = 0; !slot.is_heap() && index < slot.range_count; index++) {
             const Range &range = slot.ranges[index];
             auto start = reinterpret_cast<uintptr_t>(range.start);
-            int64_t bytes = pagemap.present(start, start + range.length);
-            bounds.low[range.owner] += bytes;
-            bounds.high[range.owner] += bytes;
+            Pages pages = pagemap.pages(start, start + range.length);
+            bounds.low[range.owner] += pages.least;
+            bounds.high[range.owner] += pages.most;
+            if (slot.kind == KIND_HUGE) bounds.huge += pages.most;
         }
     }
     return !pagemap.failed;

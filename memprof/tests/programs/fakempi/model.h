@@ -51,12 +51,14 @@ struct Model {
 // Bounds of what is resident of all slots, as the kernel sees it now.
 struct Bounds {
     int64_t low[OWNER_COUNT] = {}, high[OWNER_COUNT] = {};
+    // Of that, what the kernel does not count in the process.
+    int64_t huge = 0;
 };
 
 constexpr size_t PAGE = 4096;
 inline size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-// False if the kernel does not tell.
-bool resident_bounds(const Model &model, Bounds &bounds);
+// Adds those of some slots; false if the kernel does not tell.
+bool resident_bounds(const Slot *slots, int count, Bounds &bounds);
 
 #endif

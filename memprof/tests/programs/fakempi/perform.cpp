@@ -299,19 +299,21 @@ bool part(Model &model, const Op &op)
     return true;
 }
 
-Slot exchanged[8];
+Slot exchanged[EXCHANGED];
 pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void swap_slots(Model &model, const Op &op)
 {
     pthread_mutex_lock(&exchange_lock);
-    Slot &mine = model.slots[op.slot], &theirs = exchanged[op.slot % 8], kept = mine;
+    Slot &mine = model.slots[op.slot], &theirs = exchanged[op.slot % EXCHANGED], kept = mine;
     mine = theirs;
     theirs = kept;
     pthread_mutex_unlock(&exchange_lock);
 }
 
 } // namespace
+
+const Slot *exchange() { return exchanged; }
 
 bool prepare_places()
 {

@@ -10,6 +10,9 @@ bool prepare_places();
 // Carries out one step that is about memory; false, with a reason on stdout, if a promise of the C
 // library was broken.
 bool perform(Model &model, const Op &op);
+// What SWAP has put where all threads can take it, of EXCHANGED slots. Only while no thread is at work.
+constexpr int EXCHANGED = 8;
+const Slot *exchange();
 // Gives back everything.
 bool clear(Model &model);
 // Unloads and loads the MPI's plugin.

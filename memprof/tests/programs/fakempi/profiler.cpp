@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <dlfcn.h>
 
 const char *const owner_names[OWNER_COUNT] = {
@@ -88,20 +87,8 @@ bool ask(Amounts &amounts)
 bool look(Amounts &amounts, uint64_t *total, uint64_t *unattributed)
 {
     Totals before, after;
-    if (hooks->totals(&before)) return false;
-    hooks->flush();
-    // A sample may have been under way already, so the second one counts.
-    for (int seen = 0, tries = 0; seen < 2; tries++) {
-        if (tries > 100000 || hooks->totals(&after)) return false;
-        if (after.sample_time_ns != before.sample_time_ns) {
-            seen++;
-            before = after;
-            if (seen < 2) hooks->flush();
-        } else {
-            timespec moment = {0, 100000};
-            nanosleep(&moment, nullptr);
-        }
-    }
+    if (hooks->totals(&before) || hooks->flush() || hooks->totals(&after)) return false;
+    if (after.sample_time_ns == before.sample_time_ns) return false;
     *total = after.resident;
     *unattributed = after.unattributed;
     return ask(amounts);

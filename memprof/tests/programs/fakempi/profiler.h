@@ -32,7 +32,7 @@ struct Amounts {
 bool find_profiler();
 // Reads what is owned now. False if a question was not answered.
 bool ask(Amounts &amounts);
-// Has a sample made, and reads what it found. False if none came within ten seconds.
+// Takes a sample, and reads what it found. False if none was taken.
 bool look(Amounts &amounts, uint64_t *total, uint64_t *unattributed);
 // All components with something in them, on stdout.
 void show_components();

@@ -69,6 +69,7 @@ void generate(Script &script, uint64_t seed, int length, const Choice &choice)
     Random random{seed * 0x2545f4914f6cdd1du + 1};
     bool full[SLOTS] = {}, mapping[SLOTS] = {};
     bool looks = !choice.threads && random.one_in(choice.look_one_in);
+    int sure = static_cast<int>(random.below(static_cast<size_t>(length - 1)));
     script.length = 0;
     while (script.length < length - 1) {
         Op op;
@@ -89,7 +90,7 @@ void generate(Script &script, uint64_t seed, int length, const Choice &choice)
         } else if (die < 4) {
             op.what = random.one_in(400) ? RELOAD : CHECK;
             op.thread = SELF;
-        } else if (die < 6 && looks) {
+        } else if (looks && (die < 6 || script.length == sure)) {
             op.what = LOOK;
             op.thread = SELF;
         } else if (!is_full && die < 10) {

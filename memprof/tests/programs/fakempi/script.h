@@ -55,7 +55,7 @@ struct Choice {
     bool threads = false; // several at once: no helper threads of single ones, no RELOAD, no checks
     bool child = false;   // after fork: threads are gone
     bool huge = false;    // there are hugetlb pages
-    int look_one_in = 64; // programs of so many have a LOOK
+    int look_one_in = 64; // programs of so many have a LOOK, or several
 };
 
 struct Script {

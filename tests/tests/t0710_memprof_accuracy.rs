@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("huge_pages_that_ranks_share_are_their_nodes_once", shared_huge),
     ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
     ("a_stack_that_a_program_has_given_to_a_thread_is_its_own_again_afterwards", given_stacks),
+    ("millions_of_blocks_cost_eight_bytes_each_and_no_more_of_the_tool_than_few", many),
     ("blocks_in_realloc_have_an_owner_meanwhile", moving),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
 ];
@@ -362,6 +363,32 @@ fn given_stacks() -> Result<()> {
         };
         ensure!(fits && told[2] >= owned, "{round}: {}", finished.report());
     }
+    Ok(())
+}
+
+/// Whatever a program holds, the profiler itself stays within its 8 MiB, and says what it adds to the blocks.
+fn many() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let finished = run_c("many_blocks.c", folder.path(), &[])?;
+    let told = numbers(&finished);
+    let [bytes, blocks] = told.first().context("it says nothing")?[..] else {
+        bail!("{}", finished.report())
+    };
+    let (bytes, tags) = (bytes as u64, 8 * blocks as u64);
+    let books = Books::open(finished.trace()?)?;
+    books.expect_closed_books()?;
+    let summary = books.summary()?;
+    let row = |name: &str| {
+        let at = (0..summary.rows.len()).find(|at| books.trace.component_name(*at) == name);
+        at.map(|at| &summary.rows[at]).with_context(|| format!("no {name}\n{}", books.table()))
+    };
+    let (program, tool) = (row("app.exe:asking")?, row("tool")?);
+    // The C library has its buffers.
+    let fits = (bytes..bytes + (64 << 10)).contains(&program.owned)
+        && (tags..tags + (64 << 10)).contains(&tool.owned)
+        && (bytes - bytes / 100..bytes + bytes / 50).contains(&program.resident)
+        && (tags..tags + (8 << 20)).contains(&tool.resident_peak);
+    ensure!(fits, "{}\n{}", finished.report(), books.table());
     Ok(())
 }
 

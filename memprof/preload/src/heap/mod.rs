@@ -32,6 +32,9 @@ pub use real::{look, next, stand_aside, stands_aside};
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};
 
+/// Bytes that each block has more than was asked for.
+pub const TAG: usize = tag::SIZE;
+
 static GRANULES: granules::Table = granules::Table::new();
 static LARGE: large::Table = large::Table::new();
 

@@ -73,6 +73,17 @@ pub struct Share {
     pub error: u64,
 }
 
+impl Share {
+    /// So much of what is in private memory was another's.
+    pub fn give(&mut self, to: &mut Share, bytes: u64) {
+        self.resident -= bytes;
+        to.resident += bytes;
+        let huge = self.huge.saturating_sub(self.resident);
+        self.huge -= huge;
+        to.huge += huge;
+    }
+}
+
 /// What all have.
 pub struct Totals {
     pub components: [Share; LIMIT],

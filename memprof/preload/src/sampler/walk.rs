@@ -270,12 +270,8 @@ impl Sampler {
             let Some(share) = others.get_mut(usize::from(owner.0).wrapping_sub(1)) else { return };
             let given = bytes.min(more);
             more -= given;
-            nobody.resident -= given;
-            share.resident += given;
+            nobody.give(share, given);
             share.error += given;
-            let huge = nobody.huge.saturating_sub(nobody.resident);
-            nobody.huge -= huge;
-            share.huge += huge;
         });
         self.nobodys = nobody.resident;
     }
@@ -441,6 +437,7 @@ impl Sampler {
     fn sum(&mut self) {
         heap::snapshot(&mut self.ledger);
         ranges::owned_all(&mut self.ranges);
+        self.take_tags();
         let time = self.head.time;
         let phase = match phases::current() {
             u16::MAX => NONE,
@@ -530,6 +527,18 @@ impl Sampler {
         TOTAL.peak.store(head.peak, Relaxed);
         SEEN_TIME.store(time, Relaxed);
         self.tell_known();
+    }
+
+    /// What the tool has added to the blocks is its own. It is in pages that blocks are in, where it counts as slack
+    /// until here.
+    fn take_tags(&mut self) {
+        let live = |ledger: &Ledger| ledger.allocations.saturating_sub(ledger.frees);
+        let tags = self.ledger.iter().map(live).sum::<u64>() * heap::TAG as u64;
+        let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
+        if let Ok([slack, tool]) = self.totals.components.get_disjoint_mut([slack, tool]) {
+            slack.give(tool, tags.min(slack.resident));
+        }
+        self.ledger[tool].owned += tags;
     }
 
     fn write(&mut self, flags: u8) {

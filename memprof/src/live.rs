@@ -53,15 +53,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut waited = false;
     let mut unread = Unread::default();
     loop {
-        let job =
-            match Job::load_summaries(&options.folder, options.job) {
-                Ok(job) => Some(job),
-                // A job that has just been started has no ranks yet, or one that is being made.
-                Err(
-                    LoadError::Empty(_) | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
-                ) if !options.once => None,
-                Err(error) => return Err(error.into()),
-            };
+        let job = match Job::load_summaries(&options.folder, options.job) {
+            Ok(job) => Some(job),
+            // A job that has just been started has no ranks yet, or one that is being made.
+            Err(
+                LoadError::Empty { .. } | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
+            ) if !options.once => None,
+            Err(error) => return Err(error.into()),
+        };
         let ended = job.as_ref().is_some_and(|job| over(job) && unread.stay(job));
         match &job {
             Some(job) => {

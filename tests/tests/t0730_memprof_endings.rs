@@ -290,13 +290,32 @@ fn full_disk() -> Result<()> {
     if !mounted.is_ok_and(|status| status.success()) {
         return Err(Skipped("only root can mount a small disk".to_owned()).into());
     }
-    // In name space of its own, so nothing has to be unmounted.
-    let mount = format!("mount -t tmpfs -o size=64k none {} && exec \"$@\"", disk.display());
-    let wrapper = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
+    // In name space of its own, so nothing has to be unmounted. What a report says of it is said there, too.
+    let report =
+        format!("{} report {}", Checkout::find()?.program("memprof")?.display(), disk.display());
+    let mount = format!("mount -t tmpfs -o size=64k none {}", disk.display());
+    let script = format!("{mount} && \"$@\"; ended=$?; {report} 2>&1; echo code $?; exit $ended");
+    let wrapper = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     let profiled = Profiled::through(&wrapper, fake_mpi()?.join("interpreter"), &disk)?;
     let profiled = profiled.args(&["--blind", "--programs", "50"]);
     let finished = profiled.run(LIMIT)?;
-    expect_aside(&finished, &["no room"])
+    expect_aside(&finished, &["no room"])?;
+    for word in ["no trace could be made in rank 0: No space left", "code 1"] {
+        ensure!(finished.stdout.contains(word), "no `{word}`\n{}", finished.report());
+    }
+    // Another rank finds room: its report says who did not.
+    let mount = format!("mount -t tmpfs -o size=6m none {}", disk.display());
+    let script =
+        format!("{mount} && \"$@\" && PMI_RANK=1 \"$@\"; ended=$?; {report} 2>&1; exit $ended");
+    let wrapper = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    let profiled = Profiled::through(&wrapper, fake_mpi()?.join("interpreter"), &disk)?;
+    let profiled = profiled.env("PMI_SIZE", "2").args(&["--blind", "--programs", "50"]);
+    let finished = profiled.run(LIMIT)?;
+    expect_aside(&finished, &["rank 1", "no room"])?;
+    for word in ["1 rank left no trace: 1", "no trace could be made in rank 1: No space left"] {
+        ensure!(finished.stdout.contains(word), "no `{word}`\n{}", finished.report());
+    }
+    Ok(())
 }
 
 /// A file system of a few MiB at `disk`, in a name space of its own, and what to do in it.

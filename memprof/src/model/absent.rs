@@ -38,6 +38,21 @@ pub fn refused(folder: &Path) -> Vec<Refused> {
     refused
 }
 
+/// These in sentences, one for each reason.
+pub fn told(refused: &[Refused]) -> Vec<String> {
+    let sentence = |group: &[Refused]| {
+        let ranks: Vec<String> =
+            group.iter().filter_map(|word| word.rank).map(|rank| rank.to_string()).collect();
+        let more = if ranks.len() > 8 { ", ..." } else { "" };
+        let of = match ranks.is_empty() {
+            true => String::new(),
+            false => format!(" in rank {}{more}", ranks[..ranks.len().min(8)].join(", ")),
+        };
+        format!("no trace could be made{of}: {}", group[0].why)
+    };
+    refused.chunk_by(|a, b| a.why == b.why).map(sentence).collect()
+}
+
 fn word(name: &str) -> Option<Refused> {
     let mut parts = name.strip_suffix(".missing")?.rsplitn(5, '.');
     let error: i32 = parts.next()?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! How well the numbers close: the quality of a report in a few figures.
 
 use super::statistics::Who;
-use super::{Node, Rank};
+use super::{Group, Node, Rank};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -89,7 +89,9 @@ fn add(balance: &mut Balance, rank: &Rank) {
     for held in &rank.held {
         // A mapping rounds up to pages at both ends, and split heap pages are bounded as reported.
         let rounding = rank.sampler.mixed_bytes.saturating_add(8192).saturating_add(held.image);
+        // What the C library has mapped before anything is loaded is told by guess, and by no ledger.
         if held.group.has_ledger()
+            && held.group != Group::System
             && held.resident > held.owned.saturating_add(rounding)
             && balance.excesses.len() < LISTED
         {

@@ -26,8 +26,13 @@ pub enum LoadError {
         cause: std::io::Error,
     },
     /// There is no trace in it.
-    #[error("no traces (*.memprof) in {0}")]
-    Empty(PathBuf),
+    #[error("no traces (*.memprof) in {folder}{}", words.iter().map(|word| format!("\n  {word}")).collect::<String>())]
+    Empty {
+        /// The folder.
+        folder: PathBuf,
+        /// What processes left that could make none.
+        words: Vec<String>,
+    },
     /// None of its traces could be read.
     #[error("no trace in {folder} can be read, of {count}; the first, {first}: {why}")]
     Unreadable {
@@ -95,7 +100,10 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     };
     let files = list().map_err(|cause| LoadError::Folder { folder: folder.to_owned(), cause })?;
     match files.is_empty() {
-        true => Err(LoadError::Empty(folder.to_owned())),
+        true => {
+            let words = absent::told(&absent::refused(folder));
+            Err(LoadError::Empty { folder: folder.to_owned(), words })
+        }
         false => Ok(files),
     }
 }

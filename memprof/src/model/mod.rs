@@ -19,7 +19,7 @@ pub mod statistics;
 mod timeline;
 mod touch;
 
-pub use absent::{Absent, Refused, refused};
+pub use absent::{Absent, Refused, refused, told};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
 pub use component::Group;

@@ -1,7 +1,9 @@
 //! The report as text: one screen.
 
 use super::grid::{Align, Grid, Weight};
-use crate::model::{Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, statistics};
+use crate::model::{
+    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, statistics, told,
+};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -434,17 +436,7 @@ pub fn missing(job: &Job, look: Look) -> String {
         let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
         line(format!("{ranks}{of} left no trace: {}{more}", some.join(", ")));
     }
-    for refused in job.absent.refused.chunk_by(|a, b| a.why == b.why) {
-        let who = match refused[0].rank {
-            Some(rank) => format!("rank {rank}"),
-            None => format!("process {}", refused[0].pid),
-        };
-        let more = match refused.len() {
-            1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        line(format!("{who}{more}: no trace could be made: {}", clean(&refused[0].why)));
-    }
+    told(&job.absent.refused).into_iter().for_each(&mut line);
     if job.absent.helpers > 0 {
         let traces = count(job.absent.helpers, "trace");
         line(format!("{traces} of programs that ranks started, not counted"));

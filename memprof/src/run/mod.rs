@@ -243,7 +243,7 @@ fn summarize(recorded: &Recorded) {
             let text = table::short(&job, Look::stderr());
             eprint(&text);
         }
-        Err(LoadError::Empty(_) | LoadError::Folder { .. }) => {
+        Err(LoadError::Empty { .. } | LoadError::Folder { .. }) => {
             if !recorded.status.success() {
                 say(&format!("the command failed: {}", recorded.status));
             }

@@ -43,24 +43,7 @@ pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
 
 /// Why nothing can be written there: what ranks said, and what can be seen from here.
 fn of_the_folder(folder: &Path) -> Vec<String> {
-    let refused = model::refused(folder);
-    let groups = refused.chunk_by(|a, b| a.why == b.why);
-    let mut reasons: Vec<String> = groups
-        .map(|group| {
-            let ranks: Vec<String> = group
-                .iter()
-                .filter_map(|word| word.rank)
-                .take(8)
-                .map(|rank| rank.to_string())
-                .collect();
-            match ranks.is_empty() {
-                true => format!("no trace could be made: {}", group[0].why),
-                false => {
-                    format!("no trace could be made in rank {}: {}", ranks.join(", "), group[0].why)
-                }
-            }
-        })
-        .collect();
+    let mut reasons = model::told(&model::refused(folder));
     let shown = folder.display();
     match folder.metadata() {
         Err(error) => reasons.push(format!("{shown}, the folder for the traces, is gone: {error}")),

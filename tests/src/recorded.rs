@@ -129,6 +129,9 @@ impl Recorded {
         for one in &self.books {
             one.expect_whole_run()?.expect_closed_books()?;
         }
+        let report = self.report()?;
+        ensure!(report.contains("balance:"), "no balance\n{report}");
+        ensure!(!report.contains(" resident and owns "), "{report}");
         Ok(self)
     }
 

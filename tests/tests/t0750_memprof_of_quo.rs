@@ -240,6 +240,10 @@ fn widen() -> Result<()> {
     let checkout = Checkout::find()?;
     let in_c = checkout.compile_c("packaging/examples/widen.c", folder.path(), &[])?;
     example(&in_c, &[])?.expect_said("packages")?.expect_good_books()?;
+    // Each in a folder of its own: they have one name.
+    let other = tempfile::tempdir()?;
+    let in_cxx = checkout.compile_cxx("packaging/examples/widen.cpp", other.path(), "g++", &[])?;
+    example(&in_cxx, &[])?.expect_said("packages")?.expect_good_books()?;
     fortran_support().map_err(|reason| Skipped(format!("C alone: {reason}")))?;
     let in_fortran =
         checkout.compile_fortran("packaging/examples/widen.f90", folder.path(), &[])?;

@@ -110,10 +110,11 @@ mod entries {
     use core::sync::atomic::AtomicUsize;
 
     // The thread's words are at 0 (function plus one), 8 (stack pointer) and 16 (return address) of its
-    // block. r10, r11 and rax are nobody's at a call. On the way out rax and rdx hold the result.
+    // block. r10, r11 and rax are nobody's at a call. On the way out rax and rdx hold the result. An entry begins a
+    // line of the cache: it is in two then, and not in three, which a message of one byte feels (0.3 of 2.9 %).
     core::arch::global_asm!(
         ".macro memprof_entry slot, words",
-        "  .p2align 4",
+        "  .p2align 6",
         "  .cfi_startproc",
         "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
         "  mov r10, qword ptr [rsp]",
@@ -157,10 +158,10 @@ mod entries {
         "  .cfi_endproc",
         ".endm",
         ".macro memprof_mpi name, words",
-        "  .p2align 4",
+        "  .p2align 6",
         "  7:",
         "  memprof_entry 2 * memprof_index, \\words",
-        "  .p2align 4",
+        "  .p2align 6",
         "  8:",
         "  memprof_entry 2 * memprof_index + 1, \\words",
         "  .pushsection .data.rel.ro.memprof_entries, \"aw\", @progbits",

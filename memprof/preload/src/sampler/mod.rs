@@ -8,6 +8,7 @@ mod edges;
 mod entry;
 mod list;
 mod maps;
+mod owed;
 mod publish;
 mod release;
 mod rows;

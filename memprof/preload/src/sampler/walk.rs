@@ -113,8 +113,8 @@ pub struct Sampler {
     /// What all owned then, in blocks and in mappings.
     pub owned_then: (u64, u64),
     /// What of each component had been in `realloc` when the walk began, and what was nobody's in the last sample.
-    moved: [u64; LIMIT],
-    nobodys: u64,
+    pub moved: [u64; LIMIT],
+    pub nobodys: u64,
     /// The sample that is taken asks this of each page of a file; and when one last did.
     is_thorough: bool,
     thorough: u64,
@@ -259,21 +259,6 @@ impl Sampler {
             duty.sampled(cost, self.resident_then);
             self.head.interval_ns = duty.interval();
         }
-    }
-
-    /// Blocks that moved during the walk are in no table; what nobody had in the last sample, it has still.
-    fn give_what_moved(&mut self) {
-        let (nobody, others) = self.totals.components.split_at_mut(1);
-        let nobody = &mut nobody[0];
-        let mut more = nobody.resident.saturating_sub(self.nobodys);
-        heap::motion::since(&self.moved, &mut |owner, bytes| {
-            let Some(share) = others.get_mut(usize::from(owner.0).wrapping_sub(1)) else { return };
-            let given = bytes.min(more);
-            more -= given;
-            nobody.give(share, given);
-            share.error += given;
-        });
-        self.nobodys = nobody.resident;
     }
 
     /// Sampling took that much of a processor's time, beside what full samples say themselves.
@@ -527,18 +512,6 @@ impl Sampler {
         TOTAL.peak.store(head.peak, Relaxed);
         SEEN_TIME.store(time, Relaxed);
         self.tell_known();
-    }
-
-    /// What the tool has added to the blocks is its own. It is in pages that blocks are in, where it counts as slack
-    /// until here.
-    fn take_tags(&mut self) {
-        let live = |ledger: &Ledger| ledger.allocations.saturating_sub(ledger.frees);
-        let tags = self.ledger.iter().map(live).sum::<u64>() * heap::TAG as u64;
-        let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
-        if let Ok([slack, tool]) = self.totals.components.get_disjoint_mut([slack, tool]) {
-            slack.give(tool, tags.min(slack.resident));
-        }
-        self.ledger[tool].owned += tags;
     }
 
     fn write(&mut self, flags: u8) {

@@ -1,6 +1,7 @@
 //! What a rank holds when it leaves, and while it sleeps: `mpirun -n 2 parked_memory 64`. Rank 1 has so many MiB of an
 //! array of the world, has freed as much again in small blocks, and is then parked. Rank 0 looks what it holds until
-//! that is much less, for half a minute at most, and calls it back.
+//! that is much less, for half a minute at most, and calls it back. With `mpirun -n 2 parked_memory 64 300` all rest for
+//! so many milliseconds before it leaves, while it sleeps, and when it is back.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -18,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
     let mebibytes: usize = std::env::args().nth(1).ok_or("how many MiB?")?.parse()?;
+    let rest = std::env::args().nth(2).map_or(Ok(0), |word| word.parse())?;
+    // Sleeps: whoever looks at it from outside is to see it as it is then.
+    let rest = || std::thread::sleep(Duration::from_millis(rest));
     let mpi = Mpi::initialize()?;
     let mut world = World::create(WorldOptions::new())?;
     if world.size() != 2 {
@@ -27,6 +31,7 @@ fn main() -> Result<()> {
     let array = world.data_mut().register::<f64>("array", Pattern::block(elements))?;
     world.data_mut().local_mut(array)?.fill(1.0);
     let kept = if world.rank() == 1 { last_of_many(mebibytes)? } else { Vec::new() };
+    rest();
     if world.rank() == 0 {
         world.request(1)?;
     }
@@ -37,13 +42,16 @@ fn main() -> Result<()> {
             return Err("it was not called back".into());
         }
         change(&mut world)?;
+        rest();
         if kept.iter().any(|&byte| byte != 1) {
             return Err("what was in use is another".into());
         }
     } else {
         let asleep = watch(left.process, left.held.saturating_sub((mebibytes << 20) * 7 / 4))?;
+        rest();
         world.request(2)?;
         resize(&mut world)?;
+        rest();
         let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
         println!("rank 1 held {:.1} MiB and holds {:.1} MiB asleep", mib(left.held), mib(asleep));
     }

@@ -1,5 +1,4 @@
-/* What single operations cost, in nanoseconds: an MPI call that does nothing, malloc and free of several
- * sizes. Prints one JSON object. With `calls N`: only that many MPI calls, and what the process then has of
+/* What an MPI call that does nothing costs, in nanoseconds. Prints one JSON object. With `calls N`: only that many calls, and what the process then has of
  * memory. With `mappings`: only pairs of mmap and munmap, their median and the slowest of them.
  *
  * Linked with the fake MPI, whose calls cost nothing themselves. */
@@ -42,23 +41,7 @@ static int compare(const void *a, const void *b)
         measured_[REPEATS / 2];                                                                    \
     })
 
-static void *volatile block;
 static int rank;
-
-static double mixed_sizes(void)
-{
-    enum { LIVE = 512 };
-    static void *live[LIVE];
-    uint32_t state = 1;
-    double cost = MEDIAN_OF(100000L, {
-        state = state * 1664525u + 1013904223u;
-        unsigned slot = (state >> 8) % LIVE;
-        free(live[slot]);
-        live[slot] = malloc(16 + (state >> 18) % 2000);
-    });
-    for (int slot = 0; slot < LIVE; slot++) free(live[slot]);
-    return cost;
-}
 
 /* So much resident that a walk over it takes its time. */
 static char *field(void)
@@ -120,12 +103,7 @@ int main(int argc, char **argv)
     char *all = field();
     double call = MEDIAN_OF(1000000L, MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     double deep = MEDIAN_OF(1000000L, MPI_Send(&rank, 0, NULL, 0, 0, MPI_COMM_WORLD));
-    double small = MEDIAN_OF(1000000L, { block = malloc(64); free(block); });
-    double middle = MEDIAN_OF(1000000L, { block = malloc(1500); free(block); });
-    double mixed = mixed_sizes();
-    printf("{\"mpi_call_ns\": %.2f, \"mpi_call_6_words_ns\": %.2f, \"malloc_free_64_ns\": %.2f, "
-           "\"malloc_free_1500_ns\": %.2f, \"malloc_free_mixed_ns\": %.2f}\n",
-           call, deep, small, middle, mixed);
+    printf("{\"mpi_call_ns\": %.2f, \"mpi_call_6_words_ns\": %.2f}\n", call, deep);
     free(all);
     MPI_Finalize();
     return 0;

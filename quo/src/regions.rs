@@ -88,7 +88,7 @@ mod linked {
         ".weak memprof_hooks",
         ".pushsection .data.rel.ro.quo_memprof_hooks, \"aw\"",
         ".balign 8",
-        ".globl quo_memprof_hooks",
+        ".weak quo_memprof_hooks",
         ".hidden quo_memprof_hooks",
         "quo_memprof_hooks: .quad memprof_hooks",
         ".popsection",

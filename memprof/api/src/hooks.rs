@@ -123,7 +123,7 @@ mod linked {
         ".weak memprof_hooks",
         ".pushsection .data.rel.ro.memprof_api_hooks, \"aw\"",
         ".balign 8",
-        ".globl memprof_api_hooks",
+        ".weak memprof_api_hooks",
         ".hidden memprof_api_hooks",
         "memprof_api_hooks: .quad memprof_hooks",
         ".popsection",

@@ -81,8 +81,23 @@ static HOOKS: MemprofHooks = MemprofHooks {
 /// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn memprof_hooks(version: u32) -> *const MemprofHooks {
+    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+    if crate::archive::stands_aside() {
+        return loaded(version);
+    }
     let is_there = version == VERSION && start::may_record();
     if is_there { &raw const HOOKS } else { core::ptr::null() }
+}
+
+/// The table of the tool that was loaded: libraries that refer to it by name find the program's first.
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+fn loaded(version: u32) -> *const MemprofHooks {
+    type Give = extern "C" fn(u32) -> *const MemprofHooks;
+    // SAFETY: the name ends with a zero; looking a name up has no other effect.
+    let function = unsafe { libc::dlsym(libc::RTLD_NEXT, c"memprof_hooks".as_ptr()) };
+    // SAFETY: whoever exports this name promises this type.
+    let give = unsafe { core::mem::transmute::<*mut libc::c_void, Option<Give>>(function) };
+    give.map_or(core::ptr::null(), |give| give(version))
 }
 
 unsafe extern "C" fn region_begin(name: *const c_char, length: usize, kind: u32) -> u32 {
@@ -147,10 +162,13 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
         return -1;
     }
     let which = Component(index as u16);
-    let Ledger { owned, peak, .. } = {
+    let Ledger { mut owned, peak, .. } = {
         let _guard = Guard::enter();
         heap::ledger(which)
     };
+    if which == Component::TOOL {
+        owned += with_ledgers(heap::tags);
+    }
     let resident = sampler::resident(which);
     let mut name = Name { text: [0; 96], length: 0 };
     let _ = write!(name, "{}", component::entered(which));
@@ -190,7 +208,9 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
     if into.is_null() || sampler::seen_time() == 0 {
         return -1;
     }
-    let owned = with_ledgers(|ledgers| ledgers.iter().map(|ledger| ledger.owned).sum::<u64>());
+    let owned = with_ledgers(|ledgers| {
+        ledgers.iter().map(|ledger| ledger.owned).sum::<u64>() + heap::tags(ledgers)
+    });
     let resident = sampler::total();
     // SAFETY: the caller gives room for one.
     unsafe {

@@ -74,10 +74,6 @@ fn settled() -> Option<&'static Settled> {
 
 /// Whether this process may be recorded by this object, as far as is known: the loader may not be done with it.
 pub fn may_record() -> bool {
-    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
-    if crate::archive::stands_aside() {
-        return false;
-    }
     settled().is_none() || WANTED.load(Ordering::Acquire)
 }
 
@@ -98,13 +94,14 @@ extern "C" fn load() {
     let settled = unsafe { &mut *SETTLED.0.get() };
     *settled =
         Settled { options, place: identity::place(&variable), job: identity::job(&variable) };
+    let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
+    // Threads of libraries that were loaded before may ask.
+    WANTED.store(is_recorded, Ordering::Release);
     LOADED.store(true, Ordering::Release);
     if options.exact {
         heap::be_exact();
     }
     // Where the folder cannot be used, that is said as soon as there is something to be recorded.
-    let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
-    WANTED.store(is_recorded, Ordering::Release);
     sites::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     heap::look_around();

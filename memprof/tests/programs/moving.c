@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define KIBI ((size_t)1 << 10)
 enum { ROUNDS = 40 };
@@ -9,6 +10,7 @@ enum { ROUNDS = 40 };
 int main(void)
 {
     size_t size = 8192 * KIBI;
+    const struct timespec moment = {0, 3000000};
     char *block = malloc(size);
     if (!block) return 1;
     memset(block, 1, size);
@@ -18,6 +20,9 @@ int main(void)
         if (!block) return 1;
         memset(block + size, 1, more - size);
         size = more;
+        if (round % 2) continue;
+        // Sleeps: samples are to begin before it moves, and to end after.
+        nanosleep(&moment, NULL);
     }
     free(block);
     printf("moved\n");

@@ -123,12 +123,14 @@ fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
 
 fn place(state: &State, start: usize, size: usize, owner: Component) {
     let is_large = size >= large::FROM;
+    motion::begin(owner, size);
     if !is_large || !LARGE.insert(start, size, owner) {
         if is_large {
             losses::add(Table::Blocks);
         }
         GRANULES.change(state, start, size, owner, 1);
     }
+    motion::end(owner, size);
 }
 
 fn displace(state: &State, start: usize, size: usize, owner: Component) {

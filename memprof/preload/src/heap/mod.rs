@@ -32,8 +32,12 @@ pub use real::{look, next, stand_aside, stands_aside};
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};
 
-/// Bytes that each block has more than was asked for.
-pub const TAG: usize = tag::SIZE;
+/// Bytes that live blocks have more than was asked for. A block may have come as one component's and gone as
+/// another's.
+pub fn tags(ledgers: &[Ledger; LIMIT]) -> u64 {
+    let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    sum(|ledger| ledger.allocations).saturating_sub(sum(|ledger| ledger.frees)) * tag::SIZE as u64
+}
 
 static GRANULES: granules::Table = granules::Table::new();
 static LARGE: large::Table = large::Table::new();

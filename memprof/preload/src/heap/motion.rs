@@ -1,14 +1,14 @@
-//! Large blocks in `realloc`: out of the tables before the real call, since it may give the old place to anybody,
-//! and in them again after it. What a sample finds of them meanwhile is nobody's by the tables, and is given to whoever
-//! had them.
+//! Large blocks that are in no table, or not in one that was looked at before: in `realloc` a block leaves before the
+//! real call, which may give the old place to anybody, and comes back after it; and new ones come. What a sample finds
+//! of them is nobody's by the tables, or the allocator's, and is given to whoever has them.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::component::{Component, LIMIT};
 
-/// Smaller ones are soon done, and are a matter of a few pages.
-pub const FROM: usize = 64 * 1024;
+/// Smaller ones are soon done, and seldom have mappings of their own.
+pub const FROM: usize = 128 * 1024;
 
 static MOTION: Motion = Motion::new();
 
@@ -36,7 +36,11 @@ impl Motion {
 
     fn forget(&self) {
         for (begun, ended) in self.begun.iter().zip(&self.ended) {
-            ended.store(begun.load(Relaxed), Relaxed);
+            let begun = begun.load(Relaxed);
+            // Where nothing moved, its page stays the parent's.
+            if ended.load(Relaxed) != begun {
+                ended.store(begun, Relaxed);
+            }
         }
     }
 

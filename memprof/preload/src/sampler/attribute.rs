@@ -69,8 +69,10 @@ pub struct Share {
     pub shared: u64,
     pub huge: u64,
     pub swapped: u64,
-    /// `resident` is not further off than this.
+    /// `resident` is not further off than this,
     pub error: u64,
+    /// and what was given to it beyond that.
+    pub moved: u64,
 }
 
 impl Share {
@@ -95,7 +97,8 @@ pub struct Totals {
 
 impl Totals {
     pub const fn new() -> Totals {
-        const NOTHING: Share = Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0 };
+        const NOTHING: Share =
+            Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0, moved: 0 };
         Totals { components: [NOTHING; LIMIT], hugetlb: 0, small: [0; LIMIT] }
     }
 

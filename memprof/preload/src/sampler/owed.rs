@@ -1,34 +1,43 @@
 //! What a walk finds under another name than its owner's.
 
+use super::attribute::Share;
 use super::walk::Sampler;
 use crate::component::Component;
-use crate::heap::{self, Ledger};
+use crate::heap;
 
 impl Sampler {
-    /// Blocks that moved during the walk are in no table; what nobody had in the last sample, it has still.
+    /// Blocks that moved, or were made, since the look at the tables began are in none of them. What nobody and the
+    /// allocator had in the last sample, they have still.
     pub fn give_what_moved(&mut self) {
-        let (nobody, others) = self.totals.components.split_at_mut(1);
-        let nobody = &mut nobody[0];
-        let mut more = nobody.resident.saturating_sub(self.nobodys);
+        let [nobody, slack] =
+            [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
+        let all = &mut self.totals.components;
+        let before = [(nobody, self.nobodys), (slack, self.slacks)];
+        let mut more =
+            before.map(|(index, then)| (index, all[index].resident.saturating_sub(then)));
         heap::motion::since(&self.moved, &mut |owner, bytes| {
-            let Some(share) = others.get_mut(usize::from(owner.0).wrapping_sub(1)) else { return };
-            let given = bytes.min(more);
-            more -= given;
-            nobody.give(share, given);
-            share.error += given;
+            let mut left = bytes;
+            for (index, more) in &mut more {
+                let given = left.min(*more);
+                if let Ok([from, to]) = all.get_disjoint_mut([*index, usize::from(owner.0)]) {
+                    from.give(to, given);
+                    to.moved += given;
+                    (left, *more) = (left - given, *more - given);
+                }
+            }
         });
-        self.nobodys = nobody.resident;
+        let now = |index: usize| -> &Share { &self.totals.components[index] };
+        (self.nobodys, self.slacks) = (now(nobody).resident, now(slack).resident);
     }
 
     /// What the tool has added to the blocks is its own. It is in pages that blocks are in, where it counts as slack
     /// until here.
     pub fn take_tags(&mut self) {
-        let live = |ledger: &Ledger| ledger.allocations.saturating_sub(ledger.frees);
-        let tags = self.ledger.iter().map(live).sum::<u64>() * heap::TAG as u64;
+        self.tags = heap::tags(&self.ledger);
         let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
         if let Ok([slack, tool]) = self.totals.components.get_disjoint_mut([slack, tool]) {
-            slack.give(tool, tags.min(slack.resident));
+            slack.give(tool, self.tags.min(slack.resident));
         }
-        self.ledger[tool].owned += tags;
+        self.ledger[tool].owned += self.tags;
     }
 }

@@ -112,9 +112,13 @@ pub struct Sampler {
     pub resident_then: u64,
     /// What all owned then, in blocks and in mappings.
     pub owned_then: (u64, u64),
-    /// What of each component had been in `realloc` when the walk began, and what was nobody's in the last sample.
+    /// What of each component had moved when the look at the tables began; and what was nobody's and the
+    /// allocator's in the last sample.
     pub moved: [u64; LIMIT],
     pub nobodys: u64,
+    pub slacks: u64,
+    /// Bytes of the tool's in blocks.
+    pub tags: u64,
     /// The sample that is taken asks this of each page of a file; and when one last did.
     is_thorough: bool,
     thorough: u64,
@@ -153,6 +157,8 @@ impl Sampler {
             owned_then: (0, 0),
             moved: [0; LIMIT],
             nobodys: 0,
+            slacks: 0,
+            tags: 0,
             is_thorough: false,
             thorough: 0,
             copies: Copies::new(),
@@ -232,11 +238,11 @@ impl Sampler {
         }
         let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
         self.totals.clear();
+        heap::motion::ended(&mut self.moved);
         self.owners.look();
         // Before it is unloaded: what is found of it is to have an object.
         self.published.objects();
         if self.scanner.is_some() {
-            heap::motion::ended(&mut self.moved);
             self.walk();
             self.give_what_moved();
         }
@@ -465,7 +471,7 @@ impl Sampler {
             row.shared = share.shared;
             row.huge = share.huge;
             row.swapped = share.swapped;
-            row.error = share.error;
+            row.error = share.error + share.moved;
             if row.resident > row.resident_peak {
                 row.resident_peak = row.resident;
                 row.resident_peak_time = time;
@@ -502,7 +508,7 @@ impl Sampler {
         }
         self.look_back();
         let head = &mut self.head;
-        let peak = head.owned.max(heap::all().1);
+        let peak = head.owned.max(heap::all().1 + self.tags);
         if peak > head.owned_peak {
             head.owned_peak = peak;
             head.owned_peak_time = time;

@@ -68,6 +68,8 @@ uint64_t kernel_total()
 }
 
 uint64_t base_resident[OWNER_COUNT];
+// Since that was looked at.
+bool reloaded;
 
 // Only with nothing in the slots. Of what was in them before, nothing may be left to anybody.
 bool look_at_start()
@@ -84,17 +86,17 @@ bool look_at_start()
                more);
         return false;
     }
-    if (!known) memcpy(base_resident, now.resident, sizeof base_resident);
+    memcpy(base_resident, now.resident, sizeof base_resident);
     known = true;
+    reloaded = false;
     return true;
 }
 
-// Mappings are exact. Small blocks share pages, and who has how much of a page is told by the bytes of
-// those that live there.
+// Exact, but that pages of an object which was loaded again come in one after the other.
 int64_t margin_of(int owner)
 {
-    bool shared = owner == OWNER_APP_SHARED || owner == OWNER_MPI_SHARED;
-    return shared ? 0 : static_cast<int64_t>(4 * PAGE);
+    bool of_plugin = owner == OWNER_EXE || owner == OWNER_CORE || owner == OWNER_PLUGIN;
+    return reloaded && of_plugin ? static_cast<int64_t>(4 * PAGE) : 0;
 }
 
 bool resident_agrees(const Model *models, int count)
@@ -144,6 +146,7 @@ bool rest()
 bool reload()
 {
     if (!owned_agrees(model)) return false;
+    reloaded = true;
     if (!reload_plugin()) return printf("FAIL the plugin cannot be loaded again\n"), false;
     Amounts now;
     if (blind) return true;
@@ -291,7 +294,9 @@ bool run_threads(const Options &options)
     }
     // The C library has something for each thread, and keeps it for a few when they have ended.
     const Amounts alone = base;
-    right = right && (blind || ask(base));
+    uint64_t alone_resident[OWNER_COUNT];
+    memcpy(alone_resident, base_resident, sizeof alone_resident);
+    right = right && (blind || ask(base)) && look_at_start();
     pthread_barrier_wait(&looked);
     for (uint64_t stop = 0; stop < options.programs / PROGRAMS_AT_A_TIME; stop++) {
         pthread_barrier_wait(&stopped);
@@ -303,6 +308,7 @@ bool run_threads(const Options &options)
         right &= crews[number].right;
     }
     base = alone;
+    memcpy(base_resident, alone_resident, sizeof base_resident);
     right = right && all_agree(count);
     for (Model &one : models) right &= clear(one);
     // What is left in the exchange belongs to the sums.

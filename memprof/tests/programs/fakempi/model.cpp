@@ -41,9 +41,6 @@ int owner_of(int place, int kind)
 
 namespace {
 
-// Blocks from here on are looked at page by page.
-constexpr size_t LARGE = 32 * 1024;
-
 // Of Linux 6.7, whatever the headers are of.
 struct PageRegion {
     uint64_t start, end, categories;
@@ -103,18 +100,21 @@ struct Pagemap {
     }
 };
 
+// A block has its bytes in the pages that are there, also in those that it shares with others.
 void bound_block(const Slot &slot, Pagemap &pagemap, Bounds &bounds)
 {
     if (slot.owner == OWNER_NONE) return;
     auto start = reinterpret_cast<uintptr_t>(slot.pointer), end = start + slot.size;
-    if (slot.size < LARGE) {
-        bounds.high[slot.owner] += static_cast<int64_t>(slot.size + 2 * PAGE);
-        return;
+    while (start < end) {
+        uintptr_t page = start / PAGE * PAGE, whole = end / PAGE * PAGE;
+        bool inside = start == page && start < whole;
+        uintptr_t stop = inside ? whole : page + PAGE < end ? page + PAGE : end;
+        Pages pages = pagemap.pages(page, inside ? whole : page + PAGE);
+        auto bytes = static_cast<int64_t>(stop - start);
+        bounds.low[slot.owner] += inside ? pages.least : pages.least ? bytes : 0;
+        bounds.high[slot.owner] += inside ? pages.most : pages.most ? bytes : 0;
+        start = stop;
     }
-    uintptr_t inner_start = (start + PAGE - 1) / PAGE * PAGE, inner_end = end / PAGE * PAGE;
-    Pages inner = pagemap.pages(inner_start, inner_end);
-    bounds.low[slot.owner] += inner.least;
-    bounds.high[slot.owner] += inner.most + static_cast<int64_t>(2 * PAGE);
 }
 
 } // namespace

@@ -48,7 +48,7 @@ void take_rest(const Rest &rest)
     place.from = now();
     // Complete before it counts.
     __atomic_store_n(&written->count, written->count + 1, __ATOMIC_RELEASE);
-    timespec moment = {0, 12000000};
+    timespec moment = {0, 20000000};
     // Sleeps: samples are to find nothing going on.
     nanosleep(&moment, nullptr);
     place.until = now();

@@ -112,7 +112,13 @@ static long windows_in(double wanted, int bytes, int peer, int sender)
     return windows;
 }
 
-enum { BLOCKS = 16 };
+enum { BLOCKS = 16, MOST_SIZES = 32 };
+
+/* What was measured, for the bandwidths. */
+static struct told {
+    int bytes;
+    double rate;
+} told[MOST_SIZES];
 
 static int compare(const void *a, const void *b)
 {
@@ -131,7 +137,18 @@ static void measure(int bytes, double wanted, int pairs, int peer, int sender)
         all[number] = seconds_for(bytes, windows, peer, sender);
     qsort(all, BLOCKS, sizeof *all, compare);
     double rate = (double)windows * WINDOW * pairs / all[BLOCKS / 4];
-    if (rank == 0) printf("%s\"%d\": %.0f", sizes++ ? ", " : "", bytes, rate);
+    if (rank == 0) printf("%s\"%d\": %.0f", sizes ? ", " : "", bytes, rate);
+    if (sizes < MOST_SIZES) told[sizes] = (struct told){bytes, rate};
+    sizes++;
+}
+
+/* The same in bytes. */
+static void bandwidths(void)
+{
+    printf("}, \"megabytes_per_second\": {");
+    for (int size = 0; size < MOST_SIZES && told[size].bytes; size++)
+        printf("%s\"%d\": %.1f", size ? ", " : "", told[size].bytes,
+               told[size].rate * told[size].bytes / 1e6);
 }
 
 enum { ROUNDS = 4096 };
@@ -197,6 +214,7 @@ int main(int argc, char **argv)
         for (int bytes = 1; bytes <= LARGEST; bytes *= 4) of(bytes, 0.3, pairs, peer, sender);
     }
     if (rank == 0) {
+        if (!both) bandwidths();
         printf("}, \"objects\": [");
         for (int side = 0; side < SIDES; side++)
             for (size_t which = 0; which < FUNCTIONS; which++)

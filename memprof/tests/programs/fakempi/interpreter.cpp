@@ -68,8 +68,8 @@ uint64_t kernel_total()
 }
 
 uint64_t base_resident[OWNER_COUNT];
-// Since that was looked at.
-bool reloaded;
+// At some time, and since that was looked at.
+bool once_reloaded, reloaded;
 
 // Only with nothing in the slots. Of what was in them before, nothing may be left to anybody.
 bool look_at_start()
@@ -95,8 +95,9 @@ bool look_at_start()
 // Exact, but that pages of an object which was loaded again come in one after the other.
 int64_t margin_of(int owner)
 {
-    bool of_plugin = owner == OWNER_EXE || owner == OWNER_CORE || owner == OWNER_PLUGIN;
-    return reloaded && of_plugin ? static_cast<int64_t>(4 * PAGE) : 0;
+    bool moved = owner == OWNER_PLUGIN ? once_reloaded
+                                       : reloaded && (owner == OWNER_EXE || owner == OWNER_CORE);
+    return moved ? static_cast<int64_t>(4 * PAGE) : 0;
 }
 
 bool resident_agrees(const Model *models, int count)
@@ -146,7 +147,7 @@ bool rest()
 bool reload()
 {
     if (!owned_agrees(model)) return false;
-    reloaded = true;
+    once_reloaded = reloaded = true;
     if (!reload_plugin()) return printf("FAIL the plugin cannot be loaded again\n"), false;
     Amounts now;
     if (blind) return true;

@@ -4,6 +4,7 @@
 //! `MEMPROF_TESTS_PROGRAMS` says how many programs (100000), `MEMPROF_TESTS_SEED` where to begin (1).
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::write::ComponentSample;
-use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
+use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Books, Checkout, run_compiler, until};
 use serde_json::Value;
@@ -58,13 +59,21 @@ impl Interpreter {
         Ok(arguments.iter().fold(profiled, Profiled::arg))
     }
 
-    /// `count` programs, shared out over the processors.
+    /// `count` programs, shared out over the processors; by few a process, since where memory is differs from start to
+    /// start.
     fn agree(&self, count: u64, length: u32, more: &[&str]) -> Result<()> {
-        let processes = available_parallelism()?.get().min(8) as u64;
+        const MOST: u64 = 1500;
+        let processors = available_parallelism()?.get().min(8);
+        let processes = count.div_ceil(MOST).max(processors as u64);
         let first = number("MEMPROF_TESTS_SEED", 1);
         let share = count.div_ceil(processes);
-        let mut running = Vec::new();
+        let mut running = VecDeque::new();
         for process in 0..processes {
+            if running.len() == processors
+                && let Some(oldest) = running.pop_front()
+            {
+                self.expect_agreement(oldest)?;
+            }
             let seed = first + process * share;
             let mut arguments: Vec<String> = ["--seed", "--programs", "--length"]
                 .iter()
@@ -72,13 +81,15 @@ impl Interpreter {
                 .flat_map(|(name, value)| [(*name).to_owned(), value.to_string()])
                 .collect();
             arguments.extend(more.iter().map(|&word| word.to_owned()));
-            running.push(self.profiled(&arguments)?.start("")?);
+            running.push_back(self.profiled(&arguments)?.start("")?);
         }
-        for process in running {
-            let finished = process.finish(LIMIT)?;
-            if !finished.status.success() {
-                bail!("{}\n{}", finished.report(), self.smallest(&finished)?);
-            }
+        running.into_iter().try_for_each(|process| self.expect_agreement(process))
+    }
+
+    fn expect_agreement(&self, process: Started) -> Result<()> {
+        let finished = process.finish(LIMIT)?;
+        if !finished.status.success() {
+            bail!("{}\n{}", finished.report(), self.smallest(&finished)?);
         }
         Ok(())
     }
@@ -184,9 +195,10 @@ fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
             let row = rows.iter().find(of_owner).copied().unwrap_or_default();
             ensure!(
                 row.owned == *owned && resident.contains(&(row.resident as i64)),
-                "{owner}: {} B owned, {} B resident; it had {owned} B, and {resident:?} B\n{}",
+                "{owner}: {} B owned, {} B resident; it had {owned} B, and {resident:?} B, {} us before\n{}",
                 row.owned,
                 row.resident,
+                (time - rest.from) / 1000,
                 books.table()
             );
         }

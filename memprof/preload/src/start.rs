@@ -204,9 +204,7 @@ const FOUND: usize = 1 << 20;
 
 fn is_nobodys(start: usize, end: usize) -> bool {
     let mut blocks = 0;
-    if heap::knows(start) {
-        heap::share(start, end, &mut |_, bytes| blocks += bytes);
-    }
+    heap::share(start, end, &mut |_, bytes| blocks += bytes);
     blocks == 0
         && objects::component_at(start).is_none()
         && ranges::next(start).is_none_or(|piece| piece.start >= end)

@@ -285,14 +285,12 @@ impl Faults {
             }
         }
         let page = address & !(kernel::page() - 1);
-        if heap::knows(page) {
-            let mut most = (0, Component::SLACK);
-            heap::share(page, page + kernel::page(), &mut |owner, bytes| {
-                most = if bytes > most.0 { (bytes, owner) } else { most };
-            });
-            if most.0 > 0 {
-                return most.1;
-            }
+        let mut most = (0, Component::SLACK);
+        heap::share(page, page + kernel::page(), &mut |owner, bytes| {
+            most = if bytes > most.0 { (bytes, owner) } else { most };
+        });
+        if most.0 > 0 {
+            return most.1;
         }
         if let Some(piece) = ranges::next(address).filter(|piece| piece.start <= address) {
             return piece.owner;

@@ -84,10 +84,12 @@ pub fn share_and_rest(
     each: &mut dyn FnMut(Component, u64),
 ) -> Option<u64> {
     let mut split = granules::Split { bytes: [0; LIMIT], rest: 0 };
-    if !GRANULES.split(start, end, &mut split) {
+    let known = GRANULES.split(start, end, &mut split);
+    let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
+    // Where no block ever began, one from before may go on.
+    if !known && named == 0 {
         return None;
     }
-    let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
     // Bytes without a slot may have been noted under a name when they went, or when they came.
     let below: i64 = split.bytes.iter().filter(|bytes| **bytes < 0).sum();
     let rest = (split.rest + below).clamp(-named, (end - start) as i64);

@@ -373,6 +373,23 @@ fn small_blocks_are_found_by_page_and_large_ones_by_address() {
     });
 }
 
+#[test]
+fn what_a_block_has_in_a_region_where_none_ever_began_is_told() {
+    let edge = 0x2345_6700_0000_usize;
+    let (start, length, owner) = (edge - 1000, 5000, Component(233));
+    let beyond = || {
+        let mut shares = Vec::new();
+        let known =
+            share(edge, edge + 4096, &mut |component, bytes| shares.push((component, bytes)));
+        (known, shares)
+    };
+    let state = State::new(77);
+    GRANULES.change(&state, start, length, owner, 1);
+    assert_eq!(beyond(), (true, vec![(owner, 4000)]));
+    GRANULES.change(&state, start, length, owner, -1);
+    assert_eq!(beyond(), (false, vec![]));
+}
+
 /// Bytes of live blocks by page, as their addresses and sizes say.
 fn by_page(blocks: &[(*mut u8, usize)]) -> std::collections::BTreeMap<usize, u64> {
     let mut pages = std::collections::BTreeMap::new();

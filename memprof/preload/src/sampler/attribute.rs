@@ -294,34 +294,42 @@ impl<'w, W: World> Walker<'w, W> {
 
     /// Gives to their owners the bytes of blocks between two addresses. How many they are.
     fn blocks(&mut self, run: &Run, start: usize, end: usize, claim: Option<Component>) -> u64 {
+        // Who maps memory seldom lives in it in small blocks, unless it is the allocator.
+        let has_small = claim.is_none_or(|owner| owner == Component::SLACK);
         let mut given = 0;
         let mut at = start;
-        while let Some(block) = self.world.block(at).filter(|block| block.start < end) {
-            let bytes = (block.end.min(end) - block.start.max(start)) as u64;
-            self.totals.add(block.owner, bytes, run);
-            self.large += 1;
-            given += bytes;
-            at = block.end;
-            if at >= end {
-                break;
-            }
-        }
-        // Who maps memory seldom lives in it in small blocks, unless it is the allocator.
-        if claim.is_some_and(|owner| owner != Component::SLACK) {
-            return given.min((end - start) as u64);
-        }
-        let mut at = start;
         while at < end {
-            let stop = ((at / REGION + 1) * REGION).min(end);
-            given += self.small_blocks(run, at, stop, given.min((stop - start) as u64), start);
+            let stop = if has_small { ((at / REGION + 1) * REGION).min(end) } else { end };
+            let large = self.large_blocks(run, at, stop, start);
+            given += large;
+            if has_small {
+                given += self.small_blocks(run, at, stop, (stop - at) as u64 - large);
+            }
             at = stop;
         }
         given
     }
 
+    /// As [`Self::blocks`] for large ones, between two addresses of what began at `start`.
+    fn large_blocks(&mut self, run: &Run, from: usize, stop: usize, start: usize) -> u64 {
+        let mut given = 0;
+        let mut at = from;
+        while at < stop
+            && let Some(block) = self.world.block(at).filter(|block| block.start < stop)
+        {
+            let bytes = (block.end.min(stop) - block.start.max(at)) as u64;
+            self.totals.add(block.owner, bytes, run);
+            // Where it was not counted before.
+            self.large += u64::from(from == start || block.start >= from);
+            given += bytes;
+            at = block.end;
+        }
+        given
+    }
+
     /// As [`Self::blocks`] for small ones in one region, of which there can be no more than there is
-    /// room beside what was `given` since `start`.
-    fn small_blocks(&mut self, run: &Run, at: usize, stop: usize, given: u64, start: usize) -> u64 {
+    /// room beside large ones.
+    fn small_blocks(&mut self, run: &Run, at: usize, stop: usize, room: u64) -> u64 {
         let mut sum = 0;
         let small = &mut self.totals.small;
         small.fill(0);
@@ -334,7 +342,6 @@ impl<'w, W: World> Walker<'w, W> {
             return 0;
         }
         self.small = true;
-        let room = ((stop - start) as u64).saturating_sub(given).min((stop - at) as u64);
         let scale = |bytes: u64| {
             if sum <= room {
                 bytes

@@ -197,6 +197,23 @@ fn a_large_block_has_its_bytes_and_the_allocator_the_rest_of_its_pages() {
 }
 
 #[test]
+fn a_block_that_goes_on_into_the_next_region_leaves_those_beside_it_theirs() {
+    let pages = REGION / PAGE;
+    let (first, last) = ((pages - 9) * PAGE, (pages + 3) * PAGE);
+    for edge in [PAGE + 16, 5 * PAGE, 9 * PAGE, 11 * PAGE] {
+        let world = Model {
+            blocks: vec![span(first + edge, last - 16, 16)],
+            small: vec![(first, 40, Component(17)), (last - 16, 8, Component(18))],
+            ..Model::default()
+        };
+        let totals = walk(&world, Backing::Heap, pages - 9..pages + 3);
+        assert_eq!(resident(&totals, 16), (12 * PAGE - edge - 16) as u64);
+        assert_eq!((resident(&totals, 17), resident(&totals, 18)), (40, 8));
+        assert_eq!(resident(&totals, Component::SLACK.0), (edge + 16 - 48) as u64);
+    }
+}
+
+#[test]
 fn memory_that_merely_lies_beside_a_large_block_is_nobodys() {
     let world = Model { blocks: vec![span(PAGE + 16, 11 * PAGE, 16)], ..Model::default() };
     let totals = walk(&world, Backing::Anonymous, 1..100);

@@ -172,7 +172,7 @@ impl World for Owners {
     }
 
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64> {
-        if heap::knows(start) { heap::share_and_rest(start, end, each) } else { None }
+        heap::share_and_rest(start, end, each)
     }
 
     fn is_mpi(&self, component: Component) -> bool {

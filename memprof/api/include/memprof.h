@@ -11,7 +11,7 @@
  * after fork() nothing is recorded unless `memprof run --all` was said.
  *
  * Numbers: `owned` is what a component has allocated or mapped, to the byte and at once; threads add
- * theirs in steps of at most 64 KiB. `resident` is what of it was in memory when the sampler last looked, at
+ * theirs in steps of at most 256 KiB. `resident` is what of it was in memory when the sampler last looked, at
  * `sample_time_ns` since the start of recording; memprof_flush() takes a look now.
  */
 

@@ -29,7 +29,7 @@
 //! # What numbers mean
 //!
 //! `owned` counts bytes that the component has allocated or mapped, to the byte and at once; threads
-//! add theirs in steps of at most 64 KiB. `resident` is what of it was in memory when the sampler last
+//! add theirs in steps of at most 256 KiB. `resident` is what of it was in memory when the sampler last
 //! looked, at `sample_time`; [`flush`] asks for a look now.
 #![deny(missing_docs)]
 

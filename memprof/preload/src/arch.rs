@@ -2,6 +2,10 @@
 
 #![allow(unsafe_code)]
 
+use core::sync::atomic::AtomicUsize;
+#[cfg(not(target_arch = "x86_64"))]
+use core::sync::atomic::Ordering::Relaxed;
+
 use crate::thread::Local;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -94,6 +98,25 @@ mod present {
 pub use present::sanitizer;
 
 const _: () = assert!(size_of::<Local>() <= 256);
+
+/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything
+/// meanwhile: one instruction, which a handler of a signal comes before or after, and not a locked one, which would
+/// wait for what was written before.
+#[inline(always)]
+pub fn claim(word: &AtomicUsize, with: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let before: usize;
+        // SAFETY: a word that lives.
+        unsafe {
+            core::arch::asm!("cmpxchg qword ptr [{word}], {with}", word = in(reg) word.as_ptr(),
+                with = in(reg) with, inout("rax") 0_usize => before, options(nostack));
+        }
+        before == 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    word.compare_exchange(0, with, Relaxed, Relaxed).is_ok()
+}
 
 /// The address that a function continues at which called one that had this stack pointer at entry; 0 where
 /// that is.

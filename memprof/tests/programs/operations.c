@@ -1,6 +1,6 @@
 /* So many times one operation, in a function of its own whose instructions can be counted: `malloc`, a malloc
  * and a free of 64 bytes; `live`, the same of up to 1 KiB among 64 blocks that live; `large`, of 1 to 16
- * KiB; `call`, a call of MPI that does nothing. SHIFT bytes are allocated first, so that all lies elsewhere.
+ * KiB; `larger`, of 40 to 100; `call`, a call of MPI that does nothing. SHIFT bytes are allocated first, so that all lies elsewhere.
  *
  *   operations KIND COUNT SHIFT
  *
@@ -42,6 +42,8 @@ __attribute__((noipa)) int operations(const char *kind, long count)
         pairs(count, 1, 1024);
     } else if (!strcmp(kind, "large")) {
         pairs(count, 1024, 16384);
+    } else if (!strcmp(kind, "larger")) {
+        pairs(count, 40960, 102400);
     } else if (!strcmp(kind, "call")) {
         for (long call = 0; call < count; call++) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     } else {

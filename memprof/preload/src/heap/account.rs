@@ -3,7 +3,7 @@
 //! A thread writes its own accounts only, and in front of them what it does for the component it works
 //! for ([`crate::thread::Current`]). What it owns beyond [`KEEP`] is folded into the sums of the process,
 //! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread, and in
-//! exact mode; with more it is exact to 64 KiB for each of them.
+//! exact mode; with more it is exact to 256 KiB for each of them.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicI64, AtomicU64};
@@ -21,17 +21,18 @@ pub const ALL: usize = LIMIT;
 struct Alone(AtomicI64);
 
 /// What a thread keeps to itself in its accounts, in bytes; less than nothing in exact mode.
-static KEEP: Alone = Alone(AtomicI64::new(16 * 1024));
+static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
-/// The same of what is in front of them, as [`Current::most`] has it. Together 64 KiB.
-static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(48 * 1024)));
+/// The same of what is in front of them, as [`Current::most`] has it. Together 256 KiB.
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(176 * 1024)));
 
 static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 /// The peaks of the innermost phase.
 static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 
-/// Folds begun and done. A reader that saw them differ, or change, reads again.
+/// Changes of mappings begun and done, and folds of all threads by [`Current::folding`]. A reader that saw one under
+/// way, or any since, reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// How often a reader tries before it takes what it gets.
@@ -101,8 +102,14 @@ pub fn allocated(state: &State, component: Component, size: usize) {
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
     if own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep) {
-        fold_both(state, component);
+        fold_to(state, component, middle(size as i64, keep));
     }
+}
+
+/// How much of a change that went too far is kept: what goes the other way then does not go too far. Programs
+/// that free a large block often make another as large.
+fn middle(by: i64, keep: i64) -> i64 {
+    if by.abs() <= 2 * keep { by / 2 } else { 0 }
 }
 
 /// What a component allocated was freed.
@@ -112,7 +119,7 @@ pub fn freed(state: &State, component: Component, size: usize) {
         let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
         current.room.store(room, Relaxed);
         if room > most() {
-            fold_both(state, component);
+            fold_if_low(state);
         }
         return;
     }
@@ -130,7 +137,7 @@ pub fn freed(state: &State, component: Component, size: usize) {
     let keep = KEEP.0.load(Relaxed);
     bump(&own.frees, 1);
     if own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep) {
-        fold_both(state, component);
+        fold_to(state, component, middle(-(size as i64), keep));
     }
 }
 
@@ -198,7 +205,7 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     state.level(from).fall(size as i64, 0);
     state.level(to).rise(size as i64, 0);
-    fold(state, &[from, to]);
+    fold(state, &[from, to], 0);
 }
 
 /// What a component owns in mappings has changed. `peaks` is false where it may be what another thread
@@ -208,7 +215,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     for index in [index, ALL] {
         if let Some(state) = super::own_state(local()) {
             // The highest of the blocks was beside what was mapped until now.
-            fold(state, &[index]);
+            fold(state, &[index], 0);
         }
         BEGUN.fetch_add(1, AcqRel);
         let now = OWNED[index].fetch_add(by, AcqRel) + by;
@@ -224,7 +231,24 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
 #[cold]
 #[inline(never)]
 pub fn fold_both(state: &State, component: Component) {
-    fold(state, &[usize::from(component.0) % LIMIT, ALL]);
+    fold_to(state, component, 0);
+}
+
+/// What the quick ways kept goes to the sums, if the thread is as far below them. That it is as far below its own
+/// highest is what they see.
+#[cold]
+#[inline(never)]
+pub fn fold_if_low(state: &State) {
+    if state.current.is_below(most()) {
+        fold_both(state, Component(state.current.component.load(Relaxed) as u16));
+    }
+}
+
+/// The same, but for so much.
+#[cold]
+#[inline(never)]
+fn fold_to(state: &State, component: Component, kept: i64) {
+    fold(state, &[usize::from(component.0) % LIMIT, ALL], kept);
     // What threads share is locked now; who gives that back asks.
     if !registry::is_shared(state) {
         crate::start::late();
@@ -232,21 +256,21 @@ pub fn fold_both(state: &State, component: Component) {
 }
 
 /// Only by the thread that has the state, or when no thread has it.
-fn fold(state: &State, indexes: &[usize]) {
+fn fold(state: &State, indexes: &[usize], kept: i64) {
     if !state.current.is_empty() {
         enter_current(state, state.current.left(), state.current.component.load(Relaxed));
     }
-    BEGUN.fetch_add(1, AcqRel);
-    for index in indexes {
-        let level = state.level(*index);
-        let (owned, high) = level.read();
-        let before = OWNED[*index].fetch_add(owned, AcqRel);
-        let most = before + high.max(owned);
-        raise(&PEAK[*index], most);
-        raise(&PHASE[*index], most);
-        level.clear();
-    }
-    DONE.fetch_add(1, AcqRel);
+    state.current.folding(|| {
+        for index in indexes {
+            let level = state.level(*index);
+            let (owned, high) = level.read();
+            let before = OWNED[*index].fetch_add(owned - kept, AcqRel);
+            let most = before + high.max(owned);
+            raise(&PEAK[*index], most);
+            raise(&PHASE[*index], most);
+            level.start_at(kept);
+        }
+    });
 }
 
 fn raise(peak: &AtomicI64, to: i64) {
@@ -260,7 +284,7 @@ pub fn fold_all(state: &State) {
     settle(state);
     for index in in_use() {
         if state.level(index).read() != (0, 0) {
-            fold(state, &[index]);
+            fold(state, &[index], 0);
         }
     }
 }
@@ -275,12 +299,23 @@ fn in_use() -> impl Iterator<Item = usize> {
     (0..count()).chain([ALL])
 }
 
+/// What changes with each change of the sums; none while one is under way.
+fn changes() -> Option<u64> {
+    let mut changes = DONE.load(Acquire);
+    if BEGUN.load(Acquire) != changes {
+        return None;
+    }
+    for state in registry::each() {
+        changes = changes.wrapping_add(state.current.folds()?);
+    }
+    Some(changes)
+}
+
 /// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
 fn read(index: usize) -> (i64, i64, i64) {
     let mut result = (0, 0, 0);
     for _ in 0..TRIES {
-        let done = DONE.load(Acquire);
-        let steady = BEGUN.load(Acquire) == done;
+        let before = changes();
         let base = OWNED[index].load(Acquire);
         let (mut owned, mut active, mut high) = (base, 0, 0);
         for (own, top) in registry::each().map(|state| level(state, index)) {
@@ -295,7 +330,7 @@ fn read(index: usize) -> (i64, i64, i64) {
         let peak = PEAK[index].load(Relaxed).max(most);
         result = (owned, peak, PHASE[index].load(Relaxed).max(most));
         core::sync::atomic::fence(AcqRel);
-        if steady && BEGUN.load(Acquire) == done {
+        if before.is_some() && changes() == before {
             break;
         }
         core::hint::spin_loop();
@@ -433,6 +468,7 @@ pub fn after_fork() {
 /// In the child: a fold that another thread was in will not end.
 pub fn forget_other_threads() {
     BEGUN.store(DONE.load(Relaxed), Relaxed);
+    registry::each().for_each(|state| state.current.folds_no_more());
 }
 
 #[cfg(test)]

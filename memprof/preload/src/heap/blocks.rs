@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::tag::{self, Tag};
 use super::{GRANULES, LARGE, account, bootstrap, large, motion, own_state, quick, real, registry};
@@ -17,7 +18,7 @@ use crate::thread::{Local, State, local};
 use crate::{objects, sampler, sites};
 
 /// Blocks of this size are looked at before they are released.
-const LOOK_BEFORE_RELEASE: usize = 1 << 20;
+pub const LOOK_BEFORE_RELEASE: usize = 1 << 20;
 
 /// Where the last bytes of what can be allocated end; beyond, every allocator says no.
 const NO_MEMORY: i32 = libc::ENOMEM;
@@ -123,14 +124,13 @@ fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
 
 fn place(state: &State, start: usize, size: usize, owner: Component) {
     let is_large = size >= large::FROM;
-    motion::begin(owner, size);
-    if !is_large || !LARGE.insert(start, size, owner) {
+    if !is_large || !LARGE.insert(start, size, owner, state.number.load(Relaxed)) {
         if is_large {
             losses::add(Table::Blocks);
         }
         GRANULES.change(state, start, size, owner, 1);
     }
-    motion::end(owner, size);
+    motion::came(owner, size);
 }
 
 fn displace(state: &State, start: usize, size: usize, owner: Component) {

@@ -1,18 +1,24 @@
 //! The table of large blocks, whose residency is told to the page.
 //!
 //! Buckets of one cache line of addresses each; a block lies in one of a few buckets after the one
-//! its address says. Inserting is one compare-and-swap, removing a plain store: only the thread
-//! that frees a block removes it. Where there is no room a block is counted like a small one.
+//! its address says. The first thread that uses a bucket has half of its ways to itself, since a locked
+//! operation waits for all that the allocator has just written; the allocator gives threads memory of their own,
+//! so that nearly all is owner's work. In the others, which all share, inserting is one compare-and-swap. Removing
+//! is a plain store: only the thread that frees a block removes it. Where there is no room a block is counted
+//! like a small one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
+use crate::arch;
 use crate::component::Component;
 
 /// Blocks from this size on are here.
 pub const FROM: usize = 32 * 1024;
 
 const WAYS: usize = 8;
+/// The first ones are the owner's.
+const OWN: usize = 4;
 const BUCKETS: usize = 2048;
 /// How many buckets a block may lie in.
 const NEIGHBOURS: usize = 4;
@@ -41,6 +47,8 @@ struct Bucket {
 /// A table; the process has one.
 pub struct Table {
     buckets: [Bucket; BUCKETS],
+    /// The number of the state whose thread owns a bucket, for good; 0 for none yet.
+    owners: [AtomicU32; BUCKETS],
     /// A bit for each bucket that ever held a block: others are not looked at, so that their pages are not
     /// even there.
     used: [AtomicU64; BUCKETS / 64],
@@ -55,6 +63,7 @@ impl Table {
                     whats: [const { AtomicU64::new(0) }; WAYS],
                 }
             }; BUCKETS],
+            owners: [const { AtomicU32::new(0) }; BUCKETS],
             used: [const { AtomicU64::new(0) }; BUCKETS / 64],
         }
     }
@@ -69,24 +78,37 @@ impl Table {
         })
     }
 
-    /// False if there is no room.
-    pub fn insert(&self, start: usize, length: usize, component: Component) -> bool {
+    /// Whether a bucket is this state's; that of the first who asks.
+    #[inline(always)]
+    fn is_own(&self, index: usize, state: u32) -> bool {
+        match self.owners[index].load(Relaxed) {
+            0 => self.begin(index, state),
+            owner => owner == state,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin(&self, index: usize, state: u32) -> bool {
+        self.used[index / 64].fetch_or(1 << (index % 64), Release);
+        self.owners[index].compare_exchange(0, state, AcqRel, Relaxed).is_ok()
+    }
+
+    /// False if there is no room. By the thread that has the state of this number.
+    pub fn insert(&self, start: usize, length: usize, component: Component, state: u32) -> bool {
+        let what = (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
         for (index, bucket) in self.near(start) {
-            for (way, word) in bucket.starts.iter().enumerate() {
-                if word.load(Relaxed) != 0
-                    || word.compare_exchange(0, CLAIMED, AcqRel, Relaxed).is_err()
-                {
-                    continue;
+            let first = if self.is_own(index, state) { 0 } else { OWN };
+            for (way, word) in bucket.starts.iter().enumerate().skip(first) {
+                let claims = || match way < OWN {
+                    true => arch::claim(word, CLAIMED),
+                    false => word.compare_exchange(0, CLAIMED, AcqRel, Relaxed).is_ok(),
+                };
+                if word.load(Acquire) == 0 && claims() {
+                    bucket.whats[way].store(what, Release);
+                    word.store(start, Release);
+                    return true;
                 }
-                let (used, bit) = (&self.used[index / 64], 1 << (index % 64));
-                if used.load(Relaxed) & bit == 0 {
-                    used.fetch_or(bit, Release);
-                }
-                let what =
-                    (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
-                bucket.whats[way].store(what, Relaxed);
-                word.store(start, Release);
-                return true;
             }
         }
         false
@@ -176,7 +198,7 @@ mod tests {
                     continue;
                 }
                 if insert {
-                    prop_assert!(table.insert(start, length, component));
+                    prop_assert!(table.insert(start, length, component, 2));
                     model.insert(start, Large { start, length, component });
                 } else {
                     prop_assert_eq!(table.remove(start), model.remove(&start).is_some());
@@ -193,7 +215,7 @@ mod tests {
     fn blocks_beside_each_other_are_in_few_pages_of_the_table() {
         let table = table();
         for block in 0..40 {
-            assert!(table.insert(0x7f12_3456_0010 + block * 0x19000, FROM, Component(1)));
+            assert!(table.insert(0x7f12_3456_0010 + block * 0x19000, FROM, Component(1), 2));
         }
         let words = table.used.iter().map(|bits| bits.load(Relaxed));
         let pages = words.flat_map(|word| [word & u64::from(u32::MAX), word >> 32]);
@@ -208,9 +230,26 @@ mod tests {
         let starts: Vec<usize> =
             (0..WAYS * BUCKETS * 2).map(|block| 0x10_0010 + block * FROM).collect();
         let held: Vec<&usize> =
-            starts.iter().filter(|start| table.insert(**start, FROM, Component(9))).collect();
+            starts.iter().filter(|start| table.insert(**start, FROM, Component(9), 2)).collect();
         assert!(held.len() > WAYS * BUCKETS * 3 / 4 && held.len() <= WAYS * BUCKETS);
         assert!(held.iter().all(|start| table.remove(**start)));
+        table.each(&mut |large| panic!("{large:?} is left"));
+    }
+
+    #[test]
+    fn blocks_in_another_thread_s_buckets_are_found_and_go() {
+        let table = table();
+        let starts = || (0..60).map(|block| 0x7f12_3456_0010 + block * 0x9000);
+        for (start, state) in starts().zip([2, 3, 4].into_iter().cycle()) {
+            assert!(table.insert(start, FROM, Component(1), 2));
+            // In the same bucket, and the next.
+            assert!(table.insert(start + 16, FROM, Component(2), state));
+        }
+        for start in starts() {
+            let found = [start, start + 16].map(|start| table.get(start).unwrap().component.0);
+            assert_eq!(found, [1, 2]);
+            assert!(table.remove(start) && table.remove(start + 16) && !table.remove(start));
+        }
         table.each(&mut |large| panic!("{large:?} is left"));
     }
 
@@ -224,7 +263,12 @@ mod tests {
                     for round in 0..200 {
                         let start = |block: usize| 0x10 + (block * 4 + thread) * 0x10000;
                         for block in 0..100 {
-                            assert!(table.insert(start(block), FROM + round, Component(1)));
+                            assert!(table.insert(
+                                start(block),
+                                FROM + round,
+                                Component(1),
+                                thread as u32 + 2
+                            ));
                         }
                         for block in 0..100 {
                             assert_eq!(table.get(start(block)).unwrap().length, FROM + round);

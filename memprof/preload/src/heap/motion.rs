@@ -2,8 +2,8 @@
 //! real call, which may give the old place to anybody, and comes back after it; and new ones come. What a sample finds
 //! of them is nobody's by the tables, or the allocator's, and is given to whoever has them.
 
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::component::{Component, LIMIT};
 
@@ -16,13 +16,19 @@ static MOTION: Motion = Motion::new();
 struct Motion {
     begun: [AtomicU64; LIMIT],
     ended: [AtomicU64; LIMIT],
+    looks: Looks,
 }
+
+/// Whether somebody looks at the tables, in a line of the cache that is seldom written.
+#[repr(align(64))]
+struct Looks(AtomicBool);
 
 impl Motion {
     const fn new() -> Motion {
         Motion {
             begun: [const { AtomicU64::new(0) }; LIMIT],
             ended: [const { AtomicU64::new(0) }; LIMIT],
+            looks: Looks(AtomicBool::new(false)),
         }
     }
 
@@ -34,7 +40,19 @@ impl Motion {
         self.ended[usize::from(owner.0) % LIMIT].fetch_add(size as u64, Release);
     }
 
+    /// A block that has come into the tables. Whoever begins to look has said so microseconds before it sees any
+    /// table, and no processor keeps what it wrote to itself for as long: a block that it does not see is noted.
+    fn came(&self, owner: Component, size: usize) {
+        if self.looks.0.load(Acquire) {
+            self.begin(owner, size);
+            self.end(owner, size);
+        }
+    }
+
     fn forget(&self) {
+        if self.looks.0.load(Relaxed) {
+            self.looks.0.store(false, Relaxed);
+        }
         for (begun, ended) in self.begun.iter().zip(&self.ended) {
             let begun = begun.load(Relaxed);
             // Where nothing moved, its page stays the parent's.
@@ -44,13 +62,15 @@ impl Motion {
         }
     }
 
-    fn ended(&self, into: &mut [u64; LIMIT]) {
+    fn look(&self, into: &mut [u64; LIMIT]) {
+        self.looks.0.swap(true, SeqCst);
         for (into, ended) in into.iter_mut().zip(&self.ended) {
             *into = ended.load(Acquire);
         }
     }
 
     fn since(&self, ended: &[u64; LIMIT], each: &mut dyn FnMut(Component, u64)) {
+        self.looks.0.store(false, Relaxed);
         for (index, (begun, ended)) in self.begun.iter().zip(ended).enumerate() {
             let bytes = begun.load(Relaxed).saturating_sub(*ended);
             if bytes > 0 {
@@ -74,17 +94,25 @@ pub fn end(owner: Component, size: usize) {
     }
 }
 
+/// A block is in the tables that was not.
+#[inline(always)]
+pub fn came(owner: Component, size: usize) {
+    if size >= FROM {
+        MOTION.came(owner, size);
+    }
+}
+
 /// In the child of a fork: other threads' blocks move no more.
 pub fn forget_other_threads() {
     MOTION.forget();
 }
 
-/// What a look at the tables begins with.
-pub fn ended(into: &mut [u64; LIMIT]) {
-    MOTION.ended(into);
+/// A look at the tables begins, which [`since`] ends.
+pub fn look(into: &mut [u64; LIMIT]) {
+    MOTION.look(into);
 }
 
-/// Calls `each` with the bytes of each component that moved at some time since [`ended`].
+/// Calls `each` with the bytes of each component that moved at some time since [`look`], or came.
 pub fn since(ended: &[u64; LIMIT], each: &mut dyn FnMut(Component, u64)) {
     MOTION.since(ended, each);
 }
@@ -100,6 +128,21 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_during_a_look_is_told() {
+        let motion = Motion::new();
+        let mut ended = [0; LIMIT];
+        motion.came(Component(3), 100);
+        motion.look(&mut ended);
+        assert_eq!(moved(&motion, &ended), []);
+        motion.look(&mut ended);
+        motion.came(Component(3), 100);
+        assert_eq!(moved(&motion, &ended), [(3, 100)]);
+        motion.came(Component(3), 100);
+        motion.look(&mut ended);
+        assert_eq!(moved(&motion, &ended), []);
+    }
+
+    #[test]
     fn what_moves_at_any_time_during_a_look_is_told_and_nothing_else() {
         let motion = Motion::new();
         let mut ended = [0; LIMIT];
@@ -107,12 +150,12 @@ mod tests {
         motion.begin(one, 100);
         motion.end(one, 100);
         motion.begin(one, 7000);
-        motion.ended(&mut ended);
+        motion.look(&mut ended);
         motion.end(one, 7000);
         motion.begin(other, 500);
         assert_eq!(moved(&motion, &ended), [(3, 7000), (5, 500)]);
         motion.end(other, 500);
-        motion.ended(&mut ended);
+        motion.look(&mut ended);
         assert_eq!(moved(&motion, &ended), []);
     }
 }

@@ -1,6 +1,6 @@
-//! The way that most blocks go: small ones of the GNU C library, made by the object that the last was made
-//! by, in memory that the thread used before. All is asked first and then noted; where one answer is
-//! no, nothing was done, and the general way is taken.
+//! The way that most blocks go: those of the GNU C library in no mapping of their own, made by the object that the
+//! last was made by, in memory that the thread used before. All is asked first and then noted; where one answer is
+//! no, nothing was done, and the general way is taken. Small ones are noted where they begin, large ones in a table.
 
 #![allow(unsafe_code)]
 
@@ -8,13 +8,15 @@ use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::blocks::{self, free_generally};
-use super::{account, large, real, spot, tag};
+use super::{LARGE, account, large, motion, real, spot, tag};
 use crate::component::Component;
 use crate::thread::{Current, Own, State, local};
 use crate::{arch, objects};
 
-/// Blocks that take as much from the C library are not for here.
+/// Blocks that take as much from the C library are not small.
 const TOO_LARGE: usize = large::FROM;
+/// And those are not for here.
+const FAR_TOO_LARGE: usize = blocks::LOOK_BEFORE_RELEASE;
 
 /// A block that the C library's malloc made of `size` bytes and room for a tag becomes one of the ledger.
 /// Gives the block. Keeps no frame, saves no register and calls nothing: every other way is a jump. The
@@ -47,6 +49,33 @@ pub extern "C-unwind" fn enter(
                 spot.note(after);
                 return finish(block, size, state, left, place);
             }
+        }
+    }
+    enter_large(block, size, 0, 0, stack)
+}
+
+/// Goes on where the block may be a large one; nothing was done.
+#[inline(never)]
+extern "C-unwind" fn enter_large(
+    block: *mut u8,
+    size: usize,
+    _: usize,
+    _: usize,
+    stack: usize,
+) -> *mut u8 {
+    let local = local();
+    if size >= large::FROM
+        // SAFETY: a live block of the C library.
+        && let Some(chunk) = unsafe { real::chunk_below(block, FAR_TOO_LARGE) }
+        && objects::is_same_caller(local, arch::caller(stack))
+    {
+        // SAFETY: who has a caller has counters, which are never given back.
+        let state: &State = unsafe { &*local.state.get() };
+        if let Some(left) = left_after(state, (size as i64) << Current::SHIFT)
+            && LARGE.insert(block as usize, size, current(state), state.number.load(Relaxed))
+        {
+            motion::came(current(state), size);
+            return finish(block, size, state, left, place_of_tag(block, chunk));
         }
     }
     enter_generally(block, size, 0, 0, stack)
@@ -185,6 +214,36 @@ pub unsafe fn free(block: *mut u8) {
         }
     }
     // SAFETY: as the caller's; nothing was done.
+    unsafe { free_large(block) }
+}
+
+/// Goes on where the block may be a large one; nothing was done.
+///
+/// # Safety
+/// As for `free`.
+#[inline(never)]
+unsafe fn free_large(block: *mut u8) {
+    let local = local();
+    let mark = local.mark.get();
+    // SAFETY: a live block of the C library or of our own arena.
+    if let Some(chunk) = unsafe { real::chunk_below(block, FAR_TOO_LARGE) }
+        && chunk >= TOO_LARGE
+    {
+        let place = place_of_tag(block, chunk);
+        // SAFETY: the last bytes of a live block.
+        let word = unsafe { place.read_unaligned() };
+        if let Some(slack) = tag::read_marked(block as usize, word, mark)
+            && let Some(size) = (place as usize - block as usize).checked_sub(slack)
+            && size >= large::FROM
+            && LARGE.remove(block as usize)
+        {
+            // SAFETY: who has a mark has counters, which are never given back.
+            let state: &'static State = unsafe { &*local.state.get() };
+            // SAFETY: as the caller's.
+            return unsafe { release(block, place, state, (size as i64) << Current::SHIFT) };
+        }
+    }
+    // SAFETY: as the caller's; nothing was done.
     unsafe { free_generally(block) }
 }
 
@@ -208,7 +267,7 @@ unsafe fn release(block: *mut u8, place: *mut u64, state: &State, amount: i64) {
 #[cold]
 #[inline(never)]
 unsafe fn free_and_fold(block: *mut u8, state: &State) {
-    account::fold_both(state, current(state));
+    account::fold_if_low(state);
     // SAFETY: as for the other.
     unsafe { real::quick_free()(block) }
 }

@@ -477,3 +477,33 @@ fn nearly_all_blocks_go_the_quick_way() {
     let quick = |_| std::thread::spawn(work).join().unwrap() < 4_000;
     assert!((0..10).any(quick), "more than 4000 of 40000");
 }
+
+#[test]
+fn large_blocks_go_the_quick_way_to_their_table() {
+    const OWN: u16 = 229;
+    let work = || {
+        let size = |round: usize| large::FROM + round * 7919 % 90_000;
+        let mut live: Vec<(*mut u8, usize)> =
+            (0..40).map(|round| (malloc_quickly(size(round), OWN), size(round))).collect();
+        let before = GENERAL.get();
+        for round in 0..2_000_usize {
+            let place = &mut live[round * 31 % 40];
+            free(place.0);
+            assert_eq!(super::large(place.0 as usize), None);
+            *place = (malloc_quickly(size(round), OWN), size(round));
+        }
+        let general = GENERAL.get() - before;
+        for (block, length) in live {
+            let start = block as usize;
+            let expected = large::Large { start, length, component: Component(OWN) };
+            assert_eq!(super::large(start), Some(expected));
+            free(block);
+        }
+        general
+    };
+    let quick = |_| std::thread::spawn(work).join().unwrap() < 2_000;
+    // As above; here a countdown begins anew each 64 KiB.
+    assert!((0..10).any(quick), "more than 2000 of 4000");
+    let now = ledger(OWN);
+    assert_eq!((now.owned, now.allocations), (0, now.frees));
+}

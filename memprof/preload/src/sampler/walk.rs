@@ -238,7 +238,9 @@ impl Sampler {
         }
         let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
         self.totals.clear();
-        heap::motion::ended(&mut self.moved);
+        if self.scanner.is_some() {
+            heap::motion::look(&mut self.moved);
+        }
         self.owners.look();
         // Before it is unloaded: what is found of it is to have an object.
         self.published.objects();

@@ -25,6 +25,8 @@ pub struct Current {
     pub mark: AtomicU64,
     /// Odd while what is here goes to the accounts, or these change in a way that nobody is to see halfway.
     version: AtomicU64,
+    /// Odd while what is in the accounts goes to the sums of the process.
+    folds: AtomicU64,
 }
 
 /// What a thread did since, as numbers.
@@ -56,6 +58,7 @@ impl Current {
             nowhere: AtomicU32::new(0),
             mark: AtomicU64::new(0),
             version: AtomicU64::new(0),
+            folds: AtomicU64::new(0),
         }
     }
 
@@ -71,6 +74,12 @@ impl Current {
         self.room.store(room & Current::COUNT, Relaxed);
         self.high.store(high, Release);
         high
+    }
+
+    /// Whether it is further below nothing than [`Current::most`] may be kept.
+    pub fn is_below(&self, most: i64) -> bool {
+        (self.room.load(Relaxed) >> Current::SHIFT) - self.high.load(Relaxed)
+            > most >> Current::SHIFT
     }
 
     /// Bytes to go.
@@ -122,6 +131,29 @@ impl Current {
         fence(Release);
         work();
         self.version.store(version + 2, Release);
+    }
+
+    /// Something of the accounts goes to the sums. Only by its thread, or when it has none.
+    pub fn folding(&self, fold: impl FnOnce()) {
+        let folds = self.folds.load(Relaxed);
+        self.folds.store(folds + 1, Relaxed);
+        fence(Release);
+        fold();
+        self.folds.store(folds + 2, Release);
+    }
+
+    /// What changes with each; none during one.
+    pub fn folds(&self) -> Option<u64> {
+        Some(self.folds.load(Acquire)).filter(|folds| folds.is_multiple_of(2))
+    }
+
+    /// In the child of a fork, where the thread is not.
+    pub fn folds_no_more(&self) {
+        let folds = self.folds.load(Relaxed);
+        // Where none was under way, the page stays the parent's.
+        if !folds.is_multiple_of(2) {
+            self.folds.store(folds + 1, Relaxed);
+        }
     }
 
     /// What `look` sees of this and of the accounts, as they belong together.

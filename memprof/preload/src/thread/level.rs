@@ -42,7 +42,7 @@ impl Level {
     pub fn fall(&self, by: i64, keep: i64) -> bool {
         let room = self.room.load(Relaxed).wrapping_add(by);
         self.room.store(room, Relaxed);
-        room > keep
+        room - self.high.load(Relaxed) > keep
     }
 
     /// Whether it never was so much above what it is now.
@@ -75,13 +75,14 @@ impl Level {
 
     /// Whether this is further from nothing than may be kept from the sums.
     pub fn is_beyond(&self, keep: i64) -> bool {
-        self.room.load(Relaxed).max(self.high.load(Relaxed)) > keep
+        let high = self.high.load(Relaxed);
+        high.max(self.room.load(Relaxed) - high) > keep
     }
 
-    /// Starts at nothing. Only by its thread, or when it has none.
-    pub fn clear(&self) {
+    /// Starts anew, with so much that the sums are not told of. Only by its thread, or when it has none.
+    pub fn start_at(&self, level: i64) {
         self.room.store(0, Relaxed);
-        self.high.store(0, Relaxed);
+        self.high.store(level, Relaxed);
     }
 }
 
@@ -97,4 +98,36 @@ pub fn together(first: &AtomicI64, second: &AtomicI64) -> (i64, i64) {
         seen = now;
     }
     (seen, second.load(Acquire))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However much of it was told to the sums before.
+        #[test]
+        fn the_sums_and_what_is_kept_are_what_was_done(
+            steps in prop::collection::vec((-300_i64..300, -25_i64..25), 0..200), keep in 50_i64..200
+        ) {
+            let level = Level::new();
+            let (mut sum, mut done, mut most) = (0, 0_i64, 0_i64);
+            for (by, kept) in steps {
+                done += by;
+                most = most.max(done);
+                let far = if by >= 0 { level.rise(by, keep) } else { level.fall(-by, keep) };
+                let (owned, high) = level.read();
+                prop_assert_eq!(sum + owned, done);
+                prop_assert!(high >= owned && sum + high <= most);
+                // Never further from what the sums say than may be, unless it says so.
+                prop_assert!(far || owned.abs() <= keep && (by < 0 || high <= keep));
+                prop_assert_eq!(far, level.is_beyond(keep));
+                if far {
+                    sum += owned - kept;
+                    level.start_at(kept);
+                }
+            }
+        }
+    }
 }

@@ -5,8 +5,8 @@
 //! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread, and in
 //! exact mode; with more it is exact to 256 KiB for each of them.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicI64, AtomicU64};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
 use super::{Ledger, large, real, registry, tag};
 use crate::component::{self, Component, LIMIT};
@@ -40,6 +40,23 @@ const TRIES: u32 = 1000;
 
 /// How deep phases nest; deeper ones count for the one they are in.
 pub const PHASE_DEPTH: usize = 16;
+
+/// Which components ever had anything, as a bit for each: most objects never allocate.
+static KNOWN: [AtomicU64; LIMIT / 64] = [const { AtomicU64::new(0) }; LIMIT / 64];
+
+/// Before the component gets something.
+#[inline]
+fn know(index: usize) {
+    let (word, bit) = (&KNOWN[index / 64 % KNOWN.len()], 1 << (index % 64));
+    if word.load(Relaxed) & bit == 0 {
+        word.fetch_or(bit, Release);
+    }
+}
+
+fn is_known(index: usize) -> bool {
+    index == usize::from(Component::UNATTRIBUTED.0)
+        || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
+}
 
 struct Phases {
     lock: SpinLock,
@@ -97,6 +114,7 @@ pub fn allocated_again(state: &State, left: i64, size: usize) {
 /// A component allocated.
 pub fn allocated(state: &State, component: Component, size: usize) {
     settle(state);
+    know(usize::from(component.0) % LIMIT);
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.allocations, 1);
@@ -191,6 +209,7 @@ pub fn count_down(state: &State, left: i64) {
 /// The thread works for this component: its blocks go the quick way.
 pub fn work_for(local: &Local, state: &State, component: Component) {
     if state.current.component.load(Relaxed) != u32::from(component.0) {
+        know(usize::from(component.0) % LIMIT);
         restart(state, state.current.left(), u32::from(component.0));
     }
     // Without a mark nothing goes the quick way.
@@ -203,6 +222,7 @@ pub fn work_for(local: &Local, state: &State, component: Component) {
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
     settle(state);
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
+    know(to);
     state.level(from).fall(size as i64, 0);
     state.level(to).rise(size as i64, 0);
     fold(state, &[from, to], 0);
@@ -212,6 +232,7 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
 /// is about to enter under another name.
 pub fn mapped(component: Component, by: i64, peaks: bool) {
     let index = usize::from(component.0) % LIMIT;
+    know(index);
     for index in [index, ALL] {
         if let Some(state) = super::own_state(local()) {
             // The highest of the blocks was beside what was mapped until now.
@@ -294,9 +315,9 @@ fn count() -> usize {
     if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
 }
 
-/// Their accounts, and that of all.
+/// Accounts of those that ever had anything, and that of all.
 fn in_use() -> impl Iterator<Item = usize> {
-    (0..count()).chain([ALL])
+    (0..count()).filter(|index| is_known(*index)).chain([ALL])
 }
 
 /// What changes with each change of the sums; none while one is under way.
@@ -311,31 +332,45 @@ fn changes() -> Option<u64> {
     Some(changes)
 }
 
-/// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
-fn read(index: usize) -> (i64, i64, i64) {
-    let mut result = (0, 0, 0);
-    for _ in 0..TRIES {
-        let before = changes();
-        let base = OWNED[index].load(Acquire);
-        let (mut owned, mut active, mut high) = (base, 0, 0);
-        for (own, top) in registry::each().map(|state| level(state, index)) {
-            owned += own;
-            if own != 0 || top != 0 {
-                active += 1;
-                high = top;
+/// Reads the accounts, one after the other.
+#[derive(Default)]
+struct Reader {
+    /// What [`changes`] last said.
+    seen: Option<u64>,
+}
+
+impl Reader {
+    /// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
+    fn read(&mut self, index: usize) -> (i64, i64, i64) {
+        let mut result = (0, 0, 0);
+        for _ in 0..TRIES {
+            let before = self.seen.or_else(changes);
+            let base = OWNED[index].load(Acquire);
+            let (mut owned, mut active, mut high) = (base, 0, 0);
+            for (own, top) in registry::each().map(|state| level(state, index)) {
+                owned += own;
+                if own != 0 || top != 0 {
+                    active += 1;
+                    high = top;
+                }
             }
+            // With one thread at work its highest is that of all.
+            let most = if active == 1 { owned.max(base + high) } else { owned };
+            let peak = PEAK[index].load(Relaxed).max(most);
+            result = (owned, peak, PHASE[index].load(Relaxed).max(most));
+            fence(AcqRel);
+            self.seen = changes();
+            if self.seen.is_some() && self.seen == before {
+                break;
+            }
+            core::hint::spin_loop();
         }
-        // With one thread at work its highest is that of all.
-        let most = if active == 1 { owned.max(base + high) } else { owned };
-        let peak = PEAK[index].load(Relaxed).max(most);
-        result = (owned, peak, PHASE[index].load(Relaxed).max(most));
-        core::sync::atomic::fence(AcqRel);
-        if before.is_some() && changes() == before {
-            break;
-        }
-        core::hint::spin_loop();
+        result
     }
-    result
+}
+
+fn read(index: usize) -> (i64, i64, i64) {
+    Reader::default().read(index)
 }
 
 /// What a thread keeps to itself of a component, or of all, and the most it did.
@@ -357,11 +392,11 @@ fn since(state: &State, index: usize) -> Since {
 
 /// The ledger of one component.
 pub fn ledger(component: Component) -> Ledger {
-    ledger_at(usize::from(component.0) % LIMIT)
+    ledger_at(&mut Reader::default(), usize::from(component.0) % LIMIT)
 }
 
-fn ledger_at(index: usize) -> Ledger {
-    let (owned, peak, _) = read(index);
+fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
+    let (owned, peak, _) = reader.read(index);
     let mut ledger =
         Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
     for state in registry::each() {
@@ -383,8 +418,12 @@ fn ledger_at(index: usize) -> Ledger {
 
 /// The ledgers of all components.
 pub fn snapshot(into: &mut [Ledger; LIMIT]) {
+    let mut reader = Reader::default();
     for (index, ledger_of) in into.iter_mut().enumerate().take(count()) {
-        *ledger_of = ledger_at(index);
+        *ledger_of = match is_known(index) {
+            true => ledger_at(&mut reader, index),
+            false => Ledger::default(),
+        };
     }
 }
 
@@ -413,8 +452,9 @@ pub fn peaks_begin() {
     let depth = PHASES.depth.load(Relaxed);
     PHASES.depth.store(depth + 1, Relaxed);
     if let Some(outer) = PHASES.outer.get(depth as usize) {
+        let mut reader = Reader::default();
         for index in in_use() {
-            let (owned, _, _) = read(index);
+            let (owned, _, _) = reader.read(index);
             outer[index].store(PHASE[index].swap(owned, Relaxed), Relaxed);
         }
     }
@@ -428,8 +468,9 @@ pub fn peaks_end(into: &mut [u64; LIMIT]) {
     PHASES.lock.lock();
     let depth = PHASES.depth.load(Relaxed);
     into.fill(0);
-    for (index, into) in into.iter_mut().enumerate().take(count()) {
-        *into = read(index).2.max(0) as u64;
+    let mut reader = Reader::default();
+    for index in in_use().filter(|index| *index != ALL) {
+        into[index] = reader.read(index).2.max(0) as u64;
     }
     if depth > 0 {
         PHASES.depth.store(depth - 1, Relaxed);
@@ -449,9 +490,10 @@ pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
     PHASES.lock.lock();
     let inner =
         PHASES.outer.get(depth + 1).filter(|_| depth + 1 < PHASES.depth.load(Relaxed) as usize);
-    for (index, into) in into.iter_mut().enumerate().take(count()) {
-        let peak = inner.map_or_else(|| read(index).2, |outer| outer[index].load(Relaxed));
-        *into = (*into).max(peak.max(0) as u64);
+    let mut reader = Reader::default();
+    for index in in_use().filter(|index| *index != ALL) {
+        let peak = inner.map_or_else(|| reader.read(index).2, |outer| outer[index].load(Relaxed));
+        into[index] = into[index].max(peak.max(0) as u64);
     }
     PHASES.lock.unlock();
 }

@@ -54,14 +54,25 @@ impl Interpreter {
         Ok(Interpreter { program: fake_mpi()?.join("interpreter"), folder: tempfile::tempdir()? })
     }
 
-    fn profiled(&self, arguments: &[String]) -> Result<Profiled> {
+    fn profiled(&self, arguments: &[String], variables: &[(&str, &str)]) -> Result<Profiled> {
         let profiled = Profiled::new(&self.program, self.folder.path())?.eager();
+        let profiled = variables.iter().fold(profiled, |to, (name, value)| to.env(name, value));
         Ok(arguments.iter().fold(profiled, Profiled::arg))
     }
 
     /// `count` programs, shared out over the processors; by few a process, since where memory is differs from start to
     /// start.
     fn agree(&self, count: u64, length: u32, more: &[&str]) -> Result<()> {
+        self.agree_with(count, length, more, &[])
+    }
+
+    fn agree_with(
+        &self,
+        count: u64,
+        length: u32,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
         const MOST: u64 = 1500;
         let processors = available_parallelism()?.get().min(8);
         let processes = count.div_ceil(MOST).max(processors as u64);
@@ -81,7 +92,7 @@ impl Interpreter {
                 .flat_map(|(name, value)| [(*name).to_owned(), value.to_string()])
                 .collect();
             arguments.extend(more.iter().map(|&word| word.to_owned()));
-            running.push_back(self.profiled(&arguments)?.start("")?);
+            running.push_back(self.profiled(&arguments, variables)?.start("")?);
         }
         running.into_iter().try_for_each(|process| self.expect_agreement(process))
     }
@@ -95,7 +106,7 @@ impl Interpreter {
     }
 
     fn fails(&self, script: &[&str]) -> Result<Option<String>> {
-        let profiled = self.profiled(&["--replay".to_owned()])?;
+        let profiled = self.profiled(&["--replay".to_owned()], &[])?;
         let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(20))?;
         Ok((!finished.status.success()).then_some(finished.stdout))
     }
@@ -238,7 +249,15 @@ fn killed() -> Result<()> {
 }
 
 fn forks() -> Result<()> {
-    Interpreter::new()?.agree(1500, 40, &["--fork", "5"])
+    let interpreter = Interpreter::new()?;
+    interpreter.agree(1500, 40, &["--fork", "5"])?;
+    // With traces of their own what is resident is compared as well.
+    interpreter.agree_with(
+        1500,
+        20,
+        &["--fork", "5", "--fork-looks", "1"],
+        &[("MEMPROF_RECORD", "all")],
+    )
 }
 
 fn threads() -> Result<()> {
@@ -446,7 +465,7 @@ fn moving() -> Result<()> {
 fn inert() -> Result<()> {
     let interpreter = Interpreter::new()?;
     let arguments = ["--blind", "--programs", "300"].map(str::to_owned);
-    let mut profiled = interpreter.profiled(&arguments)?;
+    let mut profiled = interpreter.profiled(&arguments, &[])?;
     profiled.command().env_remove("MEMPROF_DIR");
     let finished = profiled.run(LIMIT)?;
     finished.expect_success()?;

@@ -227,7 +227,12 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
 
 extern "C" fn flush() -> c_int {
     // In a handler of a signal the thread may be taking one.
-    if local().guard.get() == 0 && sampler::request() { 0 } else { -1 }
+    if local().guard.get() > 0 {
+        return -1;
+    }
+    // The child of a fork may have a trace of its own.
+    start::late();
+    if sampler::request() { 0 } else { -1 }
 }
 
 #[cfg(test)]

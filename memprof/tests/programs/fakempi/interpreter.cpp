@@ -5,6 +5,7 @@
 // interpreter [--seed S] [--programs N] [--length L] [--threads T] [--fork N] [--looks N] [--huge]
 //             [--print | --replay]   (a script on stdin)   [--forever]
 //             [--blind]              (what the profiler says is not looked at)
+//             [--fork-looks N]    (as --looks, of programs in children of a fork that have traces of their own)
 //             [--rests FILE]         (looks are rests; what a sample has to find in each is in FILE)
 
 #include <cerrno>
@@ -27,7 +28,7 @@ namespace {
 
 struct Options {
     uint64_t seed = 1, programs = 100;
-    int length = 40, threads = 0, fork_every = 0;
+    int length = 40, threads = 0, fork_every = 0, fork_looks = 0;
     bool print = false, replay = false, forever = false, blind = false;
     const char *rests = nullptr;
     Choice choice;
@@ -71,12 +72,14 @@ uint64_t base_resident[OWNER_COUNT];
 // At some time, and since that was looked at.
 bool once_reloaded, reloaded;
 
+// Whether `base_resident` is.
+bool known;
+
 // Only with nothing in the slots. Of what was in them before, nothing may be left to anybody.
 bool look_at_start()
 {
     Amounts now;
     uint64_t total, unattributed;
-    static bool known = false;
     if (blind) return true;
     if (!look(now, &total, &unattributed)) return printf("FAIL no sample was made\n"), false;
     for (int owner = 0; known && owner < OWNER_UNATTRIBUTED; owner++) {
@@ -191,6 +194,35 @@ bool report(uint64_t seed)
     return false;
 }
 
+// Code and data of all objects come in now and not in between.
+void populate()
+{
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    ssize_t length = 0, got;
+    while ((got = read(file, text + length, sizeof text - 1 - static_cast<size_t>(length))) > 0)
+        length += got;
+    close(file);
+    text[length] = 0;
+    char *rest = nullptr;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(nullptr, "\n", &rest)) {
+        unsigned long start, end;
+        char may[8];
+        if (sscanf(line, "%lx-%lx %7s", &start, &end, may) != 3 || !strstr(line, ".so")) {
+            if (!strstr(line, "interpreter")) continue;
+        }
+        bool writes = may[1] == 'w' && may[3] == 'p';
+        if (may[0] == 'r') madvise(reinterpret_cast<void *>(start), end - start, writes ? 23 : 22);
+    }
+}
+
+// What the parent had in pages of files the kernel brings in again, one after the other, or at once.
+bool begin_anew()
+{
+    known = false;
+    populate();
+    return clear(model) && look_at_start();
+}
+
 // The child goes on with the ledger it has inherited; the parent's must not see it.
 bool in_child(uint64_t seed, const Options &options)
 {
@@ -200,9 +232,10 @@ bool in_child(uint64_t seed, const Options &options)
     if (child == 0) {
         Choice choice = options.choice;
         choice.child = true;
-        // Nobody samples in a child.
-        choice.look_one_in = 1 << 30;
+        // Nobody samples in a child that has no trace.
+        choice.look_one_in = options.fork_looks ? options.fork_looks : 1 << 30;
         bool right = owned_agrees(model);
+        if (right && options.fork_looks) right = begin_anew();
         for (uint64_t extra = 0; right && extra < 3; extra++) {
             generate(script, seed + (extra << 40), options.length, choice);
             right = run_script(false) || report(seed);
@@ -331,27 +364,6 @@ bool run_threads(const Options &options)
 
 void *nothing(void *given) { return given; }
 
-// Code and data of all objects come in now and not in between.
-void populate()
-{
-    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    ssize_t length = 0, got;
-    while ((got = read(file, text + length, sizeof text - 1 - static_cast<size_t>(length))) > 0)
-        length += got;
-    close(file);
-    text[length] = 0;
-    char *rest = nullptr;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(nullptr, "\n", &rest)) {
-        unsigned long start, end;
-        char may[8];
-        if (sscanf(line, "%lx-%lx %7s", &start, &end, may) != 3 || !strstr(line, ".so")) {
-            if (!strstr(line, "interpreter")) continue;
-        }
-        bool writes = may[1] == 'w' && may[3] == 'p';
-        if (may[0] == 'r') madvise(reinterpret_cast<void *>(start), end - start, writes ? 23 : 22);
-    }
-}
-
 // Everything that is made on first use is made.
 bool warm_up()
 {
@@ -395,6 +407,7 @@ Options read_options(int argc, char **argv)
             else if (!strcmp(name, "--length")) options.length = static_cast<int>(value);
             else if (!strcmp(name, "--threads")) options.threads = static_cast<int>(value);
             else if (!strcmp(name, "--fork")) options.fork_every = static_cast<int>(value);
+            else if (!strcmp(name, "--fork-looks")) options.fork_looks = static_cast<int>(value);
             else if (!strcmp(name, "--looks")) options.choice.look_one_in = static_cast<int>(value);
         }
     }

@@ -87,7 +87,9 @@ bool ask(Amounts &amounts)
 bool look(Amounts &amounts, uint64_t *total, uint64_t *unattributed)
 {
     Totals before, after;
-    if (hooks->totals(&before) || hooks->flush() || hooks->totals(&after)) return false;
+    // A child of a fork has had none.
+    if (hooks->totals(&before)) before.sample_time_ns = 0;
+    if (hooks->flush() || hooks->totals(&after)) return false;
     if (after.sample_time_ns == before.sample_time_ns) return false;
     *total = after.resident;
     *unattributed = after.unattributed;

@@ -39,6 +39,7 @@ const UNSAFE_FILES: &[&str] = &[
     "examples/coupled/src/launch.rs",
     "memprof/api/src/c.rs",
     "memprof/api/src/hooks.rs",
+    "memprof/hooks/src/lib.rs",
     "memprof/preload/src/arch.rs",
     "memprof/preload/src/archive.rs",
     "memprof/preload/src/boundary/hooked.rs",

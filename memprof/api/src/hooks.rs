@@ -1,12 +1,9 @@
-//! The profiler's own side: a table of functions that the object in the process exports.
+//! The profiler's own side: a table of functions.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
-use std::mem::size_of;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The version of the table that we know.
-const VERSION: u32 = 1;
+use memprof_hooks::{Lookup, Table};
 
 /// What a region is: one of the program.
 const USER: u32 = 0;
@@ -94,79 +91,13 @@ impl Hooks {
     }
 }
 
-/// Nobody has looked yet.
-const UNKNOWN: usize = 0;
-/// There is no profiler. No table is at this address.
-const ABSENT: usize = 1;
+// SAFETY: the layout of memprof.h.
+unsafe impl Table for Hooks {}
 
-/// Where the table is. The profiler is loaded before the program or not at all, so one look is enough.
-static PLACE: AtomicUsize = AtomicUsize::new(UNKNOWN);
+static PROFILER: Lookup<Hooks> = Lookup::new();
 
 /// The table of the profiler in this process.
 #[inline]
 pub fn find() -> Option<&'static Hooks> {
-    let place = match PLACE.load(Ordering::Acquire) {
-        ABSENT => return None,
-        UNKNOWN => look(),
-        place => place,
-    };
-    // SAFETY: `look` found a table there, which is never freed.
-    (place != ABSENT).then(|| unsafe { &*(place as *const Hooks) })
-}
-
-/// The profiler that is linked into a static program, where no name can be looked up; else the one that was loaded
-/// before. 0 where there is none, and where the linker has not waited to know.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod linked {
-    // Rust has no weak references.
-    std::arch::global_asm!(
-        ".weak memprof_hooks",
-        ".pushsection .data.rel.ro.memprof_api_hooks, \"aw\"",
-        ".balign 8",
-        ".weak memprof_api_hooks",
-        ".hidden memprof_api_hooks",
-        "memprof_api_hooks: .quad memprof_hooks",
-        ".popsection",
-    );
-
-    unsafe extern "C" {
-        #[link_name = "memprof_api_hooks"]
-        static HOOKS: usize;
-    }
-
-    pub fn find() -> usize {
-        // SAFETY: the word above, which nobody writes once the process runs.
-        unsafe { HOOKS }
-    }
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod linked {
-    pub fn find() -> usize {
-        0
-    }
-}
-
-#[cold]
-fn look() -> usize {
-    // SAFETY: the name ends with a zero; looking a name up has no other effect.
-    let loaded = || unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) } as usize;
-    let place = table(linked::find()).or_else(|| table(loaded())).unwrap_or(ABSENT);
-    PLACE.store(place, Ordering::Release);
-    place
-}
-
-/// What the function that exports tables gives; nothing if there is none, or it gives none that we know.
-fn table(function: usize) -> Option<usize> {
-    type Give = unsafe extern "C" fn(u32) -> *const Hooks;
-    if function == 0 {
-        return None;
-    }
-    // SAFETY: whoever exports this name promises this type.
-    let give: Give = unsafe { std::mem::transmute(function as *const ()) };
-    // SAFETY: it gives null or a table of the version asked for, which stays.
-    let table = unsafe { give(VERSION) };
-    // SAFETY: as above; a table that lacks what we use is not used.
-    (!table.is_null() && unsafe { (*table).size } as usize >= size_of::<Hooks>())
-        .then_some(table as usize)
+    PROFILER.find()
 }

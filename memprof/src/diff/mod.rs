@@ -1,6 +1,6 @@
 //! `memprof diff`: what changed from one job to another, component by component.
 
-mod compare;
+pub mod compare;
 mod text;
 
 use crate::report;

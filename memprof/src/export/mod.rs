@@ -140,7 +140,12 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
     Ok(ranks)
 }
 
-fn write(
+/// Writes the ranks in a form.
+///
+/// # Errors
+///
+/// A trace cannot be read, or `out` cannot be written to; Parquet is not built in.
+pub fn write(
     format: Format,
     job: &Job,
     ranks: &[&Rank],

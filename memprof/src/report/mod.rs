@@ -3,10 +3,10 @@
 pub mod causes;
 pub mod grid;
 pub mod html;
-mod json;
-mod pictures;
-mod rank;
-mod sites;
+pub mod json;
+pub mod pictures;
+pub mod rank;
+pub mod sites;
 pub mod symbols;
 pub mod table;
 mod touches;
@@ -59,6 +59,25 @@ pub struct Options {
     /// Draw the timeline as vectors
     #[arg(long, value_name = "FILE", conflicts_with = "phase")]
     pub svg: Option<PathBuf>,
+}
+
+impl Options {
+    /// The whole of a folder.
+    pub fn of(folder: &Path) -> Options {
+        Options {
+            folder: folder.to_owned(),
+            job: None,
+            rank: None,
+            node: None,
+            phase: None,
+            sites: None,
+            all: false,
+            json: false,
+            html: None,
+            png: None,
+            svg: None,
+        }
+    }
 }
 
 /// What of the job is asked for.

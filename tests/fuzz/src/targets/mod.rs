@@ -2,6 +2,7 @@
 //! been refused comes to light.
 
 mod cpus;
+mod reports;
 mod requests;
 mod segments;
 mod topology;
@@ -66,6 +67,13 @@ pub const TARGETS: &[Target] = &[
         longest: 512,
         run: traces::forged,
         seeds: || Ok(traces::patches()),
+    },
+    Target {
+        name: "memory_reports",
+        about: "what is made of the forged traces of a job: tables, pages, pictures, exports",
+        longest: 1 << 10,
+        run: reports::job,
+        seeds: || Ok(reports::seeds()),
     },
     Target {
         name: "elastic_plans",

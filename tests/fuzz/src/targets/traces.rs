@@ -18,7 +18,14 @@ pub fn bytes(input: &[u8]) {
 /// The input is a list of places and the eight bytes that go there; the first byte says of which version, and may cut
 /// the file.
 pub fn forged(input: &[u8]) {
-    let Some((cut, patches)) = input.split_first() else { return };
+    if let Some(bytes) = forge(input) {
+        read(&bytes);
+    }
+}
+
+/// The trace that an input of [`forged`] makes.
+pub fn forge(input: &[u8]) -> Option<Vec<u8>> {
+    let (cut, patches) = input.split_first()?;
     let mut bytes = GOLDEN[usize::from(*cut) % GOLDEN.len()].to_vec();
     let words = bytes.len() / 8;
     for patch in patches.chunks_exact(10) {
@@ -26,7 +33,8 @@ pub fn forged(input: &[u8]) {
         bytes[word * 8..][..8].copy_from_slice(&patch[2..]);
     }
     reseal(&mut bytes);
-    read(&bytes[..bytes.len() - usize::from(*cut) / GOLDEN.len() * 400]);
+    bytes.truncate(bytes.len() - usize::from(*cut) / GOLDEN.len() * 400);
+    Some(bytes)
 }
 
 fn read(bytes: &[u8]) {

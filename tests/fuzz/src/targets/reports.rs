@@ -74,9 +74,9 @@ fn show(folder: &Path) {
     }
     let ranks: Vec<_> = job.ranks().collect();
     for format in [Format::Csv, Format::Json, Format::Perfetto, Format::Pprof] {
-        said(export::write(format, &job, &ranks, &mut Vec::new()));
+        said(export::write(format, &job, &ranks, Vec::new()));
     }
-    said(export::write(Format::Massif, &job, &ranks[..1], &mut Vec::new()));
+    said(export::write(Format::Massif, &job, &ranks[..1], Vec::new()));
     let same = compare(&job, &job);
     assert!(same.judge(0.0, 0).grown.is_empty());
 }

@@ -1,8 +1,8 @@
 //! The table of large blocks, whose residency is told to the page.
 //!
-//! Buckets of one cache line of addresses each; a block lies in one of a few buckets after the one
-//! its address says. The first thread that uses a bucket has half of its ways to itself, since a locked
-//! operation waits for all that the allocator has just written; the allocator gives threads memory of their own,
+//! Buckets of two cache lines each; a block lies in one of a few buckets after the one its address says. The first
+//! thread that uses a bucket has the first line to itself, since a locked operation waits for all that the
+//! allocator has just written; the allocator gives threads memory of their own,
 //! so that nearly all is owner's work. In the others, which all share, inserting is one compare-and-swap. Removing
 //! is a plain store: only the thread that frees a block removes it. Where there is no room a block is counted
 //! like a small one.
@@ -16,9 +16,8 @@ use crate::component::Component;
 /// Blocks from this size on are here.
 pub const FROM: usize = 32 * 1024;
 
-const WAYS: usize = 8;
-/// The first ones are the owner's.
-const OWN: usize = 4;
+const OWN: usize = 3;
+const SHARED: usize = 4;
 const BUCKETS: usize = 2048;
 /// How many buckets a block may lie in.
 const NEIGHBOURS: usize = 4;
@@ -37,18 +36,63 @@ pub struct Large {
     pub component: Component,
 }
 
+struct Entry {
+    start: AtomicUsize,
+    /// Length, and component in the low bits.
+    what: AtomicU64,
+}
+
 #[repr(C, align(64))]
 struct Bucket {
-    starts: [AtomicUsize; WAYS],
-    /// Length, and component in the low bits.
-    whats: [AtomicU64; WAYS],
+    /// The number of the state whose thread owns it, for good; 0 for none yet.
+    owner: AtomicU32,
+    own: [Entry; OWN],
+    shared: [Entry; SHARED],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 128);
+
+impl Entry {
+    const fn new() -> Entry {
+        Entry { start: AtomicUsize::new(0), what: AtomicU64::new(0) }
+    }
+
+    /// If `claims` can: what is written before the address is there with it.
+    #[inline(always)]
+    fn fill(&self, start: usize, what: u64, claims: impl FnOnce(&AtomicUsize) -> bool) -> bool {
+        if self.start.load(Acquire) != 0 || !claims(&self.start) {
+            return false;
+        }
+        self.what.store(what, Release);
+        self.start.store(start, Release);
+        true
+    }
+
+    /// None where there is none, or it went while it was read.
+    fn read(&self) -> Option<Large> {
+        let start = self.start.load(Acquire);
+        if start <= CLAIMED {
+            return None;
+        }
+        let what = self.what.load(Acquire);
+        let large = Large {
+            start,
+            length: (what >> LENGTH_SHIFT) as usize,
+            component: Component((what & COMPONENT_MASK) as u16),
+        };
+        (self.start.load(Acquire) == start).then_some(large)
+    }
+}
+
+impl Bucket {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.own.iter().chain(&self.shared)
+    }
 }
 
 /// A table; the process has one.
 pub struct Table {
     buckets: [Bucket; BUCKETS],
-    /// The number of the state whose thread owns a bucket, for good; 0 for none yet.
-    owners: [AtomicU32; BUCKETS],
     /// A bit for each bucket that ever held a block: others are not looked at, so that their pages are not
     /// even there.
     used: [AtomicU64; BUCKETS / 64],
@@ -59,11 +103,11 @@ impl Table {
         Table {
             buckets: [const {
                 Bucket {
-                    starts: [const { AtomicUsize::new(0) }; WAYS],
-                    whats: [const { AtomicU64::new(0) }; WAYS],
+                    owner: AtomicU32::new(0),
+                    own: [const { Entry::new() }; OWN],
+                    shared: [const { Entry::new() }; SHARED],
                 }
             }; BUCKETS],
-            owners: [const { AtomicU32::new(0) }; BUCKETS],
             used: [const { AtomicU64::new(0) }; BUCKETS / 64],
         }
     }
@@ -80,33 +124,35 @@ impl Table {
 
     /// Whether a bucket is this state's; that of the first who asks.
     #[inline(always)]
-    fn is_own(&self, index: usize, state: u32) -> bool {
-        match self.owners[index].load(Relaxed) {
-            0 => self.begin(index, state),
+    fn is_own(&self, index: usize, bucket: &Bucket, state: u32) -> bool {
+        match bucket.owner.load(Relaxed) {
+            0 => self.begin(index, bucket, state),
             owner => owner == state,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn begin(&self, index: usize, state: u32) -> bool {
+    fn begin(&self, index: usize, bucket: &Bucket, state: u32) -> bool {
         self.used[index / 64].fetch_or(1 << (index % 64), Release);
-        self.owners[index].compare_exchange(0, state, AcqRel, Relaxed).is_ok()
+        bucket.owner.compare_exchange(0, state, AcqRel, Relaxed).is_ok()
     }
 
     /// False if there is no room. By the thread that has the state of this number.
     pub fn insert(&self, start: usize, length: usize, component: Component, state: u32) -> bool {
         let what = (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
+        let alone = |word: &AtomicUsize| arch::claim(word, CLAIMED);
+        let first = |word: &AtomicUsize| word.compare_exchange(0, CLAIMED, AcqRel, Relaxed).is_ok();
         for (index, bucket) in self.near(start) {
-            let first = if self.is_own(index, state) { 0 } else { OWN };
-            for (way, word) in bucket.starts.iter().enumerate().skip(first) {
-                let claims = || match way < OWN {
-                    true => arch::claim(word, CLAIMED),
-                    false => word.compare_exchange(0, CLAIMED, AcqRel, Relaxed).is_ok(),
-                };
-                if word.load(Acquire) == 0 && claims() {
-                    bucket.whats[way].store(what, Release);
-                    word.store(start, Release);
+            if self.is_own(index, bucket, state) {
+                for entry in &bucket.own {
+                    if entry.fill(start, what, alone) {
+                        return true;
+                    }
+                }
+            }
+            for entry in &bucket.shared {
+                if entry.fill(start, what, first) {
                     return true;
                 }
             }
@@ -114,18 +160,25 @@ impl Table {
         false
     }
 
-    fn find(&self, start: usize) -> Option<(&Bucket, usize)> {
-        self.near(start).find_map(|(_, bucket)| {
-            let way = bucket.starts.iter().position(|word| word.load(Acquire) == start)?;
-            Some((bucket, way))
-        })
+    #[inline(always)]
+    fn find(&self, start: usize) -> Option<&Entry> {
+        for (_, bucket) in self.near(start) {
+            for entries in [&bucket.own[..], &bucket.shared] {
+                for entry in entries {
+                    if entry.start.load(Acquire) == start {
+                        return Some(entry);
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// False if it is not here. Only whoever may free the block.
     pub fn remove(&self, start: usize) -> bool {
         match self.find(start) {
-            Some((bucket, way)) => {
-                bucket.starts[way].store(0, Release);
+            Some(entry) => {
+                entry.start.store(0, Release);
                 true
             }
             None => false,
@@ -134,7 +187,7 @@ impl Table {
 
     /// The block that starts there.
     pub fn get(&self, start: usize) -> Option<Large> {
-        self.find(start).and_then(|(bucket, way)| entry(bucket, way))
+        self.find(start).and_then(Entry::read)
     }
 
     /// Every block, in no order.
@@ -144,27 +197,10 @@ impl Table {
             while left != 0 {
                 let bucket = &buckets[left.trailing_zeros() as usize];
                 left &= left - 1;
-                for large in (0..WAYS).filter_map(|way| entry(bucket, way)) {
-                    each(large);
-                }
+                bucket.entries().filter_map(Entry::read).for_each(&mut *each);
             }
         }
     }
-}
-
-/// None where there is none, or it went while it was read.
-fn entry(bucket: &Bucket, way: usize) -> Option<Large> {
-    let start = bucket.starts[way].load(Acquire);
-    if start <= CLAIMED {
-        return None;
-    }
-    let what = bucket.whats[way].load(Acquire);
-    let large = Large {
-        start,
-        length: (what >> LENGTH_SHIFT) as usize,
-        component: Component((what & COMPONENT_MASK) as u16),
-    };
-    (bucket.starts[way].load(Acquire) == start).then_some(large)
 }
 
 #[cfg(test)]
@@ -172,6 +208,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+
+    const WAYS_OF_ALL: usize = (OWN + SHARED) * BUCKETS;
 
     fn table() -> Box<Table> {
         // On a stack that holds it while it moves to the heap.
@@ -228,10 +266,10 @@ mod tests {
     fn a_full_table_says_so_and_goes_on() {
         let table = table();
         let starts: Vec<usize> =
-            (0..WAYS * BUCKETS * 2).map(|block| 0x10_0010 + block * FROM).collect();
+            (0..WAYS_OF_ALL * 2).map(|block| 0x10_0010 + block * FROM).collect();
         let held: Vec<&usize> =
             starts.iter().filter(|start| table.insert(**start, FROM, Component(9), 2)).collect();
-        assert!(held.len() > WAYS * BUCKETS * 3 / 4 && held.len() <= WAYS * BUCKETS);
+        assert!(held.len() > WAYS_OF_ALL * 3 / 4 && held.len() <= WAYS_OF_ALL);
         assert!(held.iter().all(|start| table.remove(**start)));
         table.each(&mut |large| panic!("{large:?} is left"));
     }

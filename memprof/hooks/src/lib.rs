@@ -32,7 +32,7 @@ pub const VERSION: u32 = 1;
 ///
 /// # Safety
 ///
-/// The layout is that of `memprof.h` as far as it goes, which is beyond the table's size.
+/// The layout is that of `memprof.h` as far as it goes, which is at least to the fields `version` and `size`.
 pub unsafe trait Table: Sync + 'static {}
 
 /// Nobody has looked yet.

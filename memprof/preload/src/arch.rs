@@ -3,8 +3,7 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::AtomicUsize;
-#[cfg(not(target_arch = "x86_64"))]
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Acquire;
 
 use crate::thread::Local;
 
@@ -99,11 +98,15 @@ pub use present::sanitizer;
 
 const _: () = assert!(size_of::<Local>() <= 256);
 
-/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything
-/// meanwhile: one instruction, which a handler of a signal comes before or after, and not a locked one, which would
-/// wait for what was written before.
+/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything: what a handler
+/// of a signal may do between the look and the instruction stays, and since the instruction is not a locked one,
+/// it does not wait for what was written before. A word that did say something is only looked at: others may
+/// be about to clear it.
 #[inline(always)]
 pub fn claim(word: &AtomicUsize, with: usize) -> bool {
+    if word.load(Acquire) != 0 {
+        return false;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let before: usize;
@@ -115,7 +118,7 @@ pub fn claim(word: &AtomicUsize, with: usize) -> bool {
         before == 0
     }
     #[cfg(not(target_arch = "x86_64"))]
-    word.compare_exchange(0, with, Relaxed, Relaxed).is_ok()
+    word.compare_exchange(0, with, Acquire, Acquire).is_ok()
 }
 
 /// The address that a function continues at which called one that had this stack pointer at entry; 0 where

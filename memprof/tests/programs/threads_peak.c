@@ -32,7 +32,8 @@ static void *work(void *number)
         random = random * 6364136223846793005u + 1442695040888963407u;
         const int block = (int)(random >> 33) % BLOCKS;
         /* Growing and shrinking for a while each, together. */
-        const size_t size = 1 + (random >> 40) % (step / 1000 % 2 ? 300 : 9000);
+        const size_t less = step / 1000 % 2 ? 300 : 9000, large = step / 1000 % 2 ? 40000 : 300000;
+        const size_t size = 1 + (random >> 40) % (block % 4 ? less : large);
         pthread_mutex_lock(&turn);
         free(blocks[block]);
         held -= sizes[block];

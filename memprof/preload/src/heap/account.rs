@@ -24,7 +24,11 @@ struct Alone(AtomicI64);
 static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
 /// The same of what is in front of them, as [`Current::most`] has it. Together 256 KiB.
-static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(176 * 1024)));
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
+const IN_FRONT: i64 = 176 * 1024;
+
+/// One block more than may be kept fits the words.
+const _: () = assert!(2 * IN_FRONT + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
 
 static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
@@ -234,7 +238,10 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     let index = usize::from(component.0) % LIMIT;
     know(index);
     for index in [index, ALL] {
-        if let Some(state) = super::own_state(local()) {
+        // Not in a handler of a signal that came during another.
+        if let Some(state) = super::own_state(local())
+            && state.current.folds().is_some()
+        {
             // The highest of the blocks was beside what was mapped until now.
             fold(state, &[index], 0);
         }
@@ -265,7 +272,7 @@ pub fn fold_if_low(state: &State) {
     }
 }
 
-/// The same, but for so much.
+/// As [`fold_both`], but for so much.
 #[cold]
 #[inline(never)]
 fn fold_to(state: &State, component: Component, kept: i64) {
@@ -278,19 +285,26 @@ fn fold_to(state: &State, component: Component, kept: i64) {
 
 /// Only by the thread that has the state, or when no thread has it.
 fn fold(state: &State, indexes: &[usize], kept: i64) {
+    // What was in front of the accounts may be more than they are to keep, and of another component.
+    let mut other = None;
     if !state.current.is_empty() {
-        enter_current(state, state.current.left(), state.current.component.load(Relaxed));
+        let (left, component) = (state.current.left(), state.current.component.load(Relaxed));
+        let index = enter_current(state, left, component);
+        let is_beyond = state.level(index).is_beyond(KEEP.0.load(Relaxed));
+        other = Some(index).filter(|index| is_beyond && !indexes.contains(index));
     }
     state.current.folding(|| {
-        for index in indexes {
-            let level = state.level(*index);
+        let one = |index: usize, kept: i64| {
+            let level = state.level(index);
             let (owned, high) = level.read();
-            let before = OWNED[*index].fetch_add(owned - kept, AcqRel);
+            let before = OWNED[index].fetch_add(owned - kept, AcqRel);
             let most = before + high.max(owned);
-            raise(&PEAK[*index], most);
-            raise(&PHASE[*index], most);
+            raise(&PEAK[index], most);
+            raise(&PHASE[index], most);
             level.start_at(kept);
-        }
+        };
+        indexes.iter().for_each(|index| one(*index, kept));
+        other.into_iter().for_each(|index| one(index, 0));
     });
 }
 
@@ -510,7 +524,7 @@ pub fn after_fork() {
 /// In the child: a fold that another thread was in will not end.
 pub fn forget_other_threads() {
     BEGUN.store(DONE.load(Relaxed), Relaxed);
-    registry::each().for_each(|state| state.current.folds_no_more());
+    registry::each().for_each(|state| state.current.forget_thread());
 }
 
 #[cfg(test)]
@@ -551,5 +565,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_goes_from_the_front_to_the_accounts_is_no_more_than_they_keep() {
+        let (own, other) = (Component(248), Component(249));
+        let state = Box::new(State::new(7));
+        let keep = KEEP.0.load(Relaxed);
+        for round in 0..6 {
+            // By turns it makes much of what it works for, and frees what others made.
+            restart(&state, Current::FAR, 248);
+            for _ in 0..150 {
+                let left = left_after(&state, own, 1024).unwrap();
+                allocated_again(&state, left, 1024);
+            }
+            freed(&state, other, 90_000);
+            let kept = state.level(248).read();
+            assert!(kept.0 <= keep && kept.1 <= keep, "{round}: {kept:?} of {keep}");
+        }
+        [248, 249].into_iter().for_each(know);
+        fold_all(&state);
+        let sums = || [248, 249].map(|index: usize| OWNED[index].load(Relaxed));
+        assert_eq!(sums(), [6 * 150 * 1024, -6 * 90_000]);
+        // All tests have one sum of all.
+        freed(&state, own, 6 * 150 * 1024);
+        allocated(&state, other, 6 * 90_000);
+        fold_all(&state);
+        assert_eq!(sums(), [0, 0]);
     }
 }

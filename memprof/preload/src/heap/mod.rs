@@ -40,6 +40,9 @@ pub fn tags(ledgers: &[Ledger; LIMIT]) -> u64 {
 }
 
 static GRANULES: granules::Table = granules::Table::new();
+/// As many as there can be for [`each_large`].
+pub const MOST_LARGE: usize = large::MOST;
+
 static LARGE: large::Table = large::Table::new();
 
 /// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
@@ -83,6 +86,12 @@ pub fn share_and_rest(
     end: usize,
     each: &mut dyn FnMut(Component, u64),
 ) -> Option<u64> {
+    // Where no block begins in this region or the one before, there is none.
+    let region = 1 << granules::REGION_SHIFT;
+    let is_one = start / region == (end - 1) / region;
+    if is_one && !knows(start) && !knows(start.saturating_sub(region)) {
+        return None;
+    }
     let mut split = granules::Split { bytes: [0; LIMIT], rest: 0 };
     let known = GRANULES.split(start, end, &mut split);
     let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();

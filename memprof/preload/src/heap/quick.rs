@@ -1,6 +1,7 @@
 //! The way that most blocks go: those of the GNU C library in no mapping of their own, made by the object that the
-//! last was made by, in memory that the thread used before. All is asked first and then noted; where one answer is
-//! no, nothing was done, and the general way is taken. Small ones are noted where they begin, large ones in a table.
+//! last was made by. All is asked first and then noted; where one answer is no, nothing was done, and the general way is taken.
+//! Small ones are noted where they begin, if that is memory that the thread used before, those of 32 KiB up to 1 MiB
+//! in a table.
 
 #![allow(unsafe_code)]
 

@@ -56,7 +56,7 @@ fn is_released(start: usize, end: usize) -> bool {
 
 const NOTHING: Span = Span { start: 0, end: 0, owner: Component::UNATTRIBUTED };
 /// The table of large blocks has no more.
-const BLOCKS: usize = 16384;
+const BLOCKS: usize = heap::MOST_LARGE;
 
 impl Owners {
     pub const fn new() -> Owners {

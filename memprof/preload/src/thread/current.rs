@@ -76,10 +76,11 @@ impl Current {
         high
     }
 
-    /// Whether it is further below nothing than [`Current::most`] may be kept.
+    /// Whether it is further below nothing than [`Current::most`] may be kept; always where nothing may.
     pub fn is_below(&self, most: i64) -> bool {
-        (self.room.load(Relaxed) >> Current::SHIFT) - self.high.load(Relaxed)
-            > most >> Current::SHIFT
+        most < 0
+            || (self.room.load(Relaxed) >> Current::SHIFT) - self.high.load(Relaxed)
+                > most >> Current::SHIFT
     }
 
     /// Bytes to go.
@@ -147,12 +148,14 @@ impl Current {
         Some(self.folds.load(Acquire)).filter(|folds| folds.is_multiple_of(2))
     }
 
-    /// In the child of a fork, where the thread is not.
-    pub fn folds_no_more(&self) {
-        let folds = self.folds.load(Relaxed);
-        // Where none was under way, the page stays the parent's.
-        if !folds.is_multiple_of(2) {
-            self.folds.store(folds + 1, Relaxed);
+    /// In the child of a fork, where the thread is not: whatever it was doing, it does no more.
+    pub fn forget_thread(&self) {
+        for count in [&self.folds, &self.version] {
+            let before = count.load(Relaxed);
+            // Where nothing was under way, the page stays the parent's.
+            if !before.is_multiple_of(2) {
+                count.store(before + 1, Relaxed);
+            }
         }
     }
 

@@ -37,12 +37,12 @@ impl Level {
         high > keep
     }
 
-    /// Goes down; true if that is further than may be kept from the sums.
+    /// Goes down; true if that is further than may be kept from the sums, which is everything where nothing may.
     #[inline(always)]
     pub fn fall(&self, by: i64, keep: i64) -> bool {
         let room = self.room.load(Relaxed).wrapping_add(by);
         self.room.store(room, Relaxed);
-        room - self.high.load(Relaxed) > keep
+        keep < 0 || room - self.high.load(Relaxed) > keep
     }
 
     /// Whether it never was so much above what it is now.

@@ -368,7 +368,7 @@ fn numbers(finished: &Finished) -> Vec<Vec<i64>> {
 
 /// Eight threads take turns, so that there is one order of all they do, and the program knows its peak.
 fn exact_peaks() -> Result<()> {
-    // They hold four times as much, and more.
+    // They hold eight times as much, and more.
     const KEPT: i64 = 8 * (256 << 10);
     for (exact, off) in [("1", 0), ("0", KEPT)] {
         let finished = asking("threads_peak.c", &[("MEMPROF_EXACT", exact)])?;
@@ -376,7 +376,7 @@ fn exact_peaks() -> Result<()> {
         let [most, peak, left] = told.first().context("it says nothing")?[..] else {
             bail!("{}", finished.report())
         };
-        ensure!(most > 4 * KEPT, "{}", finished.report());
+        ensure!(most > 8 * KEPT, "{}", finished.report());
         let fits = (most - off..=most + off).contains(&peak) && left == 0;
         ensure!(fits, "{exact}: {}", finished.report());
     }

@@ -19,6 +19,8 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 /* Passed before the first block, after the last, and when the numbers are known: what threads themselves need
  * is there all the time. */
 static pthread_barrier_t gate;
+/* Where all begin to grow, or to shrink. */
+static pthread_barrier_t together;
 static size_t held, most;
 
 static void *work(void *number)
@@ -29,6 +31,7 @@ static void *work(void *number)
     pthread_barrier_wait(&gate);
     pthread_barrier_wait(&gate);
     for (int step = 0; step < STEPS; step++) {
+        if (step % 1000 == 0) pthread_barrier_wait(&together);
         random = random * 6364136223846793005u + 1442695040888963407u;
         const int block = (int)(random >> 33) % BLOCKS;
         /* Growing and shrinking for a while each, together. */
@@ -72,6 +75,7 @@ int main(void)
     pthread_t threads[THREADS];
     if (!hooks) return 1;
     pthread_barrier_init(&gate, NULL, THREADS + 1);
+    pthread_barrier_init(&together, NULL, THREADS);
     for (uintptr_t number = 0; number < THREADS; number++)
         if (pthread_create(&threads[number], NULL, work, (void *)(number + 1))) return 1;
     pthread_barrier_wait(&gate);

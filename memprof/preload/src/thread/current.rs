@@ -127,20 +127,12 @@ impl Current {
     /// none.
     #[inline(always)]
     pub fn guarded(&self, work: impl FnOnce()) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version + 1, Relaxed);
-        fence(Release);
-        work();
-        self.version.store(version + 2, Release);
+        odd_during(&self.version, work);
     }
 
     /// Something of the accounts goes to the sums. Only by its thread, or when it has none.
     pub fn folding(&self, fold: impl FnOnce()) {
-        let folds = self.folds.load(Relaxed);
-        self.folds.store(folds + 1, Relaxed);
-        fence(Release);
-        fold();
-        self.folds.store(folds + 2, Release);
+        odd_during(&self.folds, fold);
     }
 
     /// What changes with each; none during one.
@@ -175,4 +167,14 @@ impl Current {
         }
         look()
     }
+}
+
+/// Who reads the count before and after what it reads knows by it whether this went on meanwhile.
+#[inline(always)]
+fn odd_during(count: &AtomicU64, work: impl FnOnce()) {
+    let before = count.load(Relaxed);
+    count.store(before + 1, Relaxed);
+    fence(Release);
+    work();
+    count.store(before + 2, Release);
 }

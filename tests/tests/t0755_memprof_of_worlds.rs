@@ -4,11 +4,14 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, fortran_support};
+use quo_tests::{
+    APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
+};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
@@ -19,9 +22,13 @@ const TESTS: &[Test] = &[
     ("the_skeleton_of_the_dissertation_closes_its_books_in_every_language", skeleton),
     ("the_coupled_example_on_ranks_that_come_and_go_closes_its_books", coupled),
     ("sets_and_benchmarks_of_worlds_close_their_books", others),
+    ("worlds_that_are_told_from_outside_close_their_books", told),
+    ("a_benchmark_of_starts_closes_its_books", starts),
+    ("a_world_that_asks_for_hosts_closes_its_books", hosts),
 ];
 
 const MEBI: u64 = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(100);
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -90,10 +97,7 @@ fn parked() -> Result<()> {
 fn started() -> Result<()> {
     let variables = [("ELASTIC_MOST", "4"), ("ELASTIC_UNIT", "1")];
     let job = run(1, "sizes", &["1", "4", "2", "1"], &variables)?;
-    let said = job.outcome.stdout.lines().find(|line| line.starts_with("with "));
-    if let Some((_, reason)) = said.and_then(|line| line.split_once("parked ranks only: ")) {
-        return Err(Skipped(reason.to_owned()).into());
-    }
+    expect_starts(&job)?;
     job.expect_said("3 processes have ended")?;
     // On MPICH a process apart starts the others.
     let apart = u64::from(Launcher::find()?.family() == Family::Mpich);
@@ -112,6 +116,15 @@ fn started() -> Result<()> {
         (0..4 + apart).map(|start| (start > 0).then_some(start)).collect();
     ensure!(starts == right, "{starts:?}");
     Ok(())
+}
+
+/// It can start ranks, or this says why not.
+fn expect_starts(job: &Recorded) -> Result<()> {
+    let said = job.outcome.stdout.lines().find(|line| line.starts_with("with "));
+    match said.and_then(|line| line.split_once("parked ranks only: ")) {
+        Some((_, reason)) => Err(Skipped(reason.to_owned()).into()),
+        None => Ok(()),
+    }
 }
 
 fn report(job: &Recorded) -> Result<Value> {
@@ -172,5 +185,57 @@ fn others() -> Result<()> {
         let job = run(ranks, program, &words, &[])?.expect_ranks(ranks)?;
         job.expect_good_books().with_context(|| program.to_owned())?;
     }
+    Ok(())
+}
+
+/// Two ranks of two, one of which waits; the other is told from outside that it may come, and that it may go.
+fn told() -> Result<()> {
+    for (name, words) in [("controlled", ["test", "1"].as_slice()), ("faults", &["1", "2", "20"])] {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().to_str().context("no text")?;
+        let words = [words, &[path]].concat();
+        let (job, told) = std::thread::scope(|scope| {
+            let job = scope.spawn(|| run(2, name, &words, &[]));
+            let told = ["grow", "shrink"].iter().try_for_each(|what| tell(folder.path(), what));
+            // However that ended, the job does.
+            let stopped = std::fs::write(folder.path().join("stop"), "");
+            (job.join(), told.and(stopped.map_err(Into::into)))
+        });
+        let job = job.map_err(|_| anyhow!("{name}: the thread that ran it is lost"))??;
+        told.with_context(|| format!("{name}\n{}", job.outcome.report()))?;
+        job.expect_ranks(2)?.expect_good_books().with_context(|| name.to_owned())?;
+    }
+    Ok(())
+}
+
+/// The job is there, and does this with one rank.
+fn tell(folder: &Path, what: &str) -> Result<()> {
+    let sockets = folder.join("sockets");
+    let socket = sockets.join("test.sock");
+    until(LIMIT, "it has a socket", || Ok(socket.exists()))?;
+    let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+    command.args([what, "test", "1", "--wait"]).env("QUO_ELASTIC_DIR", &sockets);
+    let outcome = Running::start(&mut command, what, LIMIT)?.finish()?;
+    ensure!(outcome.stdout.contains("is done: "), "{what}: {}", outcome.report());
+    Ok(())
+}
+
+/// The only host there is: a second rank comes and goes.
+fn hosts() -> Result<()> {
+    let host = format!("host {} 2", rustix::system::uname().nodename().to_string_lossy());
+    let job = run(1, "over_hosts", &["2", &host, "grow 1", "size 1"], &[])?;
+    job.expect_good_books()?;
+    expect_starts(&job)?;
+    job.expect_said("epoch 1 size 2: 1 stay, 0 leave, 1 join")?;
+    ensure!(job.books.len() >= 2, "{}", job.outcome.report());
+    Ok(())
+}
+
+/// A third rank comes and goes, twice.
+fn starts() -> Result<()> {
+    expect_starts(&run(1, "sizes", &["1"], &[("ELASTIC_MOST", "2")])?)?;
+    let job = run(2, "start_cost", &["2"], &[])?;
+    job.expect_good_books()?;
+    ensure!(job.books.len() >= 4, "{}", job.outcome.report());
     Ok(())
 }

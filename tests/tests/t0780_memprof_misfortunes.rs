@@ -63,25 +63,27 @@ impl Misfortune {
         Recorded::ended(&[], launch, &self.program, &arguments).context(how.to_owned())
     }
 
-    /// When the rank last told the time, and how long the profiler had waited for a processor until then.
-    fn told(&self, rank: usize) -> Result<(u64, u64)> {
+    /// When the rank last told the time, how long the profiler had waited for a processor until then, and
+    /// how long the kernel had kept it from running.
+    fn told(&self, rank: usize) -> Result<[u64; 3]> {
         let bytes = fs::read(self.folder.path().join(rank.to_string()))?;
         let number = |at: usize| -> Result<u64> {
             let bytes = bytes.get(at..at + 8).context("it told nothing")?;
             Ok(u64::from_ne_bytes(bytes.try_into()?))
         };
-        Ok((number(0)?, number(8)?))
+        Ok([number(0)?, number(8)?, number(16)?])
     }
 
     /// What is written of the rank is at most a second older than what it told.
     fn expect_fresh(&self, one: &Books) -> Result<()> {
-        self.expect_fresh_but_for(one, Duration::ZERO)
+        self.expect_fresh_but_for(one, |_| Duration::ZERO)
     }
 
-    /// The same, where the kernel may have held the profiler's thread for so long.
-    fn expect_fresh_but_for(&self, one: &Books, held: Duration) -> Result<()> {
+    /// The same, where the kernel may have kept the profiler's thread from running.
+    fn expect_fresh_but_for(&self, one: &Books, held: fn(Duration) -> Duration) -> Result<()> {
         let rank = usize::try_from(one.trace.identity.rank)?;
-        let (told, waited) = self.told(rank)?;
+        let [told, waited, kept] = self.told(rank)?;
+        let held = held(Duration::from_nanos(kept));
         let lived = told.saturating_sub(one.trace.identity.monotonic_ns);
         let samples = one.trace.history.samples().map(|(sample, _)| sample.time);
         let times: Vec<u64> = samples.chain([lived]).collect();
@@ -197,7 +199,7 @@ fn out_of_memory() -> Result<()> {
         expect_good(one)?;
         // Where a group has no memory left, each of its threads stands still in its next page fault until the
         // kernel has found some, or ended a process. That is no waiting for a processor, which is told.
-        misfortune.expect_fresh_but_for(one, Duration::from_secs(1))?;
+        misfortune.expect_fresh_but_for(one, |kept| kept)?;
         ensure!(!one.trace.has(flags::CLOSED), "{}", one.table());
     }
     let said = job.report()?;

@@ -67,7 +67,8 @@ fn steps() -> Result<()> {
 fn increments() -> Result<()> {
     for (start, limit, right) in [("1", "3", ["ADD 2", "ADD 3"]), ("3", "1", ["SUB 2", "SUB 1"])] {
         let (start, limit) = (format!("start={start}"), format!("limit={limit}"));
-        let words = [&start, &limit, "every=2", "blocking=1", "iterations=12", "elements=20000"];
+        // Enough that each change is announced before the last, also where ranks wait for a processor.
+        let words = [&start, &limit, "every=2", "blocking=1", "iterations=1000", "elements=20000"];
         let outcome = example(3, "synthetic", &words)?;
         ensure!(changes(&outcome) == right, "{}", outcome.report());
     }

@@ -139,6 +139,7 @@ unsafe extern "C" fn child() {
     if ASIDE.load(Ordering::Relaxed) {
         return;
     }
+    start::forget_fork();
     writer::detach();
     sampler::forget();
     faults::forget();

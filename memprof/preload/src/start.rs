@@ -267,7 +267,17 @@ pub fn lock() -> &'static SpinLock {
 pub fn forked() {
     GIVEN_UP.store(false, Ordering::Relaxed);
     let all = settled().is_some_and(|settled| settled.options.record == Record::All);
+    if all {
+        // So that little brings it to `late`.
+        heap::begin_own_anew();
+    }
     FORKED.store(all, Ordering::Release);
+}
+
+/// A child begins: its parent, a child itself, may not have come to [`late`], which would open a trace here, under
+/// the locks of the fork.
+pub fn forget_fork() {
+    FORKED.store(false, Ordering::Release);
 }
 
 /// To be called where work is done that is not on a hot path: a child of a fork opens its file there,

@@ -1,6 +1,7 @@
 /* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER. Until then, and while
- * the others wait to be ended, each keeps in FOLDER/RANK what time it is, and for how long the profiler's
- * thread has been ready to run and had no processor. */
+ * the others wait to be ended, each keeps in FOLDER/RANK what time it is, for how long the profiler's thread
+ * has been ready to run and had no processor, and for how long the kernel has kept threads from running that
+ * needed memory where there was none. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -20,7 +21,7 @@
 
 enum { MEBI = 1 << 20, PATIENCE = 60 };
 
-static int clock_file = -1, waits_file = -1;
+static int clock_file = -1, waits_file = -1, state_file = -1;
 
 static uint64_t now(void)
 {
@@ -29,31 +30,57 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* The file that tells how long the thread of this name has waited for a processor. */
-static int waits_of(const char *wanted)
+/* The files that tell of the profiler's thread how long it has waited for a processor, and what it does. */
+static void find_profiler(void)
 {
-    char path[320], name[32] = "";
+    char path[320], name[32];
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; tasks && (task = readdir(tasks));) {
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         FILE *file = fopen(path, "r");
-        int is_it = file && fgets(name, sizeof name, file) && !strncmp(name, wanted, strlen(wanted));
+        int is_it = file && fgets(name, sizeof name, file) && !strncmp(name, "memprof", 7);
         if (file) fclose(file);
         if (!is_it) continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
-        closedir(tasks);
-        return open(path, O_RDONLY | O_CLOEXEC);
+        waits_file = open(path, O_RDONLY | O_CLOEXEC);
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
+        state_file = open(path, O_RDONLY | O_CLOEXEC);
+        break;
     }
     if (tasks) closedir(tasks);
-    return -1;
+}
+
+/* What the kernel says in a file that is open. */
+static const char *said(int file)
+{
+    static char text[512];
+    ssize_t length = file < 0 ? 0 : pread(file, text, sizeof text - 1, 0);
+    text[length < 0 ? 0 : length] = 0;
+    return text;
+}
+
+/* The kernel keeps the profiler's thread from running, and not because it waits for a time or for a lock. */
+static int is_kept(void)
+{
+    const char *name_end = strrchr(said(state_file), ')');
+    return name_end && name_end[1] && name_end[2] == 'D';
 }
 
 static void tell(void)
 {
-    char text[64] = "";
-    uint64_t ran, told[2] = { now(), 0 };
-    ssize_t length = waits_file < 0 ? 0 : pread(waits_file, text, sizeof text - 1, 0);
-    if (length > 0) sscanf(text, "%lu %lu", &ran, &told[1]);
+    static uint64_t before, kept;
+    static int was_kept;
+    uint64_t ran = 0, told[3] = { 0 };
+    sscanf(said(waits_file), "%lu %lu", &ran, &told[1]);
+    int is = is_kept();
+    told[0] = now();
+    /* This thread comes by every half a millisecond, unless it is kept itself: then the other was as well, and
+     * may have been let go with it. */
+    uint64_t since = before ? told[0] - before : 0;
+    if (was_kept || is || since > UINT64_C(10000000)) kept += since;
+    before = told[0], was_kept = is;
+    /* What it has run itself was, but for a few milliseconds, a search of the kernel for memory. */
+    told[2] = kept + ran;
     if (pwrite(clock_file, told, sizeof told, 0) != sizeof told) abort();
 }
 
@@ -127,7 +154,7 @@ int main(int argc, char **argv)
     char path[4096];
     snprintf(path, sizeof path, "%s/%d", argc > 3 ? argv[3] : ".", rank);
     clock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    waits_file = waits_of("memprof");
+    find_profiler();
     tell();
     more(50 * MEBI);
     printf("rank %d is %d\n", rank, (int)getpid());

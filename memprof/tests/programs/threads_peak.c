@@ -4,12 +4,13 @@
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
-#include <memprof.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "own_component.h"
 
 #define THREADS 8
 #define BLOCKS 64
@@ -55,16 +56,6 @@ static void *work(void *number)
     pthread_barrier_wait(&gate);
     pthread_barrier_wait(&gate);
     return NULL;
-}
-
-static memprof_component_t own(const memprof_hooks_t *hooks)
-{
-    memprof_component_t component;
-    for (uint32_t index = 0; index < hooks->component_count(); ++index)
-        if (!hooks->component(index, &component) && !strncmp(component.name, "app.exe", 7))
-            return component;
-    memset(&component, 0, sizeof component);
-    return component;
 }
 
 int main(void)

@@ -1,20 +1,19 @@
-//! The sums: what each component owns in blocks and in mappings, and the most it ever did.
+//! What each thread did: for each component, what it owns in blocks, and the most it ever did.
 //!
 //! A thread writes its own accounts only, and in front of them what it does for the component it works
-//! for ([`crate::thread::Current`]). What it owns beyond [`KEEP`] is folded into the sums of the process,
-//! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread, and in
+//! for ([`crate::thread::Current`]). What it owns beyond [`KEEP`] is folded into the [`sums`] of the process,
+//! where peaks are found. The first thread's stays where it is, however much it is, since a fold costs it locked
+//! operations: the others read it when they fold, and it enters its own peaks when what they were beside has changed.
+//! What is owned is exact at every moment. A peak is exact with one thread, and in
 //! exact mode; with more it is exact to 256 KiB for each of them.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI64, AtomicU64, fence};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI64, AtomicU64};
 
-use super::{Ledger, large, real, registry, tag};
-use crate::component::{self, Component, LIMIT};
-use crate::lock::SpinLock;
-use crate::thread::{Current, Guard, Local, Since, State, local};
-
-/// The account of all components together.
-pub const ALL: usize = LIMIT;
+use super::sums::{self, ALL, in_use, know};
+use super::{large, real, registry, tag};
+use crate::component::{Component, LIMIT};
+use crate::thread::{Current, Local, State, local};
 
 /// A word that all threads read, in a line of the cache that nobody writes.
 #[repr(align(64))]
@@ -27,60 +26,25 @@ static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
 const IN_FRONT: i64 = 176 * 1024;
 
+/// How far below its highest the first thread is before that is entered, which the words hold.
+const FURTHEST: i64 = Current::FAR / 2;
+const _: () = assert!(FURTHEST + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
+
 /// One block more than may be kept fits the words.
 const _: () = assert!(2 * IN_FRONT + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
-
-static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
-static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
-/// The peaks of the innermost phase.
-static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
-
-/// Changes of mappings begun and done, and folds of all threads by [`Current::folding`]. A reader that saw one under
-/// way, or any since, reads again.
-static BEGUN: AtomicU64 = AtomicU64::new(0);
-static DONE: AtomicU64 = AtomicU64::new(0);
-/// How often a reader tries before it takes what it gets.
-const TRIES: u32 = 1000;
-
-/// How deep phases nest; deeper ones count for the one they are in.
-pub const PHASE_DEPTH: usize = 16;
-
-/// Which components ever had anything, as a bit for each: most objects never allocate.
-static KNOWN: [AtomicU64; LIMIT / 64] = [const { AtomicU64::new(0) }; LIMIT / 64];
-
-/// Before the component gets something.
-#[inline]
-fn know(index: usize) {
-    let (word, bit) = (&KNOWN[index / 64 % KNOWN.len()], 1 << (index % 64));
-    if word.load(Relaxed) & bit == 0 {
-        word.fetch_or(bit, Release);
-    }
-}
-
-fn is_known(index: usize) -> bool {
-    index == usize::from(Component::UNATTRIBUTED.0)
-        || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
-}
-
-struct Phases {
-    lock: SpinLock,
-    depth: AtomicU64,
-    /// The peaks so far of those around the innermost.
-    outer: [[AtomicI64; LIMIT + 1]; PHASE_DEPTH],
-}
-
-static PHASES: Phases = Phases {
-    lock: SpinLock::new(),
-    depth: AtomicU64::new(0),
-    outer: [const { [const { AtomicI64::new(0) }; LIMIT + 1] }; PHASE_DEPTH],
-};
 
 /// Every change goes to the sums at once, so that peaks are exact with any number of threads.
 pub fn be_exact() {
     KEEP.0.store(-1, Relaxed);
     KEEP_CURRENT.0.store(Current::most(-1), Relaxed);
+    fold_own();
+    registry::none_is_first();
     // A level that is below its highest would not be noticed.
     fold_own();
+}
+
+pub fn is_exact() -> bool {
+    KEEP.0.load(Relaxed) < 0
 }
 
 /// Adds without the price of an atomic addition: only one thread writes the word.
@@ -110,8 +74,18 @@ pub fn allocated_again(state: &State, left: i64, size: usize) {
     let room = state.current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
     if room >= 0 {
         state.current.room.store(room, Relaxed);
-    } else if Current::most(state.current.raise(room)) > most() {
-        fold_both(state, Component(state.current.component.load(Relaxed) as u16));
+    } else {
+        rise(state, room);
+    }
+}
+
+/// The thread never had as much in front of its accounts: the room would be `room`, less than nothing.
+#[inline(always)]
+pub fn rise(state: &State, room: i64) {
+    if state.current.raised(room) > most() >> Current::SHIFT {
+        rise_and_fold(state, room);
+    } else {
+        state.current.raise(room);
     }
 }
 
@@ -119,12 +93,17 @@ pub fn allocated_again(state: &State, left: i64, size: usize) {
 pub fn allocated(state: &State, component: Component, size: usize) {
     settle(state);
     know(usize::from(component.0) % LIMIT);
+    if registry::is_first(state) {
+        enter_if_disturbed(state, component);
+    }
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
     if own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep) {
         fold_to(state, component, middle(size as i64, keep));
+    } else if registry::is_first(state) {
+        crate::start::late();
     }
 }
 
@@ -141,9 +120,12 @@ pub fn freed(state: &State, component: Component, size: usize) {
         let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
         current.room.store(room, Relaxed);
         if room > most() {
-            fold_if_low(state);
+            fold_if_low(state, size);
         }
         return;
+    }
+    if registry::is_first(state) {
+        enter_if_disturbed(state, component);
     }
     if current.component.load(Relaxed) == u32::from(component.0) {
         settle(state);
@@ -174,7 +156,10 @@ fn settle(state: &State) {
 /// As [`settle`]; then so many bytes are to go, and the work is for this component.
 fn restart(state: &State, left: i64, component: u32) {
     let was_empty = state.current.is_empty();
-    let own = enter_current(state, left, component);
+    if !was_empty && registry::is_first(state) && !is_undisturbed(state) {
+        begin_anew(state, 0);
+    }
+    let own = enter_current(state, left, component, || {});
     if was_empty {
         return;
     }
@@ -184,12 +169,14 @@ fn restart(state: &State, left: i64, component: u32) {
     }
 }
 
-/// The same, whatever the thread then keeps. Gives the component whose account has changed.
-fn enter_current(state: &State, left: i64, component: u32) -> usize {
+/// The same, whatever the thread then keeps, and `then` before anybody looks. Gives the component whose account has
+/// changed.
+#[inline]
+fn enter_current(state: &State, left: i64, component: u32, then: impl FnOnce()) -> usize {
     if state.current.is_empty() {
         // Nothing but the words in front.
         let before = state.current.component.load(Relaxed) as usize % LIMIT;
-        state.current.restart(left, component, || {});
+        state.current.restart(left, component, then);
         return before;
     }
     let since = state.current.since();
@@ -201,6 +188,7 @@ fn enter_current(state: &State, left: i64, component: u32) -> usize {
         bump(&own.allocated_total, since.allocated);
         own.level.follow(since.owned, since.high);
         state.all.follow(since.owned, since.high);
+        then();
     });
     index
 }
@@ -225,6 +213,10 @@ pub fn work_for(local: &Local, state: &State, component: Component) {
 /// A block goes from one component to another; neither allocates nor frees.
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
     settle(state);
+    if registry::is_first(state) {
+        enter_if_disturbed(state, from);
+        enter_if_disturbed(state, to);
+    }
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     know(to);
     state.level(from).fall(size as i64, 0);
@@ -236,39 +228,66 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
 /// is about to enter under another name.
 pub fn mapped(component: Component, by: i64, peaks: bool) {
     let index = usize::from(component.0) % LIMIT;
-    know(index);
+    sums::know(index);
     for index in [index, ALL] {
         // Not in a handler of a signal that came during another.
         if let Some(state) = super::own_state(local())
-            && state.current.folds().is_some()
+            && state.current.is_at_rest()
         {
             // The highest of the blocks was beside what was mapped until now.
             fold(state, &[index], 0);
         }
-        BEGUN.fetch_add(1, AcqRel);
-        let now = OWNED[index].fetch_add(by, AcqRel) + by;
-        if peaks && by > 0 {
-            PEAK[index].fetch_max(now, Relaxed);
-            PHASE[index].fetch_max(now, Relaxed);
+        sums::mapped(index, by, peaks);
+        if let Some(state) = super::own_state(local()).filter(|_| peaks)
+            && registry::is_first(state)
+            && state.current.is_at_rest()
+        {
+            // It has just begun anew, and this is its own doing.
+            state.current.guarded(|| sums::be_beside(state, index));
         }
-        DONE.fetch_add(1, AcqRel);
     }
 }
 
 /// What the thread kept of a component, and of all, goes to the sums.
-#[cold]
-#[inline(never)]
-pub fn fold_both(state: &State, component: Component) {
+fn fold_both(state: &State, component: Component) {
     fold_to(state, component, 0);
 }
 
-/// What the quick ways kept goes to the sums, if the thread is as far below them. That it is as far below its own
-/// highest is what they see.
+/// As [`rise`], to more than may be kept. The first thread keeps it.
 #[cold]
 #[inline(never)]
-pub fn fold_if_low(state: &State) {
-    if state.current.is_below(most()) {
-        fold_both(state, Component(state.current.component.load(Relaxed) as u16));
+fn rise_and_fold(state: &State, room: i64) {
+    let current = &state.current;
+    if !registry::is_first(state) {
+        current.raise(room);
+        return fold_both(state, Component(current.component.load(Relaxed) as u16));
+    }
+    if is_undisturbed(state) {
+        current.raise(room);
+    } else {
+        // This block is counted already; its bytes are not.
+        let size = current.below_high() - (room >> Current::SHIFT);
+        begin_anew(state, 0);
+        current.raise(current.room.load(Relaxed) - (size << Current::SHIFT));
+    }
+    crate::start::late();
+}
+
+/// What the quick ways freed is much: so many bytes at last. That the thread is as far below its own highest is what
+/// they see: whether it is as far below the sums is asked.
+#[cold]
+#[inline(never)]
+pub fn fold_if_low(state: &State, size: usize) {
+    let current = &state.current;
+    if registry::is_first(state) {
+        // Small ones would all come here that are freed below what was much: the first of many has it entered.
+        let is_small = size < large::FROM;
+        if is_small || !is_undisturbed(state) || current.below_high() > FURTHEST {
+            begin_anew(state, size as i64);
+        }
+        crate::start::late();
+    } else if current.is_below(most()) {
+        fold_both(state, Component(current.component.load(Relaxed) as u16));
     }
 }
 
@@ -276,7 +295,9 @@ pub fn fold_if_low(state: &State) {
 #[cold]
 #[inline(never)]
 fn fold_to(state: &State, component: Component, kept: i64) {
-    fold(state, &[usize::from(component.0) % LIMIT, ALL], kept);
+    if !registry::is_first(state) {
+        fold(state, &[usize::from(component.0) % LIMIT, ALL], kept);
+    }
     // What threads share is locked now; who gives that back asks.
     if !registry::is_shared(state) {
         crate::start::late();
@@ -289,34 +310,97 @@ fn fold(state: &State, indexes: &[usize], kept: i64) {
     let mut other = None;
     if !state.current.is_empty() {
         let (left, component) = (state.current.left(), state.current.component.load(Relaxed));
-        let index = enter_current(state, left, component);
+        let index = enter_current(state, left, component, || {});
         let is_beyond = state.level(index).is_beyond(KEEP.0.load(Relaxed));
         other = Some(index).filter(|index| is_beyond && !indexes.contains(index));
+    }
+    if registry::is_first(state) {
+        return indexes.iter().chain(&other).for_each(|index| begin_account_anew(state, *index));
     }
     state.current.folding(|| {
         let one = |index: usize, kept: i64| {
             let level = state.level(index);
             let (owned, high) = level.read();
-            let before = OWNED[index].fetch_add(owned - kept, AcqRel);
-            let most = before + high.max(owned);
-            raise(&PEAK[index], most);
-            raise(&PHASE[index], most);
-            level.start_at(kept);
+            if sums::fold(index, owned - kept, high.max(owned)) {
+                level.start_at(kept);
+            }
         };
         indexes.iter().for_each(|index| one(*index, kept));
         other.into_iter().for_each(|index| one(index, 0));
     });
 }
 
-fn raise(peak: &AtomicI64, to: i64) {
-    if peak.load(Relaxed) < to {
-        peak.fetch_max(to, Relaxed);
+/// Whether the first thread's highest of what it works for is beside the same as what it does now.
+#[inline(always)]
+fn is_undisturbed(first: &State) -> bool {
+    sums::is_beside(first, first.current.component.load(Relaxed) as usize % LIMIT)
+        && sums::is_beside(first, ALL)
+        && sums::is_in_phase(first)
+}
+
+/// The first thread enters the highest of what it works for, and begins anew with what it owns now, and so much above
+/// that.
+#[cold]
+#[inline(never)]
+fn begin_anew(first: &State, above: i64) {
+    let phase = sums::phase();
+    let (since, left) = (first.current.since(), first.current.left());
+    let indexes = [since.component as usize % LIMIT, ALL];
+    for index in indexes {
+        sums::enter(first, index, first.level(index).highest_with(since.high));
+    }
+    enter_current(first, left, since.component, || {
+        for index in indexes {
+            begin_level(first, index, above);
+        }
+    });
+    begin_phase_anew(first, phase, &indexes);
+}
+
+/// The first thread is about to do something for this component by the accounts: its highest is entered if that was
+/// beside something else.
+fn enter_if_disturbed(first: &State, component: Component) {
+    let index = usize::from(component.0) % LIMIT;
+    if is_undisturbed(first) && sums::is_beside(first, index) {
+        return;
+    }
+    begin_anew(first, 0);
+    begin_account_anew(first, index);
+}
+
+/// The same of what is in the accounts of one component.
+fn begin_account_anew(first: &State, index: usize) {
+    let (owned, high) = first.level(index).read();
+    sums::enter(first, index, high);
+    if owned != high || !sums::is_beside(first, index) {
+        first.current.guarded(|| begin_level(first, index, 0));
+    }
+}
+
+/// Only while nobody looks.
+fn begin_level(first: &State, index: usize, above: i64) {
+    let level = first.level(index);
+    level.start_at(level.read().0);
+    level.was_above(above);
+    sums::be_beside(first, index);
+}
+
+/// A phase may have begun on another thread, as this one: nothing that the first came to before is of it. `begun` are
+/// accounts that have begun anew since.
+fn begin_phase_anew(first: &State, phase: u64, begun: &[usize]) {
+    if !sums::is_in_phase(first) {
+        let others = in_use().filter(|index| !begun.contains(index));
+        others.for_each(|index| begin_account_anew(first, index));
+        sums::be_in_phase(first, phase);
     }
 }
 
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
     settle(state);
+    if registry::is_first(state) {
+        return in_use().for_each(|index| begin_account_anew(state, index));
+    }
     for index in in_use() {
         if state.level(index).read() != (0, 0) {
             fold(state, &[index], 0);
@@ -324,206 +408,37 @@ pub fn fold_all(state: &State) {
     }
 }
 
-/// How many components there are; one that comes later begins with nothing. Tests have some of their own.
-fn count() -> usize {
-    if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
-}
-
-/// Accounts of those that ever had anything, and that of all.
-fn in_use() -> impl Iterator<Item = usize> {
-    (0..count()).filter(|index| is_known(*index)).chain([ALL])
-}
-
-/// What changes with each change of the sums; none while one is under way.
-fn changes() -> Option<u64> {
-    let mut changes = DONE.load(Acquire);
-    if BEGUN.load(Acquire) != changes {
-        return None;
-    }
-    for state in registry::each() {
-        changes = changes.wrapping_add(state.current.folds()?);
-    }
-    Some(changes)
-}
-
-/// Reads the accounts, one after the other.
-#[derive(Default)]
-struct Reader {
-    /// What [`changes`] last said.
-    seen: Option<u64>,
-}
-
-impl Reader {
-    /// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
-    fn read(&mut self, index: usize) -> (i64, i64, i64) {
-        let mut result = (0, 0, 0);
-        for _ in 0..TRIES {
-            let before = self.seen.or_else(changes);
-            let base = OWNED[index].load(Acquire);
-            let (mut owned, mut active, mut high) = (base, 0, 0);
-            for (own, top) in registry::each().map(|state| level(state, index)) {
-                owned += own;
-                if own != 0 || top != 0 {
-                    active += 1;
-                    high = top;
-                }
-            }
-            // With one thread at work its highest is that of all.
-            let most = if active == 1 { owned.max(base + high) } else { owned };
-            let peak = PEAK[index].load(Relaxed).max(most);
-            result = (owned, peak, PHASE[index].load(Relaxed).max(most));
-            fence(AcqRel);
-            self.seen = changes();
-            if self.seen.is_some() && self.seen == before {
-                break;
-            }
-            core::hint::spin_loop();
-        }
-        result
-    }
-}
-
-fn read(index: usize) -> (i64, i64, i64) {
-    Reader::default().read(index)
-}
-
-/// What a thread keeps to itself of a component, or of all, and the most it did.
-fn level(state: &State, index: usize) -> (i64, i64) {
-    state.current.look(|| {
-        let (owned, high) = state.level(index).read();
-        let since = since(state, index);
-        (owned + since.owned, high.max(owned + since.high))
-    })
-}
-
-/// What the thread did for a component, or for all, that its accounts do not say.
-fn since(state: &State, index: usize) -> Since {
-    if index != ALL && index != state.current.component.load(Relaxed) as usize {
-        return Since::default();
-    }
-    state.current.since()
-}
-
-/// The ledger of one component.
-pub fn ledger(component: Component) -> Ledger {
-    ledger_at(&mut Reader::default(), usize::from(component.0) % LIMIT)
-}
-
-fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
-    let (owned, peak, _) = reader.read(index);
-    let mut ledger =
-        Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
-    for state in registry::each() {
-        let account = &state.accounts[index];
-        let (allocations, frees, total) = state.current.look(|| {
-            let since = since(state, index);
-            (
-                account.allocations.load(Relaxed) + since.allocations,
-                account.frees.load(Relaxed) + since.frees,
-                account.allocated_total.load(Relaxed) + since.allocated,
-            )
-        });
-        ledger.allocations += allocations;
-        ledger.frees += frees;
-        ledger.allocated_total += total;
-    }
-    ledger
-}
-
-/// The ledgers of all components.
-pub fn snapshot(into: &mut [Ledger; LIMIT]) {
-    let mut reader = Reader::default();
-    for (index, ledger_of) in into.iter_mut().enumerate().take(count()) {
-        *ledger_of = match is_known(index) {
-            true => ledger_at(&mut reader, index),
-            false => Ledger::default(),
-        };
-    }
-}
-
-/// What all components own together now, and the most they did.
-pub fn all() -> (u64, u64) {
-    let (owned, peak, _) = read(ALL);
-    (owned.max(0) as u64, peak.max(0) as u64)
-}
-
-/// What one component owns now.
-pub fn owned(component: Component) -> u64 {
-    read(usize::from(component.0) % LIMIT).0.max(0) as u64
-}
-
-fn fold_own() {
+/// As [`fold_all`], of the calling thread, which begins a phase or ends one.
+pub fn fold_own() {
     if let Some(state) = super::own_state(local()) {
         fold_all(state);
     }
 }
 
-/// A new innermost phase: its peaks start at what is owned now.
-pub fn peaks_begin() {
-    let _guard = Guard::enter();
-    fold_own();
-    PHASES.lock.lock();
-    let depth = PHASES.depth.load(Relaxed);
-    PHASES.depth.store(depth + 1, Relaxed);
-    if let Some(outer) = PHASES.outer.get(depth as usize) {
-        let mut reader = Reader::default();
-        for index in in_use() {
-            let (owned, _, _) = reader.read(index);
-            outer[index].store(PHASE[index].swap(owned, Relaxed), Relaxed);
-        }
+/// The calling thread has begun a phase, and did nothing since [`fold_own`]: what it comes to from now on is of it.
+pub fn own_phase_begins() {
+    if is_own_first()
+        && let Some(state) = super::own_state(local())
+    {
+        be_first(state);
     }
-    PHASES.lock.unlock();
 }
 
-/// The innermost phase ends: its peaks, which also count for the one around it.
-pub fn peaks_end(into: &mut [u64; LIMIT]) {
-    let _guard = Guard::enter();
-    fold_own();
-    PHASES.lock.lock();
-    let depth = PHASES.depth.load(Relaxed);
-    into.fill(0);
-    let mut reader = Reader::default();
-    for index in in_use().filter(|index| *index != ALL) {
-        into[index] = reader.read(index).2.max(0) as u64;
-    }
-    if depth > 0 {
-        PHASES.depth.store(depth - 1, Relaxed);
-        if let Some(outer) = PHASES.outer.get(depth as usize - 1) {
-            for index in in_use() {
-                PHASE[index].fetch_max(outer[index].load(Relaxed), Relaxed);
-            }
-        }
-    }
-    PHASES.lock.unlock();
+/// Whether the calling thread is the first.
+pub fn is_own_first() -> bool {
+    super::own_state(local()).is_some_and(registry::is_first)
 }
 
-/// The peaks so far of the phase that is open at a depth, 0 the outermost, given those of the ones
-/// inside it.
-pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
-    let _guard = Guard::enter();
-    PHASES.lock.lock();
-    let inner =
-        PHASES.outer.get(depth + 1).filter(|_| depth + 1 < PHASES.depth.load(Relaxed) as usize);
-    let mut reader = Reader::default();
-    for index in in_use().filter(|index| *index != ALL) {
-        let peak = inner.map_or_else(|| reader.read(index).2, |outer| outer[index].load(Relaxed));
-        into[index] = into[index].max(peak.max(0) as u64);
-    }
-    PHASES.lock.unlock();
-}
-
-/// As for the other locks of a fork.
-pub fn before_fork() {
-    PHASES.lock.lock();
-}
-
-pub fn after_fork() {
-    PHASES.lock.unlock();
+/// The first thread's state begins with what the sums say, in which it has nothing, or its highest is what it has.
+pub fn be_first(state: &State) {
+    let phase = sums::phase();
+    state.current.guarded(|| in_use().for_each(|index| sums::be_beside(state, index)));
+    sums::be_in_phase(state, phase);
 }
 
 /// In the child: a fold that another thread was in will not end.
 pub fn forget_other_threads() {
-    BEGUN.store(DONE.load(Relaxed), Relaxed);
+    sums::forget_other_threads();
     registry::each().for_each(|state| state.current.forget_thread());
 }
 
@@ -559,9 +474,9 @@ mod tests {
                 }
                 let sum = owned.iter().sum::<i64>();
                 most = most.max(sum);
-                prop_assert_eq!(level(&state, ALL), (sum, most));
+                prop_assert_eq!(sums::level_seen(&state, ALL), (sum, most));
                 for (component, owned) in (250..).zip(owned) {
-                    prop_assert_eq!(level(&state, component).0, owned);
+                    prop_assert_eq!(sums::level_seen(&state, component).0, owned);
                 }
             }
         }
@@ -585,7 +500,7 @@ mod tests {
         }
         [248, 249].into_iter().for_each(know);
         fold_all(&state);
-        let sums = || [248, 249].map(|index: usize| OWNED[index].load(Relaxed));
+        let sums = || [248, 249].map(sums::owned_beyond_threads);
         assert_eq!(sums(), [6 * 150 * 1024, -6 * 90_000]);
         // All tests have one sum of all.
         freed(&state, own, 6 * 150 * 1024);

@@ -29,7 +29,7 @@ use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::losses;
-use crate::thread::{Current, Guard, Hand, LEAVES_AT_HAND, NOT_OWN, State};
+use crate::thread::{Guard, Hand, LEAVES_AT_HAND, NOT_OWN, State};
 use place::Place;
 
 pub const REGION_SHIFT: u32 = 22;
@@ -60,11 +60,10 @@ const FURTHER_SLOTS: usize = 7;
 /// How many chained groups of slots there can be. What finds none is added up without a name.
 const FURTHER: usize = 32 * 1024;
 
-/// The owner's first slot of a granule: a component in the low bits, and bytes where the thread's other
-/// words have them. It is full at half of what a shared one holds; then the owner takes over what others
-/// noted.
+/// The owner's first slot of a granule: a component in the low bits, and bytes far above. It is full at half of what a
+/// shared one holds, which the processor tells with the addition; then the owner takes over what others noted.
 pub type First = AtomicI64;
-const FIRST_SHIFT: u32 = Current::SHIFT;
+pub const FIRST_SHIFT: u32 = 41;
 
 /// The block that goes on beyond a granule: its component, and how many bytes do. Whoever makes or frees
 /// the block writes it.

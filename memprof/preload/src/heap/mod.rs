@@ -12,22 +12,23 @@ pub mod granules;
 mod large;
 pub mod motion;
 mod operators;
+mod peaks;
 mod pool;
 mod quick;
 mod real;
 mod registry;
 mod spot;
+mod sums;
 mod tag;
 #[cfg(test)]
 mod tests;
 
-pub use account::{
-    all, be_exact, count_down, ledger, mapped, owned, peaks_begin, peaks_end, peaks_open, snapshot,
-    work_for,
-};
+pub use account::{be_exact, count_down, mapped, work_for};
 pub use blocks::give;
 pub use family::look_around;
+pub use peaks::{peaks_begin, peaks_end, peaks_open};
 pub use real::{look, next, stand_aside, stands_aside};
+pub use sums::{all, ledger, owned, snapshot};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};
@@ -120,16 +121,21 @@ pub fn knows(address: usize) -> bool {
 /// Before a fork: what the locks guard is whole in the child.
 pub fn before_fork() {
     registry::before_fork();
-    account::before_fork();
+    peaks::before_fork();
     GRANULES.before_fork();
     crate::sites::before_fork();
+}
+
+/// What the calling thread comes to from now on is soon more than it may have without a word.
+pub fn begin_own_anew() {
+    account::fold_own();
 }
 
 /// After a fork, in parent (`child` false) and child. The child keeps what other threads held.
 pub fn after_fork(child: bool) {
     crate::sites::after_fork();
     GRANULES.after_fork();
-    account::after_fork();
+    peaks::after_fork();
     registry::after_fork();
     if child {
         account::forget_other_threads();

@@ -42,10 +42,9 @@ pub extern "C-unwind" fn enter(
             if !spot::is_with(hand, place as usize, block as usize) {
                 return enter_beyond(block, size, state, 0, stack);
             }
-            let amount = (size as i64) << Current::SHIFT;
             let spot = spot::spot(hand, block as usize);
-            if let Some(after) = spot.after(state, amount)
-                && let Some(left) = left_after(state, amount)
+            if let Some(after) = spot.after(state, size)
+                && let Some(left) = left_after(state, (size as i64) << Current::SHIFT)
             {
                 spot.note(after);
                 return finish(block, size, state, left, place);
@@ -121,7 +120,7 @@ extern "C-unwind" fn enter_beyond(
     if let Some(hand) = spot::own_hand(state, block as usize)
         && let spot = spot::spot(hand, block as usize)
         && let room = spot::room(hand, block as usize)
-        && let Some(after) = spot.after(state, (size.min(room) as i64) << Current::SHIFT)
+        && let Some(after) = spot.after(state, size.min(room))
         && let Some(left) = left_after(state, (size as i64) << Current::SHIFT)
     {
         spot.note(after);
@@ -156,9 +155,7 @@ fn finish(block: *mut u8, size: usize, state: &State, left: i64, place: *mut u64
 /// Goes on where the thread never had as much. Gives the block.
 #[inline(never)]
 fn raise(block: *mut u8, state: &State, room: i64) -> *mut u8 {
-    if Current::most(state.current.raise(room)) > account::most() {
-        account::fold_both(state, current(state));
-    }
+    account::rise(state, room);
     arch::unknown(block)
 }
 
@@ -203,7 +200,7 @@ pub unsafe fn free(block: *mut u8) {
             {
                 let spot = spot::spot(hand, block as usize);
                 let inside = at_most(size, spot::room(hand, block as usize));
-                if let Some(after) = spot.after_less(state, (inside as i64) << Current::SHIFT) {
+                if let Some(after) = spot.after_less(state, inside) {
                     spot.note(after);
                     spot.note_none(state, !spot::is_with(hand, place as usize, block as usize));
                     // SAFETY: as the caller's.
@@ -258,7 +255,7 @@ unsafe fn release(block: *mut u8, place: *mut u64, state: &State, amount: i64) {
     state.current.room.store(room, Relaxed);
     if room > account::most() {
         // SAFETY: as the caller's.
-        return unsafe { free_and_fold(block, state) };
+        return unsafe { free_and_fold(block, state, (amount >> Current::SHIFT) as usize) };
     }
     // SAFETY: as the caller's.
     unsafe { real::quick_free()(block) }
@@ -267,8 +264,8 @@ unsafe fn release(block: *mut u8, place: *mut u64, state: &State, amount: i64) {
 /// Goes on where much was freed.
 #[cold]
 #[inline(never)]
-unsafe fn free_and_fold(block: *mut u8, state: &State) {
-    account::fold_if_low(state);
+unsafe fn free_and_fold(block: *mut u8, state: &State, size: usize) {
+    account::fold_if_low(state, size);
     // SAFETY: as for the other.
     unsafe { real::quick_free()(block) }
 }

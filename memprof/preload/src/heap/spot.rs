@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::granules::{Front, Leaf, REGION_SHIFT, beyond};
+use super::granules::{FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond};
 use crate::arch::unknown;
 use crate::component::Component;
 use crate::thread::{Hand, LEAVES_AT_HAND, Own, State};
@@ -81,16 +81,16 @@ impl Spot {
         (before as u8 == component as u8).then_some(before)
     }
 
-    /// What that says after so much more, as [`crate::thread::Current`] has it, if it holds that.
+    /// What that says after so many bytes more, if it holds that.
     #[inline(always)]
-    pub fn after(&self, state: &State, amount: i64) -> Option<i64> {
-        self.slot(state)?.checked_add(amount)
+    pub fn after(&self, state: &State, bytes: usize) -> Option<i64> {
+        self.slot(state)?.checked_add((bytes as i64) << FIRST_SHIFT)
     }
 
-    /// As [`Spot::after`], so much less.
+    /// As [`Spot::after`], so many less.
     #[inline(always)]
-    pub fn after_less(&self, state: &State, amount: i64) -> Option<i64> {
-        self.slot(state)?.checked_sub(amount)
+    pub fn after_less(&self, state: &State, bytes: usize) -> Option<i64> {
+        self.slot(state)?.checked_sub((bytes as i64) << FIRST_SHIFT)
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod agree;
 mod attribute;
 mod duty;
 mod edges;

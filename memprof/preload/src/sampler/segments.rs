@@ -84,6 +84,12 @@ impl Segments {
         }
     }
 
+    /// The same sample begins once more.
+    pub fn begin_again(&mut self) {
+        self.refused = 0;
+        self.all[..self.count].iter_mut().for_each(|segment| segment.fresh = false);
+    }
+
     /// Whether a file has a row.
     pub fn knows(&self, key: (u64, u64)) -> bool {
         self.place(key).is_some()

@@ -3,6 +3,7 @@
 use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
+use super::agree::Agreement;
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
 use super::edges::{PHASES, Peaks};
@@ -92,7 +93,7 @@ pub struct Sampler {
     pub text: Option<&'static mut [u8]>,
     pub runs: [Run; 512],
     entries: [Entry; BATCH],
-    owners: Owners,
+    pub owners: Owners,
     pub totals: Totals,
     pub segments: Segments,
     /// Devices of files, and whether their pages are huge ones.
@@ -117,6 +118,7 @@ pub struct Sampler {
     pub moved: [u64; LIMIT],
     pub nobodys: u64,
     pub slacks: u64,
+    pub agreement: Agreement,
     /// Bytes of the tool's in blocks.
     pub tags: u64,
     /// The sample that is taken asks this of each page of a file; and when one last did.
@@ -158,6 +160,7 @@ impl Sampler {
             moved: [0; LIMIT],
             nobodys: 0,
             slacks: 0,
+            agreement: Agreement::new(),
             tags: 0,
             is_thorough: false,
             thorough: 0,
@@ -219,6 +222,7 @@ impl Sampler {
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
         self.phases.forget();
+        self.agreement = Agreement::new();
         self.ready = false;
     }
 
@@ -237,17 +241,14 @@ impl Sampler {
             return;
         }
         let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
-        self.totals.clear();
-        if self.scanner.is_some() {
-            heap::motion::look(&mut self.moved);
-        }
-        self.owners.look();
-        // Before it is unloaded: what is found of it is to have an object.
-        self.published.objects();
-        if self.scanner.is_some() {
-            self.walk();
-            self.give_what_moved();
-        }
+        let replaced = if self.scanner.is_some() {
+            self.walk_well()
+        } else {
+            self.totals.clear();
+            self.owners.look();
+            self.published.objects();
+            0
+        };
         self.ask_status();
         self.head.kernel_resident = self.kernel_resident();
         self.resident_then = self.head.kernel_resident;
@@ -264,7 +265,9 @@ impl Sampler {
         let cost = kernel::thread_time() - cpu;
         self.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
-            duty.sampled(cost, self.resident_then);
+            // What is seldom necessary is no reason to sample less often from now on.
+            duty.charge(replaced);
+            duty.sampled(cost - replaced, self.resident_then);
             self.head.interval_ns = duty.interval();
         }
     }
@@ -297,14 +300,22 @@ impl Sampler {
 
     /// Whether there is time for one that would come too late if it waited.
     pub fn may_overdraw(&self) -> bool {
-        self.duty.is_some_and(|duty| duty.may_overdraw(kernel::monotonic()))
+        self.may_overdraw_by(0)
+    }
+
+    /// As [`Self::may_overdraw`], where so much has been spent that is not charged yet.
+    pub fn may_overdraw_by(&self, more: u64) -> bool {
+        let now = kernel::monotonic();
+        self.duty.is_some_and(|mut duty| {
+            duty.charge(more);
+            duty.may_overdraw(now)
+        })
     }
 
     /// Goes through the mappings, batch by batch.
-    fn walk(&mut self) {
+    pub fn walk(&mut self) {
         let Some(mut list) = self.list.take() else { return };
         let walk = ranges::walk();
-        self.segments.begin();
         let now = kernel::monotonic();
         let knows = self.scanner.as_ref().is_some_and(Scanner::crosses_holes);
         self.is_thorough = !knows || now.saturating_sub(self.thorough) >= THOROUGH;

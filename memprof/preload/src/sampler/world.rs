@@ -77,8 +77,16 @@ impl Owners {
         self.allocator = allocator;
     }
 
-    /// Takes in what is there now.
+    /// Takes in what is there now, for another sample.
     pub fn look(&mut self) {
+        core::mem::swap(&mut self.blocks, &mut self.past);
+        self.past_count = self.block_count;
+        RELEASED_SAMPLE.fetch_add(1, Ordering::Relaxed);
+        self.look_again();
+    }
+
+    /// As [`Self::look`], for the same sample.
+    pub fn look_again(&mut self) {
         ranges::look_at_threads();
         let mask = crate::kernel::page() - 1;
         self.look_at_objects(objects::serial(), |each| {
@@ -93,9 +101,6 @@ impl Owners {
             let [blocks, past] = [(); 2].map(|()| unsafe { memory::slice::<Span>(BLOCKS) });
             (self.blocks, self.past) = (blocks, past);
         }
-        core::mem::swap(&mut self.blocks, &mut self.past);
-        self.past_count = self.block_count;
-        RELEASED_SAMPLE.fetch_add(1, Ordering::Relaxed);
         let Some(list) = &mut self.blocks else { return };
         let mut count = 0;
         heap::each_large(&mut |start, length, owner| {

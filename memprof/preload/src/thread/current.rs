@@ -5,6 +5,9 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, fence};
 
 use super::level::{TRIES, together};
 
+/// How often a reader lets others go first.
+const PATIENCE: u32 = 100;
+
 /// What a thread did for one component, the one it works for, since that was entered into its accounts:
 /// what the quick ways write, in one line of the cache. Bytes and a count share a word, so that an
 /// allocation changes two words and a release one. Its thread is the only writer; others read.
@@ -41,9 +44,9 @@ pub struct Since {
 }
 
 impl Current {
-    /// Where bytes stand in a word: no count comes as far, and 4 MiB overflow it, which the processor tells
-    /// with the addition.
-    pub const SHIFT: u32 = 41;
+    /// Where bytes stand in a word, which holds 32 MiB of them. A count comes as far only by blocks of no bytes, an hour
+    /// of nothing else.
+    pub const SHIFT: u32 = 38;
     const COUNT: i64 = (1 << Current::SHIFT) - 1;
     /// The longest countdown.
     pub const FAR: i64 = i64::MAX >> Current::SHIFT;
@@ -62,25 +65,35 @@ impl Current {
         }
     }
 
+    /// How far below its highest.
+    #[inline(always)]
+    pub fn below_high(&self) -> i64 {
+        self.room.load(Relaxed) >> Current::SHIFT
+    }
+
     /// The most that `room` may say when `keep` bytes may be kept.
     pub const fn most(keep: i64) -> i64 {
         keep << Current::SHIFT | Current::COUNT
     }
 
-    /// Enters a new highest: the room would be `room`, which is negative. Gives the highest.
-    pub fn raise(&self, room: i64) -> i64 {
-        let high = self.high.load(Relaxed) - (room >> Current::SHIFT);
+    /// What would be the highest if the room were `room`, which is negative.
+    #[inline(always)]
+    pub fn raised(&self, room: i64) -> i64 {
+        self.high.load(Relaxed) - (room >> Current::SHIFT)
+    }
+
+    /// Enters that as the highest.
+    #[inline(always)]
+    pub fn raise(&self, room: i64) {
+        let high = self.raised(room);
         // In this order: who reads sees the level as it was, or as it is.
         self.room.store(room & Current::COUNT, Relaxed);
         self.high.store(high, Release);
-        high
     }
 
     /// Whether it is further below nothing than [`Current::most`] may be kept; always where nothing may.
     pub fn is_below(&self, most: i64) -> bool {
-        most < 0
-            || (self.room.load(Relaxed) >> Current::SHIFT) - self.high.load(Relaxed)
-                > most >> Current::SHIFT
+        most < 0 || self.below_high() - self.high.load(Relaxed) > most >> Current::SHIFT
     }
 
     /// Bytes to go.
@@ -104,9 +117,11 @@ impl Current {
         }
     }
 
-    /// Whether nothing was done since.
+    /// Whether nothing was done since. There may be bytes whose block was counted before.
     pub fn is_empty(&self) -> bool {
-        (self.countdown.load(Relaxed) | self.room.load(Relaxed)) & Current::COUNT == 0
+        let (blocks, room) =
+            (self.countdown.load(Relaxed) & Current::COUNT, self.room.load(Relaxed));
+        blocks | room | self.high.load(Relaxed) == 0
     }
 
     /// Begins anew, with so many bytes to go, after `enter` has entered what was done. Only by its thread,
@@ -140,6 +155,11 @@ impl Current {
         Some(self.folds.load(Acquire)).filter(|folds| folds.is_multiple_of(2))
     }
 
+    /// Nothing goes to accounts or sums, as far as its own thread sees: it may have been interrupted by a signal.
+    pub fn is_at_rest(&self) -> bool {
+        [&self.version, &self.folds].iter().all(|count| count.load(Relaxed).is_multiple_of(2))
+    }
+
     /// In the child of a fork, where the thread is not: whatever it was doing, it does no more.
     pub fn forget_thread(&self) {
         for count in [&self.folds, &self.version] {
@@ -151,30 +171,54 @@ impl Current {
         }
     }
 
-    /// What `look` sees of this and of the accounts, as they belong together.
+    /// What `look` sees of this and of the accounts, as they belong together. Waits for a thread that was interrupted
+    /// halfway, though not for ever.
     #[inline]
     pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
+        self.look_or_give_up(&mut look).unwrap_or_else(look)
+    }
+
+    /// The same; none where it was always in the way.
+    #[inline]
+    pub fn look_or_give_up<R>(&self, mut look: impl FnMut() -> R) -> Option<R> {
+        let seen = self.try_look(&mut look);
+        seen.or_else(|| self.look_patiently(&mut look))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_patiently<R>(&self, look: &mut dyn FnMut() -> R) -> Option<R> {
+        (0..PATIENCE).find_map(|_| {
+            // SAFETY: always is.
+            unsafe { libc::sched_yield() };
+            self.try_look(&mut *look)
+        })
+    }
+
+    #[inline]
+    fn try_look<R>(&self, mut look: impl FnMut() -> R) -> Option<R> {
         for _ in 0..TRIES {
             let version = self.version.load(Acquire);
             if version.is_multiple_of(2) {
                 let seen = look();
                 fence(Acquire);
                 if self.version.load(Relaxed) == version {
-                    return seen;
+                    return Some(seen);
                 }
             }
             core::hint::spin_loop();
         }
-        look()
+        None
     }
 }
 
 /// Who reads the count before and after what it reads knows by it whether this went on meanwhile.
 #[inline(always)]
 fn odd_during(count: &AtomicU64, work: impl FnOnce()) {
-    let before = count.load(Relaxed);
-    count.store(before + 1, Relaxed);
+    // A handler of a signal may have left by a jump, and it odd.
+    let odd = count.load(Relaxed) | 1;
+    count.store(odd, Relaxed);
     fence(Release);
     work();
-    count.store(before + 2, Release);
+    count.store(odd + 1, Release);
 }

@@ -7,6 +7,7 @@
 //! its C files compiled again.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
@@ -252,13 +253,15 @@ fn others_among_themselves() -> Result<()> {
 fn launchers_of_others() -> Result<()> {
     let (ours, others) = mpis()?;
     let program = Checkout::find()?.program("quo-info")?;
+    let folder = tempfile::tempdir()?;
+    let apart = with_temporary_files_apart(&program, folder.path())?;
     for other in others {
         if other.name.split(' ').next() == ours.name.split(' ').next() {
             // One release's launcher may well serve another.
             continue;
         }
         for arguments in [&["bindings"][..], &["bindings", "--json"]] {
-            let outcome = other.run(&program, arguments)?;
+            let outcome = other.run(&apart, arguments)?;
             if outcome.stderr.contains("MPI_Init") && outcome.stdout.is_empty() {
                 // An MPI may end ranks that it cannot connect (MPICH 5 under PMIx), and says so.
                 continue;
@@ -276,6 +279,21 @@ fn launchers_of_others() -> Result<()> {
         bail!("a warning without cause: {}", outcome.report());
     }
     Ok(())
+}
+
+/// A program that gives each of its processes a folder of its own for temporary files: processes of
+/// Open MPI 4 that run alone and start in the same moment both make the folder of the node, and the
+/// one that finds it made ends with an error.
+fn with_temporary_files_apart(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let script = folder.join("apart");
+    let text = format!(
+        "#!/bin/sh\nTMPDIR='{}'/$$\nmkdir \"$TMPDIR\" && export TMPDIR && exec '{}' \"$@\"\n",
+        folder.display(),
+        program.display()
+    );
+    std::fs::write(&script, text)?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700))?;
+    Ok(script)
 }
 
 fn expect_service(outcome: &Outcome) -> Result<()> {

@@ -25,6 +25,9 @@ pub struct Options {
     /// Where results and report go.
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
+    /// Do not set up or compile anything: run what lies in DIR. For tests.
+    #[arg(long, value_name = "DIR", hide = true)]
+    built: Option<PathBuf>,
 }
 
 #[derive(Copy, Clone, ValueEnum)]
@@ -34,8 +37,13 @@ enum Deck {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    setup::ensure()?;
-    let built = release::build("coupled")?;
+    let built = match &options.built {
+        Some(built) => built.clone(),
+        None => {
+            setup::ensure()?;
+            release::build("coupled")?
+        }
+    };
     let deck = match options.deck {
         Deck::Small => "small.toml",
         Deck::Large => "large.toml",
@@ -48,7 +56,10 @@ pub fn run(options: &Options) -> Result<()> {
         coupled.args(["--ranks", &ranks.to_string()]);
     }
     run::shown(&mut coupled, LIMIT)?;
-    let profiler = release::build_memprof()?;
+    let profiler = match &options.built {
+        Some(built) => built.join("memprof"),
+        None => release::build_memprof()?,
+    };
     memory(options, &profiler, &built.join("coupled"), &deck)?;
     elastic(options, &profiler, &built.join("coupled"))?;
     for report in ["report.html", "report.svg", "memory.html", "memory.png", "elastic.svg"] {

@@ -99,6 +99,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/thread/own.rs",
     "memprof/preload/src/writer.rs",
     "memprof/src/signals.rs",
+    "memprof/tests/large_jobs.rs",
     "memprof/trace/src/write/memory.rs",
     "memprof/trace/tests/killed.rs",
     "quo/mpi/src/comm.rs",

@@ -51,6 +51,8 @@ impl Machine {
             "mpirun.mpich",
             "ms_print",
             "heaptrack",
+            "mkfs.btrfs",
+            "qemu-x86_64",
         ];
         let tools = [&base[..], &test_beds].concat();
         let present = tools.iter().filter(|tool| !absent.contains(tool));

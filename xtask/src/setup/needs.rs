@@ -29,6 +29,8 @@ pub enum Need {
     MassifReader,
     Heaptrack,
     Quotas,
+    Jemalloc,
+    ProgramEmulator,
     Bootstrap,
 }
 
@@ -69,6 +71,8 @@ pub const TEST_BEDS: &[Need] = &[
     Need::MassifReader,
     Need::Heaptrack,
     Need::Quotas,
+    Need::Jemalloc,
+    Need::ProgramEmulator,
 ];
 
 /// For MPIs that come as Python packages.
@@ -107,6 +111,8 @@ impl Need {
             Need::MassifReader => "ms_print",
             Need::Heaptrack => "heaptrack",
             Need::Quotas => "mkfs.btrfs",
+            Need::Jemalloc => "libjemalloc.so.2",
+            Need::ProgramEmulator => "qemu-x86_64",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -137,6 +143,10 @@ impl Need {
             Need::MassifReader => "draws what the memory profiler exports",
             Need::Heaptrack => "counts blocks too, beside the memory profiler",
             Need::Quotas => "makes a disk with a quota that the memory profiler uses up",
+            Need::Jemalloc => "takes the C library's place under the memory profiler",
+            Need::ProgramEmulator => {
+                "runs a program that the memory profiler has to know as emulated"
+            }
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -174,6 +184,8 @@ impl Need {
             Need::MassifReader => ("valgrind", "valgrind", "valgrind"),
             Need::Heaptrack => ("heaptrack", "heaptrack", "heaptrack"),
             Need::Quotas => ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
+            Need::Jemalloc => ("libjemalloc2", "jemalloc", "jemalloc"),
+            Need::ProgramEmulator => ("qemu-user", "qemu-user", "qemu"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

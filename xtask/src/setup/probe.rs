@@ -32,9 +32,12 @@ fn is_met(need: Need) -> bool {
         Need::Make => find_program("make").is_some(),
         Need::Modules => find_program("modulecmd").is_some(),
         Need::PkgConfig => find_program("pkg-config").is_some(),
-        Need::Mpich | Need::MpichLauncher | Need::MassifReader | Need::Heaptrack => {
-            find_program(need.name()).is_some()
-        }
+        Need::Mpich
+        | Need::MpichLauncher
+        | Need::MassifReader
+        | Need::Heaptrack
+        | Need::ProgramEmulator => find_program(need.name()).is_some(),
+        Need::Jemalloc => links("int main(void) { return 0; }", &format!("-l:{}", need.name())),
         // Packages bring it for the distribution's own Python, which need not be the first.
         Need::PythonMpi => ["python3", "/usr/bin/python3"]
             .iter()

@@ -55,7 +55,8 @@ const TESTED: &str = "QUO_TESTS_BUILD";
 
 /// Suites that build everything optimised first, or are about all MPIs or none. They run when an MPI is asked for by
 /// name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
-const LONG: &[&str] = &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0730", "t0740"];
+const LONG: &[&str] =
+    &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0730", "t0735", "t0740"];
 
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
 /// what differs between MPIs is how ranks start and meet, not what a machine looks like.

@@ -85,6 +85,7 @@ const ENTRIES: &[Entry] = &[
     pair("40 to 100 KiB, 64 live", "/malloc_free/102400_pool_64/with"),
     pair("the same, 2 threads", "/malloc_free/102400_threads/with"),
     pair("128 to 977 KiB, 64 live", "/malloc_free/1048576_pool_64/with"),
+    pair("the same, 2 threads", "/malloc_free/1048576_threads/with"),
     entry("mmap and munmap, median", "/mmap_munmap_median_ns", "µs", 1e-3, Target::None),
     entry("mmap and munmap, 99.9 %", LATE, "µs", 1e-3, Target::Times(2.0)),
     entry("messages of 1 B", "/sides/1", "10⁶/s", 1e-6, Target::Share(0.97)),

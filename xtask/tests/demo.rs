@@ -1,0 +1,79 @@
+//! The demo on the small deck, with what cargo has built for tests: what it leaves is what its page shows.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::{Checkout, Running};
+
+const LIMIT: Duration = Duration::from_secs(150);
+
+#[test]
+fn the_demo_ends_with_a_page_that_links_where_the_memory_went() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let built = checkout.program("coupled")?;
+    let built = built.parent().context("a program without a folder")?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("out");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    demo.args(["demo", "--deck", "small", "--ranks", "2", "--built"]).arg(built);
+    demo.arg("--out").arg(&out).current_dir(folder.path());
+    let outcome = Running::start(&mut demo, "xtask demo", LIMIT)?.finish()?;
+    outcome.expect_success()?;
+    let said = "All runs ended with the same bits.";
+    ensure!(outcome.stdout.contains(said), "{}", outcome.report());
+
+    let page = fs::read_to_string(out.join("report.html"))?;
+    for link in ["<a href=\"memory.html\">", "<img src=\"memory.png\"", "<img src=\"elastic.svg\""]
+    {
+        ensure!(page.contains(link), "report.html does not have {link}");
+    }
+    for file in links(&page) {
+        ensure!(out.join(file).is_file(), "report.html links {file}, which is not there");
+    }
+    expect_memory(&fs::read_to_string(out.join("memory.html"))?)?;
+    expect_picture(&out.join("memory.png"))?;
+    let elastic = fs::read_to_string(out.join("elastic.svg"))?;
+    ensure!(elastic.starts_with("<svg") && elastic.trim_end().ends_with("</svg>"), "{elastic}");
+    Ok(())
+}
+
+/// What a page refers to outside of itself.
+fn links(page: &str) -> Vec<&str> {
+    let values = ["href=\"", "src=\""].into_iter().flat_map(|name| page.split(name).skip(1));
+    let values = values.filter_map(|rest| Some(rest.split_once('"')?.0));
+    values.filter(|value| !value.starts_with('#') && !value.starts_with("data:")).collect()
+}
+
+/// It needs nothing beside it, and has what the components held over time: of the job, and of each rank.
+fn expect_memory(page: &str) -> Result<()> {
+    ensure!(links(page).is_empty(), "memory.html refers to {:?}", links(page));
+    for word in ["@import", "url(http", "fetch("] {
+        ensure!(!page.contains(word), "memory.html has {word}");
+    }
+    ensure!(page.contains("quo push machine"), "memory.html has no phases of quo");
+    let timelines: Vec<&str> = page
+        .split("<svg")
+        .skip(1)
+        .filter(|svg| svg.contains("class=\"memprof-timeline\""))
+        .collect();
+    ensure!(timelines.len() == 3, "{} timelines", timelines.len());
+    for timeline in timelines {
+        for of in ["app.exe:coupled", "mpi.core:", "system:libc.so", "slack"] {
+            ensure!(timeline.contains(&format!("<title>{of}")), "a timeline without {of}");
+        }
+    }
+    Ok(())
+}
+
+/// It begins as PNG does, and has a width and a height.
+fn expect_picture(file: &Path) -> Result<()> {
+    let bytes = fs::read(file)?;
+    let (magic, rest) = bytes.split_at_checked(8).context("an empty picture")?;
+    ensure!(magic == b"\x89PNG\r\n\x1a\n" && rest.get(4..8) == Some(b"IHDR"), "no PNG: {magic:?}");
+    let sizes = rest.get(8..16).context("a picture without a size")?.chunks(4);
+    ensure!(sizes.into_iter().all(|size| size > [0, 0, 1, 0].as_slice()), "a picture of nothing");
+    Ok(())
+}

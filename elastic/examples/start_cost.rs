@@ -21,6 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let is_alone = std::env::args().nth(2).is_some_and(|word| word == "alone");
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
     let mut world = World::create(WorldOptions::new().most(3).crowded(true).starter(!is_alone))?;
+    // All of them find the same, and end together.
+    if let Err(why) = &world.back_end().spawned {
+        let message = format!("no rank can be started here: {why}");
+        world.end()?;
+        return Err(message.into());
+    }
     let mut context = None;
     let (mut stalls, mut starts, mut overlaps) = (Vec::new(), Vec::new(), Vec::new());
     let mut begins = Vec::new();

@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut waited = false;
     let mut unread = Unread::default();
     loop {
-        let job = match Job::load_summaries(&options.folder, options.job) {
+        let job = match Job::load_summaries(&options.folder, options.job, &mut |_, _| {}) {
             Ok(job) => Some(job),
             // A job that has just been started has no ranks yet, or one that is being made.
             Err(
@@ -182,10 +182,12 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     if all.len() > order.len() {
         grid.row(Weight::Plain, [format!("{} more", all.len() - order.len())]);
     }
-    let sum =
-        |of: &dyn Fn(&Rank) -> u64| all.iter().fold(0u64, |sum, rank| sum.saturating_add(of(rank)));
+    let sum = |of: &dyn Fn(&Rank) -> u64| {
+        let present = all.iter().filter(|rank| !rank.left);
+        present.fold(0u64, |sum, rank| sum.saturating_add(of(rank)))
+    };
     let mut cells = vec![
-        "all".to_owned(),
+        if all.iter().any(|rank| rank.left) { "there" } else { "all" }.to_owned(),
         String::new(),
         String::new(),
         bytes(sum(&|rank| rank.totals.resident)),
@@ -240,6 +242,7 @@ struct RankNow<'a> {
     unattributed: u64,
     peak: u64,
     damaged: bool,
+    left: bool,
     groups: BTreeMap<&'static str, u64>,
 }
 
@@ -261,14 +264,19 @@ fn json(job: &Job) -> anyhow::Result<String> {
         unattributed: rank.totals.unattributed,
         peak: rank.peak.bytes,
         damaged: rank.damaged && rank.state != State::Running,
+        left: rank.left,
         groups: now(rank),
     });
+    let present = |of: &dyn Fn(&Rank) -> u64| {
+        let present = job.ranks().filter(|rank| !rank.left);
+        present.fold(0u64, |sum, rank| sum.saturating_add(of(rank)))
+    };
     let document = Document {
         memprof_live: VERSION,
         program: job.program(),
         duration_ns: job.duration_ns(),
-        resident: job.balance.resident,
-        unattributed: job.balance.unattributed,
+        resident: present(&|rank| rank.totals.resident),
+        unattributed: present(&|rank| rank.totals.unattributed),
         unread: job.unread.len(),
         ranks: ranks.collect(),
     };

@@ -46,6 +46,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         segments: options.segments,
         file_size: options.file_size,
         seed: options.seed,
+        more: None,
     };
     std::fs::create_dir_all(&options.output)
         .with_context(|| format!("cannot make {}", options.output.display()))?;

@@ -99,15 +99,20 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// One line on standard error, beginning with the name of the program.
+/// One line on standard error, beginning with the name of the program; more, where an error has several. What it names
+/// may come from a trace, and file names from anywhere.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "memprof: {text}");
+    let _ = writeln!(std::io::stderr().lock(), "memprof: {}", clean_lines(text));
+}
+
+fn clean_lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
 /// A line on standard error that says how far long work is, where somebody looks at it.
 #[derive(Debug)]
 pub struct Progress {
-    what: &'static str,
+    what: String,
     shown: bool,
     last: usize,
     begun: std::time::Instant,
@@ -115,13 +120,23 @@ pub struct Progress {
 
 impl Progress {
     /// For work of this name.
-    pub fn new(what: &'static str) -> Progress {
+    pub fn new(what: &str) -> Progress {
         Progress {
-            what,
+            what: what.to_owned(),
             shown: std::io::stderr().is_terminal(),
             last: usize::MAX,
             begun: std::time::Instant::now(),
         }
+    }
+
+    /// Begins the next part of the same work, which has a name of its own.
+    pub fn part(&mut self, what: &str) {
+        self.what = what.to_owned();
+        if self.is_there() {
+            // The line before may have been longer.
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+        self.last = usize::MAX;
     }
 
     /// Says that `done` of `total` is done; nothing within the first half second.
@@ -136,11 +151,15 @@ impl Progress {
         let _ = write!(out, "\r{} {bar:<20} {done}/{total}", self.what);
         let _ = out.flush();
     }
+
+    fn is_there(&self) -> bool {
+        self.shown && self.last != usize::MAX
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown && self.last != usize::MAX {
+        if self.is_there() {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
     }
@@ -154,6 +173,7 @@ mod tests {
     fn what_a_trace_says_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\n\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
         assert_eq!(clean("libfoo-µ.so"), "libfoo-µ.so");
+        assert_eq!(clean_lines("\x1b]0;x\x07\n  y\r"), "\u{fffd}]0;x\u{fffd}\n  y\u{fffd}");
     }
 
     #[test]

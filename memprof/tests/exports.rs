@@ -1,8 +1,11 @@
 //! Export, comparison and sweep on jobs that were made up, read back by other means than they were written.
 
+mod protobuf;
+
 use memprof_trace::generate::{self, JobShape};
 use memprof_trace::layout::sample;
 use memprof_trace::read::Trace;
+use protobuf::{fields, inner, number};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,43 +114,6 @@ fn json_has_as_many_values_in_each_column_as_there_are_times() {
             }
         }
     }
-}
-
-/// The fields of a message: number, and a value or the bytes of what is within.
-fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
-    fn varint(bytes: &mut &[u8]) -> u64 {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (byte, rest) = bytes.split_first().expect("a whole number");
-            *bytes = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        value
-    }
-    let mut found = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes);
-        let value = varint(&mut bytes);
-        let (inner, rest) = match key & 7 {
-            0 => (&[][..], bytes),
-            2 => bytes.split_at(value as usize),
-            other => panic!("wire type {other}"),
-        };
-        found.push((key >> 3, value, inner));
-        bytes = rest;
-    }
-    found
-}
-
-fn number(message: &[u8], field: u64) -> Option<u64> {
-    fields(message).into_iter().find(|found| found.0 == field).map(|found| found.1)
-}
-
-fn inner(message: &[u8], field: u64) -> Option<&[u8]> {
-    fields(message).into_iter().find(|found| found.0 == field).map(|found| found.2)
 }
 
 #[test]
@@ -269,26 +235,6 @@ fn ms_print_draws_the_massif_file() {
     for wanted in ["(peak)", "rank 1", "application (group)", "mpi.shm (component)"] {
         assert!(drawn.contains(wanted), "{wanted} in {drawn}");
     }
-}
-
-#[test]
-fn a_thousand_ranks_are_exported_one_at_a_time() {
-    let place = tempfile::tempdir().unwrap();
-    let shape = JobShape {
-        ranks: 1000,
-        nodes: 16,
-        samples: 8,
-        components: 12,
-        file_size: 1 << 20,
-        ..JobShape::default()
-    };
-    let folder = place.path().join("job");
-    generate::job(&folder, &shape, &mut |_, _| {}).unwrap();
-    let file = place.path().join("all.csv");
-    said(&["export", path(&folder), "--format", "csv", "-o", path(&file)]);
-    let csv = fs::read_to_string(&file).unwrap();
-    assert!(csv.lines().any(|line| line.starts_with("999,")));
-    assert!(csv.lines().count() > 1000 * 8 * 10);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What has to hold in every trace of the memory profiler.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::{Class, flags, sample};
@@ -151,6 +152,54 @@ impl Books {
         Ok(self)
     }
 
+    /// Until a process ended, at `end` by the clock of the machine, there was never more time than `allowed` without a
+    /// sample, and the summary is no older.
+    ///
+    /// # Errors
+    ///
+    /// How long there was none.
+    pub fn expect_fresh(&self, end: Duration, allowed: Duration) -> Result<&Books> {
+        let lived = end.saturating_sub(Duration::from_nanos(self.trace.identity.monotonic_ns));
+        let mut times: Vec<u64> =
+            self.trace.history.samples().map(|(sample, _)| sample.time).collect();
+        ensure!(!times.is_empty(), "no samples\n{}", self.table());
+        times.push(u64::try_from(lived.as_nanos())?);
+        let longest = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
+        let longest = Duration::from_nanos(longest.unwrap_or(0));
+        ensure!(longest <= allowed, "{longest:?} without a sample\n{}", self.table());
+        let summary = Duration::from_nanos(self.summary()?.head.time);
+        ensure!(summary + allowed >= lived, "{summary:?} of {lived:?}\n{}", self.table());
+        Ok(self)
+    }
+
+    /// Samples that the program asked for.
+    pub fn asked(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
+        self.full().filter(|(sample, _)| sample.flags & sample::ASKED != 0)
+    }
+
+    /// Functions of MPI that the main thread was in at the peak of the process or of a component.
+    #[must_use]
+    pub fn functions_at_peaks(&self) -> Vec<String> {
+        let Some(summary) = &self.trace.summary else { return Vec::new() };
+        let rows = summary.rows.iter().map(|row| row.resident_peak_function);
+        let fields = rows.chain([summary.head.peak_function]);
+        fields.filter_map(|field| self.trace.function(field)).collect()
+    }
+
+    /// The profiler itself has 8 MiB at most, and what it adds to each block.
+    ///
+    /// # Errors
+    ///
+    /// It has more.
+    pub fn expect_small_tool(&self) -> Result<&Books> {
+        let rows = self.summary()?.rows.iter().enumerate();
+        let mut tools = rows.filter(|row| self.class(row.0 as u16) == Class::Tool);
+        let (_, tool) = tools.next().context("no profiler")?;
+        let most = (8 << 20) + tool.owned_peak;
+        ensure!(tool.resident_peak <= most, "the profiler itself has too much\n{}", self.table());
+        Ok(self)
+    }
+
     /// In every sample all bytes found have an owner, and nearly none of them is nobody.
     ///
     /// # Errors
@@ -183,7 +232,7 @@ impl Books {
         gaps.sort_by(f64::total_cmp);
         let median = gaps[gaps.len() / 2];
         ensure!(median < 0.01, "{:.2} % off the kernel's total\n{}", median * 100.0, self.table());
-        self.expect_phases_within_the_process()?.expect_no_more_than_owned()
+        self.expect_small_tool()?.expect_phases_within_the_process()?.expect_no_more_than_owned()
     }
 
     /// No phase had more resident than the process, or than its components together; the phase in which the

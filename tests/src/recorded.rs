@@ -15,6 +15,7 @@ use crate::running::{Outcome, Running};
 
 const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
+const TRACES: &str = "traces";
 
 /// See above.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Recorded {
         arguments: &[&str],
     ) -> Result<Recorded> {
         let folder = tempfile::tempdir()?;
-        let traces = folder.path().join("traces");
+        let traces = folder.path().join(TRACES);
         let mut command = Command::new(Checkout::find()?.program("memprof")?);
         command.arg("run").args(options).arg("--output").arg(&traces).arg("--");
         command.arg(launch.get_program()).args(launch.get_args());
@@ -97,9 +98,17 @@ impl Recorded {
         command.arg(program).args(arguments);
         let description = format!("{command:?}");
         let running = Running::start(&mut command, &description, LIMIT)?;
-        let outcome = running.finish()?;
+        Recorded::of(running.finish()?, folder)
+    }
+
+    /// A job that has ended, whose traces are in `traces` in this folder.
+    ///
+    /// # Errors
+    ///
+    /// A trace cannot be read.
+    pub fn of(outcome: Outcome, folder: tempfile::TempDir) -> Result<Recorded> {
         let mut books = Vec::new();
-        for file in traces_in(&traces)? {
+        for file in traces_in(&folder.path().join(TRACES))? {
             books.push(Books::open(&file)?);
         }
         books.sort_by_key(|one| one.trace.identity.rank);
@@ -209,6 +218,6 @@ impl Recorded {
     /// The folder of the traces.
     #[must_use]
     pub fn traces(&self) -> PathBuf {
-        self.folder.path().join("traces")
+        self.folder.path().join(TRACES)
     }
 }

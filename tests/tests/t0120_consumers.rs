@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use quo_tests::memprof::{PROGRAMS, fake_mpi};
 use quo_tests::suite::{Skipped, Test, run};
 use quo_tests::{
     BindTo, Checkout, Installation, Job, Launcher, Outcome, Running, Selection, mpicc, mpicxx,
@@ -19,12 +20,13 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// The machine of the expected output.
 const MACHINE: &str = "pack:2 core:2 pu:2";
 
-const TESTS: [Test; 16] = [
+const TESTS: [Test; 17] = [
     ("pkg_config_serves_c", pkg_config_serves_c),
     ("pkg_config_serves_cxx", pkg_config_serves_cxx),
     ("pkg_config_serves_fortran", pkg_config_serves_fortran),
     ("the_name_of_the_reference_serves_fortran", the_name_of_the_reference_serves_fortran),
     ("pkg_config_serves_static_programs", pkg_config_serves_static_programs),
+    ("memprof_flags_serves_static_programs", memprof_flags_serves_static_programs),
     ("quo_info_serves_fortran", quo_info_serves_fortran),
     ("cmake_serves_three_languages_after_a_move", cmake_serves_three_languages_after_a_move),
     ("cmake_compiles_modules_for_another_compiler", cmake_compiles_modules_for_another_compiler),
@@ -173,6 +175,47 @@ fn pkg_config_serves_static_programs() -> Result<()> {
     let installed = installed_with_fortran()?;
     let flags = installed.pkg_config("libquo-static", &["--variable=fflags"])?;
     consume(Command::new(mpifort()), "f90", &flags, &link)
+}
+
+/// With the archive, the header and the command of the installation, and nothing of what cargo has built.
+fn memprof_flags_serves_static_programs() -> Result<()> {
+    let found = tool(Command::new("cc").arg("-print-file-name=libc.a"))?.stdout;
+    if Path::new(found.trim()).is_relative() {
+        return Err(Skipped("there is no libc.a".to_owned()).into());
+    }
+    let (installed, fake) = (installed()?, fake_mpi()?);
+    let memprof = || {
+        let mut command = Command::new(installed.path("bin/memprof"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("MEMPROF_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    };
+    let told = tool(memprof().arg("flags"))?.stdout;
+    let place = format!("-L{}", installed.path("lib").display());
+    ensure!(told.split_whitespace().any(|word| word == place), "{told}");
+    let folder = tempfile::tempdir()?;
+    let (program, traces) = (folder.path().join("books"), folder.path().join("traces"));
+    let mut compiler = Command::new("cc");
+    compiler.current_dir(&folder).args(["-D_GNU_SOURCE", "-std=gnu11", "-O1", "-fno-builtin"]);
+    compiler.args(["-fno-optimize-sibling-calls", "-pthread", "-static", "-I"]);
+    compiler.arg(installed.path("include"));
+    compiler.arg(Checkout::find()?.root().join(PROGRAMS).join("static_books.c"));
+    compiler.args(told.split_whitespace()).arg("-L").arg(fake).args(["-lfakempi", "-lstdc++"]);
+    run_compiler(compiler.arg("-o").arg(&program))?;
+
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let mut run = memprof();
+    run.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    run.arg("run").arg("--output").arg(&traces).arg("--").arg(launch.get_program());
+    let outcome = tool(run.args(launch.get_args()).arg(&program))?;
+    ensure!(outcome.stdout.matches("books agree").count() == 2, "{}", outcome.report());
+    let report = tool(memprof().arg("report").arg(&traces))?.stdout;
+    let is_static = report.contains("linked statically");
+    ensure!(is_static && report.contains("2 ranks on 1 node"), "{report}");
+    Ok(())
 }
 
 fn quo_info_serves_fortran() -> Result<()> {

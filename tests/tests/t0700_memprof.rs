@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,13 +28,16 @@ const TESTS: &[Test] = &[
     ("page_faults_tell_that_mpi_touches_what_the_application_owns", faults),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
+    ("a_program_gets_a_sample_by_either_name_of_mpi_pcontrol", pcontrol),
     ("time_that_is_not_recorded_is_said_as_a_phase", silence),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
     ("a_job_in_which_a_rank_is_killed_leaves_the_traces_of_all", killed),
+    ("a_sweep_finds_what_a_program_owns_for_each_of_its_ranks", sweep),
     ("an_mpi_loaded_at_run_time_is_seen", dlopened),
     ("fortran_through_mpif_h_is_seen", fortran_mpif),
     ("fortran_through_the_module_mpi_is_seen", fortran_mpi),
     ("fortran_through_the_module_mpi_f08_is_seen", fortran_f08),
+    ("calls_from_fortran_are_seen_through_every_binding", fortran_calls),
     ("python_through_mpi4py_is_seen", python),
 ];
 
@@ -64,13 +68,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is not among the MPIs that all suites run on: this suite is short enough for every one. The last
-/// comes with an MPI as a second library, which has the interface that MPI 5 has made the same for all.
-const OTHERS: [(&str, &str, &str); 3] = [
-    ("mpich4", "mpich4", "mpicc"),
-    ("intel", "intel", "mpicc"),
-    ("the interface of MPI 5", "mpich5", "mpicc_abi"),
+/// What is not among the MPIs that all suites run on: this suite is short enough for every one. Programs of it load
+/// what is last. The last MPI comes with another as a second library, which has the interface that MPI 5 has made the
+/// same for all.
+const OTHERS: [(&str, &str, &str, &str); 3] = [
+    ("mpich4", "mpich4", "mpicc", "libmpich.so."),
+    ("intel", "intel", "mpicc", "libmpi.so."),
+    ("the interface of MPI 5", "mpich5", "mpicc_abi", "libmpi_abi.so."),
 ];
+
+/// How the name of the library begins that programs are to load, where that is not any MPI's.
+const LIBRARY: &str = "QUO_TESTS_LIBRARY";
 
 /// Another MPI, with what makes it the one in use, or why that cannot be.
 struct Other {
@@ -80,12 +88,12 @@ struct Other {
 
 fn others() -> Result<Vec<Other>> {
     let mut list = Command::new(Checkout::find()?.program("xtask")?);
-    list.args(["mpi", "list", "--json"]).args(OTHERS.map(|(_, mpi, _)| mpi));
+    list.args(["mpi", "list", "--json"]).args(OTHERS.map(|(_, mpi, ..)| mpi));
     let output = list.output().context("starting xtask")?;
     ensure!(output.status.success(), "{list:?}: {}", String::from_utf8_lossy(&output.stderr));
     let told: Value = serde_json::from_slice(&output.stdout)?;
     let entries = told["mpis"].as_array().context("no list of MPIs")?;
-    let others = OTHERS.iter().zip(entries).map(|(&(name, mpi, compiler), entry)| {
+    let others = OTHERS.iter().zip(entries).map(|(&(name, mpi, compiler, library), entry)| {
         let file = entry["folder"].as_str().map(|folder| Path::new(folder).join("bin"));
         let variables = match file.filter(|folder| folder.join(compiler).exists()) {
             None => Err(format!("it is not here; get it with: cargo xtask mpi install {mpi}")),
@@ -95,6 +103,7 @@ fn others() -> Result<Vec<Other>> {
                 ("MPIFC", folder.join(compiler.replace("mpicc", "mpifort"))),
                 ("QUO_TESTS_MPIRUN", folder.join("mpirun")),
                 ("QUO_TESTS_PYTHON", folder.join("python3")),
+                (LIBRARY, PathBuf::from(library)),
             ]),
         };
         Other { name, variables }
@@ -144,6 +153,7 @@ fn compile_c(source: &str) -> Result<PathBuf> {
 
 fn usual() -> Result<()> {
     let program = compile_c("usual.c")?;
+    let library = library_name(&program)?;
     for ranks in [2, 4] {
         let job = Recorded::run(ranks, &program, &[])?;
         job.expect_said("done")?.expect_good_books()?;
@@ -154,9 +164,44 @@ fn usual() -> Result<()> {
             let application = one.peak(APPLICATION);
             ensure!(application >= 30 * MEBI, "{application} B\n{}", one.table());
             ensure!(one.peak(MPI) > MEBI / 2, "MPI has nothing\n{}", one.table());
+            expect_components(one, &library)?;
         }
     }
     Ok(())
+}
+
+/// A plain program in C has nothing but itself and MPI, whose parts are told apart.
+fn expect_components(one: &Books, library: &str) -> Result<()> {
+    let name = format!("mpi.core:{library}");
+    let of = |wanted: &dyn Fn(Class, &str) -> bool| {
+        let rows = one.trace.summary.iter().flat_map(|summary| summary.rows.iter().enumerate());
+        let those = rows.filter(|(index, _)| {
+            let class = one.trace.component(*index).map(|row| row.class());
+            class.is_some_and(|class| wanted(class, &one.trace.component_name(*index)))
+        });
+        those.fold((0, 0), |sum, (_, row)| (sum.0 + row.owned_peak, sum.1 + row.resident_peak))
+    };
+    let (core, _) = of(&|_, given| given == name);
+    ensure!(core > 0, "{name} owns nothing\n{}", one.table());
+    let (given, resident) = of(&|class, _| class == Class::MpiForUser);
+    let is_there = given >= 3 * MEBI && resident >= 3 * MEBI;
+    ensure!(is_there, "{given} B by MPI_Alloc_mem, {resident} B there\n{}", one.table());
+    let (segments, resident) = of(&|class, _| class == Class::MpiShared);
+    ensure!(segments > 0 && resident > 0, "MPI shares nothing\n{}", one.table());
+    for class in [Class::AppLibrary, Class::AppShared] {
+        let has = of(&|other, _| other == class);
+        ensure!(has == (0, 0), "{has:?} B of {}\n{}", class.name(), one.table());
+    }
+    Ok(())
+}
+
+/// The name of the library that programs of this MPI have loaded, which has to be the one that is meant.
+fn library_name(program: &Path) -> Result<String> {
+    let library = library_of(program)?;
+    let name = library.rsplit('/').next().unwrap_or_default().to_owned();
+    let meant = std::env::var(LIBRARY).unwrap_or_default();
+    ensure!(name.starts_with(&meant), "it loads {library}, not {meant}*");
+    Ok(name)
 }
 
 /// What the kernel says of processes that share much, held against what the report does: page by page for
@@ -273,6 +318,9 @@ fn faults() -> Result<()> {
 fn threads() -> Result<()> {
     let job = Recorded::run(2, &compile_c("threads_multiple.c")?, &[])?;
     job.expect_said("threads")?.expect_good_books()?;
+    if job.expect_said("4 threads").is_err() {
+        return Err(Skipped("this MPI has no MPI_THREAD_MULTIPLE".to_owned()).into());
+    }
     Ok(())
 }
 
@@ -321,6 +369,26 @@ fn phases() -> Result<()> {
                 "in {name} {resident} B are resident, not {least} to {most}\n{}",
                 one.table()
             );
+        }
+    }
+    Ok(())
+}
+
+fn pcontrol() -> Result<()> {
+    const COUNT: usize = 7;
+    let program = compile_c("pcontrol.c")?;
+    for (name, phase) in [("MPI", "usual"), ("PMPI", "other")] {
+        let job = Recorded::run(2, &program, &[name, &COUNT.to_string()])?;
+        job.expect_said("done")?.expect_good_books()?.expect_phases(&[phase])?;
+        for one in &job.books {
+            let has = |(_, rows)| one.resident(rows, |class| class == Class::AppExecutable);
+            let held: Vec<u64> = one.asked().map(has).collect();
+            // Each shows what there is at that moment.
+            let first = held.first().context("no sample was asked for")?;
+            let off = |number: usize, bytes: u64| (first + number as u64 * MEBI).abs_diff(bytes);
+            let expected = held.iter().take(COUNT).enumerate();
+            let all = expected.filter(|&(number, &bytes)| off(number, bytes) < MEBI / 8).count();
+            ensure!(all == COUNT, "{name}: {held:?}\n{}", one.table());
         }
     }
     Ok(())
@@ -384,6 +452,43 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
+/// `peers.c` at several numbers of ranks.
+fn sweep() -> Result<()> {
+    const MOST: &str = "4";
+    let program = compile_c("peers.c")?;
+    let launch = Launcher::find()?.command(MOST.parse()?, BindTo::None);
+    let mut words = vec![launch.get_program()];
+    words.extend(launch.get_args());
+    let words: Vec<&str> = words.into_iter().filter_map(OsStr::to_str).collect();
+    let places = words.iter().filter(|word| **word == MOST).count();
+    ensure!(places == 1, "{places} numbers of ranks in {words:?}");
+    let words = words.iter().map(|word| if *word == MOST { "{n}" } else { word });
+    let mpirun = words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    command.args(["sweep", "-n", "1,2,3,4", "--metric", "owned", "--mpirun", &mpirun, "--json"]);
+    command.arg("--output").arg(folder.path().join("study")).arg("--").arg(&program);
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let description = format!("{command:?}");
+    let running = Running::start(&mut command, &description, Duration::from_secs(100))?;
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    let study: Value = serde_json::from_str(&outcome.stdout)
+        .with_context(|| format!("no JSON\n{}", outcome.report()))?;
+    ensure!(study["counts"] == serde_json::json!([1, 2, 3, 4]), "{study}");
+    let growths = study["growths"].as_array().context("no components")?;
+    let name = "app.exe:peers.program";
+    let found = growths.iter().find(|growth| growth["name"] == name);
+    let growth = found.with_context(|| format!("no {name} in {study}"))?;
+    let fit = &growth["fit"];
+    ensure!(fit["law"] == "linear", "{growth}");
+    for (coefficient, bytes) in [("per_rank", 65_536.0), ("fixed", 3.0 * MEBI as f64)] {
+        let value = fit[coefficient]["value"].as_f64().context("no coefficient")?;
+        ensure!((value / bytes - 1.0).abs() < 0.03, "{coefficient} is {value}\n{growth}");
+    }
+    Ok(())
+}
+
 /// The file of the library that programs of this MPI have loaded.
 fn library_of(program: &Path) -> Result<String> {
     let output = Command::new("ldd").arg(program).output()?;
@@ -431,6 +536,30 @@ fn fortran_f08() -> Result<()> {
         return Err(Skipped("this MPI has no module mpi_f08 for this compiler".to_owned()).into());
     }
     fortran("messages_f08.f90")
+}
+
+/// Callbacks of a program in Fortran allocate within two kinds of functions of MPI, one of which takes buffers: that is
+/// where the program has most.
+fn fortran_calls() -> Result<()> {
+    let support = fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
+    let f08 = support.mpi_f08.then_some("callbacks_f08.f90");
+    for source in ["callbacks_mpif.f", "callbacks_mpi.f90"].into_iter().chain(f08) {
+        let program = compile(&mpifort(), source, &["-O1"])?;
+        for (which, function) in [("1", "MPI_Allreduce"), ("2", "MPI_Comm_delete_attr")] {
+            let options = ["--duty", "100", "--interval", "1000"];
+            let job = Recorded::run_with(&options, 2, &program, &[which])?;
+            job.expect_said("done")?.expect_good_books()?.expect_phases(&["pcontrol 3"])?;
+            for one in &job.books {
+                let seen = one.functions_at_peaks();
+                let is_seen = seen.iter().any(|name| name == function);
+                ensure!(is_seen, "{source}: {seen:?}, not {function}\n{}", one.table());
+                // It asks twice; one more may come where MPI ends.
+                let asked = one.asked().count();
+                ensure!(asked >= 2, "{source}: {asked} samples were asked for\n{}", one.table());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn python() -> Result<()> {

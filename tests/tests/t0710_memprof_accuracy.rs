@@ -307,7 +307,6 @@ fn huge() -> Result<()> {
 }
 
 fn shared_huge() -> Result<()> {
-    const SHARED: u64 = 16 << 20;
     let (root, fake) = (Checkout::find()?.root().join(PROGRAMS), fake_mpi()?);
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("shared_huge");
@@ -320,27 +319,60 @@ fn shared_huge() -> Result<()> {
     }
     run_compiler(&mut compiler)?;
     with_huge_pages(|| {
-        let traces = tempfile::tempdir()?;
-        let finished = Profiled::new(&program, traces.path())?.env("PMI_SIZE", "2").run(LIMIT)?;
-        finished.expect_success()?;
-        ensure!(finished.traces.len() == 2, "{}", finished.report());
-        let mut report = Command::new(Checkout::find()?.program("memprof")?);
-        let output = report.arg("report").arg("--json").arg(traces.path()).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let report: Value = serde_json::from_slice(&output.stdout)?;
-        let number = |value: &Value| value.as_u64().context("no number");
-        for rank in report["nodes"][0]["ranks"].as_array().context("no ranks")? {
-            let held = rank["held"].as_array().into_iter().flatten();
-            let huge = held.map(|held| number(&held["huge"])).sum::<Result<u64>>()?;
-            ensure!(huge == SHARED, "a rank has {huge} B in huge pages");
+        let disk = HugeDisk::mount()?;
+        let file = disk.folder.path().join("shared").display().to_string();
+        for kind in ["memfd", "sysv", &file] {
+            let traces = tempfile::tempdir()?;
+            let profiled = Profiled::new(&program, traces.path())?.env("PMI_SIZE", "2");
+            let finished = profiled.arg(kind).run(LIMIT)?;
+            finished.expect_success()?;
+            ensure!(finished.traces.len() == 2, "{kind}: {}", finished.report());
+            are_shared_once(traces.path(), 16 << 20).with_context(|| kind.to_owned())?;
         }
-        let balance = &report["balance"];
-        let (ranks, node) = (number(&balance["ranks"])?, number(&balance["nodes"])?);
-        // Pages of files are shared as well, but fewer.
-        let once = (SHARED..2 * SHARED).contains(&ranks.saturating_sub(node));
-        ensure!(once, "ranks have {ranks} B, the node {node}");
         Ok(())
     })
+}
+
+/// A disk of huge pages, for as long as this lives.
+struct HugeDisk {
+    folder: tempfile::TempDir,
+}
+
+impl HugeDisk {
+    fn mount() -> Result<HugeDisk> {
+        let folder = tempfile::tempdir()?;
+        let mut mount = Command::new("mount");
+        let mounted = mount.args(["-t", "hugetlbfs", "none"]).arg(folder.path()).status()?;
+        ensure!(mounted.success(), "no disk of huge pages");
+        Ok(HugeDisk { folder })
+    }
+}
+
+impl Drop for HugeDisk {
+    fn drop(&mut self) {
+        // Nobody is to be told: the folder that is left would say it.
+        let _result = Command::new("umount").arg(self.folder.path()).status();
+    }
+}
+
+/// Two ranks have so much in huge pages each, and their node has it once.
+fn are_shared_once(traces: &Path, shared: u64) -> Result<()> {
+    let mut report = Command::new(Checkout::find()?.program("memprof")?);
+    let output = report.arg("report").arg("--json").arg(traces).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let number = |value: &Value| value.as_u64().context("no number");
+    for rank in report["nodes"][0]["ranks"].as_array().context("no ranks")? {
+        let held = rank["held"].as_array().into_iter().flatten();
+        let huge = held.map(|held| number(&held["huge"])).sum::<Result<u64>>()?;
+        ensure!(huge == shared, "a rank has {huge} B in huge pages");
+    }
+    let balance = &report["balance"];
+    let (ranks, node) = (number(&balance["ranks"])?, number(&balance["nodes"])?);
+    // Pages of files are shared as well, but fewer.
+    let once = (shared..2 * shared).contains(&ranks.saturating_sub(node));
+    ensure!(once, "ranks have {ranks} B, the node {node}");
+    Ok(())
 }
 
 /// Runs a program in C that asks the profiler itself.

@@ -1,5 +1,6 @@
 //! What the profiler adds to the operations that programs do most, in instructions, which no noise of a
-//! machine changes: a change that makes them dearer is seen here, and not only where time is measured.
+//! machine changes: a change that makes them dearer is seen here, and not only where time is measured. And what it
+//! takes of memory, and that what measures rates does so.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::fs;
@@ -8,14 +9,22 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use memprof_trace::layout::{Class, sample};
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, run_compiler};
+use quo_tests::{APPLICATION, Books, Checkout, Recorded, mpicc, run_compiler};
+use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("a_pair_of_malloc_and_free_keeps_to_its_budget_of_instructions", hot_pair),
     ("pairs_of_many_sizes_keep_to_their_budget_of_instructions", many_sizes),
     ("a_call_of_mpi_keeps_to_its_budget_of_instructions", call),
+    ("a_process_that_has_little_when_mpi_begins_is_first_looked_at_when_it_is_ready", begins),
+    (
+        "with_many_threads_stacks_and_phases_the_profiler_itself_takes_eight_mebibytes_at_most",
+        small,
+    ),
+    ("the_benchmark_of_messages_measures_two_pairs_at_once", messages),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -58,7 +67,7 @@ fn within(kind: &str, budget: f64) -> Result<()> {
         return Err(Skipped("there is no valgrind to count instructions with".to_owned()).into());
     }
     let folder = tempfile::tempdir()?;
-    let program = compile(folder.path())?;
+    let program = compile("operations", folder.path())?;
     let without = instructions(&program, kind, SHIFTS[0], folder.path(), false)?;
     let count = |shift: &&str| instructions(&program, kind, shift, folder.path(), true);
     let mut counts = SHIFTS.iter().map(count).collect::<Result<Vec<_>>>()?;
@@ -71,13 +80,36 @@ fn within(kind: &str, budget: f64) -> Result<()> {
     Ok(())
 }
 
-fn compile(folder: &Path) -> Result<PathBuf> {
+fn begins() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("begins", folder.path())?;
+    for (mebi, is_early) in [("0", false), ("4", true)] {
+        let traces = tempfile::tempdir()?;
+        let finished = Profiled::new(&program, traces.path())?.arg(mebi).run(LIMIT)?;
+        let books = Books::open(finished.expect_success()?.trace()?)?;
+        let (first, rows) = books.full().next().context("no sample")?;
+        let is_init =
+            |phase: u32| books.trace.phase(phase).is_some_and(|row| row.name.to_string() == "init");
+        let mut edges = books.trace.history.phase_edges().iter();
+        let begun = edges.find(|edge| edge.begins && is_init(edge.phase)).context("no init")?.time;
+        // A machine that lets it wait has it looked at meanwhile.
+        let is_late = first.flags & sample::PHASE == 0;
+        let before = first.time < begun;
+        ensure!(before == is_early || is_late, "{mebi}: begun at {begun}, {first:?}");
+        let application = books.resident(rows, APPLICATION);
+        ensure!(!is_early || application >= 4 << 20, "{application} B");
+        books.expect_closed_books()?;
+    }
+    Ok(())
+}
+
+fn compile(name: &str, folder: &Path) -> Result<PathBuf> {
     let root = Checkout::find()?.root().join(PROGRAMS);
-    let (fake, program) = (fake_mpi()?, folder.join("operations"));
+    let (fake, program) = (fake_mpi()?, folder.join(name));
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]);
     compiler.args(["-fno-builtin-malloc", "-fno-builtin-free"]);
-    compiler.arg("-I").arg(root.join("fakempi")).arg(root.join("operations.c"));
+    compiler.arg("-I").arg(root.join("fakempi")).arg(root.join(format!("{name}.c")));
     compiler.arg("-o").arg(&program).arg("-L").arg(&fake).args(["-lfakempi", "-lboth"]);
     for option in ["-rpath", "-rpath-link"] {
         compiler.arg(format!("-Wl,{option},{}", fake.display()));
@@ -112,4 +144,77 @@ fn instructions(
     let totals = text.lines().find_map(|line| line.strip_prefix("totals: "));
     let sum: f64 = totals.context("callgrind gives no sum")?.trim().parse()?;
     Ok(sum / (FIRST + COUNT))
+}
+
+/// The greatest number of bytes that the program had by the kernel's count.
+fn most(said: &str) -> Result<u64> {
+    let number = said.lines().find_map(|line| line.strip_prefix("most ")).context("no number")?;
+    Ok(number.parse()?)
+}
+
+fn small() -> Result<()> {
+    const MEBI: u64 = 1 << 20;
+    let folder = tempfile::tempdir()?;
+    let (root, program) = (Checkout::find()?.root().to_owned(), folder.path().join("threads"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"]);
+    compiler.arg("-I").arg(root.join("memprof/api/include"));
+    compiler.arg(root.join(PROGRAMS).join("many_threads.c")).arg("-o").arg(&program);
+    run_compiler(compiler.arg("-ldl"))?;
+    let mut alone = Profiled::new(&program, folder.path())?;
+    alone.command().env_remove("LD_PRELOAD");
+    let without = most(&alone.run(LIMIT)?.expect_success()?.stdout)?;
+    let profiled = Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all");
+    let finished = profiled.env("MEMPROF_STACKS", "100").run(LIMIT)?;
+    let with = most(&finished.expect_success()?.stdout)?;
+    let books = Books::open(finished.trace()?)?;
+    let phases = books.trace.phases.len();
+    ensure!(phases >= 60, "{phases} phases");
+    let stacks = books.trace.sites.len();
+    ensure!(stacks >= 100, "{stacks} stacks");
+    books.expect_small_tool()?;
+    let tags = books.owned_peak(|class| class == Class::Tool)?;
+    println!("{with} B, {without} B without the profiler; {tags} B of it in blocks");
+    // The C library rounds sizes up to sixteens, and keeps a little otherwise.
+    let allowed = 8 * MEBI + tags + MEBI;
+    ensure!(with <= without + allowed, "{with} B, {without} B without\n{}", books.table());
+    Ok(())
+}
+
+fn messages() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("messages");
+    let mut compiler = Command::new(mpicc());
+    compiler.args(["-std=gnu11", "-O2", "-Wall", "-Wextra"]);
+    compiler.arg(Checkout::find()?.root().join("memprof/benches/messages.c"));
+    run_compiler(compiler.arg("-o").arg(&program).arg("-ldl"))?;
+    let told = |arguments: &[&str]| -> Result<Value> {
+        let job = Recorded::run(4, &program, arguments)?;
+        job.expect_good_books()?;
+        let line = job.outcome.stdout.lines().find(|line| line.starts_with('{'));
+        let told: Value = serde_json::from_str(line.with_context(|| job.outcome.report())?)?;
+        ensure!(told["pairs"] == 2, "{told}");
+        Ok(told)
+    };
+    let rates = told(&["1:5", "65536:20"])?;
+    for (size, bytes) in [("1", 1.0), ("65536", 65536.0)] {
+        let number = |what: &str| rates[what][size].as_f64().with_context(|| format!("{rates}"));
+        let (rate, bandwidth) = (number("messages_per_second")?, number("megabytes_per_second")?);
+        let off = (rate * bytes / 1e6 - bandwidth).abs();
+        ensure!(rate > 0.0 && off <= 0.06, "{size}: {rates}");
+    }
+    let sides = told(&["sides", "1:5", "65536:20"])?;
+    for size in ["1", "65536"] {
+        let rounds = sides["sides"][size].as_array().with_context(|| format!("{sides}"))?;
+        let is_rate = |rate: &Value| rate.as_f64().is_some_and(|rate| rate > 0.0);
+        let is_round = |round: &Value| is_rate(&round[0]) && is_rate(&round[1]);
+        ensure!(!rounds.is_empty() && rounds.iter().all(is_round), "{size}: {sides}");
+    }
+    // Half of the calls go to MPI itself, the other half through the profiler.
+    let objects = sides["objects"].as_array().with_context(|| format!("{sides}"))?;
+    let (without, with) = objects.split_at(objects.len() / 2);
+    let through = |object: &Value| object == "libmemprof_preload.so";
+    let is_apart = with.iter().all(through) && !without.iter().any(through);
+    ensure!(!with.is_empty() && is_apart, "{sides}");
+    Ok(())
 }

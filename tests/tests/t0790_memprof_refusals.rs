@@ -14,12 +14,14 @@ use quo_tests::{Books, Checkout, run_compiler};
 
 const TESTS: &[Test] = &[
     ("a_quota_that_is_used_up_is_said_and_the_program_runs", quota),
+    ("a_folder_of_another_user_is_said_and_the_program_runs", anothers_folder),
     ("limits_on_a_process_are_no_crash", limits),
     ("system_calls_that_are_refused_cost_no_more_than_what_they_tell", refused_calls),
     ("programs_that_nothing_is_loaded_into_run_and_are_named", not_loaded),
     ("what_cannot_be_run_ends_as_in_a_shell", not_run),
     ("a_bad_file_of_components_is_said_once_and_the_program_runs", bad_components),
     ("a_file_of_components_decides_what_objects_are_called", components),
+    ("memprof_run_has_a_file_of_components_decide_what_an_mpi_library_is", components_of_run),
     ("what_finds_no_room_is_counted_and_said_once", full_tables),
     ("programs_under_each_sanitizer_run_and_are_said", sanitizers),
     ("allocators_that_are_preloaded_or_linked_keep_their_work", allocators),
@@ -118,12 +120,50 @@ fn quota() -> Result<()> {
     if !tried.status.success() {
         return Err(skip("no disk with a quota can be mounted"));
     }
-    let mount = format!("mount -o loop {image} {disk} && \"$@\" && ls {traces}");
+    let report =
+        format!("{} report {traces} 2>&1", Checkout::find()?.program("memprof")?.display());
+    let mount = format!(
+        "mount -o loop {image} {disk} && \"$@\" && ls {traces} && {{ {report}; echo code $?; }}"
+    );
     let wrapper = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
     let finished = through(&wrapper, Path::new(&traces), &[])?;
     ensure!(finished.stderr.contains("the quota is used up"), "{}", finished.report());
     // It has left the word from which reports know it.
     ensure!(finished.stdout.contains(".122.missing"), "{}", finished.report());
+    for word in ["no trace could be made in rank 0: Disk quota exceeded", "code 1"] {
+        ensure!(finished.stdout.contains(word), "no `{word}`\n{}", finished.report());
+    }
+    Ok(())
+}
+
+fn anothers_folder() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+    let program = folder.path().join("holder");
+    compile(&holder(folder.path())?, &program, "cc", &[])?;
+    // Where the other user finds it.
+    let ours = folder.path().join("libmemprof_preload.so");
+    fs::copy(preload()?, &ours)?;
+    let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let tried = Command::new(other[0]).args(&other[1..]).arg(&program).output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        return Err(skip("only root can be another user"));
+    }
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces)?;
+    fs::set_permissions(&traces, fs::Permissions::from_mode(0o755))?;
+    let mut profiled = Profiled::new(other[0], &traces)?.args(&other[1..]).arg("env");
+    profiled.command().env_remove("LD_PRELOAD");
+    profiled = profiled.arg(format!("LD_PRELOAD={}", ours.display())).arg(&program);
+    let finished = profiled.env("MEMPROF_RECORD", "all").run(LIMIT)?;
+    finished.expect_success()?;
+    ensure!(finished.stdout == "held\n" && finished.traces.is_empty(), "{}", finished.report());
+    let said = finished.stderr.lines().filter(|line| line.starts_with("memprof: "));
+    let [said] = said.collect::<Vec<_>>()[..] else { anyhow::bail!("{}", finished.report()) };
+    ensure!(said.contains("it may not be written"), "{said}");
+    let report = memprof(&["report", &traces.display().to_string()])?;
+    ensure!(report.status.code() == Some(1), "{}", complaints(&report));
     Ok(())
 }
 
@@ -311,6 +351,39 @@ fn components() -> Result<()> {
     let (program, said) = named(&program, "holder app.lib:work\n")?;
     let owned = program.owned_peak(of_libraries)?;
     ensure!(said.contains("app.lib:work") && owned >= 20 << 20, "{owned} B\n{said}");
+    Ok(())
+}
+
+fn components_of_run() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = fake_mpi()?.join("interpreter").display().to_string();
+    let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));
+    let (file, traces) = (file.display().to_string(), traces.display().to_string());
+    let mut peaks = Vec::new();
+    for lines in ["", "libfakempi.so* mpi.dep:regrouped\n", "libfakempi.so* app.lib:regrouped\n"] {
+        fs::write(&file, lines)?;
+        let mut command = Command::new(Checkout::find()?.program("memprof")?);
+        command.args(["run", "--components", &file, "-o", &traces, "--", &program]);
+        command.args(["--blind", "--programs", "50"]).env("PMI_RANK", "0").env("PMI_SIZE", "1");
+        let output = command.output()?;
+        ensure!(output.status.success(), "{}", complaints(&output));
+        let report = memprof(&["report", "--all", &traces])?;
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        let [trace] = &quo_tests::memprof::traces_in(Path::new(&traces))?[..] else {
+            anyhow::bail!("not one trace\n{said}");
+        };
+        let books = Books::open(trace)?;
+        let names: Vec<String> =
+            (0..books.summary()?.rows.len()).map(|at| books.trace.component_name(at)).collect();
+        let name = lines.split_whitespace().nth(1).unwrap_or("mpi.core:libfakempi.so");
+        ensure!(names.iter().any(|other| other == name) && said.contains(name), "{name}: {said}");
+        let before = "mpi.core:libfakempi.so";
+        ensure!(lines.is_empty() || !said.contains(before), "{before} is still there\n{said}");
+        peaks.push(books.owned_peak(|class| class == Class::AppLibrary)?);
+        fs::remove_dir_all(&traces)?;
+    }
+    // What was MPI's is the application's.
+    ensure!(peaks[0] == peaks[1] && peaks[2] > peaks[0], "{peaks:?}");
     Ok(())
 }
 

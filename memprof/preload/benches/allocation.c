@@ -40,6 +40,7 @@ static const struct shape shapes[] = {
     {"102400_pool_64", 40960, 102400, 64, 1},
     {"102400_threads", 40960, 102400, 64, 2},
     {"1048576_pool_64", 131072, 1000000, 64, 1},
+    {"1048576_threads", 131072, 1000000, 64, 2},
 };
 
 static void *(*real_malloc)(size_t);

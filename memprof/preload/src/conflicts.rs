@@ -84,7 +84,9 @@ pub fn look() -> bool {
             let name = component::entered(owner).name;
             note::say(
                 Code::OtherPreload,
-                format_args!("{name} stands before the profiler: blocks are not seen"),
+                format_args!(
+                    "{name} stands before the profiler: blocks are not seen, or count as its own"
+                ),
             );
             FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
         }

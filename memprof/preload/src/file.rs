@@ -20,7 +20,8 @@ pub fn c_path(path: &Path) -> &CStr {
     CStr::from_bytes_until_nul(path.as_bytes()).unwrap_or(c"")
 }
 
-/// `HOST.PID.START` in the folder.
+/// `HOST.PID.START` in the folder. In containers of one name several ranks of a machine have the same number and may
+/// have begun at the same time: there it is `HOST.PID-NAMESPACE.START`.
 fn stem(folder: &[u8], process: &Process) -> Path {
     let mut path = Path::empty();
     path.push(folder);
@@ -28,7 +29,11 @@ fn stem(folder: &[u8], process: &Process) -> Path {
     for &byte in process.host.as_bytes() {
         path.push(if byte == b'/' { b"_" } else { core::slice::from_ref(&byte) });
     }
-    let _ = write!(path, ".{}.{}", process.pid, process.start_ticks);
+    let _ = write!(path, ".{}", process.pid);
+    if process.namespace != 0 {
+        let _ = write!(path, "-{}", process.namespace);
+    }
+    let _ = write!(path, ".{}", process.start_ticks);
     path
 }
 
@@ -243,6 +248,7 @@ mod tests {
     fn process() -> Process {
         Process {
             pid: 7,
+            namespace: 0,
             start_ticks: 99,
             boot: [0; 16],
             host: Text::cut(b"a/b.c"),
@@ -256,6 +262,14 @@ mod tests {
 
     fn file(path: &Path) -> PathBuf {
         PathBuf::from(OsStr::from_bytes(c_path(path).to_bytes()))
+    }
+
+    #[test]
+    fn processes_of_one_number_in_two_containers_have_traces_of_their_own() {
+        let inside = Process { namespace: 4_026_532_837, ..process() };
+        let (one, other) = (name(b"/x", &process(), 0), name(b"/x", &inside, 1));
+        assert_eq!(c_path(&one).to_bytes(), b"/x/a_b.c.7.99.memprof");
+        assert_eq!(c_path(&other).to_bytes(), b"/x/a_b.c.7-4026532837.99-2.memprof");
     }
 
     #[test]

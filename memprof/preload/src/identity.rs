@@ -72,6 +72,14 @@ pub fn start_ticks(stat: &[u8]) -> Option<u64> {
     str::from_utf8(words.nth(19)?).ok()?.trim().parse().ok()
 }
 
+/// The number in a link such as `pid:[4026532837]`; 0 for that of the first namespace of every kernel.
+fn namespace(link: &[u8]) -> u64 {
+    const FIRST: u64 = 4_026_531_836;
+    let digits = link.iter().filter_map(|&byte| char::from(byte).to_digit(10));
+    let number = digits.fold(0, |number: u64, digit| number.wrapping_mul(10) + u64::from(digit));
+    if number == FIRST { 0 } else { number }
+}
+
 /// The sixteen bytes of the kernel's text for a boot.
 pub fn boot(text: &[u8]) -> [u8; 16] {
     let mut bytes = [0; 16];
@@ -106,6 +114,8 @@ pub fn is_launcher(path: &[u8]) -> bool {
 /// Who this process is, as far as the kernel tells.
 pub struct Process {
     pub pid: u32,
+    /// Where its number is that, if not in the first namespace of the kernel; else 0.
+    pub namespace: u64,
     pub start_ticks: u64,
     pub boot: [u8; 16],
     pub host: Text<64>,
@@ -126,7 +136,11 @@ pub fn process() -> Process {
     let mut buffer = [0; 256];
     let program =
         kernel::read_link(c"/proc/self/exe", &mut buffer).unwrap_or_else(|_| kernel::started_as());
-    Process { pid: kernel::process(), start_ticks, boot, host, program: Text::cut(program) }
+    let mut buffer = [0; 64];
+    let link = kernel::read_link(c"/proc/self/ns/pid", &mut buffer);
+    let namespace = link.map_or(0, namespace);
+    let (pid, program) = (kernel::process(), Text::cut(program));
+    Process { pid, namespace, start_ticks, boot, host, program }
 }
 
 #[cfg(test)]
@@ -186,6 +200,13 @@ mod tests {
         let long = "x".repeat(64);
         let long: &'static str = Box::leak(long.into_boxed_str());
         assert!(name(&[("PMI_JOBID", long), ("PMI_SPAWNED", "1")]).ends_with("x+spawned"));
+    }
+
+    #[test]
+    fn the_first_namespace_of_processes_is_none_and_others_have_their_number() {
+        assert_eq!(namespace(b"pid:[4026531836]"), 0);
+        assert_eq!(namespace(b"pid:[4026532837]"), 4_026_532_837);
+        assert_eq!(namespace(b""), 0);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `memprof diff`: what changed from one job to another, component by component.
 
 pub mod compare;
-mod text;
+pub mod text;
 
 use crate::report;
-use crate::terminal::{self, Look, say};
+use crate::terminal::{self, Look, Progress, say};
 pub use compare::{Change, Comparison, Component, NodeChange, PhaseChange, Verdict, compare};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,8 +40,11 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let before = report::load(&options.before, options.job)?;
-    let after = report::load(&options.after, options.job)?;
+    let mut progress = Progress::new("reading the job before");
+    let before = report::load_as_part(&options.before, options.job, &mut progress)?;
+    progress.part("reading the job after");
+    let after = report::load_as_part(&options.after, options.job, &mut progress)?;
+    drop(progress);
     let comparison = compare(&before, &after);
     let verdict = options.fail_above.map(|percent| comparison.judge(percent, options.least));
     if options.json {

@@ -18,13 +18,18 @@ struct Document<'a> {
     verdict: Option<&'a Verdict>,
 }
 
-pub(super) fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
+/// The comparison as a document, with what `--fail-above` found.
+///
+/// # Errors
+///
+/// It cannot be written as JSON.
+pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
     let document = Document { memprof_diff: VERSION, comparison, verdict };
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
 /// Components that changed by at least so many bytes, all where `all` is said.
-pub(super) fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> String {
+pub fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> String {
     let mut out = String::new();
     for (at, which) in ["before", "after"].into_iter().enumerate() {
         let line = format!(

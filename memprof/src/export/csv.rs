@@ -35,7 +35,8 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
         .iter()
         .map(|name| format!("{},{}", field(name), Group::of(name).label()))
         .collect();
-    for point in &history.points {
+    // Where nothing is held there is no line, and no phase to be found.
+    for point in history.points.iter().filter(|point| !point.rows.is_empty()) {
         let when = format!(
             "{}.{:09},{},{}",
             point.time_ns / 1_000_000_000,

@@ -5,9 +5,14 @@
 use crate::model::{Rank, Span};
 use anyhow::Context;
 use memprof_trace::layout::sample;
-use memprof_trace::read::{Bin, Trace};
-use std::collections::HashMap;
+use memprof_trace::read::{Bin, Sample, Trace};
+use memprof_trace::write::ComponentSample;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+/// Samples are not completed to more rows than these, or a trace becomes hundreds of times as large: of as many
+/// neighbours as it takes, that with most stands for all. No trace of the usual size has so many, whatever it holds.
+const MOST_ROWS: usize = 1 << 24;
 
 /// One process over time.
 #[derive(Debug, Default, PartialEq)]
@@ -103,13 +108,13 @@ impl History {
         let mut names = Names::default();
         let places: Vec<usize> =
             (0..trace.columns()).map(|index| names.place(trace.component_name(index))).collect();
-        let samples = samples(trace, &places);
+        let samples = samples(trace, &places, MOST_ROWS);
         let first = samples.first().map_or(u64::MAX, |point| point.time_ns);
         let bins = || trace.timeline.iter().filter(|bin| bin.is_known());
         let oldest = trace.history.samples().next().map_or(u64::MAX, |(head, _)| head.time);
-        let lost = bins().next().is_some_and(|bin| begin_of(bin) < oldest);
+        let lost = bins().next().is_some_and(|bin| bin.seen().0 < oldest);
         // The last of them may reach into the time of the samples: only it tells of what was before them.
-        let before = bins().filter(|bin| lost && begin_of(bin) < first);
+        let before = bins().filter(|bin| lost && bin.seen().0 < first);
         let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places, first)).collect();
         points.extend(samples);
         points.sort_by_key(|point| point.time_ns);
@@ -117,6 +122,17 @@ impl History {
             point.time_ns = point.time_ns.saturating_add(offset_ns);
         }
         History { names: names.list, points, phases: Vec::new() }
+    }
+
+    /// Of each name the points that have it, with what it held.
+    pub(super) fn by_name(&self) -> Vec<Vec<(usize, &Row)>> {
+        let mut found = vec![Vec::new(); self.names.len()];
+        for (at, point) in self.points.iter().enumerate() {
+            for row in &point.rows {
+                found[row.component].push((at, row));
+            }
+        }
+        found
     }
 
     /// The innermost phase at a time.
@@ -145,48 +161,68 @@ impl Names {
 }
 
 /// Every sample as a whole. One that names only what changed is completed by what was known before; those
-/// before the first whole one say too little.
-fn samples(trace: &Trace, places: &[usize]) -> Vec<Point> {
-    let mut known: Option<Vec<Row>> = None;
-    let mut points = Vec::new();
-    for (head, rows) in trace.history.samples() {
-        if head.flags & sample::FULL != 0 {
-            known = Some(vec![Row::default(); places.len()]);
+/// before the first whole one say too little. Where they could be more than `most` rows, only some of them.
+fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
+    let mut totals = Vec::new();
+    each(trace, &mut |_, state| totals.push(state.total));
+    let together = totals.len().saturating_mul(places.len()).div_ceil(most).max(1);
+    let largest = |(number, part): (usize, &[u64])| {
+        let at = (0..part.len()).rev().max_by_key(|at| part[*at]).unwrap_or(0);
+        number * together + at
+    };
+    let mut kept = totals.chunks(together).enumerate().map(largest).peekable();
+    let mut points = Vec::with_capacity(kept.len());
+    let mut number = 0;
+    each(trace, &mut |head, state| {
+        if kept.next_if_eq(&number).is_some() {
+            let named = state.rows.iter().filter_map(|(component, row)| {
+                places.get(usize::from(*component)).map(|place| (*row, *place))
+            });
+            points.push(Point {
+                time_ns: head.time,
+                kind: Kind::Sample,
+                total: state.total,
+                kernel: head.kernel_resident,
+                rows: by_name(named),
+            });
         }
-        let Some(state) = known.as_mut() else { continue };
-        if rows.is_empty() && head.flags & sample::FULL == 0 {
-            continue;
-        }
-        for row in rows {
-            if let Some(slot) = state.get_mut(usize::from(row.component)) {
-                *slot = Row {
-                    component: 0,
-                    owned: row.owned,
-                    resident: row.resident,
-                    low: row.resident,
-                    high: row.resident,
-                    shared: row.shared,
-                    swapped: row.swapped,
-                };
-            }
-        }
-        let rows = by_name(state.iter().copied().zip(places.iter().copied()));
-        points.push(Point {
-            time_ns: head.time,
-            kind: Kind::Sample,
-            total: rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.resident)),
-            kernel: head.kernel_resident,
-            rows,
-        });
-    }
+        number += 1;
+    });
     points
 }
 
-/// Its first sample, or where it begins.
-fn begin_of(bin: &Bin) -> u64 {
-    match bin.head.samples + bin.head.others {
-        0 => bin.start,
-        _ => bin.head.first_time,
+/// What all samples together say up to one.
+#[derive(Default)]
+struct State {
+    rows: BTreeMap<u16, Row>,
+    /// Sum of what is resident.
+    total: u64,
+}
+
+impl State {
+    fn set(&mut self, row: &ComponentSample) {
+        let ComponentSample { component, owned, resident, shared, swapped, .. } = *row;
+        let (low, high) = (resident, resident);
+        let now = Row { component: 0, owned, resident, low, high, shared, swapped };
+        let before = self.rows.insert(component, now).map_or(0, |before| before.resident);
+        self.total = self.total.saturating_sub(before).saturating_add(resident);
+    }
+}
+
+/// Goes through the samples at which it is known what every component held.
+fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
+    let mut known: Option<State> = None;
+    for (head, rows) in trace.history.samples() {
+        let full = head.flags & sample::FULL != 0;
+        if full {
+            known = Some(State::default());
+        }
+        let Some(state) = known.as_mut() else { continue };
+        if rows.is_empty() && !full {
+            continue;
+        }
+        rows.iter().for_each(|row| state.set(row));
+        visit(head, state);
     }
 }
 
@@ -204,11 +240,7 @@ fn of_bin(bin: &Bin, places: &[usize], until: u64) -> Point {
         };
         (row, *place)
     });
-    let from = begin_of(bin);
-    let to = match bin.head.samples + bin.head.others {
-        0 => bin.end(),
-        _ => bin.head.last_time,
-    };
+    let (from, to) = bin.seen();
     let to = to.min(until).max(from);
     Point {
         time_ns: from + (to - from) / 2,
@@ -289,6 +321,28 @@ mod tests {
                 (1005, 7, vec![(y, 7)]),
             ]
         );
+    }
+
+    #[test]
+    fn samples_of_too_many_rows_are_thinned_to_the_largest_of_neighbours() {
+        let size = Geometry::SMALLEST_FILE;
+        let mut buffer = Buffer::new(size);
+        let geometry = Geometry::for_file(size).unwrap();
+        let mut writer =
+            Writer::create(buffer.bytes_mut(), &Identity::default(), &geometry).unwrap();
+        writer.sample(&head(0, sample::FULL), &[row(0, 1), row(1, 1), row(2, 1), row(3, 1)]);
+        for time in 1..10 {
+            writer.sample(&head(time, sample::RELEASE), &[row(3, (time * 7) % 10)]);
+        }
+        let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+        let at = |most| -> Vec<(u64, u64, usize)> {
+            let points = samples(&trace, &[0, 1, 2, 3], most).into_iter();
+            points.map(|point| (point.time_ns, point.total, point.rows.len())).collect()
+        };
+        assert_eq!(at(40).len(), 10);
+        // Resident beside three others: 1 7 4, 1 8 5, 2 9 6, 3.
+        assert_eq!(at(16), [(1, 10, 4), (4, 11, 4), (7, 12, 4), (9, 6, 4)]);
+        assert_eq!(at(1), [(7, 12, 4)]);
     }
 
     #[test]

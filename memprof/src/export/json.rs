@@ -1,8 +1,8 @@
 //! JSON: a rank at a time, in columns. The form is described in the guide.
 
-use super::{History, Kind};
-use crate::model::{Held, Identity, Job, Moment, Rank, Span, State};
-use serde::Serialize;
+use super::{History, Kind, Point, Row};
+use crate::model::{Group, Held, Identity, Job, Moment, Rank, Span, State};
+use serde::{Serialize, Serializer};
 use std::io::Write;
 
 /// Version of this form; fields are only added within one.
@@ -28,7 +28,7 @@ struct RankEntry<'a> {
     kind: Vec<&'static str>,
     total: Vec<u64>,
     kernel: Vec<u64>,
-    series: Vec<SeriesEntry<'a>>,
+    series: AllSeries<'a>,
 }
 
 #[derive(Serialize)]
@@ -44,6 +44,45 @@ struct SeriesEntry<'a> {
     swapped: Vec<Option<u64>>,
 }
 
+/// The columns of one component after the other, of those that ever held anything: only one is in memory at a time.
+struct AllSeries<'a>(&'a History);
+
+impl Serialize for AllSeries<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let by_name = self.0.by_name();
+        let held = self.0.names.iter().zip(&by_name).filter(|(_, rows)| !rows.is_empty());
+        to.collect_seq(held.map(|(name, rows)| SeriesEntry::of(name, rows, &self.0.points)))
+    }
+}
+
+impl<'a> SeriesEntry<'a> {
+    fn of(name: &'a str, rows: &[(usize, &Row)], points: &[Point]) -> Self {
+        let column = |value: fn(&Row) -> u64| {
+            let mut column = vec![0; points.len()];
+            for (at, row) in rows {
+                column[*at] = value(row);
+            }
+            column
+        };
+        // Of samples it is known.
+        let sometimes = |value: fn(&Row) -> u64| {
+            let known =
+                |(value, point): (u64, &Point)| (point.kind == Kind::Sample).then_some(value);
+            column(value).into_iter().zip(points).map(known).collect()
+        };
+        SeriesEntry {
+            name,
+            group: Group::of(name).label(),
+            owned: column(|row| row.owned),
+            resident: column(|row| row.resident),
+            resident_low: column(|row| row.low),
+            resident_high: column(|row| row.high),
+            shared: sometimes(|row| row.shared),
+            swapped: sometimes(|row| row.swapped),
+        }
+    }
+}
+
 impl<'a, W: Write> Document<'a, W> {
     pub fn begin(out: &'a mut W, job: &Job) -> anyhow::Result<Self> {
         write!(out, "{{\"memprof_export\":{VERSION},\"program\":")?;
@@ -53,44 +92,6 @@ impl<'a, W: Write> Document<'a, W> {
     }
 
     pub fn rank(&mut self, rank: &Rank, history: &History) -> anyhow::Result<()> {
-        let count = history.points.len();
-        let mut series: Vec<SeriesEntry> = history
-            .names
-            .iter()
-            .map(|name| SeriesEntry {
-                name,
-                group: crate::model::Group::of(name).label(),
-                owned: vec![0; count],
-                resident: vec![0; count],
-                resident_low: vec![0; count],
-                resident_high: vec![0; count],
-                shared: vec![None; count],
-                swapped: vec![None; count],
-            })
-            .collect();
-        let mut held = vec![false; series.len()];
-        for (at, point) in history.points.iter().enumerate() {
-            if point.kind == Kind::Sample {
-                for entry in &mut series {
-                    entry.shared[at] = Some(0);
-                    entry.swapped[at] = Some(0);
-                }
-            }
-            for row in &point.rows {
-                held[row.component] = true;
-                let entry = &mut series[row.component];
-                entry.owned[at] = row.owned;
-                entry.resident[at] = row.resident;
-                entry.resident_low[at] = row.low;
-                entry.resident_high[at] = row.high;
-                if point.kind == Kind::Sample {
-                    entry.shared[at] = Some(row.shared);
-                    entry.swapped[at] = Some(row.swapped);
-                }
-            }
-        }
-        let mut held = held.into_iter();
-        series.retain(|_| held.next().unwrap_or(false));
         if self.ranks > 0 {
             self.out.write_all(b",")?;
         }
@@ -109,7 +110,7 @@ impl<'a, W: Write> Document<'a, W> {
             kind: points.iter().map(|point| point.kind.label()).collect(),
             total: points.iter().map(|point| point.total).collect(),
             kernel: points.iter().map(|point| point.kernel).collect(),
-            series,
+            series: AllSeries(history),
         };
         serde_json::to_writer(&mut *self.out, &entry)?;
         Ok(())

@@ -1,7 +1,7 @@
 //! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; what stands for
 //! call stacks is the tree of groups and components.
 
-use super::{History, Point};
+use super::{History, Kind, Point, Row};
 use crate::model::{Group, Rank};
 use std::io::{self, Write};
 
@@ -14,7 +14,10 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
     writeln!(out, "desc: memprof: resident memory of {}", line(&rank.label()))?;
     writeln!(out, "cmd: {}", line(&rank.identity.program))?;
     writeln!(out, "time_unit: ms")?;
-    let points = thinned(&history.points);
+    let peak = lost_peak(rank, history);
+    let mut points: Vec<&Point> = history.points.iter().chain(&peak).collect();
+    points.sort_by_key(|point| point.time_ns);
+    let points = thinned(&points);
     let peak =
         points.iter().enumerate().max_by_key(|(at, point)| (point.total, std::cmp::Reverse(*at)));
     let peak = peak.map(|(at, _)| at);
@@ -66,8 +69,30 @@ fn tree(out: &mut impl Write, history: &History, point: &Point, total: u64) -> i
     Ok(())
 }
 
+/// The moment of the peak, where only a bin is left of that time: a bin has means.
+fn lost_peak(rank: &Rank, history: &History) -> Option<Point> {
+    let most = history.points.iter().map(|point| point.total).max()?;
+    if most >= rank.peak.bytes {
+        return None;
+    }
+    let place = |name: &str| history.names.iter().position(|known| &**known == name);
+    let held = rank.held.iter().filter(|held| held.resident_at_peak > 0);
+    let rows = held.filter_map(|held| {
+        let bytes = held.resident_at_peak;
+        Some(Row { component: place(&held.name)?, resident: bytes, ..Row::default() })
+    });
+    let rows: Vec<Row> = rows.collect();
+    Some(Point {
+        time_ns: rank.peak.time_ns.saturating_add(rank.offset_ns),
+        kind: Kind::Sample,
+        total: rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.resident)),
+        kernel: 0,
+        rows,
+    })
+}
+
 /// At most so many points, evenly over time, the largest of its neighbours each.
-fn thinned(points: &[Point]) -> Vec<&Point> {
+fn thinned<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let span = last.time_ns.saturating_sub(first.time_ns).max(1);
     let slot = |point: &Point| {
@@ -75,7 +100,7 @@ fn thinned(points: &[Point]) -> Vec<&Point> {
             / u128::from(span)
     };
     let mut kept: Vec<&Point> = Vec::new();
-    for point in points {
+    for &point in points {
         match kept.last_mut() {
             Some(last) if points.len() > MOST_SNAPSHOTS && slot(last) == slot(point) => {
                 if point.total > last.total {

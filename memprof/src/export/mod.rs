@@ -79,18 +79,23 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.output.is_none() && options.format.is_binary() && std::io::stdout().is_terminal() {
         bail!("this form is not for a terminal; name a file with -o");
     }
-    let job = Job::load_summaries(&options.folder, options.job)?;
+    let mut progress = Progress::new("reading");
+    let told = &mut |done, total| progress.at(done, total);
+    let job = Job::load_summaries(&options.folder, options.job, told)?;
+    progress.part("exporting");
     let ranks = chosen(&job, options)?;
     match &options.output {
         None => {
             let out = std::io::stdout();
-            match write(options.format, &job, &ranks, BufWriter::new(out)) {
+            match write_as_part(options.format, &job, &ranks, BufWriter::new(out), progress) {
                 Err(error) if is_broken_pipe(&error) => {}
                 result => result.context("cannot write to standard output")?,
             }
         }
         Some(file) => {
-            let bytes = output::fill(file, |out| write(options.format, &job, &ranks, out))?;
+            let bytes = output::fill(file, |out| {
+                write_as_part(options.format, &job, &ranks, out, progress)
+            })?;
             say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
         }
     }
@@ -149,9 +154,19 @@ pub fn write(
     format: Format,
     job: &Job,
     ranks: &[&Rank],
-    mut out: impl Write + Send,
+    out: impl Write + Send,
 ) -> anyhow::Result<()> {
-    let mut progress = Progress::new("exporting");
+    write_as_part(format, job, ranks, out, Progress::new("exporting"))
+}
+
+/// The same as the last part of longer work.
+fn write_as_part(
+    format: Format,
+    job: &Job,
+    ranks: &[&Rank],
+    mut out: impl Write + Send,
+    mut progress: Progress,
+) -> anyhow::Result<()> {
     let mut each =
         |visit: &mut dyn FnMut(&Rank, &History) -> anyhow::Result<()>| -> anyhow::Result<()> {
             for (done, rank) in ranks.iter().enumerate() {

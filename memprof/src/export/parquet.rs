@@ -104,7 +104,8 @@ fn columns(rank: &Rank, history: &History, count: usize) -> Vec<Column> {
         Column::Sometimes(known.map(|(_, row)| value(row) as i64).collect(), levels)
     };
     let by_point = |value: &dyn Fn(&super::Point) -> ByteArray| {
-        let each = history.points.iter().flat_map(|point| vec![value(point); point.rows.len()]);
+        let with_rows = history.points.iter().filter(|point| !point.rows.is_empty());
+        let each = with_rows.flat_map(|point| vec![value(point); point.rows.len()]);
         Column::Text(each.collect())
     };
     vec![

@@ -69,23 +69,15 @@ impl Tracks {
         type Value = fn(&super::Row) -> u64;
         let values: [(&str, Value); 2] =
             [("resident", |row| row.resident), ("owned", |row| row.owned)];
+        let by_name = history.by_name();
         for (what, value) in values {
-            for (place, name) in history.names.iter().enumerate() {
-                let at = |point: &super::Point| {
-                    let row = point.rows.binary_search_by_key(&place, |row| row.component);
-                    row.map_or(0, |row| value(&point.rows[row]))
-                };
-                if history.points.iter().all(|point| at(point) == 0) {
+            for (name, rows) in history.names.iter().zip(&by_name) {
+                if rows.iter().all(|(_, row)| value(row) == 0) {
                     continue;
                 }
                 let track = self.counter(out, process, &format!("{what} {name}"))?;
-                let mut last = None;
-                for point in &history.points {
-                    // A counter stays until the next value.
-                    if last != Some(at(point)) {
-                        last = Some(at(point));
-                        self.count(out, track, point.time_ns, at(point))?;
-                    }
+                for (at, value) in changes(rows, history.points.len(), value) {
+                    self.count(out, track, history.points[at].time_ns, value)?;
                 }
             }
         }
@@ -197,5 +189,54 @@ impl Tracks {
         self.last += 1;
         // Small numbers are taken by tracks that Perfetto makes itself.
         self.last + (1 << 32)
+    }
+}
+
+/// At which of so many points a counter has another value than before, and which; of those without a row it is 0.
+fn changes(
+    rows: &[(usize, &super::Row)],
+    points: usize,
+    value: impl Fn(&super::Row) -> u64,
+) -> Vec<(usize, u64)> {
+    let mut changes: Vec<(usize, u64)> = Vec::new();
+    // A counter stays until the next value.
+    let mut set = |at: usize, value: u64| {
+        if changes.last().is_none_or(|(_, last)| *last != value) {
+            changes.push((at, value));
+        }
+    };
+    let mut next = 0;
+    for (at, row) in rows {
+        if *at > next {
+            set(next, 0);
+        }
+        set(*at, value(row));
+        next = at + 1;
+    }
+    if next < points {
+        set(next, 0);
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Row;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_counter_has_the_value_of_each_point_and_changes_only_where_that_does(
+            values in prop::collection::vec(prop::option::of(0u64..3), 1..20),
+        ) {
+            let row = |value: &Option<u64>| value.map(|resident| Row { resident, ..Row::default() });
+            let rows: Vec<Option<Row>> = values.iter().map(row).collect();
+            let rows: Vec<(usize, &Row)> =
+                rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?))).collect();
+            let mut wanted: Vec<(usize, u64)> = values.iter().map(|value| value.unwrap_or(0)).enumerate().collect();
+            wanted.dedup_by_key(|(_, value)| *value);
+            prop_assert_eq!(changes(&rows, values.len(), |row| row.resident), wanted);
+        }
     }
 }

@@ -142,7 +142,7 @@ impl Profile {
                 }
                 sample = sample.number(1, number);
             }
-            sample = values.iter().fold(sample, |sample, value| sample.number(2, *value));
+            sample = values.iter().fold(sample, |sample, value| sample.number(2, signed(*value)));
             let label = Message::default().number(1, component_key);
             sample = sample.message(3, label.number(2, strings.number(component)));
             if let Some(rank) = rank {
@@ -152,9 +152,14 @@ impl Profile {
             }
             put(field::SAMPLE, sample)?;
         }
-        for (index, object) in self.objects.iter().enumerate() {
-            let used = frames.iter().filter(|frame| frame.object as usize == index);
-            let Some(last) = used.map(|frame| frame.offset).max() else { continue };
+        let mut last_used: Vec<Option<u64>> = vec![None; self.objects.len()];
+        for frame in &frames {
+            if let Some(last) = last_used.get_mut(frame.object as usize) {
+                *last = (*last).max(Some(frame.offset));
+            }
+        }
+        for (index, (object, last)) in self.objects.iter().zip(last_used).enumerate() {
+            let Some(last) = last else { continue };
             let mapping = Message::default()
                 .number(1, index as u64 + 1)
                 .number(3, last.saturating_add(1))
@@ -194,11 +199,46 @@ impl Profile {
             put(field::LOCATION, location)?;
         }
         let rest = Message::default()
-            .number(field::TIME_NANOS, self.began)
-            .number(field::DURATION_NANOS, self.duration)
+            .number(field::TIME_NANOS, signed(self.began))
+            .number(field::DURATION_NANOS, signed(self.duration))
             .number(field::DEFAULT_SAMPLE_TYPE, strings.number(FIRST));
         let rest = strings.list.iter().fold(rest, |rest, text| rest.text(field::STRING, text));
         out.write_all(rest.bytes())?;
         out.finish()?.flush()
+    }
+}
+
+/// The most there is, instead of a negative number: values are signed there.
+fn signed(value: u64) -> u64 {
+    value.min(i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn sums_too_large_for_signed_numbers_are_the_largest_and_mappings_reach_to_their_last_frame() {
+        let object = |name: &str| Object { path: name.into(), build_id: "".into() };
+        let frame = |object, offset| Frame { object, offset };
+        let mut profile = Profile::new(1, u64::MAX);
+        profile.objects = vec![object("/a"), object("/unused"), object("/b")];
+        let stack = vec![frame(0, 0x77), frame(2, 0x55), frame(0, 0x66), frame(u32::MAX, 1)];
+        profile.samples.insert(0, ((stack, "app.exe".into(), None), [7, u64::MAX, 1 << 63]));
+        let mut packed = Vec::new();
+        profile.write(&mut packed).unwrap();
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let times = |wanted: Message| {
+            let wanted = wanted.bytes();
+            bytes.windows(wanted.len()).filter(|bytes| *bytes == wanted).count()
+        };
+        let most = i64::MAX as u64;
+        assert_eq!(times(Message::default().number(2, 7).number(2, most).number(2, most)), 1);
+        assert_eq!(times(Message::default().number(field::TIME_NANOS, most)), 1);
+        assert_eq!(times(Message::default().number(1, 1).number(3, 0x78)), 1);
+        assert_eq!(times(Message::default().number(1, 2).number(3, 0)), 0);
+        assert_eq!(times(Message::default().number(1, 3).number(3, 0x56)), 1);
     }
 }

@@ -27,7 +27,8 @@ pub struct Refused {
     pub why: String,
 }
 
-/// The words in a folder: empty files named `HOST.PID.START.RANK.ERROR.missing`.
+/// The words in a folder: empty files named `HOST.PID.START.RANK.ERROR.missing`, in containers
+/// `HOST.PID-NAMESPACE.START.RANK.ERROR.missing`.
 pub fn refused(folder: &Path) -> Vec<Refused> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -58,7 +59,8 @@ fn word(name: &str) -> Option<Refused> {
     let error: i32 = parts.next()?.parse().ok()?;
     let rank: i32 = parts.next()?.parse().ok()?;
     let _start: u64 = parts.next()?.parse().ok()?;
-    let pid = parts.next()?.parse().ok()?;
+    let pid = parts.next()?;
+    let pid = pid.split_once('-').map_or(pid, |(pid, _)| pid).parse().ok()?;
     let host = parts.next()?.to_owned();
     let why = std::io::Error::from_raw_os_error(error).to_string();
     Some(Refused { rank: u32::try_from(rank).ok(), host, pid, why })
@@ -148,7 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for name in [
             "node.7.example.org.4711.99.3.28.missing",
-            "node.12.99.-1.13.missing",
+            "node.12-4026532837.99.-1.13.missing",
             "x.missing",
             "a.b.c.d.e.missing",
             "1.2.3.4.memprof",
@@ -159,6 +161,6 @@ mod tests {
         assert_eq!(refused.len(), 2, "{refused:?}");
         assert_eq!((refused[0].rank, &*refused[0].host), (Some(3), "node.7.example.org"));
         assert!(refused[0].why.contains("No space left"), "{}", refused[0].why);
-        assert_eq!(refused[1].rank, None);
+        assert_eq!((refused[1].rank, refused[1].pid), (None, 12));
     }
 }

@@ -50,6 +50,7 @@ pub struct Reduced {
 #[derive(Debug, Default)]
 pub struct Axis {
     boots: HashMap<[u8; 16], Boot>,
+    nodes: HashMap<(Arc<str>, [u8; 16]), Lived>,
     start_realtime_ns: u64,
     end_ns: u64,
 }
@@ -59,6 +60,18 @@ struct Boot {
     monotonic_ns: u64,
     realtime_ns: u64,
 }
+
+/// The processes of a node, of which containers with names of their own may be several in one boot.
+#[derive(Debug, Default)]
+struct Lived {
+    /// When the last of its processes began, after the start of the job.
+    last_begin_ns: u64,
+    /// The last that is known of any.
+    last_end_ns: u64,
+}
+
+/// Who ended so long before the last of its node had left; who ended later ended with the job.
+const APART_NS: u64 = 2_000_000_000;
 
 impl Axis {
     /// From the clocks of all processes.
@@ -75,13 +88,27 @@ impl Axis {
             }
         }
         let start = boots.values().map(|boot| boot.realtime_ns).min();
-        let mut axis = Axis { boots, start_realtime_ns: start.unwrap_or(0), end_ns: 0 };
-        axis.end_ns = clocks
-            .iter()
-            .map(|clock| axis.offset_ns(clock).saturating_add(clock.duration_ns))
-            .max()
-            .unwrap_or(0);
+        let mut axis = Axis { boots, start_realtime_ns: start.unwrap_or(0), ..Axis::default() };
+        for clock in clocks {
+            let begin_ns = axis.offset_ns(clock);
+            let end_ns = begin_ns.saturating_add(clock.duration_ns);
+            axis.end_ns = axis.end_ns.max(end_ns);
+            let node = axis.nodes.entry((clock.host.clone(), clock.boot_id)).or_default();
+            node.last_begin_ns = node.last_begin_ns.max(begin_ns);
+            node.last_end_ns = node.last_end_ns.max(end_ns);
+        }
         axis
+    }
+
+    /// Whether a process that has ended was not there any more when the last of its node began, or long before the last
+    /// that is known of any of them.
+    fn has_left(&self, clock: &Clock, state: State) -> bool {
+        let has_ended = matches!(state, State::Closed | State::Replaced | State::Killed);
+        let end_ns = self.offset_ns(clock).saturating_add(clock.duration_ns);
+        has_ended
+            && self.nodes.get(&(clock.host.clone(), clock.boot_id)).is_some_and(|node| {
+                end_ns < node.last_begin_ns || end_ns.saturating_add(APART_NS) < node.last_end_ns
+            })
     }
 
     /// Start of a process after the start of the job.
@@ -164,6 +191,7 @@ impl Assembler {
     pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
         let Reduced { mut rank, mut timeline, totals, shared, objects, sites, notes } = reduced;
         rank.offset_ns = self.axis.offset_ns(clock);
+        rank.left = self.axis.has_left(clock, rank.state);
         timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
         let axis = Timeline::axis(0, self.axis.end_ns, BINS);
         rank.heat = heat(&axis, &timeline, &totals);
@@ -198,7 +226,7 @@ impl Assembler {
             });
         node.timeline.accumulate_until(&timeline, end_ns);
         node.peaks.add(vec![own], &rank.heat);
-        let mapped = shared.iter().filter(|segment| !segment.gone).cloned();
+        let mapped = shared.iter().filter(|segment| !segment.gone && !rank.left).cloned();
         node.mapped.add(self.processes, mapped);
         node.join.add(self.processes, shared);
         self.processes += 1;

@@ -49,6 +49,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             identity: Identity { rank: Some(number), size: Some(3), ..Identity::default() },
             job: Some(1),
             state: State::Closed,
+            left: false,
             offset_ns: 0,
             duration_ns: bins as u64 * 10,
             held: vec![held],
@@ -149,6 +150,51 @@ fn segments_unmapped_before_the_end_correct_the_past_and_not_the_present() {
     let node = &job.nodes[0];
     assert_eq!((node.mapped.shared(), node.joined.shared()), (0, 2 * PAGE));
     assert_eq!((node.joined.files[0].processes, node.joined.files[0].mapped), (2, 0));
+}
+
+#[test]
+fn what_ranks_held_that_left_before_others_came_or_long_before_the_end_is_not_there_now() {
+    const SECOND: u64 = 1_000_000_000;
+    // One gives way to another, one leaves early, two end with the job, and one is not known to have ended.
+    let lives = [(0, 1), (2, 8), (0, 3), (0, 8), (0, 7), (0, 3)]
+        .map(|(begin, end)| (begin * SECOND, end * SECOND));
+    let clocks = lives.map(|(begin, end)| clock(1, begin, begin, end - begin));
+    let mut assembler = Assembler::new(Axis::new(&clocks));
+    for (number, clock) in clocks.iter().enumerate() {
+        let mut rank = sharing(number as u32, BTreeSet::from([0, 1]), 4);
+        rank.rank.duration_ns = clock.duration_ns;
+        rank.rank.state = if number == 5 { State::Open } else { State::Closed };
+        assembler.add(clock, rank);
+    }
+    let job = assembler.finish("job".into(), Vec::new());
+    let left: Vec<_> =
+        job.ranks().filter(|rank| rank.left).map(|rank| rank.identity.rank).collect();
+    assert_eq!(left, [Some(0), Some(2)]);
+    let node = &job.nodes[0];
+    assert_eq!(node.present(), (4, 8 * PAGE));
+    assert_eq!(node.ranks_told(), "6, 4 now");
+    assert_eq!((job.balance.ranks, job.balance.nodes), (8 * PAGE, 2 * PAGE));
+    assert_eq!(job.balance.resident, 12 * PAGE, "of all, for what has no owner");
+}
+
+#[test]
+fn a_node_that_is_lost_as_a_whole_has_not_left_though_another_of_the_same_boot_goes_on() {
+    const SECOND: u64 = 1_000_000_000;
+    let on = |host: &str, end: u64| Clock { host: host.into(), ..clock(1, 0, 0, end * SECOND) };
+    let clocks = [on("one", 9), on("one", 2), on("two", 2), on("two", 2)];
+    let mut assembler = Assembler::new(Axis::new(&clocks));
+    for (number, clock) in clocks.iter().enumerate() {
+        let mut rank = sharing(number as u32, BTreeSet::from([0, 1]), 4);
+        rank.rank.duration_ns = clock.duration_ns;
+        rank.rank.state = State::Killed;
+        assembler.add(clock, rank);
+    }
+    let job = assembler.finish("job".into(), Vec::new());
+    let told: Vec<_> = job.nodes.iter().map(|node| (&*node.host, node.ranks_told())).collect();
+    assert_eq!(told, [("one", "2, 1 now".to_owned()), ("two", "2".to_owned())]);
+    // Segments of the same number are not the same where the nodes are two.
+    assert_eq!(job.nodes[1].mapped.repeated, 2 * PAGE);
+    assert_eq!((job.balance.ranks, job.balance.nodes), (6 * PAGE, 4 * PAGE));
 }
 
 #[test]
@@ -278,4 +324,37 @@ fn ranks_that_left_no_trace_are_named() {
 fn a_folder_of_nothing_is_a_job_of_nothing() {
     let job = Assembler::new(Axis::new(&[])).finish("job".into(), Vec::new());
     assert_eq!((job.ranks().count(), job.duration_ns(), job.program()), (0, 0, ""));
+}
+
+#[test]
+fn of_ranks_that_each_name_components_of_their_own_the_later_ones_are_put_together() {
+    let ranks: Vec<Rank> = (0..8)
+        .map(|number| {
+            let mut rank = sharing(number, BTreeSet::from([0]), 4).rank;
+            let own = |at: u64| {
+                let name: Arc<str> = format!("app.lib:{number}-{at}").into();
+                let phase = Some("solve".into());
+                Held {
+                    name,
+                    group: Group::Application,
+                    phase,
+                    resident_peak: 1,
+                    ..rank.held[0].clone()
+                }
+            };
+            let more: Vec<Held> = (0..255).map(own).collect();
+            rank.held.extend(more);
+            rank
+        })
+        .collect();
+    let rows = statistics::across(ranks.iter());
+    // Of the third rank one finds room.
+    assert_eq!(rows.len(), 513);
+    let others = rows.iter().find(|row| row.name == Group::Application.others()).expect("a sum");
+    assert_eq!(others.group, Group::Application);
+    let peak = &others.resident_peak;
+    assert_eq!((peak.count, peak.min, peak.max), (8, 0, 255));
+    assert_eq!((peak.sum, peak.min_at.rank, peak.max_at.rank), (254 + 5 * 255, Some(0), Some(3)));
+    assert_eq!(others.phase, None);
+    assert!(rows.iter().any(|row| row.phase.as_deref() == Some("solve")));
 }

@@ -22,9 +22,9 @@ pub struct Balance {
     pub kernel_at: Who,
     /// Components that had more resident than they owned, beyond what rounding explains.
     pub excesses: Vec<Excess>,
-    /// Ranks added up, shared pages in each.
+    /// Ranks that have not left added up, shared pages in each.
     pub ranks: u64,
-    /// All nodes, shared pages once.
+    /// The same on all nodes, shared pages once.
     pub nodes: u64,
     /// Of the difference, what is not certain.
     pub uncertain: u64,
@@ -54,8 +54,7 @@ const LISTED: usize = 16;
 pub fn balance(nodes: &[Node]) -> Balance {
     let mut balance = Balance::default();
     for node in nodes {
-        let sum =
-            node.ranks.iter().fold(0u64, |sum, rank| sum.saturating_add(rank.totals.resident));
+        let (_, sum) = node.present();
         balance.ranks = balance.ranks.saturating_add(sum);
         let once = sum.saturating_sub(node.mapped.repeated);
         balance.nodes = balance.nodes.saturating_add(once);

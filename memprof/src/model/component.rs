@@ -1,6 +1,7 @@
 //! What a component is called, and which group it is shown in.
 
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The first level of every table and picture, in the order in which they are shown.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -28,6 +29,9 @@ pub enum Group {
     Unattributed,
 }
 
+/// How the name of what is put together of a group begins.
+const OTHER: &str = "other ";
+
 impl Group {
     /// All, in the order in which they are shown.
     pub const ALL: [Group; 10] = [
@@ -49,6 +53,9 @@ impl Group {
     /// application's: that is who names classes.
     pub fn of(name: &str) -> Group {
         let class = name.split(':').next().unwrap_or(name);
+        if let Some(group) = class.strip_prefix(OTHER).and_then(Group::labelled) {
+            return group;
+        }
         match class.split('.').next().unwrap_or(class) {
             "mpi" => Group::Mpi,
             "runtime" => Group::Runtime,
@@ -79,6 +86,15 @@ impl Group {
             Group::Tool => "tool",
             Group::Unattributed => "unattributed",
         }
+    }
+
+    fn labelled(label: &str) -> Option<Group> {
+        Group::ALL.into_iter().find(|group| group.label() == label)
+    }
+
+    /// The name of what is put together of it, `other mpi` for example.
+    pub fn others(self) -> Arc<str> {
+        format!("{OTHER}{}", self.label()).into()
     }
 
     /// Whether what it holds is owned by somebody, so that what is resident can be checked against
@@ -112,6 +128,9 @@ mod tests {
             ("", Group::Application),
         ] {
             assert_eq!(Group::of(name), group, "{name}");
+        }
+        for group in Group::ALL {
+            assert_eq!(Group::of(&group.others()), group);
         }
     }
 }

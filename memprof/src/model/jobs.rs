@@ -107,8 +107,8 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
 
 /// What is known of each job: its number, name, ranks, and those that are not there.
 pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>) -> Vec<JobPart> {
-    /// No job is larger; a hostile size must not make a list of four thousand million ranks.
-    const LARGEST: u32 = 1 << 20;
+    /// All jobs of a folder together are not larger; hostile sizes must not make lists of four thousand million ranks.
+    const LARGEST: usize = 1 << 20;
     let mut jobs: BTreeMap<u32, (JobPart, u32, HashSet<u32>)> = BTreeMap::new();
     for (number, identity) in ranks {
         let (Some(number), Some(rank)) = (number, identity.rank) else { continue };
@@ -124,8 +124,10 @@ pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>
             known.insert(rank);
         }
     }
+    let mut left = LARGEST;
     let whole = |(mut part, size, known): (JobPart, u32, HashSet<u32>)| {
-        part.missing = (0..size.min(LARGEST)).filter(|rank| !known.contains(rank)).collect();
+        part.missing = (0..size).filter(|rank| !known.contains(rank)).take(left).collect();
+        left -= part.missing.len();
         part
     };
     jobs.into_values().map(whole).collect()
@@ -229,6 +231,14 @@ mod tests {
         ];
         let expected = [1, 1, 1, 1, 2, 2].map(Some);
         assert_eq!(of(&all), expected);
+    }
+
+    #[test]
+    fn forged_sizes_of_many_jobs_do_not_make_a_long_list_each() {
+        let forged = Identity { rank: Some(0), size: Some(u32::MAX), ..Identity::default() };
+        let parts = parts((1..=50).map(|job| (Some(job), &forged)));
+        let missing = |part: &JobPart| part.missing.len();
+        assert_eq!((parts.len(), missing(&parts[0]), missing(&parts[1])), (50, 1 << 20, 0));
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Which processes run on this machine, those in containers too.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What this machine runs, looked at once.
 pub struct Living {
     boot: Option<[u8; 16]>,
-    /// Of processes in pid namespaces below ours: number in the innermost, and start.
-    nested: OnceLock<HashSet<(u32, u64)>>,
+    /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
+    /// that have both in common.
+    nested: OnceLock<HashMap<(u32, u64), Vec<u32>>>,
     /// No process of this machine is in a pid namespace beside or above ours.
     sees_all: bool,
 }
@@ -35,22 +39,28 @@ impl Living {
         self.boot.as_ref() == Some(boot)
     }
 
-    /// Whether the process of this number, as it knows itself, that began at this time, lives. Of one that may be
-    /// where we cannot look, what it `wrote` last tells, in nanoseconds of the monotonic clock: it goes on doing so.
-    pub fn runs(&self, pid: u32, start: u64, wrote: &dyn Fn() -> Option<u64>) -> bool {
-        start_ticks(pid) == Some(start)
-            || self.nested.get_or_init(nested).contains(&(pid, start))
+    /// Whether the process of this number, as it knows itself, that began at this time and writes this trace, lives. Of
+    /// one that may be where we cannot look, what it `wrote` last tells, in nanoseconds of the monotonic clock: it goes
+    /// on doing so.
+    pub fn runs(
+        &self,
+        pid: u32,
+        start: u64,
+        trace: &Path,
+        wrote: &dyn Fn() -> Option<u64>,
+    ) -> bool {
+        let here = (start_ticks(pid) == Some(start)).then_some(pid);
+        let nested = self.nested.get_or_init(nested).get(&(pid, start)).into_iter().flatten();
+        here.iter().chain(nested).any(|pid| !writes_another(*pid, trace))
             || !self.sees_all && goes_on(wrote)
     }
 }
 
-/// Waits for something new where the last is so young that more may come.
+/// Waits for something new where the last is so young that more may come. Nobody has written it later than now.
 fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
     let Some(before) = wrote() else { return false };
-    let age = Duration::from_nanos(now.saturating_sub(before));
-    let until = Instant::now() + SILENCE.saturating_sub(age);
+    let Some(age) = now_ns().checked_sub(before) else { return false };
+    let until = Instant::now() + SILENCE.saturating_sub(Duration::from_nanos(age));
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
         if wrote().is_some_and(|at| at > before) {
@@ -58,6 +68,12 @@ fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
         }
     }
     false
+}
+
+/// The monotonic clock.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn boot_id(text: &str) -> Option<[u8; 16]> {
@@ -76,14 +92,30 @@ fn start_ticks(pid: u32) -> Option<u64> {
     }
 }
 
-fn nested() -> HashSet<(u32, u64)> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return HashSet::new() };
+/// Whether a process has traces mapped, and this is none of them. Of one that may not be asked it is not known.
+fn writes_another(pid: u32, trace: &Path) -> bool {
+    std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| is_of_another(&maps, trace))
+}
+
+fn is_of_another(maps: &[u8], trace: &Path) -> bool {
+    let name = |line: &[u8]| Path::new(OsStr::from_bytes(line)).file_name().map(OsStr::to_owned);
+    let lines = maps.split(|byte| *byte == b'\n').filter(|line| line.ends_with(b".memprof"));
+    let mut names = lines.filter_map(name).peekable();
+    names.peek().is_some() && !names.any(|name| Some(&*name) == trace.file_name())
+}
+
+fn nested() -> HashMap<(u32, u64), Vec<u32>> {
+    let mut nested: HashMap<_, Vec<u32>> = HashMap::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return nested };
     let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let inside = |pid: u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        Some((innermost(&status)?, start_ticks(pid)?))
+        Some(((innermost(&status)?, start_ticks(pid)?), pid))
     };
-    names.filter_map(inside).collect()
+    for (known_as, pid) in names.filter_map(inside) {
+        nested.entry(known_as).or_default().push(pid);
+    }
+    nested
 }
 
 /// The number of a process in the innermost of its namespaces; nothing where that is the reader's.
@@ -101,8 +133,9 @@ mod tests {
         let living = Living::new();
         let pid = std::process::id();
         let start = start_ticks(pid).expect("this process");
-        assert!(living.runs(pid, start, &|| None));
-        assert!(!living.runs(pid, start + 1, &|| None));
+        let trace = Path::new("node.1.2.memprof");
+        assert!(living.runs(pid, start, trace, &|| None));
+        assert!(!living.runs(pid, start + 1, trace, &|| None));
         assert!(!living.is_here(&[0; 16]) && living.boot.is_some());
     }
 
@@ -115,9 +148,21 @@ mod tests {
     }
 
     #[test]
+    fn of_two_containers_in_which_a_process_has_the_same_number_the_trace_tells_whose_it_is() {
+        let maps = b"7f00-7f10 r--p 00000000 fe:00 7    /usr/lib/libc.so.6\n\
+            7f20-7f30 rw-s 00000000 fe:00 9    /a b/host0.13.99.memprof\n";
+        assert!(is_of_another(maps, Path::new("/elsewhere/host1.13.99.memprof")));
+        assert!(!is_of_another(maps, Path::new("/elsewhere/host0.13.99.memprof")));
+        assert!(!is_of_another(&maps[..60], Path::new("/elsewhere/host1.13.99.memprof")));
+    }
+
+    #[test]
     fn who_cannot_be_looked_at_runs_as_long_as_something_new_is_written() {
-        let written = std::cell::Cell::new(u64::MAX / 2);
+        let written = std::cell::Cell::new(now_ns());
         assert!(goes_on(&|| Some(written.replace(written.get() + 1))));
+        // What was forged is not waited for, however it changes.
+        let written = std::cell::Cell::new(u64::MAX / 2);
+        assert!(!goes_on(&|| Some(written.replace(written.get() + 1))), "of the future");
         assert!(!goes_on(&|| Some(7)), "of long ago");
         assert!(!goes_on(&|| None));
     }

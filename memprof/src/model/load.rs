@@ -120,8 +120,12 @@ impl Job {
     }
 
     /// The same without timelines and call stacks: what a display that refreshes itself needs.
-    pub fn load_summaries(folder: &Path, only: Option<u32>) -> Result<Job, LoadError> {
-        Job::read(folder, only, Part::Summary, &mut |_, _| {})
+    pub fn load_summaries(
+        folder: &Path,
+        only: Option<u32>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Job, LoadError> {
+        Job::read(folder, only, Part::Summary, progress)
     }
 
     fn read(
@@ -135,14 +139,20 @@ impl Job {
         let count = files.len();
         let mut unread = Vec::new();
         let mut readable: Vec<Found> = Vec::new();
-        for (file, first) in
-            files.iter().zip(in_parallel(&files, |file| reduce::first(file, part, &living)))
-        {
-            match first {
-                Ok(first) => {
-                    readable.push(Found { file: file.clone(), first, job: None, replaced: false })
+        for (at, some) in files.chunks(STRETCH).enumerate() {
+            let firsts = in_parallel(some, |file| reduce::first(file, part, &living));
+            for (file, first) in some.iter().zip(firsts) {
+                let file = file.clone();
+                match first {
+                    Ok(first) => {
+                        readable.push(Found { file, first, job: None, replaced: false });
+                    }
+                    Err(why) => unread.push(Unread { file, why }),
                 }
-                Err(why) => unread.push(Unread { file: file.clone(), why }),
+            }
+            // Of summaries this is the work; else it is yet to come.
+            if part == Part::Summary {
+                progress(at * STRETCH + some.len(), count);
             }
         }
         let (mut readable, helpers) = without_helpers(readable);
@@ -190,7 +200,9 @@ impl Job {
                     Err(why) => unread.push(Unread { file: found.file.clone(), why }),
                 }
                 done += 1;
-                progress(done, count);
+                if part == Part::Everything {
+                    progress(done, count);
+                }
             }
         }
         let mut job = assembler.finish(folder.to_owned(), unread);
@@ -201,6 +213,9 @@ impl Job {
         Ok(job)
     }
 }
+
+/// Traces between two words of progress where they are quickly read.
+const STRETCH: usize = 256;
 
 /// A trace that can be read.
 struct Found {

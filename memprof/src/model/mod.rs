@@ -86,8 +86,26 @@ pub struct Node {
     pub timeline: Timeline,
     /// Pages that several ranks share, as last seen; segments that were unmapped since included.
     pub joined: Joined,
-    /// Only what is still mapped at the last sample of each.
+    /// Only what is still mapped at the last sample of each that has not left.
     pub mapped: Joined,
+}
+
+impl Node {
+    /// How many of its ranks have not left, and what they held in all at their last samples, shared pages in each.
+    pub fn present(&self) -> (usize, u64) {
+        let present = self.ranks.iter().filter(|rank| !rank.left);
+        present.fold((0, 0), |(count, sum), rank| {
+            (count + 1, u64::saturating_add(sum, rank.totals.resident))
+        })
+    }
+
+    /// How many ranks it had, for people; and how many are left of them, where some have gone.
+    pub fn ranks_told(&self) -> String {
+        match (self.ranks.len(), self.present().0) {
+            (all, present) if all == present => all.to_string(),
+            (all, present) => format!("{all}, {present} now"),
+        }
+    }
 }
 
 /// What the profiler said in some ranks.

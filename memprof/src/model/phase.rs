@@ -144,21 +144,23 @@ fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
         let known = |parent: &Arc<str>| *parent != phase.name && names.contains(parent);
         phase.parent = phase.parent.take().filter(known);
     }
-    let mut out = Vec::new();
-    // From the last root to the first, so that the first is taken first; then what it holds.
-    let take = |phases: &mut Vec<PhaseAcross>, parent: Option<&Arc<str>>| -> Vec<PhaseAcross> {
-        let mut inside: Vec<_> =
-            phases.extract_if(.., |phase| phase.parent.as_ref() == parent).collect();
-        inside.reverse();
-        inside
-    };
-    let mut open = take(&mut phases, None);
-    while let Some(phase) = open.pop() {
-        open.extend(take(&mut phases, Some(&phase.name)));
+    let count = phases.len();
+    let mut inside: HashMap<Option<Arc<str>>, Vec<(usize, PhaseAcross)>> = HashMap::new();
+    for (at, phase) in phases.into_iter().enumerate() {
+        inside.entry(phase.parent.clone()).or_default().push((at, phase));
+    }
+    // The first of those in the same phase is taken first, then what it holds.
+    let mut take = |parent| inside.remove(&parent).unwrap_or_default().into_iter().rev();
+    let mut out = Vec::with_capacity(count);
+    let mut open: Vec<(usize, PhaseAcross)> = take(None).collect();
+    while let Some((_, phase)) = open.pop() {
+        open.extend(take(Some(phase.name.clone())));
         out.push(phase);
     }
     // What is inside each other in a circle, in a trace that was made up.
-    out.extend(phases);
+    let mut circles: Vec<(usize, PhaseAcross)> = inside.into_values().flatten().collect();
+    circles.sort_by_key(|(at, _)| *at);
+    out.extend(circles.into_iter().map(|(_, phase)| phase));
     out
 }
 
@@ -197,7 +199,13 @@ mod tests {
 
     #[test]
     fn phases_inside_each_other_in_a_circle_are_not_lost() {
-        let all = vec![phase("a", Some("b")), phase("b", Some("a")), phase("c", Some("c"))];
-        assert_eq!(nested(all).len(), 3);
+        let all = vec![
+            phase("a", Some("b")),
+            phase("b", Some("a")),
+            phase("c", Some("c")),
+            phase("d", Some("a")),
+        ];
+        let names: Vec<String> = nested(all).iter().map(|phase| phase.name.to_string()).collect();
+        assert_eq!(names, ["c", "a", "b", "d"]);
     }
 }

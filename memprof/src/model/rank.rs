@@ -18,6 +18,8 @@ pub struct Rank {
     pub job: Option<u32>,
     /// How it ended, or that it has not.
     pub state: State,
+    /// Whether it had ended while others of its node went on: what is there now is without it.
+    pub left: bool,
     /// Its start after the start of the job, in nanoseconds.
     pub offset_ns: u64,
     /// From its start to the last that is known of it, in nanoseconds.

@@ -1,5 +1,6 @@
 //! Over ranks: smallest, mean and largest, and who.
 
+use super::timeline::NAMES;
 use super::{Group, Rank};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -115,34 +116,50 @@ pub struct Across {
     pub allocated: u64,
 }
 
-/// All components over all ranks, by group, then by largest resident peak.
+/// All components over all ranks, by group, then by largest resident peak. Of more than 512 those that come later are put
+/// together as `other GROUP`: ranks whose traces were made up may each name others.
 pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> {
     let mut rows: Vec<Across> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for held in ranks.clone().flat_map(|rank| &rank.held) {
-        known.entry(held.name.clone()).or_insert_with(|| {
-            rows.push(Across::new(held.name.clone()));
+        if known.contains_key(&held.name) {
+            continue;
+        }
+        let name = match rows.len() < NAMES {
+            true => held.name.clone(),
+            false => held.group.others(),
+        };
+        let at = *known.entry(name.clone()).or_insert_with(|| {
+            rows.push(Across::new(name));
             rows.len() - 1
         });
+        known.insert(held.name.clone(), at);
     }
-    let mut seen = vec![false; rows.len()];
+    let mut found = vec![[0; 6]; rows.len()];
     for rank in ranks {
         let who = Who::of(rank);
-        seen.fill(false);
+        found.fill([0; 6]);
         for held in &rank.held {
             let at = known[&held.name];
-            seen[at] = true;
             let row = &mut rows[at];
-            if row.resident_peak.count == 0 || held.resident_peak > row.resident_peak.max {
+            // What is put together peaked in several places.
+            let largest =
+                row.resident_peak.count == 0 || held.resident_peak > row.resident_peak.max;
+            if largest && row.name == held.name {
                 row.phase = held.phase.clone();
                 row.mpi_function = held.mpi_function.clone();
             }
-            row.owned.add(held.owned, &who);
-            row.owned_peak.add(held.owned_peak, &who);
-            row.resident.add(held.resident, &who);
-            row.resident_peak.add(held.resident_peak, &who);
-            row.resident_bound.add(held.resident_bound, &who);
-            row.resident_at_peak.add(held.resident_at_peak, &who);
+            let values = [
+                held.owned,
+                held.owned_peak,
+                held.resident,
+                held.resident_peak,
+                held.resident_bound,
+                held.resident_at_peak,
+            ];
+            for (sum, value) in found[at].iter_mut().zip(values) {
+                *sum = u64::saturating_add(*sum, value);
+            }
             for (sum, value) in [
                 (&mut row.shared, held.shared),
                 (&mut row.huge, held.huge),
@@ -154,18 +171,17 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
                 *sum = sum.saturating_add(value);
             }
         }
-        for (row, seen) in rows.iter_mut().zip(&seen) {
-            if !seen {
-                for spread in [
-                    &mut row.owned,
-                    &mut row.owned_peak,
-                    &mut row.resident,
-                    &mut row.resident_peak,
-                    &mut row.resident_bound,
-                    &mut row.resident_at_peak,
-                ] {
-                    spread.add(0, &who);
-                }
+        for (row, values) in rows.iter_mut().zip(&found) {
+            let spreads = [
+                &mut row.owned,
+                &mut row.owned_peak,
+                &mut row.resident,
+                &mut row.resident_peak,
+                &mut row.resident_bound,
+                &mut row.resident_at_peak,
+            ];
+            for (spread, value) in spreads.into_iter().zip(values) {
+                spread.add(*value, &who);
             }
         }
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// The most bins a timeline has.
 pub const BINS: usize = 256;
-/// The most components a sum has; what comes after them is put together as `other GROUP`.
-const NAMES: usize = 512;
+/// The most components a sum over ranks has; what comes after them is put together as `other GROUP`.
+pub const NAMES: usize = 512;
 
 /// Components over time.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -211,7 +211,7 @@ impl Timeline {
                 kept.extend(members.into_iter().cloned());
                 continue;
             }
-            let mut other = Series::zero(other_of(group), group, self.bins);
+            let mut other = Series::zero(group.others(), group, self.bins);
             for (index, member) in members.into_iter().enumerate() {
                 if index < keep {
                     kept.push(member.clone());
@@ -264,7 +264,7 @@ impl Timeline {
                 None => {
                     let name = match self.series.len() < NAMES {
                         true => series.name.clone(),
-                        false => other_of(series.group),
+                        false => series.group.others(),
                     };
                     *known.entry(name.clone()).or_insert_with(|| {
                         self.series.push(Series::zero(name, series.group, self.bins));
@@ -353,11 +353,6 @@ impl Cover {
             Err(_) => u64::try_from(sum / u128::from(length.max(1))).unwrap_or(u64::MAX),
         }
     }
-}
-
-/// The name of what is put together of a group.
-fn other_of(group: Group) -> Arc<str> {
-    format!("other {}", group.label()).into()
 }
 
 fn grow(value: &mut u64, by: u64) {

@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::palette::{heat_colour, inks};
-use super::scale::time_axis;
+use super::scale::{span, time_axis};
 use super::svg::{Anchor, Svg, fit, number};
 use crate::units::bytes;
 use std::fmt::Write;
@@ -101,8 +101,7 @@ pub fn heat(picture: &Heat, style: &Style) -> String {
     svg.close("g");
     row_names(&mut svg, picture, per_row, rows, row_height, inks.muted);
     let bottom = TOP + row_height * rows as f64;
-    let (from, to) =
-        (picture.times[0], picture.times[picture.times.len() - 1].max(picture.times[0] + 1));
+    let (from, to) = span(&picture.times);
     let axis = time_axis(from, to, ((width / 90.0) as usize).max(2));
     for (place, label) in &axis.ticks {
         let x = LEFT + (place - from as f64) / (to - from) as f64 * width;

@@ -47,10 +47,20 @@ pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
     }
 }
 
-/// An axis of time over `from..to` in nanoseconds, with about `wanted` marks inside.
+/// From the first of some times to the last, a nanosecond apart at least: also at the end of all time.
+pub(super) fn span(times: &[u64]) -> (u64, u64) {
+    let from = times.first().copied().unwrap_or(0).min(u64::MAX - 1);
+    (from, times.last().copied().unwrap_or(0).max(from + 1))
+}
+
+/// An axis of time over `from..to` in nanoseconds, with about `wanted` marks inside; none where so large numbers
+/// are not told apart.
 pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
-    let (from, to) = (from as f64, (to.max(from + 1)) as f64);
+    let (from, to) = (from as f64, to as f64);
     let (size, unit) = unit(to.max(1.0), &TIME_UNITS);
+    if from >= to {
+        return Axis { ticks: Vec::new(), unit, end: to };
+    }
     let rough = (to - from) / size / wanted.max(1) as f64;
     let step = match unit {
         // Fifteen minutes are a round number, twenty-five are not.
@@ -100,6 +110,19 @@ mod tests {
             axis.ticks.iter().map(|tick| tick.1.as_str()).collect::<Vec<_>>(),
             ["0", "15", "30", "45"]
         );
+    }
+
+    #[test]
+    fn an_axis_at_the_end_of_all_time_is_one_and_has_no_marks_that_are_no_numbers() {
+        assert_eq!(span(&[]), (0, 1));
+        assert_eq!(span(&[7, 7]), (7, 8));
+        assert_eq!(span(&[u64::MAX; 3]), (u64::MAX - 1, u64::MAX));
+        for times in [[u64::MAX; 2], [1 << 60; 2], [u64::MAX - 5000, u64::MAX]] {
+            let (from, to) = span(&times);
+            let axis = time_axis(from, to, 5);
+            assert!(axis.ticks.len() < 32, "{axis:?}");
+            assert!(axis.ticks.iter().all(|tick| tick.0.is_finite()), "{axis:?}");
+        }
     }
 
     proptest! {

@@ -119,6 +119,19 @@ fn legends_are_sorted_by_size_at_the_peak() {
 }
 
 #[test]
+fn at_the_end_of_all_time_every_place_is_a_number() {
+    for times in [vec![u64::MAX], vec![u64::MAX; 3], vec![1 << 60; 2]] {
+        let series = vec![Series::named("app.exe", vec![MIB; 3])];
+        let heat_map = Heat { times: times.clone(), values: vec![vec![MIB; 3]], ..Heat::default() };
+        let peak = Some(Peak { time: u64::MAX, bytes: MIB, label: String::new() });
+        let picture = Timeline { times, series, peak, ..Timeline::default() };
+        for svg in [timeline(&picture, &Style::default()), heat(&heat_map, &Style::default())] {
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+}
+
+#[test]
 fn a_png_shows_its_text_without_any_font_of_the_machine() {
     let with = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30' font-family=\"system-ui, sans-serif\"><text x='5' y='20' font-size='14'>peak</text></svg>";
     let without = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30'/>";

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::areas::{Area, areas, shades, totals, value};
 use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
-use super::scale::{Axis, byte_axis, time_axis};
+use super::scale::{Axis, byte_axis, span, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::{Phase, Series, Style, Timeline};
 use crate::units::{bytes, time};
@@ -93,8 +93,7 @@ impl Plot {
         // The label of the peak needs a place above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
-        let from = picture.times.first().copied().unwrap_or(0);
-        let to = picture.times.last().copied().unwrap_or(0).max(from.saturating_add(1));
+        let (from, to) = span(&picture.times);
         Self {
             left: LEFT,
             top,

@@ -121,7 +121,15 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Loads a job, with progress where somebody looks.
 pub fn load(folder: &Path, only: Option<u32>) -> anyhow::Result<Job> {
-    let mut progress = Progress::new("reading");
+    load_as_part(folder, only, &mut Progress::new("reading"))
+}
+
+/// The same as a part of longer work.
+pub fn load_as_part(
+    folder: &Path,
+    only: Option<u32>,
+    progress: &mut Progress,
+) -> anyhow::Result<Job> {
     Ok(Job::load(folder, only, &mut |done, total| {
         progress.at(done, total);
     })?)

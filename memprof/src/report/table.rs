@@ -232,7 +232,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
     let peak = |node: &Node| node.timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
     order.sort_by_key(|node| std::cmp::Reverse(peak(node)));
     for node in order.iter().take(NODES) {
-        let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
+        let (_, sum) = node.present();
         let when = node.timeline.peak.as_ref().map(|moment| {
             let phase =
                 (moment.phase.as_deref()).map_or(String::new(), |p| format!(" · {}", clean(p)));
@@ -242,7 +242,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
             Weight::Plain,
             [
                 clean(&node.host),
-                node.ranks.len().to_string(),
+                node.ranks_told(),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
                 bytes(node.mapped.shared()),
                 peak_between(&node.timeline),
@@ -408,17 +408,22 @@ pub fn closing(job: &Job, look: Look) -> String {
 /// What was noted and what is missing, a line each.
 pub fn remarks(job: &Job, look: Look) -> String {
     let mut out = String::new();
+    let processes = job.ranks().count();
     for note in &job.notes {
-        let everywhere = note.processes as usize == job.ranks().count();
+        let everywhere = note.processes as usize == processes;
         let place = match everywhere {
             true => String::new(),
-            false => format!(" ({} of {})", note.processes, job.ranks().count()),
+            false => format!(" ({} of {processes})", note.processes),
         };
         out += &format!("{} {}{place}\n", look.warn("note:"), clean(&note.text));
     }
     out += &missing(job, look);
     out
 }
+
+/// Why a rank may have left neither a trace nor a word in the folder.
+const NO_WORD: &str = "; perhaps the folder is not there where they ran, LD_PRELOAD and MEMPROF_DIR were not \
+                       passed on to them, or MPI_Init did not return";
 
 /// What is missing or not as it was written, a line each.
 pub fn missing(job: &Job, look: Look) -> String {
@@ -434,7 +439,10 @@ pub fn missing(job: &Job, look: Look) -> String {
         let more = if part.missing.len() > 8 { ", ..." } else { "" };
         let ranks = count(part.missing.len(), "rank");
         let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
-        line(format!("{ranks}{of} left no trace: {}{more}", some.join(", ")));
+        // Who could not make a trace says so beside the others, which is told below.
+        let said = |rank: &u32| job.absent.refused.iter().any(|word| word.rank == Some(*rank));
+        let why = if part.missing.iter().all(said) { "" } else { NO_WORD };
+        line(format!("{ranks}{of} left no trace: {}{more}{why}", some.join(", ")));
     }
     told(&job.absent.refused).into_iter().for_each(&mut line);
     if job.absent.helpers > 0 {

@@ -28,8 +28,11 @@ pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
         Kind::Dynamic | Kind::Other => {}
     }
     if reasons.is_empty() && !all {
-        reasons
-            .push("no process called MPI_Init; --all records every process, MPI or not".to_owned());
+        reasons.push(format!(
+            "no process called MPI_Init (--all records every process, MPI or not), or the ranks ran where {} is \
+             not there",
+            folder.display()
+        ));
     }
     if reasons.is_empty() {
         reasons.push(

@@ -2,6 +2,8 @@
 
 use super::fit::{Fit, Measured, fit};
 use crate::model::{Group, Job, Rank, statistics};
+use crate::report;
+use crate::terminal::Progress;
 use anyhow::bail;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -99,8 +101,10 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
     let mut nodes = Vec::new();
     let mut sizes: Vec<f64> = Vec::new();
     let mut components: BTreeMap<Arc<str>, Vec<(usize, f64)>> = BTreeMap::new();
+    let mut progress = Progress::new("reading");
     for (at, folder) in folders.iter().enumerate() {
-        let job = crate::report::load(folder, None)?;
+        progress.part(&format!("reading job {} of {}", at + 1, folders.len()));
+        let job = report::load_as_part(folder, None, &mut progress)?;
         job.one_job()?;
         let seen = job.ranks().filter(|rank| rank.identity.rank.is_some()).count();
         if seen == 0 {

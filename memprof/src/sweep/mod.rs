@@ -3,7 +3,7 @@
 mod fit;
 mod gather;
 mod runs;
-mod text;
+pub mod text;
 
 use crate::output;
 use crate::signals;

@@ -30,7 +30,12 @@ struct Predicted<'a> {
     prediction: Prediction,
 }
 
-pub(super) fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
+/// The study as a document, with what the laws foretell for these numbers of ranks.
+///
+/// # Errors
+///
+/// It cannot be written as JSON.
+pub fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
     let all = [("one rank", &study.rank), ("largest node", &study.node)].into_iter();
     let all = all.chain(study.growths.iter().map(|growth| (&*growth.name, growth)));
     let mut predictions = Vec::new();
@@ -46,7 +51,8 @@ pub(super) fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-pub(super) fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
+/// The study as a table, with what the laws foretell; of many components the smaller only where `all` is said.
+pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     let mut out = look.bold(&format!(
         "{}: {} in bytes, by number of ranks",
         clean(&study.program),
@@ -155,7 +161,7 @@ fn bytes(value: f64) -> String {
 }
 
 /// The components that grow most, and the largest, over the ranks that were measured.
-pub(super) fn picture(study: &Study) -> String {
+pub fn picture(study: &Study) -> String {
     let mut chosen: Vec<&Growth> =
         study.growths.iter().filter(|growth| growth.most() > 0.0).collect();
     let reach = |growth: &Growth| {

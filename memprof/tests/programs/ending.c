@@ -1,11 +1,10 @@
-/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize. */
+/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize. Before, it
+ * says what the time is, and how long the profiler's thread has waited for a processor, in nanoseconds. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "fakempi.h"
+#include "profiler_thread.h"
 
 int main(int argc, char **argv)
 {
@@ -17,6 +16,11 @@ int main(int argc, char **argv)
     fflush(stdout);
     // Sleeps: a sample of what there is now has to come by itself.
     if (strcmp(how, "wait")) usleep(1200000);
+    find_profiler();
+    uint64_t ran, waited;
+    ran_and_waited(&ran, &waited);
+    printf("ends %lu %lu\n", now(), waited);
+    fflush(stdout);
     if (!strcmp(how, "abort")) abort();
     if (!strcmp(how, "fault")) raise(SIGSEGV);
     if (!strcmp(how, "_exit")) _exit(0);

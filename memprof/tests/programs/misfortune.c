@@ -1,63 +1,21 @@
-/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER. Until then, and while
- * the others wait to be ended, each keeps in FOLDER/RANK what time it is, for how long the profiler's thread
- * has been ready to run and had no processor, and for how long the kernel has kept threads from running that
- * needed memory where there was none. */
+/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER [MILLISECONDS], after it has
+ * idled for so long, in which nobody asks for a sample. Until then, and while the others wait to be ended, each
+ * keeps in FOLDER/RANK what time it is, for how long the profiler's thread has been ready to run and had no
+ * processor, and for how long the kernel has kept threads from running that needed memory where there was none. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <mpi.h>
 
 #include "memprof.h"
+#include "profiler_thread.h"
 
 enum { MEBI = 1 << 20, PATIENCE = 60 };
 
-static int clock_file = -1, waits_file = -1, state_file = -1;
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-/* The files that tell of the profiler's thread how long it has waited for a processor, and what it does. */
-static void find_profiler(void)
-{
-    char path[320], name[32];
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; tasks && (task = readdir(tasks));) {
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        FILE *file = fopen(path, "r");
-        int is_it = file && fgets(name, sizeof name, file) && !strncmp(name, "memprof", 7);
-        if (file) fclose(file);
-        if (!is_it) continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
-        waits_file = open(path, O_RDONLY | O_CLOEXEC);
-        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
-        state_file = open(path, O_RDONLY | O_CLOEXEC);
-        break;
-    }
-    if (tasks) closedir(tasks);
-}
-
-/* What the kernel says in a file that is open. */
-static const char *said(int file)
-{
-    static char text[512];
-    ssize_t length = file < 0 ? 0 : pread(file, text, sizeof text - 1, 0);
-    text[length < 0 ? 0 : length] = 0;
-    return text;
-}
+static int clock_file = -1;
 
 /* The kernel keeps the profiler's thread from running, and not because it waits for a time or for a lock. */
 static int is_kept(void)
@@ -70,8 +28,8 @@ static void tell(void)
 {
     static uint64_t before, kept;
     static int was_kept;
-    uint64_t ran = 0, told[3] = { 0 };
-    sscanf(said(waits_file), "%lu %lu", &ran, &told[1]);
+    uint64_t ran, told[3];
+    ran_and_waited(&ran, &told[1]);
     int is = is_kept();
     told[0] = now();
     /* This thread comes by every half a millisecond, unless it is kept itself: then the other was as well, and
@@ -161,7 +119,9 @@ int main(int argc, char **argv)
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     if (argc > 3 && atoi(argv[2]) == rank) {
-        be_seen(50 * MEBI);
+        int milliseconds = argc > 4 ? atoi(argv[4]) : 0;
+        if (!milliseconds) be_seen(50 * MEBI);
+        for (uint64_t end = now() + (uint64_t)milliseconds * 1000000u; now() < end;) idle();
         tell();
         end(how);
     }

@@ -1,10 +1,14 @@
-/* Two ranks of one node that share huge pages: the first makes them and starts the second. */
+/* Two ranks of one node that share huge pages: the first makes them and starts the second.
+ *
+ *   shared_huge memfd | sysv | FILE [what the second finds them by]
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,32 +22,42 @@ static int fail(const char *what)
     return 1;
 }
 
-static int share(int file)
+/* What the pages are found by: a descriptor, or a segment's number. */
+static int make(const char *kind)
 {
-    char *shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (shared == MAP_FAILED) return fail("mmap");
-    memset(shared, 1, BYTES);
-    return 0;
+    if (strcmp(kind, "sysv") == 0) return shmget(IPC_PRIVATE, BYTES, IPC_CREAT | SHM_HUGETLB | 0600);
+    int file = strcmp(kind, "memfd") == 0 ? memfd_create("shared", MFD_HUGETLB)
+                                          : open(kind, O_RDWR | O_CREAT, 0600);
+    return file < 0 || ftruncate(file, (off_t)BYTES) != 0 ? -1 : file;
+}
+
+static void *map(const char *kind, int found_by)
+{
+    if (strcmp(kind, "sysv") == 0) return shmat(found_by, NULL, 0);
+    return mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, found_by, 0);
 }
 
 int main(int argc, char **argv)
 {
     char number[16];
-    int status;
+    int status, is_first = argc == 2;
     MPI_Init(&argc, &argv);
     /* The second has them from the first; what both have mapped is there until each ends. */
-    int file = argc > 1 ? atoi(argv[1]) : memfd_create("shared", MFD_HUGETLB);
-    if (file < 0 || (argc == 1 && ftruncate(file, (off_t)BYTES) != 0)) return fail("huge pages");
-    if (share(file) != 0) return 1;
-    if (argc == 1) {
+    int found_by = is_first ? make(argv[1]) : atoi(argv[2]);
+    char *shared = found_by < 0 ? MAP_FAILED : map(argv[1], found_by);
+    if (shared == MAP_FAILED) return fail(argv[1]);
+    memset(shared, 1, BYTES);
+    if (is_first) {
         pid_t second = fork();
         if (second == 0) {
-            snprintf(number, sizeof number, "%d", file);
+            snprintf(number, sizeof number, "%d", found_by);
             setenv("PMI_RANK", "1", 1);
-            execl(argv[0], argv[0], number, (char *)NULL);
+            execl(argv[0], argv[0], argv[1], number, (char *)NULL);
             _exit(fail(argv[0]));
         }
-        if (waitpid(second, &status, 0) != second || status != 0) return fail("the second");
+        int ended = waitpid(second, &status, 0) == second && status == 0;
+        if (strcmp(argv[1], "sysv") == 0) shmctl(found_by, IPC_RMID, NULL);
+        if (!ended) return fail("the second");
     }
     MPI_Finalize();
     return 0;

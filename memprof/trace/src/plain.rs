@@ -176,6 +176,9 @@ macro_rules! plain {
                 $( (stringify!($field), $offset, <$type as $crate::plain::Field>::SIZE), )*
             ];
 
+            /// The types of these fields, as they are declared.
+            pub const TYPES: &'static [&'static str] = &[ $( stringify!($type), )* ];
+
             /// As in a file.
             #[must_use]
             pub fn to_bytes(&self) -> [u8; $total] {

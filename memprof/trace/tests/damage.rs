@@ -1,8 +1,12 @@
 //! Traces that are cut off, damaged or forged: an error, or faults and what is left.
 
 use memprof_trace::generate::reseal;
-use memprof_trace::layout::{COMPONENTS_LIMIT, HEADER_SIZE};
-use memprof_trace::read::{Fault, Row, Trace};
+use memprof_trace::layout::{
+    COMPONENTS_LIMIT, Geometry, HEADER_SIZE, Identity, SECTION_TABLE, SECTIONS_LIMIT, SectionEntry,
+    SectionKind,
+};
+use memprof_trace::read::{Fault, Row, Trace, TraceError};
+use memprof_trace::write::{Buffer, Writer};
 use proptest::prelude::*;
 
 /// One of every version there has been.
@@ -99,6 +103,37 @@ fn pages_that_never_reached_the_disk_are_noticed() {
             }
         }
     }
+}
+
+/// An empty trace of which a section has so many of the smallest slots.
+fn with_slots(kind: SectionKind, slots: u32) -> Vec<u8> {
+    const SLOT: u32 = 32;
+    let size = Geometry::DEFAULT_FILE;
+    let mut buffer = Buffer::new(size);
+    let geometry = Geometry::for_file(size).expect("large enough");
+    assert!(Writer::create(buffer.bytes_mut(), &Identity::default(), &geometry).is_ok());
+    let mut bytes = buffer.bytes().to_vec();
+    for number in 0..SECTIONS_LIMIT {
+        let place = &mut bytes[SECTION_TABLE + number * SectionEntry::SIZE..][..SectionEntry::SIZE];
+        let found = SectionEntry::from_bytes(place).expect("a section");
+        if found.kind == kind as u32 {
+            let length = u64::from(SLOT * slots);
+            assert!(length <= found.length, "there is room");
+            let forged = SectionEntry { slot_size: SLOT, slots, capacity: 1, length, ..found };
+            place.copy_from_slice(&forged.to_bytes());
+        }
+    }
+    reseal(&mut bytes);
+    bytes
+}
+
+#[test]
+fn tables_of_more_rows_than_any_writer_makes_are_refused_and_long_timelines_are_not() {
+    let read = |kind, slots| Trace::from_bytes(&with_slots(kind, slots));
+    assert!(read(SectionKind::Segments, 1024).is_ok());
+    let refused = read(SectionKind::Segments, 1025);
+    assert!(matches!(refused, Err(TraceError::Nonsense { .. })), "{refused:?}");
+    assert!(read(SectionKind::Timeline, 1025).is_ok());
 }
 
 proptest! {

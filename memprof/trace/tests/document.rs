@@ -27,18 +27,30 @@ fn rows(columns: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     rows
 }
 
+/// A type of so many bytes in the words of the page: `u32 × 16` for an array, `text` for text of any length.
+fn in_words(declared: &str, bytes: usize) -> String {
+    let Some(inner) = declared.strip_prefix('[') else {
+        return if declared.starts_with("Text") { "text".to_owned() } else { declared.to_owned() };
+    };
+    let element = inner.split(';').next().expect("a type").trim();
+    let bits: usize = element[1..].parse().expect("bits");
+    format!("{element} × {}", bytes * 8 / bits)
+}
+
 #[test]
-fn every_structure_has_its_fields_where_the_page_says() {
-    let mut described: BTreeMap<&str, Vec<(&str, usize, usize)>> = BTreeMap::new();
+fn every_structure_has_its_fields_where_the_page_says_and_of_these_types() {
+    let mut described: BTreeMap<&str, Vec<(&str, usize, usize, String)>> = BTreeMap::new();
     for (heading, cells) in rows("| at | bytes | type | field | meaning |") {
         assert!(!cells[4].is_empty(), "{heading}: {} has no meaning", cells[3]);
-        let field = (cells[3], cells[0].parse().unwrap(), cells[1].parse().unwrap());
-        described.entry(heading).or_default().push(field);
+        let (at, bytes) = (cells[0].parse().unwrap(), cells[1].parse().unwrap());
+        described.entry(heading).or_default().push((cells[3], at, bytes, cells[2].to_owned()));
     }
     macro_rules! compare {
         ($($name:ident),* $(,)?) => {$(
             let heading = format!("`{}`: {} bytes", stringify!($name), layout::$name::SIZE);
-            assert_eq!(described.remove(&*heading).as_deref(), Some(layout::$name::FIELDS), "{heading}");
+            let declared = layout::$name::FIELDS.iter().zip(layout::$name::TYPES);
+            let declared = declared.map(|(&(field, at, bytes), r#type)| (field, at, bytes, in_words(r#type, bytes)));
+            assert_eq!(described.remove(&*heading), Some(declared.collect()), "{heading}");
         )*};
     }
     compare!(

@@ -20,6 +20,7 @@ pub struct HostJob<'a> {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     options: Vec<OsString>,
+    under: Vec<OsString>,
     bind_to: BindTo,
     survives: bool,
     limit: Duration,
@@ -34,6 +35,7 @@ impl<'a> HostJob<'a> {
             arguments: Vec::new(),
             variables: Vec::new(),
             options: Vec::new(),
+            under: Vec::new(),
             bind_to: BindTo::None,
             survives: false,
             limit: Duration::from_secs(60),
@@ -58,6 +60,13 @@ impl<'a> HostJob<'a> {
     #[must_use]
     pub fn option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.options.push(option.as_ref().into());
+        self
+    }
+
+    /// Has the launcher started by another command, whose words these are: `memprof run --`.
+    #[must_use]
+    pub fn under(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.under.extend(words.into_iter().map(Into::into));
         self
     }
 
@@ -116,8 +125,10 @@ impl<'a> HostJob<'a> {
         let launcher = Launcher::find()?;
         let mut launch = launcher.command_over(&network, self.bind_to);
         let guard = if self.survives { launcher.survive(&mut launch) } else { &[] };
-        let mut command = self.hosts.front().command(launch.get_program());
-        command.args(launch.get_args()).args(&self.options);
+        let launcher_program = launch.get_program().to_owned();
+        let mut words = self.under.iter().chain([&launcher_program]);
+        let mut command = self.hosts.front().command(words.next().unwrap_or(&launcher_program));
+        command.args(words).args(launch.get_args()).args(&self.options);
         for (name, value) in launch.get_envs() {
             if let Some(value) = value {
                 command.env(name, value);

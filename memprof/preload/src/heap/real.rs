@@ -200,13 +200,32 @@ pub unsafe fn chunk(block: *const u8) -> usize {
 /// What of that is neither the program's nor the allocator's slack: the header, and a tag.
 pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
 
+/// The word before a block, read by the kernel if it does that: of who replaces the allocator unseen, as valgrind does,
+/// the word is none of the block's, and reading it would be told as a mistake of the program.
+///
+/// # Safety
+/// A live block.
+unsafe fn header_of(block: *const u8) -> usize {
+    let mut word = [0; size_of::<usize>()];
+    let before = block.wrapping_sub(word.len());
+    if crate::kernel::peek(before as usize, &mut word) {
+        return usize::from_ne_bytes(word);
+    }
+    // SAFETY: allocators have something of their own before a block.
+    unsafe { before.cast::<usize>().read() }
+}
+
 #[inline(always)]
-unsafe fn size_by_header(block: *const u8) -> usize {
+fn size_in_header(header: usize) -> usize {
     const WORD: usize = size_of::<usize>();
-    // SAFETY: the word belongs to the block.
-    let header = unsafe { block.sub(WORD).cast::<usize>().read() };
     let mapped = header >> 1 & 1;
     (header & !BITS).wrapping_sub(WORD + WORD * mapped)
+}
+
+#[inline(always)]
+unsafe fn size_by_header(block: *const u8) -> usize {
+    // SAFETY: the word belongs to the block.
+    size_in_header(unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() })
 }
 
 /// Sizes of blocks that are tried. None is a mapping of its own: the C library maps less and trims later once such a
@@ -235,7 +254,7 @@ fn headers_tell() -> bool {
             let told = blocks.iter().all(|block| {
                 !block.is_null() && {
                     let bytes = usable(*block);
-                    bytes >= size && size_by_header(*block) == bytes
+                    bytes >= size && size_in_header(header_of(*block)) == bytes
                 }
             });
             blocks.into_iter().for_each(|block| free(block));

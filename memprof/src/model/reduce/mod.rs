@@ -156,6 +156,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
         identity: identity(trace),
         job: None,
         state: state(file, trace, living),
+        left: false,
         offset_ns: 0,
         duration_ns: end_of(trace),
         held: held(trace, names),
@@ -244,7 +245,7 @@ fn state(file: &Path, trace: &Trace, living: &Living) -> State {
     let from = &trace.identity;
     match living.is_here(&from.boot_id) {
         false => State::Open,
-        true if living.runs(from.pid, from.start_ticks, &|| wrote(file)) => State::Running,
+        true if living.runs(from.pid, from.start_ticks, file, &|| wrote(file)) => State::Running,
         true => State::Killed,
     }
 }

@@ -31,8 +31,7 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
         .phases
         .iter()
         .map(|phase| {
-            let peaks = trace.phase_peaks.iter().find(|peaks| peaks.index == phase.index);
-            let peaks = peaks.map_or(&[][..], |peaks| &peaks.row);
+            let peaks = trace.peaks(phase.index).map_or(&[][..], |peaks| &peaks[..]);
             let row = &phase.row;
             let residents = peaks.iter().map(|peak| peak.resident);
             let sum = residents.clone().fold(0u64, u64::saturating_add);

@@ -229,13 +229,13 @@ pub fn nodes(job: &Job) -> String {
     let heads = ["node", "ranks", "added up now", "now, shared once", "of it shared", "peak", "at"];
     let mut out = Table::new(1, &heads);
     for node in job.nodes.iter().take(ROWS) {
-        let sum: u64 = node.ranks.iter().map(|rank| rank.totals.resident).sum();
+        let (_, sum) = node.present();
         let peak = node.timeline.peak.clone().unwrap_or_default();
         out.row(
             "",
             [
                 clean(&node.host),
-                node.ranks.len().to_string(),
+                node.ranks_told(),
                 bytes(sum),
                 bytes(sum.saturating_sub(node.mapped.repeated)),
                 bytes(node.mapped.shared()),

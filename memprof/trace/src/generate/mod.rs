@@ -31,6 +31,21 @@ pub struct JobShape {
     pub file_size: usize,
     /// Of all that is random.
     pub seed: u64,
+    /// What one component holds more than in a job of otherwise equal shape.
+    pub more: Option<More>,
+}
+
+/// A known difference from another job.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct More {
+    /// Number of the component, as in traces.
+    pub component: u16,
+    /// Number of the phase in which it holds more.
+    pub phase: usize,
+    /// Number of the node on whose ranks it does.
+    pub node: u32,
+    /// Bytes more in each of them; whole pages.
+    pub bytes: u64,
 }
 
 impl Default for JobShape {
@@ -44,6 +59,7 @@ impl Default for JobShape {
             segments: 3,
             file_size: Geometry::DEFAULT_FILE,
             seed: 1,
+            more: None,
         }
     }
 }

@@ -21,6 +21,8 @@ const INTERVAL: u64 = 250_000_000;
 const FIRST_OBJECT: u16 = 16;
 const SHARED: u16 = 4;
 const SEGMENT_PAGES: u64 = 4096;
+/// What the MPI keeps in each rank for each of its peers; each library that it needs keeps a quarter of that.
+const PAGES_FOR_PEER: u64 = 4;
 
 /// Components that every process has: number, class, MiB.
 const FIXED: [(u16, Class, u64); 6] = [
@@ -251,11 +253,12 @@ fn component_row(class: Class, name: &str, object: u16) -> ComponentRow {
 fn courses(shape: &JobShape, number: u32, random: &mut Random) -> Vec<Course> {
     let mut courses = Vec::new();
     let mebi = MIB / PAGE;
-    let mut add = |component, row: ComponentRow, base: u64, random: &mut Random| {
+    // What is kept takes no part in waves.
+    let mut add = |component, row: ComponentRow, base: u64, kept: u64, random: &mut Random| {
         courses.push(Course {
             component,
             row,
-            base,
+            base: base + kept,
             growth: 0,
             wave: base / 8 + random.below(8),
             period: 8 + random.below(40),
@@ -263,22 +266,22 @@ fn courses(shape: &JobShape, number: u32, random: &mut Random) -> Vec<Course> {
         });
     };
     for (component, class, size) in FIXED {
-        add(component, component_row(class, "", NONE_SHORT), size * mebi, random);
+        add(component, component_row(class, "", NONE_SHORT), size * mebi, 0, random);
     }
-    add(SHARED, component_row(Class::MpiShared, "", NONE_SHORT), 0, random);
+    add(SHARED, component_row(Class::MpiShared, "", NONE_SHORT), 0, 0, random);
     let objects = shape.components - FIXED.len() as u32 - 1;
     for object in 0..u16::try_from(objects).unwrap_or(0) {
         let known = LIBRARIES.get(usize::from(object)).copied();
         let own_name = format!("libocean{object}.so");
         let (class, name, size) = known.unwrap_or((Class::AppLibrary, &own_name, 1));
-        // What a rank keeps for each of its peers.
-        let peers = match class {
-            Class::MpiCore => u64::from(shape.ranks) / 16,
-            Class::MpiDependency => u64::from(shape.ranks) / 64,
+        let for_peer = match class {
+            Class::MpiCore => PAGES_FOR_PEER,
+            Class::MpiDependency => PAGES_FOR_PEER / 4,
             _ => 0,
         };
-        let base = size * mebi + peers + random.below(size * mebi / 16 + 1);
-        add(FIRST_OBJECT + object, component_row(class, name, object), base, random);
+        let kept = for_peer * u64::from(shape.ranks - 1);
+        let base = size * mebi + random.below(size * mebi / 16 + 1);
+        add(FIRST_OBJECT + object, component_row(class, name, object), base, kept, random);
     }
     for course in &mut courses {
         match course.component {
@@ -331,7 +334,7 @@ impl<'r> Run<'r> {
         let edges = self.edges(writer, time, part);
         self.rows.clear();
         for course in &self.rank.courses {
-            let pages = course.pages(number, part);
+            let pages = course.pages(number, part) + self.more_pages(course.component, part);
             let shared = if course.component == SHARED { self.shared } else { 0 };
             let resident = pages * PAGE + shared;
             let untouched = if pages > 0 { 3 * PAGE + self.random.below(PAGE) } else { 0 };
@@ -358,6 +361,15 @@ impl<'r> Run<'r> {
         }
         let innermost = self.phase_peaks();
         self.summarise(writer, &head, innermost);
+    }
+
+    /// What a component has more than in other jobs of this shape.
+    fn more_pages(&self, component: u16, part: u64) -> u64 {
+        let Some(more) = &self.rank.shape.more else { return 0 };
+        let open =
+            PHASES.get(more.phase).is_some_and(|(.., begin, end)| (*begin..*end).contains(&part));
+        let here = (more.component, more.node) == (component, self.rank.node);
+        if open && here { more.bytes / PAGE } else { 0 }
     }
 
     /// Phases that begin or end at this part of the run.

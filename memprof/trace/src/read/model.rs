@@ -91,6 +91,15 @@ impl Bin {
         self.head.samples > 0 || self.head.total_mean > 0
     }
 
+    /// From its first sample to its last, or the whole of it where there is none. A forged one may end first.
+    #[must_use]
+    pub fn seen(&self) -> (u64, u64) {
+        if self.head.samples == 0 && self.head.others == 0 {
+            return (self.start, self.end());
+        }
+        (self.head.first_time, self.head.last_time)
+    }
+
     /// What that component had.
     #[must_use]
     pub fn cell(&self, component: usize) -> Cell {
@@ -197,6 +206,12 @@ impl Trace {
     #[must_use]
     pub fn phase(&self, index: u32) -> Option<&PhaseRow> {
         find(&self.phases, index)
+    }
+
+    /// The peaks of the phase with that number.
+    #[must_use]
+    pub fn peaks(&self, phase: u32) -> Option<&PhasePeaks> {
+        find(&self.phase_peaks, phase)
     }
 
     /// The object with that number.

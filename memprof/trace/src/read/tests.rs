@@ -3,7 +3,7 @@
 use super::*;
 use crate::Text;
 use crate::layout::{
-    BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE_SHORT, SegmentRow, SiteRow,
+    BIN_SHIFT, BinHead, Class, ComponentRow, Geometry, Identity, NONE_SHORT, SegmentRow, SiteRow,
     SummaryHead, SummaryRow, VERSION, flags, sample,
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
@@ -70,6 +70,8 @@ fn everything_written_is_read_again() {
     assert_eq!(trace.function(summary.head.peak_function).as_deref(), Some("MPI_Send"));
     assert_eq!(summary.rows[0].owned, 5);
     assert_eq!((trace.phase_peaks[0].index, trace.phase_peaks[0].row[1].resident), (2, 4));
+    assert_eq!(trace.peaks(2), Some(&trace.phase_peaks[0].row));
+    assert_eq!(trace.peaks(1), None);
     assert_eq!(trace.segments[0].row.bitmap, [0b101, 0xFF]);
     assert_eq!(trace.sites[0].row.live, 99);
     assert_eq!(trace.timeline.len(), 1);
@@ -152,4 +154,14 @@ fn only_regular_files_of_a_reasonable_size_are_read() {
     assert_eq!(Trace::open(&file).unwrap(), Trace::from_bytes(buffer.bytes()).unwrap());
     let less = Trace::open_with(&file, Options { history: false, detail: true }).unwrap();
     assert!(less.history.is_empty() && less.faults.is_empty());
+}
+
+#[test]
+fn a_bin_is_seen_where_its_samples_are_or_as_a_whole_whatever_it_counts() {
+    let bin = |samples, others| {
+        let head = BinHead { samples, others, first_time: 12, last_time: 17, ..BinHead::default() };
+        Bin { start: 10, width: 10, head, cells: Vec::new() }.seen()
+    };
+    assert_eq!(bin(0, 0), (10, 20));
+    assert_eq!([bin(1, 0), bin(0, 1), bin(u32::MAX, u32::MAX)], [(12, 17); 3]);
 }

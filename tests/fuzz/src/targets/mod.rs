@@ -70,7 +70,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "memory_reports",
-        about: "what is made of the forged traces of a job: tables, pages, pictures, exports",
+        about: "what is made of the forged traces of a job: tables, pages, pictures, comparisons, laws, exports",
         longest: 1 << 10,
         run: reports::job,
         seeds: || Ok(reports::seeds()),

@@ -1,45 +1,83 @@
-//! What is made of memory traces that were read: tables, pages, pictures and files for other programs, of jobs whose
-//! traces somebody has forged.
+//! What is made of memory traces that were read: tables, pages, pictures, comparisons, laws and files for other programs,
+//! of jobs whose traces somebody has forged.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use memprof::diff::compare::compare;
+use memprof::diff::{self, compare::compare};
 use memprof::export::{self, Format};
 use memprof::model::Job;
 use memprof::report::{self, html, json, pictures, rank, sites, table};
+use memprof::sweep::{self, Metric};
 use memprof::terminal::Look;
 use memprof::{live, picture};
+use memprof_trace::layout::IDENTITY;
 
 use super::traces::{self, GOLDEN};
 
 /// The traces of a job.
 const RANKS: usize = 3;
+/// Where in an identity the path of the program is.
+const PROGRAM: usize = 200;
+
+/// What a law is fitted to.
+const METRICS: [Metric; 4] =
+    [Metric::Resident, Metric::Owned, Metric::ResidentMax, Metric::OwnedMax];
 
 /// The input is as many lists of patches as it says, as of a forged trace, each for another of the ranks. The last rank is
-/// as it was.
+/// as it was. The first byte also says whether processes left words instead of traces, and what laws are of.
 pub fn job(input: &[u8]) {
-    let Some((parts, lists)) = input.split_first() else { return };
-    let parts = usize::from(*parts) % RANKS;
-    let Ok(folder) = tempfile::tempdir() else { return };
+    let Some((how, lists)) = input.split_first() else { return };
+    let how = usize::from(*how);
+    let (parts, words, metric) = (how % RANKS, how / RANKS % 2 == 1, how / RANKS / 2);
+    let Ok(place) = tempfile::tempdir() else { return };
+    let (whole, folder) = (place.path().join("whole"), place.path().join("forged"));
     let length = lists.len().div_ceil(parts.max(1)).max(1);
     let mut forged = lists.chunks(length).map(traces::forge).collect::<Vec<_>>();
-    forged.push(GOLDEN.last().map(|bytes| bytes.to_vec()));
-    for (number, bytes) in forged.into_iter().flatten().enumerate() {
-        let file = folder.path().join(format!("host.{number}.1.memprof"));
-        if fs::write(file, bytes).is_err() {
-            return;
-        }
+    let last = GOLDEN.last().map(|bytes| bytes.to_vec());
+    forged.push(last.clone());
+    if !write(&whole, &[last]) || !write(&folder, &forged) {
+        return;
     }
-    show(folder.path());
+    if words {
+        leave_words(&folder, lists);
+    }
+    show(&whole, &folder, METRICS[metric % METRICS.len()]);
 }
 
-fn show(folder: &Path) {
-    let job = match Job::load(folder, None, &mut |_, _| {}) {
-        Ok(job) => job,
-        Err(error) => return is_said(&error),
-    };
+/// Makes a folder of traces; whether all are there.
+fn write(folder: &Path, traces: &[Option<Vec<u8>>]) -> bool {
+    let file = |number| folder.join(format!("host.{number}.1.memprof"));
+    let mut traces = traces.iter().flatten().enumerate();
+    fs::create_dir(folder).is_ok()
+        && traces.all(|(number, bytes)| fs::write(file(number), bytes).is_ok())
+}
+
+/// What processes leave that can make no trace: names of empty files, of which the system takes not all.
+fn leave_words(folder: &Path, bytes: &[u8]) {
+    let numbers: Vec<String> = bytes
+        .chunks(8)
+        .map(|part| part.iter().fold(0_i64, |sum, byte| sum << 8 | i64::from(*byte)).to_string())
+        .collect();
+    for four in numbers.chunks(4).take(4) {
+        let _ = fs::write(folder.join(format!("node.{}.missing", four.join("."))), "");
+    }
+    let any: Vec<u8> = bytes.iter().copied().filter(|byte| !b"\0/".contains(byte)).collect();
+    for name in any.chunks(40).take(4) {
+        let name = [name, b".4711.99.3.28.missing"].concat();
+        let _ = fs::write(folder.join(OsStr::from_bytes(&name)), "");
+    }
+}
+
+fn load(folder: &Path) -> Option<Job> {
+    Job::load(folder, None, &mut |_, _| {}).inspect_err(|error| is_said(error)).ok()
+}
+
+fn show(whole: &Path, folder: &Path, metric: Metric) {
+    let Some(job) = load(folder) else { return };
     let look = Look::plain();
     for text in [
         table::full(&job, true, look),
@@ -63,10 +101,13 @@ fn show(folder: &Path) {
     }
     let style = picture::Style::default();
     for one in &drawn {
-        assert!(picture::timeline(one, &style).contains("</svg>"));
+        let svg = picture::timeline(one, &style);
+        assert!(svg.contains("</svg>"));
+        are_numbers(&svg, &[&job]);
     }
     if let Some(page) = said(html::page(&job)) {
-        assert!(page.starts_with("<!") && !page.contains("NaN"));
+        assert!(page.starts_with("<!"));
+        are_numbers(&page, &[&job]);
     }
     let options = report::Options::of(folder);
     if let Some(text) = said(json::text(&job, &options)) {
@@ -79,6 +120,33 @@ fn show(folder: &Path) {
     said(export::write(Format::Massif, &job, &ranks[..1], Vec::new()));
     let same = compare(&job, &job);
     assert!(same.judge(0.0, 0).grown.is_empty());
+    if let Some(whole) = load(whole) {
+        compared(&whole, &job);
+        compared(&job, &whole);
+    }
+    if let Some(study) = said(sweep::gather(&[whole.to_owned(), folder.to_owned()], metric)) {
+        let table = sweep::text::table(&study, &[1, 1 << 20], true, look);
+        is_clean(&table);
+        are_numbers(&table, &[&job]);
+        said(sweep::text::json(&study, &[u32::MAX]));
+        assert!(sweep::text::picture(&study).contains("</svg>"));
+    }
+}
+
+fn compared(before: &Job, after: &Job) {
+    let comparison = compare(before, after);
+    let verdict = comparison.judge(5.0, 1 << 16);
+    verdict.grown.iter().for_each(|grown| is_clean(grown));
+    let table = diff::text::table(&comparison, 0, true, Look::plain());
+    is_clean(&table);
+    are_numbers(&table, &[before, after]);
+    said(diff::text::json(&comparison, Some(&verdict)));
+}
+
+/// Nothing is divided by nothing. Where a name of the jobs says so itself, that cannot be told.
+fn are_numbers(text: &str, jobs: &[&Job]) {
+    let is_name = || jobs.iter().any(|job| format!("{job:?}").contains("NaN"));
+    assert!(!text.contains("NaN") || is_name(), "{text}");
 }
 
 /// What is printed has no command for a terminal in it.
@@ -96,7 +164,7 @@ fn said<T>(result: anyhow::Result<T>) -> Option<T> {
     result.inspect_err(|error| is_said(error)).ok()
 }
 
-/// Patches of one rank, and of two.
+/// Patches of one rank, and of two; words of others; and a program of an unlucky name.
 pub fn seeds() -> Vec<Vec<u8>> {
     let lists = traces::patches();
     let one = lists.iter().map(|list| [&[1], &list[..]].concat());
@@ -104,6 +172,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     all.push(vec![0]);
     if let [first, .., last] = &lists[..] {
         all.push([&[2], &first[..], &last[..]].concat());
+        all.push([&[RANKS as u8 + 2], &first[..], &last[..]].concat());
+        all.push([&[RANKS as u8 * 3 + 1], b"\x1b[2J\n".as_slice(), &last[..]].concat());
     }
+    let program = (IDENTITY + PROGRAM) as u16 / 8;
+    let name = u64::from_le_bytes(*b"NaN\0\0\0\0\0");
+    all.push([&[1, 1][..], &program.to_le_bytes(), &name.to_le_bytes()].concat());
     all
 }

@@ -21,6 +21,7 @@ pub struct SlurmJob<'a> {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     options: Vec<OsString>,
+    under: Vec<OsString>,
     limit: Duration,
 }
 
@@ -34,6 +35,7 @@ impl<'a> SlurmJob<'a> {
             arguments: Vec::new(),
             variables: Vec::new(),
             options: Vec::new(),
+            under: Vec::new(),
             limit: Duration::from_secs(60),
         }
     }
@@ -56,6 +58,13 @@ impl<'a> SlurmJob<'a> {
     #[must_use]
     pub fn option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.options.push(option.as_ref().into());
+        self
+    }
+
+    /// Has `srun` started by another command, whose words these are: `memprof run --`.
+    #[must_use]
+    pub fn under(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.under.extend(words.into_iter().map(Into::into));
         self
     }
 
@@ -86,7 +95,10 @@ impl<'a> SlurmJob<'a> {
     }
 
     fn launch(&self) -> Command {
-        let mut command = self.slurm.command("srun");
+        let srun = OsString::from("srun");
+        let mut words = self.under.iter().chain([&srun]);
+        let mut command = self.slurm.command(words.next().unwrap_or(&srun));
+        command.args(words);
         command.arg(format!("--nodes={}", self.nodes)).arg(format!("--ntasks={}", self.ranks));
         command.args(&self.options);
         // srun hands its whole environment on to the ranks.

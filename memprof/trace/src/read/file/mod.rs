@@ -10,13 +10,15 @@ use super::source::Source;
 use super::{Fault, Options, Row, Trace, TraceError};
 use crate::layout::{
     BLOCK_SIZE, COMPONENTS_LIMIT, HEADER_CHECKSUM, HEADER_SIZE, HeaderStart, IDENTITY, Identity,
-    SECTION_TABLE, SECTIONS_LIMIT, SectionEntry, SectionKind, SlotHead, StateRow,
+    ROWS_LIMIT, SECTION_TABLE, SECTIONS_LIMIT, SectionEntry, SectionKind, SlotHead, StateRow,
 };
 
 /// Wider bins than this at the start would not fit times of 64 bits.
 const WIDEST_BIN_SHIFT: u32 = 40;
-/// No table of any writer has more; readers keep something for each.
-const MOST_SLOTS: u32 = 1 << 17;
+/// No timeline of any writer has more slots, and no other table; readers keep something for each, and look for rows of
+/// some for each row of others.
+const MOST_BINS: u32 = 1 << 17;
+const MOST_SLOTS: u32 = 2 * ROWS_LIMIT as u32;
 const NUMBER_OF_KINDS: usize = SECTIONS_LIMIT;
 
 /// Where sections are, checked: they lie in the file as it was made, do not overlap, and have slots
@@ -169,7 +171,12 @@ fn sections(header: &[u8], start: &HeaderStart) -> Result<Sections, TraceError> 
         if (entry.slot_size as usize) < smallest || entry.capacity > entry.slots {
             return nonsense("the slots of a section are too small");
         }
-        if kind != SectionKind::Ring && entry.slots > MOST_SLOTS {
+        let most = match kind {
+            SectionKind::Ring => u32::MAX,
+            SectionKind::Timeline => MOST_BINS,
+            _ => MOST_SLOTS,
+        };
+        if entry.slots > most {
             return nonsense("a table has too many rows");
         }
         if kind == SectionKind::Ring && entry.slot_size as usize != BLOCK_SIZE {

@@ -1,0 +1,141 @@
+//! Two jobs with a known difference: the comparison says where, of what and how much.
+
+use memprof_trace::generate::{self, JobShape, More};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const MEBI: u64 = 1 << 20;
+/// `libmpi.so.40` of made-up jobs.
+const COMPONENT: u16 = 17;
+const NAME: &str = "mpi.core:libmpi.so.40";
+/// Their phase `solve`, which is inside `main` and has `quo push socket` inside itself.
+const PHASE: usize = 4;
+const MORE: i64 = 10 * MEBI as i64;
+
+fn job(place: &Path, name: &str, more: Option<More>) -> String {
+    let folder = place.join(name);
+    let shape = JobShape {
+        ranks: 4,
+        nodes: 2,
+        samples: 120,
+        file_size: 1 << 20,
+        more,
+        ..JobShape::default()
+    };
+    generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+    folder.to_str().expect("UTF-8").to_owned()
+}
+
+/// Two jobs, of which in the second the component holds 10 MiB more on the ranks of that node while the phase is open.
+fn pair(place: &Path, node: u32) -> [String; 2] {
+    let more = More { component: COMPONENT, phase: PHASE, node, bytes: 10 * MEBI };
+    [job(place, "before", None), job(place, "after", Some(more))]
+}
+
+fn diff(jobs: &[String; 2], more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
+    command.env("NO_COLOR", "1").arg("diff").args(jobs).args(more).output().expect("memprof runs")
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+/// How many bytes a number grew by.
+fn growth(change: &Value) -> i64 {
+    let number = |side: &str| change[side].as_i64().unwrap_or_else(|| panic!("{side}: {change}"));
+    number("after") - number("before")
+}
+
+/// What is listed under that name.
+fn listed<'a>(document: &'a Value, list: &str, key: &str, name: &str) -> &'a Value {
+    let mut entries = document[list].as_array().expect("a list").iter();
+    entries.find(|entry| entry[key] == name).unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+/// The words of the line that begins with that name, without the name.
+fn line(table: &str, name: &str) -> Vec<String> {
+    let mut lines = table.lines().map(str::trim_start);
+    let found = lines.find_map(|line| line.strip_prefix(name));
+    let cells = found.unwrap_or_else(|| panic!("no {name} in {table}")).split("  ");
+    cells.map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn json_says_which_component_grew_on_which_node_in_which_phase_and_nothing_else() {
+    let place = tempfile::tempdir().expect("a folder");
+    let document = said(&diff(&pair(place.path(), 1), &["--json"]));
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    for component in document["components"].as_array().expect("components") {
+        // Half of the ranks are on the node. What is owned and not touched differs from sample to sample.
+        let (largest, mean) = if component["name"] == NAME { (MORE, MORE / 2) } else { (0, 0) };
+        assert_eq!(growth(&component["resident_max"]), largest, "{component}");
+        assert_eq!(growth(&component["resident_mean"]), mean, "{component}");
+        assert!((growth(&component["owned_max"]) - largest).abs() < 4096, "{component}");
+        assert!((growth(&component["owned_mean"]) - mean).abs() < 4096, "{component}");
+    }
+    let component = listed(&document, "components", "name", NAME);
+    assert_eq!(component["resident_max"]["after_at"]["host"], "node0001");
+    assert_eq!(document["components"][0]["name"], NAME, "the largest change comes first");
+    for (phase, mean) in [
+        ("init", 0),
+        ("read mesh", 0),
+        ("solve", MORE / 2),
+        ("quo push socket", MORE / 2),
+        ("finalize", 0),
+    ] {
+        let phase = listed(&document, "phases", "name", phase);
+        assert_eq!(growth(&phase["resident_mean"]), mean, "{phase}");
+        assert_eq!(growth(&phase["time_ns"]), 0, "{phase}");
+        // The largest rank is on the other node.
+        assert_eq!(growth(&phase["resident_max"]), 0, "{phase}");
+    }
+    let nodes = ["node0000", "node0001"];
+    let [other, node] =
+        nodes.map(|host| growth(&listed(&document, "by_node", "host", host)["peak"]));
+    assert_eq!(other, 0);
+    // Its ranks together, which need not be at their most at once.
+    assert!((19 * MORE / 10..=2 * MORE).contains(&node), "{node}");
+    assert_eq!(document["ranks"], serde_json::json!([4, 4]));
+    assert_eq!(document["nodes"], serde_json::json!([2, 2]));
+}
+
+#[test]
+fn the_table_says_which_component_grew_on_which_node_and_nothing_else() {
+    let place = tempfile::tempdir().expect("a folder");
+    let mut jobs = pair(place.path(), 1);
+    let table = said(&diff(&jobs, &[]));
+    assert_eq!(line(&table, NAME)[2..], ["+10.0 MiB", "+139.0 %", "rank 2"], "{table}");
+    assert!(table.contains("\n23 components changed by less than 64.0 KiB\n"), "{table}");
+    assert_eq!(line(&table, "node0000")[2..], ["="], "{table}");
+    assert!(line(&table, "node0001")[2].starts_with("+19."), "{table}");
+    assert!(!table.contains("numbers of ranks differ"), "{table}");
+
+    let judged = diff(&jobs, &["--fail-above", "5"]);
+    assert_eq!(judged.status.code(), Some(1));
+    let grown = String::from_utf8_lossy(&judged.stderr).into_owned();
+    assert_eq!(grown.lines().count(), 2, "{grown}");
+    assert!(grown.lines().all(|line| line.starts_with(&format!("memprof: {NAME} ("))), "{grown}");
+
+    jobs.reverse();
+    let table = said(&diff(&jobs, &["--fail-above", "5"]));
+    assert_eq!(line(&table, NAME)[2], "-10.0 MiB", "{table}");
+}
+
+#[test]
+fn a_phase_whose_largest_rank_grew_is_said_to_have_grown_and_no_other() {
+    let place = tempfile::tempdir().expect("a folder");
+    let jobs = pair(place.path(), 0);
+    let table = said(&diff(&jobs, &[]));
+    let document: Value = serde_json::from_str(&said(&diff(&jobs, &["--json"]))).expect("JSON");
+    for (phase, more) in
+        [("init", 0), ("read mesh", 0), ("solve", MORE), ("quo push socket", MORE), ("finalize", 0)]
+    {
+        let change = &listed(&document, "phases", "name", phase)["resident_max"];
+        assert_eq!(growth(change), more, "{change}");
+        let shown = if more > 0 { "+10.0 MiB" } else { "=" };
+        assert_eq!(line(&table, phase)[2], shown, "{table}");
+    }
+}

@@ -1,0 +1,143 @@
+//! A thousand ranks: what each command takes of memory is hardly more than at fifty.
+#![allow(unsafe_code)] // Asks the kernel for the peak of one process.
+
+use memprof_trace::generate::{self, JobShape};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const FEW: u32 = 50;
+const MANY: u32 = 1000;
+const SAMPLES: u32 = 48;
+const MIB: u64 = 1 << 20;
+
+/// What a rank leaves is far more than what is allowed for it here: none may be kept.
+fn job(place: &Path, ranks: u32) -> PathBuf {
+    let folder = place.join(format!("ranks-{ranks}"));
+    let shape = JobShape {
+        ranks,
+        nodes: ranks / 25,
+        samples: SAMPLES,
+        components: 12,
+        file_size: 512 << 10,
+        ..JobShape::default()
+    };
+    generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+    folder
+}
+
+/// Runs the command, bounded in processor time, and says how many bytes were resident at most.
+#[allow(clippy::zombie_processes)] // Reaped by hand, for its usage.
+fn peak(place: &Path, arguments: &[&str]) -> u64 {
+    let said = place.join("said");
+    let error = std::fs::File::create(&said).expect("a file");
+    let child = Command::new("sh")
+        .args(["-c", "ulimit -t 60; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_memprof")])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(error)
+        .spawn()
+        .expect("memprof runs");
+    let id = libc::pid_t::try_from(child.id()).expect("a process");
+    let mut status = 0;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both are written to, and a child of ours is reaped that nobody else waits for; zeros are a usage.
+    let (reaped, usage) = unsafe {
+        let reaped = libc::wait4(id, &raw mut status, 0, usage.as_mut_ptr());
+        (reaped, usage.assume_init())
+    };
+    let said = std::fs::read_to_string(&said).unwrap_or_default();
+    assert_eq!((reaped, status), (id, 0), "{arguments:?}: {said}");
+    u64::try_from(usage.ru_maxrss).expect("a size") << 10
+}
+
+/// A command on a folder, what it writes if anything, and the bytes it may take more for the larger job.
+struct Case {
+    words: &'static str,
+    output: Option<&'static str>,
+    more: u64,
+}
+
+const fn case(words: &'static str, output: Option<&'static str>, more: u64) -> Case {
+    Case { words, output, more: more * MIB }
+}
+
+/// In the words `JOB` is the folder. A report as JSON is of all that is known of each rank, a comparison of two jobs,
+/// and the end of a Parquet file lists its parts.
+const CASES: &[Case] = &[
+    #[cfg(feature = "parquet")]
+    case("export JOB --format parquet -o", Some("parquet"), 48),
+    case("diff JOB JOB --json", None, 48),
+    case("export JOB --format json -o", Some("json"), 32),
+    case("export JOB --format perfetto -o", Some("perfetto"), 32),
+    case("export JOB --format csv -o", Some("csv"), 32),
+    case("export JOB --format pprof -o", Some("pprof"), 32),
+    case("export JOB --format massif -o", Some("massif"), 32),
+    case("report JOB --json", None, 48),
+    case("report JOB", None, 32),
+    case("report JOB --sites", None, 32),
+    case("report JOB --html", Some("html"), 32),
+    case("report JOB --png", Some("png"), 32),
+    case("sweep --from FEW JOB", None, 32),
+    case("live --once JOB", None, 32),
+    case("live --once --json JOB", None, 32),
+];
+
+#[test]
+fn no_command_takes_memory_for_each_rank_that_its_trace_would_need() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (few, many) = (job(place.path(), FEW), job(place.path(), MANY));
+    let next = AtomicUsize::new(0);
+    let work = |at: usize| {
+        let case = &CASES[at];
+        let own = place.path().join(format!("own-{at}"));
+        std::fs::create_dir(&own).expect("a folder");
+        let output = case.output.map(|name| own.join(name));
+        let [little, much] = [&few, &many].map(|folder| {
+            let word = |word| match word {
+                "JOB" => folder.to_str().expect("UTF-8"),
+                "FEW" => few.to_str().expect("UTF-8"),
+                word => word,
+            };
+            let mut arguments: Vec<&str> = case.words.split(' ').map(word).collect();
+            arguments.extend(output.as_deref().and_then(Path::to_str));
+            peak(&own, &arguments)
+        });
+        let more = much.saturating_sub(little);
+        assert!(
+            more <= case.more,
+            "{}: {} KiB at {FEW} ranks, {} KiB at {MANY}",
+            case.words,
+            little >> 10,
+            much >> 10
+        );
+        match case.output {
+            Some("csv") => {
+                let csv = std::fs::read_to_string(own.join("csv")).expect("the values");
+                assert!(csv.lines().any(|line| line.starts_with("999,")));
+                assert!(csv.lines().count() > (MANY * SAMPLES * 10) as usize);
+            }
+            Some("html") => {
+                let size = own.join("html").metadata().expect("the page").len();
+                assert!(size < 4 * MIB, "{size} bytes");
+            }
+            _ => {}
+        }
+        std::fs::remove_dir_all(&own).expect("removed");
+    };
+    // Two at a time, the longest first.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= CASES.len() {
+                        break;
+                    }
+                    work(at);
+                }
+            });
+        }
+    });
+}

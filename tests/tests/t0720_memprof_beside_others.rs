@@ -62,6 +62,8 @@ fn kernel() -> Result<()> {
     )?;
     // Both ends at once, so that neither opening waits.
     let mut gate = fs::File::options().read(true).write(true).open(&gate)?;
+    // What it reads before it is sampled.
+    gate.write_all(b"\n")?;
     let mut profiled = Profiled::new(compile(folder.path())?, &traces)?
         .env("MEMPROF_RECORD", "all")
         .env("MEMPROF_DUTY", "100");

@@ -1,5 +1,6 @@
 /* Blocks whose sizes others count too: the C library (mallinfo2), heaptrack, and the kernel what of them is
- * resident. Prints what it got, then waits for a line, so that it can be looked at while it does nothing. */
+ * resident. Prints what it got and reads a character, then has itself sampled, says that it is ready and reads
+ * another one, so that it can be looked at while it does nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -38,6 +39,13 @@ static uint64_t owned(const memprof_hooks_t *hooks)
     return 0;
 }
 
+static void say_and_wait(const char *word)
+{
+    printf("%s\n", word);
+    fflush(stdout);
+    if (getchar() == EOF) {}
+}
+
 int main(void)
 {
     const memprof_hooks_function_t give =
@@ -60,11 +68,12 @@ int main(void)
     const uint64_t more = owned(hooks) - owned_before;
     printf("asked %zu blocks %d mallinfo %zu owned %llu\n", asked, SMALL + LARGE, used,
            (unsigned long long)more);
+    /* All that follows the last sample is done once before it: a call into a page of code that is not mapped
+     * yet has the kernel map the sixteen around it, which the sample could not have seen. */
+    say_and_wait("blocks");
     /* The first look maps and touches what looks need; the second finds nothing new. */
     for (int look = 0; hooks && look < 4; ++look) hooks->flush();
-    printf("ready\n");
-    fflush(stdout);
-    if (getchar() == EOF) {}
+    say_and_wait("ready");
     for (int index = 0; index < SMALL + LARGE; index += 2) free(blocks[index]);
     return 0;
 }

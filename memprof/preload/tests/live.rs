@@ -194,7 +194,7 @@ fn a_program_that_closes_all_descriptors_is_sampled_all_the_same() {
 }
 
 #[test]
-fn python_has_no_secrets() {
+fn python_is_sampled_and_all_its_memory_has_owners() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "import json, threading, mmap\n\
         a = [{'x': i, 'y': str(i)} for i in range(50000)]\n\
@@ -205,9 +205,11 @@ fn python_has_no_secrets() {
         Ok(status) => assert!(status.success()),
         Err(_) => return eprintln!("skipped: no python3"),
     }
-    for trace in traces(folder.path()) {
-        check_balance(&trace);
-    }
+    let all = traces(folder.path());
+    let peaks: Vec<u64> =
+        all.iter().filter_map(|trace| Some(trace.summary.as_ref()?.head.peak)).collect();
+    assert!(peaks.iter().any(|&peak| peak > 20 << 20), "peaks of {} traces: {peaks:?}", all.len());
+    all.iter().for_each(check_balance);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A real process writes a real file, others read it meanwhile, and it is killed at a random moment.
 #![allow(unsafe_code)] // Maps a file, as ranks do.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -17,10 +18,8 @@ const FILE: &str = "MEMPROF_TRACE_TEST_FILE";
 const SIZE: usize = Geometry::SMALLEST_FILE;
 const KILLS: u64 = 40;
 
-/// The process that is killed: this test, run again with the variable set.
-#[test]
-fn written_until_killed() {
-    let Some(path) = std::env::var_os(FILE) else { return };
+/// Writes a trace until the process is killed.
+fn write_until_killed(path: &OsStr) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     // SAFETY: a new mapping of a file that nobody makes shorter, and that only this process writes.
     let memory = unsafe {
@@ -80,7 +79,7 @@ fn follow_and_kill(path: &Path, seed: u64) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.set_len(SIZE as u64)?;
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["--exact", "written_until_killed"])
+        .args(["--exact", "a_killed_process_leaves_a_trace_without_faults"])
         .env(FILE, path)
         .stdout(Stdio::null())
         .spawn()?;
@@ -114,6 +113,10 @@ fn follow_and_kill(path: &Path, seed: u64) -> std::io::Result<()> {
 
 #[test]
 fn a_killed_process_leaves_a_trace_without_faults() {
+    // The process that is killed is this test, run again with the variable set.
+    if let Some(path) = std::env::var_os(FILE) {
+        return write_until_killed(&path);
+    }
     let folder = tempfile::tempdir().unwrap();
     for seed in 0..KILLS {
         follow_and_kill(&folder.path().join(format!("{seed}.memprof")), seed).unwrap();

@@ -1,5 +1,6 @@
 //! Installations that suites make for themselves.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -45,7 +46,25 @@ impl Installation {
         }
     }
 
-    /// Runs `xtask install` or `xtask uninstall` with further options.
+    /// Options of `xtask install` that spare an optimised build where none is wanted.
+    ///
+    /// # Errors
+    ///
+    /// The checkout is not built.
+    pub fn options(checkout: &Checkout) -> Result<Vec<OsString>> {
+        if ["QUO_TESTS_LONG", "QUO_TESTS_RELEASE"]
+            .into_iter()
+            .any(|it| std::env::var_os(it).is_some())
+        {
+            return Ok(Vec::new());
+        }
+        let program = checkout.program("memprof")?;
+        let folder = program.parent().context("memprof has no folder")?;
+        Ok(vec!["--built".into(), folder.into()])
+    }
+
+    /// Runs `xtask install` or `xtask uninstall` with further options. What is installed is the build that the tests
+    /// run; with `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE` an optimised one.
     ///
     /// # Errors
     ///
@@ -55,8 +74,7 @@ impl Installation {
         let mut call = Command::new(checkout.program("xtask")?);
         call.arg(command).arg("--prefix").arg(prefix).args(options);
         if command == "install" {
-            // The one of the checkout, which optimised would take minutes.
-            call.arg("--memprof").arg(checkout.program("memprof")?);
+            call.args(Installation::options(&checkout)?);
         }
         call.output().context("starting xtask")
     }

@@ -558,7 +558,7 @@ fn a_library_without_fortran_says_so() -> Result<()> {
     let checkout = Checkout::find()?;
     let mut call = Command::new(checkout.program("xtask")?);
     call.arg("install").arg("--no-static").arg("--prefix").arg(&prefix);
-    call.arg("--memprof").arg(checkout.program("memprof")?);
+    call.args(Installation::options(&checkout)?);
     // A wrapper that is not there.
     let outcome = tool(call.env("MPIFC", "no-such-mpifort"))?;
     let word = "no-such-mpifort is not there; the sources are installed";

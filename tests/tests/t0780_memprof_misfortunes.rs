@@ -178,8 +178,8 @@ fn killed_anywhere() -> Result<()> {
         command.arg(&misfortune.program).args(["nothing", "-1"]).arg(misfortune.folder.path());
         let running = Running::start(&mut command, &format!("round {round}"), LIMIT)?;
         until(LIMIT, "traces of all", || Ok(traces_in(folder.path())?.len() == 4))?;
-        // Sleeps: the kill is to land anywhere, from before MPI_Init has returned to after the second second.
         let stretch = if round < 15 { 67 } else { 131 };
+        // Sleeps: the kill is to land anywhere, from before MPI_Init has returned to after the second second.
         std::thread::sleep(Duration::from_millis(round * stretch));
         running.kill_all();
         running.end()?;

@@ -56,11 +56,6 @@ pub fn build_memprof() -> Result<PathBuf> {
     Ok(build_optimised(&packages)?.join("memprof"))
 }
 
-/// All of that but the command; returns the folder.
-pub fn build_memprof_libraries() -> Result<PathBuf> {
-    build_optimised(MEMPROF_LIBRARIES)
-}
-
 fn build_optimised(packages: &[&str]) -> Result<PathBuf> {
     println!("building memprof, optimised");
     let start = Instant::now();

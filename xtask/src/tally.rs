@@ -1,9 +1,12 @@
 //! Adds up what test programs say about themselves.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use serde::{Deserialize, Serialize};
+
 /// Tests passed, failed and skipped.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub passed: usize,
     pub failed: usize,
@@ -22,12 +25,6 @@ impl Tally {
     /// One check that is not a test program.
     pub fn of_check(passed: bool) -> Self {
         Tally { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
-    }
-
-    /// How many tests a program left out because it was told to.
-    pub fn left_out(output: &str) -> usize {
-        let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test result: "));
-        lines.map(|line| number_before(line, "filtered")).sum()
     }
 
     /// The sum of all `test result:` lines. Output without any (a crash, a build error) from a
@@ -51,23 +48,70 @@ impl Tally {
     }
 }
 
-/// Tests that passed since they found that they cannot be made here, and said so: the usual runner has no
+/// Counts tests that passed since they found that they cannot be made here, and said so: the usual runner has no
 /// other word for it. What they said is there with `--show-output`.
 fn said_to_be_skipped(output: &str) -> usize {
-    let (mut is_of_success, mut is_counted, mut count) = (false, false, 0);
+    reasons_said(output).len()
+}
+
+/// The first reason of each of these tests.
+fn reasons_said(output: &str) -> Vec<&str> {
+    let (mut is_of_success, mut is_counted, mut reasons) = (false, false, Vec::new());
     for line in output.lines() {
         match line {
             "successes:" => is_of_success = true,
             "failures:" => is_of_success = false,
             line if line.starts_with("---- ") => is_counted = false,
-            line if is_of_success && !is_counted && line.starts_with("skipped: ") => {
-                is_counted = true;
-                count += 1;
+            line => {
+                let reason =
+                    line.strip_prefix("skipped: ").filter(|_| is_of_success && !is_counted);
+                is_counted |= reason.is_some();
+                reasons.extend(reason);
             }
-            _ => {}
         }
     }
-    count
+    reasons
+}
+
+/// Counts skipped tests by the reason that they gave.
+pub fn reasons_for_skips(output: &str) -> BTreeMap<String, usize> {
+    let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test "));
+    let of_our_runner = lines.filter_map(|line| Some(line.split_once(" ... ignored")?.1));
+    let mut counts = BTreeMap::new();
+    for reason in of_our_runner.chain(reasons_said(output)) {
+        let reason = match reason.trim_start_matches([':', ',', ' ']) {
+            "" => "ignored",
+            reason => reason,
+        };
+        *counts.entry(reason.to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Names the tests that failed.
+pub fn failed_tests(output: &str) -> Vec<String> {
+    let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test "));
+    let mut names: Vec<String> =
+        lines.filter_map(|line| Some(line.split_once(" ... FAILED")?.0.to_owned())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Finds the words of a failed test: in the section that the usual runner gives it, or behind the verdict of ours.
+pub fn words_of<'a>(output: &'a str, test: &str) -> &'a str {
+    let section = format!("---- {test} stdout ----\n");
+    let behind = |mark: &str| output.split_once(mark).map(|(_, rest)| rest);
+    let verdict = || behind(&format!("test {test} ... FAILED")).map(|rest| cut(rest, "\ntest "));
+    behind(&section)
+        .map(|rest| cut(cut(rest, "\n---- "), "\nfailures:"))
+        .or_else(verdict)
+        .unwrap_or("")
+        .trim()
+}
+
+fn cut<'a>(text: &'a str, end: &str) -> &'a str {
+    text.split_once(end).map_or(text, |(before, _)| before)
 }
 
 fn number_before(line: &str, word: &str) -> usize {
@@ -94,12 +138,6 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_told_from_what_was_ignored() {
-        let output = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out\n";
-        assert_eq!(Tally::left_out(output), 7);
-    }
-
-    #[test]
     fn a_failure_without_a_result_line_is_counted() {
         assert_eq!(
             Tally::of_output("error: could not compile", false),
@@ -112,6 +150,27 @@ mod tests {
     #[test]
     fn a_test_that_talks_about_results_is_not_counted() {
         assert_eq!(Tally::of_output("note: test result: ok. 9 passed", true), Tally::default());
+    }
+
+    #[test]
+    fn failed_tests_are_named_with_their_words() {
+        let usual = "test a::b ... FAILED\ntest c ... ok\n\nfailures:\n\n---- a::b stdout ----\nleft: 1\n\n\
+            failures:\n    a::b\n\ntest result: FAILED. 1 passed; 1 failed\n";
+        assert_eq!(failed_tests(usual), ["a::b"]);
+        assert_eq!(words_of(usual, "a::b"), "left: 1");
+        let ours = "test a ... FAILED (0.10 s)\nno ranks\n\ntest b ... ignored: no root\n\ntest result: FAILED.\n";
+        assert_eq!(failed_tests(ours), ["a"]);
+        assert_eq!(words_of(ours, "a"), "(0.10 s)\nno ranks");
+        assert_eq!(words_of("killed", "a"), "");
+    }
+
+    #[test]
+    fn skipped_tests_are_counted_by_reason() {
+        let ours = "test a ... ignored: no root\ntest b ... ignored: no root\ntest c ... ignored\n";
+        let expected = [("ignored", 1), ("no root", 2)].map(|(why, n)| (why.to_owned(), n));
+        assert_eq!(reasons_for_skips(ours), BTreeMap::from(expected));
+        let usual = "successes:\n\n---- a stdout ----\nskipped: no cc\nskipped: no nm\n";
+        assert_eq!(reasons_for_skips(usual), BTreeMap::from([("no cc".to_owned(), 1)]));
     }
 
     #[test]

@@ -250,8 +250,8 @@ fn a_killed_process_leaves_a_file_that_is_not_older_than_a_second() {
         let child = command.arg("60").env("MEMPROF_INTERVAL_MS", "60000").spawn();
         let mut child = child.expect("it starts");
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Sleeps: a kill at a random moment.
         let least = if is_long { 1_500_000 } else { 0 };
+        // Sleeps: a kill at a random moment.
         std::thread::sleep(Duration::from_micros(least + (seed >> 33 & 0x7ffff)));
         let allowed = Duration::from_secs(1) + waited(child.id());
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

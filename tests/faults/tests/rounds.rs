@@ -11,9 +11,14 @@ use quo_faults::plan::{Fate, Plan};
 use quo_faults::runner::{Failure, Options, abilities, run};
 use quo_tests::Selection;
 
-/// What the rounds are drawn from: always the same, so that a failure can be looked into.
-const SEED: u64 = 1;
-const ROUNDS: u64 = 1_500;
+/// Rounds of the gate; `QUO_TESTS_FAULT_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
+const ROUNDS: u64 = 150;
+const ROUNDS_OF_FULL: u64 = 10_000;
+
+/// The number in a variable.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
 
 fn main() -> ExitCode {
     let selection = Selection::of_this_program();
@@ -25,6 +30,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", kinds.len());
+    let long = std::env::var_os("QUO_TESTS_LONG").map(|_| ROUNDS_OF_FULL);
+    let rounds = long.or_else(|| number("QUO_TESTS_FAULT_ROUNDS")).unwrap_or(ROUNDS);
+    // With one seed always the same rounds, so that a failure can be looked into.
+    let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let able = abilities();
     let options = Options {
         jobs: 4 * std::thread::available_parallelism().map_or(1, usize::from),
@@ -33,8 +42,8 @@ fn main() -> ExitCode {
     };
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for kind in kinds {
-        let plans = (0..ROUNDS)
-            .map(|round| Plan::draw(SEED, round, able))
+        let plans = (0..rounds)
+            .map(|round| Plan::draw(seed, round, able))
             .filter(|plan| plan.fate.kind() == kind);
         let summary = run(plans, &options, |_, _| {}).unwrap();
         let name = named(&kind);

@@ -1,5 +1,6 @@
 //! Follows a page as its reader would: in a folder of one's own, with quo installed in `~/quo`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -30,9 +31,8 @@ pub struct Prefix {
     pub folder: PathBuf,
     /// The project's own commands, for pages that show them.
     pub xtask: PathBuf,
-    /// A `memprof` for pages that install: optimising its command takes minutes, which no reader waits for
-    /// twice.
-    pub memprof: PathBuf,
+    /// Options for pages that install, after which nothing is optimised for minutes once more.
+    pub options: Vec<OsString>,
 }
 
 impl Prefix {
@@ -56,7 +56,7 @@ impl Prefix {
         Ok(Prefix {
             folder: folder.to_path_buf(),
             xtask: checkout.program("xtask")?,
-            memprof: checkout.program("memprof")?,
+            options: Installation::options(checkout)?,
         })
     }
 }
@@ -97,11 +97,12 @@ impl Reader {
             let path = found(Path::new(&program)).unwrap_or_else(|| PathBuf::from("/nonexistent"));
             script(&commands.join(name), &format!("exec '{}' \"$@\"", path.display()))?;
         }
+        let quoted = prefix.options.iter().map(|option| format!("'{}'", option.display()));
         let cargo = format!(
             "test \"$1\" = xtask && shift || exit 2\n\
-             test \"$1\" != install || set -- \"$@\" --memprof '{}'\n\
+             test \"$1\" != install || set -- \"$@\" {}\n\
              {} exec '{}' \"$@\"",
-            prefix.memprof.display(),
+            quoted.collect::<Vec<_>>().join(" "),
             outside(),
             prefix.xtask.display()
         );

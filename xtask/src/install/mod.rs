@@ -52,10 +52,9 @@ pub struct Options {
     /// Do not install missing system packages: fail where one is missing.
     #[arg(long)]
     no_setup: bool,
-    /// A `memprof` that is built already. Optimising its command takes minutes, which tests spare; what it
-    /// loads into ranks and what programs link is built as always.
-    #[arg(long, value_name = "FILE", hide = true)]
-    memprof: Option<PathBuf>,
+    /// Build nothing: install what lies in DIR. For tests, which spare the minutes that optimising takes.
+    #[arg(long, value_name = "DIR", hide = true)]
+    built: Option<PathBuf>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -68,10 +67,9 @@ pub fn run(options: &Options) -> Result<()> {
         setup::ensure_install(!options.no_fortran)?;
     }
     let _turn = turn(&project::base()?)?;
-    let built = release::build_library()?;
-    let memprof = match &options.memprof {
-        Some(built) => release::build_memprof_libraries().map(|_| built.clone())?,
-        None => release::build_memprof()?,
+    let (built, memprof) = match &options.built {
+        Some(built) => (built.clone(), built.join("memprof")),
+        None => (release::build_library()?, release::build_memprof()?),
     };
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");

@@ -21,17 +21,23 @@ pub fn ensure() -> Result<()> {
     install_missing(needs::BASE).map(drop)
 }
 
-/// The same, and what the machines need that tests make. Where that cannot be installed, those
-/// suites are skipped, and this says why.
-pub fn ensure_test_beds() -> Result<()> {
+/// The same, and what the machines need that tests make. Where that cannot be had, `all` makes it an error; else
+/// suites that need it are skipped, and this says why.
+pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
-    if let Err(error) = install_missing(needs::TEST_BEDS) {
-        println!("set-up: {error:#}\nset-up: going on; suites that need them are skipped");
+    let beds = install_missing(needs::TEST_BEDS).map(drop);
+    let steps: [(&str, Result<()>); 2] = [
+        ("suites that need them", beds),
+        ("suites on emulated machines", if all { fetch_kernel() } else { Ok(()) }),
+    ];
+    for (suites, outcome) in steps {
+        match outcome {
+            Err(error) if all => return Err(error),
+            Err(error) => println!("set-up: {error:#}\nset-up: going on; {suites} are skipped"),
+            Ok(()) => {}
+        }
     }
     fetch_fpm();
-    if let Err(error) = fetch_kernel() {
-        println!("set-up: {error:#}\nset-up: going on; suites on emulated machines are skipped");
-    }
     Ok(())
 }
 

@@ -1,19 +1,16 @@
 //! Steps side by side, each in a process of its own: most suites wait more than they compute, or have
 //! one thread, and a step that hangs is ended with all that it started without touching the others.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-use crate::tally::Tally;
-
-/// Tells the steps, and the test programs that they start, to leave nothing out.
-pub const LONG: &str = "QUO_TESTS_LONG";
+use super::verdict::Verdict;
 
 /// What a step's process prints last, for us.
-const MARK: &str = "\u{1}tally";
+const MARK: &str = "\u{1}verdict";
 
 /// Steps that must follow one another.
 pub struct Chain {
@@ -39,25 +36,27 @@ pub fn width() -> usize {
     if cores < 2 { 1 } else { (cores / 2).clamp(2, 4) }
 }
 
-/// Runs all steps, `width` at a time; the earlier a chain, the earlier its turn. What each step said
-/// is printed in one piece when it ends.
-pub fn run(chains: Vec<Chain>, width: usize, long: bool) -> Result<Tally> {
+/// Runs all steps, `width` at a time; the earlier a chain, the earlier its turn. Each step's process has these
+/// variables too; its output is printed in one piece when it ends.
+pub fn run(
+    chains: Vec<Chain>,
+    width: usize,
+    variables: &BTreeMap<String, String>,
+) -> Result<Vec<Verdict>> {
     let hall = Hall {
         state: Mutex::new(State { chains: chains.into_iter().map(Some).collect(), out: 0 }),
         returned: Condvar::new(),
     };
-    let sums: Vec<Result<Tally>> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| lane(&hall, long))).collect();
-        lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| Ok(FAILURE))).collect()
-    });
-    let mut sum = Tally::default();
-    for part in sums {
-        sum += part?;
-    }
-    Ok(sum)
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> =
+            (0..width.max(1)).map(|_| scope.spawn(|| lane(&hall, variables))).collect();
+        let mut verdicts = Vec::new();
+        for lane in lanes {
+            verdicts.extend(lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))??);
+        }
+        Ok(verdicts)
+    })
 }
-
-const FAILURE: Tally = Tally { passed: 0, failed: 1, skipped: 0 };
 
 /// Where chains wait for a lane.
 struct Hall {
@@ -99,60 +98,56 @@ impl Hall {
     }
 }
 
-fn lane(hall: &Hall, long: bool) -> Result<Tally> {
-    let mut sum = Tally::default();
+fn lane(hall: &Hall, variables: &BTreeMap<String, String>) -> Result<Vec<Verdict>> {
+    let mut verdicts = Vec::new();
     let mut trouble = None;
     while let Some((place, mut chain)) = hall.take() {
         if let Some(step) = chain.steps.pop_front() {
-            let tally = step_apart(&step, long).unwrap_or_else(|error| {
+            let verdict = step_apart(&step, variables).unwrap_or_else(|error| {
                 trouble = Some(error);
-                FAILURE
+                Verdict::failure(&step)
             });
-            sum += tally;
-            if chain.first_builds && tally.failed > 0 {
-                sum.skipped += chain.steps.len();
-                chain.steps.clear();
+            if chain.first_builds && verdict.tally.failed > 0 {
+                let reason = format!("{step} failed");
+                let steps = chain.steps.drain(..);
+                verdicts.extend(steps.map(|step| Verdict::left_out(&step, &reason)));
             }
             chain.first_builds = false;
+            verdicts.push(verdict);
         }
         hall.put_back(place, chain);
     }
-    trouble.map_or(Ok(sum), Err)
+    trouble.map_or(Ok(verdicts), Err)
 }
 
 /// One step in a process of its own, which finds it by its name.
-fn step_apart(name: &str, long: bool) -> Result<Tally> {
+fn step_apart(name: &str, variables: &BTreeMap<String, String>) -> Result<Verdict> {
     // By this name also when the build has put another program in the place of the running one.
-    let mut command = Command::new("/proc/self/exe");
-    if long {
-        command.env(LONG, "1");
-    }
-    let output = command
+    let output = Command::new("/proc/self/exe")
+        .envs(variables)
         .args(["test", "--step", name])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("starting the step {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let (said, tally) = read(&text);
+    let (said, verdict) = read(&text);
     print!("{said}");
-    if tally.is_none() {
+    if verdict.is_none() {
         println!("{name}: ended without a verdict: {}", output.status);
     }
-    Ok(tally.unwrap_or(FAILURE))
+    Ok(verdict.unwrap_or_else(|| Verdict::failure(name)))
 }
 
-/// What a step's process says last.
-pub fn tell(tally: Tally) {
-    println!("{MARK} {} {} {}", tally.passed, tally.failed, tally.skipped);
+/// Prints the verdict for the command that started the step.
+pub fn tell(verdict: &Verdict) -> Result<()> {
+    println!("{MARK} {}", serde_json::to_string(verdict)?);
+    Ok(())
 }
 
-fn read(text: &str) -> (&str, Option<Tally>) {
+fn read(text: &str) -> (&str, Option<Verdict>) {
     let Some((said, last)) = text.rsplit_once(MARK) else { return (text, None) };
-    let mut numbers = last.split_whitespace().map(|number| number.parse().ok());
-    let mut next = || numbers.next().flatten();
-    let tally = (|| Some(Tally { passed: next()?, failed: next()?, skipped: next()? }))();
-    (said, tally)
+    (said, serde_json::from_str(last.trim()).ok())
 }
 
 /// A step's process does not outlive the one that started it.
@@ -164,14 +159,20 @@ pub fn end_with_parent() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Tally;
 
     #[test]
-    fn the_verdict_is_told_from_what_was_said() {
-        let (said, tally) = read("a step ... ok\n\u{1}tally 3 1 2\n");
-        assert_eq!(said, "a step ... ok\n");
-        assert_eq!(tally, Some(Tally { passed: 3, failed: 1, skipped: 2 }));
+    fn a_verdict_is_told_from_other_output() {
+        let verdict = Verdict {
+            step: "a step".into(),
+            tally: Tally { passed: 3, failed: 1, skipped: 2 },
+            flaky: vec!["one".into()],
+            ..Verdict::default()
+        };
+        let told = format!("a step ... ok\n{MARK} {}\n", serde_json::to_string(&verdict).unwrap());
+        assert_eq!(read(&told), ("a step ... ok\n", Some(verdict)));
         assert_eq!(read("killed"), ("killed", None));
-        assert_eq!(read("x\n\u{1}tally 3").1, None);
+        assert_eq!(read("x\n\u{1}verdict {").1, None);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::Options;
-use super::lanes::Chain;
+use super::gate::Gate;
 use super::suites::Suite;
+use super::verdict::Verdict;
 use crate::mpi::{self, Home};
 use crate::project;
 
@@ -53,17 +53,12 @@ const BUILDS: &[(&str, &[&str])] = &[
 /// Where a test program that lies elsewhere finds what it tests.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
-/// Suites that build everything optimised first, or are about all MPIs or none. They run when an MPI is asked for by
-/// name, not in every `cargo xtask test`, which has eight minutes for two MPIs.
-const LONG: &[&str] =
-    &["t0100", "t0120", "t0130", "t0300", "t0310", "t0710", "t0730", "t0735", "t0740"];
-
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
 /// what differs between MPIs is how ranks start and meet, not what a machine looks like.
 const BRIEF: (&str, &str) = ("QUO_TESTS_BRIEF", "1");
 
 /// Tests that are about compilers, not about MPIs, by a part of their names: the C++ interface is a header over
-/// the C one, whose tests all run. Left out, they are counted as skipped.
+/// the C one, whose tests all run.
 const OF_COMPILERS: &[&str] = &[
     "clangxx",
     "misuse",
@@ -74,10 +69,17 @@ const OF_COMPILERS: &[&str] = &[
     "queries::gxx",
 ];
 
+/// Names the steps of an MPI: the numbered suites; in the short form without those that are about all MPIs or none.
+pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String> {
+    let numbered = known.iter().filter(|suite| suite.name.starts_with("quo-tests t0"));
+    let is_run = |suite: &&Suite| !(brief && gate.is_of_any_mpi(&suite.name));
+    numbered.filter(is_run).map(|suite| format!("{mpi}: {}", suite.name)).collect()
+}
+
 /// One MPI, and how much of the suites it gets.
 pub struct OnMpi {
     pub home: Home,
-    /// As in every `cargo xtask test`.
+    /// The short form: programs on fewer ranks and machines, with the test programs of the default MPI.
     pub brief: bool,
 }
 
@@ -87,27 +89,10 @@ impl OnMpi {
         format!("{}: {what}", self.home.name)
     }
 
-    /// The suites that run on it.
-    pub fn suites<'a>(&self, known: &'a [Suite]) -> Vec<&'a Suite> {
-        let numbered = known.iter().filter(|suite| suite.name.starts_with("quo-tests t0"));
-        let left_out = |suite: &Suite| LONG.iter().any(|number| suite.name.contains(number));
-        numbered.filter(|suite| !(self.brief && left_out(suite))).collect()
-    }
-
-    /// Those of them that somebody asked for.
-    pub fn wanted<'a>(&self, options: &Options, known: &'a [Suite]) -> Vec<&'a Suite> {
-        let mut suites = self.suites(known);
-        let named = |name: &str| options.filter.as_ref().is_some_and(|text| name.contains(text));
-        suites.retain(|suite| options.wants(&suite.name) || named(&self.step(&suite.name)));
-        suites
-    }
-
-    /// The same as steps, after what they need is built.
-    pub fn chain(&self, options: &Options, known: &[Suite]) -> Option<Chain> {
-        let suites = self.wanted(options, known);
-        let names = suites.iter().map(|suite| self.step(&suite.name));
-        (!suites.is_empty())
-            .then(|| Chain::after_build(std::iter::once(self.step("build")).chain(names)))
+    /// What to say of an MPI without a Fortran compiler: its tests with the language in their names are left out.
+    pub fn without_fortran(&self) -> Option<Verdict> {
+        let reason = "this MPI has no Fortran compiler (mpifort)";
+        (!mpi::has_fortran(&self.home)).then(|| Verdict::left_out(&self.step("Fortran"), reason))
     }
 
     /// Its builds: names of steps and calls of cargo.

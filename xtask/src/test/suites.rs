@@ -54,6 +54,11 @@ fn parse_metadata(json: &str) -> Result<Vec<Suite>> {
 }
 
 impl Suite {
+    /// The package that it is of.
+    pub fn package(&self) -> &str {
+        self.name.split(' ').next().unwrap_or_default()
+    }
+
     /// The program, from what cargo reported while building.
     pub fn executable(&self, build_log: &str) -> Option<PathBuf> {
         build_log.lines().filter(|line| line.starts_with('{')).find_map(|line| {

@@ -4,6 +4,7 @@
 //!
 //! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
 //! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
+//! With `ELASTIC_EXACT=1` no more than the launcher has slots for.
 //! With `ELASTIC_STARTER=0` rank 0 starts them itself on every MPI.
 //! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
 #![allow(clippy::print_stdout)]
@@ -35,7 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let turns: Vec<Turn> = turns.collect();
 
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    let mut options = WorldOptions::new().start(start).crowded(true);
+    let mut options = WorldOptions::new().start(start);
+    options = options.crowded(number("ELASTIC_EXACT")?.is_none());
     if let Some(most) = number("ELASTIC_MOST")? {
         options = options.most(most).start_limit(Duration::from_secs(20));
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, Family, Holdings, Job, Launcher, Outcome, expect_cycles};
+use quo_tests::{
+    BindTo, Checkout, Family, Holdings, Job, Launcher, Outcome, Running, expect_cycles,
+};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -18,6 +20,7 @@ const TESTS: &[Test] = &[
     ("a_world_says_when_starts_leave_mappings_as_the_job_was_launched", advice),
     ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
+    ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
 ];
 
 fn main() -> ExitCode {
@@ -168,4 +171,29 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
     let counted = (cycles - STARTED_BEFORE) as u64;
     let slack = (2, 40 + mappings * counted, 2048 + memory * counted);
     held.expect_no_more(&now, slack)
+}
+
+/// A hundred with `cargo xtask test --long`. The next growth is asked for at once after each shrink.
+fn exact_slots() -> Result<()> {
+    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
+    let cycles = if is_long { 100 } else { 20 };
+    let launcher = Launcher::find()?;
+    let mut command = launcher.command(1, BindTo::None);
+    if matches!(launcher.family(), Family::OpenMpi4 | Family::OpenMpi5) {
+        command.args(["--host", "localhost:2"]);
+    }
+    command.arg(Checkout::find()?.program("examples/sizes")?).arg("1");
+    (0..cycles).for_each(|_| {
+        command.args(["2", "1"]);
+    });
+    command.envs([("ELASTIC_MOST", "2"), ("ELASTIC_EXACT", "1")]);
+    command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1").env_remove("QUO_TOPOLOGY");
+    let outcome = Running::start(&mut command, "exact slots", LIMIT / 2)?.finish()?;
+    if let Some((_, reason)) = outcome.stdout.split_once("parked ranks only: ") {
+        return Err(Skipped(reason.lines().next().unwrap_or_default().to_owned()).into());
+    }
+    ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+    outcome.expect_success()?;
+    outcome.expect_clean()?;
+    expect_cycles(&changes(&outcome), cycles).with_context(|| outcome.report())
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use super::Message;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
-use crate::starter::{Employer, Ended, Hanging, Life, Mark, Ready, Recipe, Unit, outlive, start};
+use crate::starter::{
+    Employer, Ended, Hanging, Life, Mark, Ready, Recipe, Started, Unit, outlive, start,
+};
 
 /// What a thread that starts processes says.
 pub(super) enum Word {
@@ -27,6 +29,8 @@ pub(super) struct Starting {
     last: u64,
     /// By whom processes are started, if it is not this one.
     employer: Option<Arc<Employer>>,
+    /// What all starts have made ready.
+    started: Arc<Started>,
 }
 
 /// So many starts may hang: each keeps a thread of this process, and processes.
@@ -121,6 +125,7 @@ impl Starting {
         let ready = Arc::new(Ready::default());
         let listed = Arc::clone(&ready);
         let employer = self.employer.clone();
+        let started = Arc::clone(&self.started);
         let is_elsewhere = Arc::new(AtomicBool::new(false));
         let is_with_starter = Arc::clone(&is_elsewhere);
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
@@ -130,7 +135,8 @@ impl Starting {
             let starter = employer.and_then(|employer| employer.starter());
             is_with_starter.store(starter.is_some(), Ordering::Release);
             let goes_on = |unit| say(Word::Next(unit));
-            let ended = start(&recipe, &wanted, number, &listed, starter.as_deref(), goes_on);
+            let ended =
+                start(&recipe, &wanted, number, (&listed, &started), starter.as_deref(), goes_on);
             // Before it is said: it is dismissed by who has the last of it.
             drop(starter);
             say(Word::Ended(ended));

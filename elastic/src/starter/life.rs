@@ -44,6 +44,14 @@ impl Life {
             && pidfd_send_signal(handle, Signal::KILL).is_ok()
     }
 
+    /// Returns true if this host has the process, also one that has ended and that its launcher has not collected. Of
+    /// processes of other hosts nothing is known: false.
+    pub(super) fn is_uncollected(&self) -> bool {
+        boot().as_ref() == Some(&self.boot)
+            && names_are_shared()
+            && state(self.process).is_some_and(|(_, began)| began == self.began)
+    }
+
     /// Its number, where it is known to have ended: by a process of the same host, which has the same numbers.
     pub(crate) fn has_ended(&self) -> Option<i32> {
         if boot().as_ref() != Some(&self.boot) || !names_are_shared() {
@@ -100,8 +108,10 @@ mod tests {
         );
         state.unwrap();
         assert_eq!(life.has_ended(), Some(process));
+        assert!(life.is_uncollected());
         child.wait().unwrap();
         assert_eq!(life.has_ended(), Some(process));
+        assert!(!life.is_uncollected());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod mark;
 mod parting;
 mod process;
 mod program;
+mod slots;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ pub(crate) use life::Life;
 pub(crate) use mark::Mark;
 pub(crate) use process::Employer;
 use process::Starter;
+pub(crate) use slots::{Slots, Started};
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
@@ -54,6 +56,8 @@ pub(crate) struct Recipe {
     pub hanging: Hanging,
     /// Whether there may be more processes than places, so that one that hangs takes none away.
     pub crowded: bool,
+    /// The slots of a launcher that ends the job where a start finds too few.
+    pub slots: Option<Slots>,
 }
 
 impl Recipe {
@@ -160,7 +164,7 @@ pub(crate) fn start(
     recipe: &Recipe,
     resize: &Resize,
     number: u64,
-    ready: &Ready,
+    (ready, started): (&Ready, &Started),
     starter: Option<&Starter>,
     mut goes_on: impl FnMut(usize),
 ) -> Result<Vec<Unit>, Cause> {
@@ -172,12 +176,19 @@ pub(crate) fn start(
             recipe.reach.look(host).map_err(unreachable)?;
         }
     }
+    if let Some(slots) = recipe.slots {
+        goes_on(0);
+        started.wait_for_slots(slots, resize)?;
+    }
     for (unit, &processes) in resize.units.iter().enumerate() {
         goes_on(unit);
         let host = resize.hosts.get(unit).map(String::as_str);
         let mark = Mark::new(number, unit);
         match start_one(recipe, processes, host, resize.brought, &mark, starter) {
-            Ok(unit) => ready.push(unit),
+            Ok(unit) => {
+                started.add(&unit.lives);
+                ready.push(unit);
+            }
             Err(cause) => {
                 ready.take().into_iter().for_each(Unit::send_away);
                 return Err(cause);

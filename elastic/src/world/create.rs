@@ -100,8 +100,9 @@ fn begin(
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
+    let launched = places.len();
     let job = options.job(hosts, places, start, limits)?;
-    let recipe = options.recipe()?;
+    let recipe = options.recipe(back_end, launched)?;
     let employer = if can_start { options.employer(back_end, &recipe) } else { None };
     if let Some(employer) = &employer {
         // Now, when nobody computes yet.

@@ -10,7 +10,7 @@ use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, Recipe};
+use crate::starter::{Employer, Hanging, HostKey, Recipe, Slots};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -217,7 +217,7 @@ impl WorldOptions {
     }
 
     /// What is started.
-    pub(super) fn recipe(&self) -> Result<Recipe, String> {
+    pub(super) fn recipe(&self, back_end: &BackEnd, launched: usize) -> Result<Recipe, String> {
         if self.most.is_none() {
             return Ok(Recipe::default());
         }
@@ -236,7 +236,11 @@ impl WorldOptions {
         let host_key = HostKey::of(quo_mpi::running());
         let (limit, reach) = (self.limit.unwrap_or(START_LIMIT), self.reach.clone());
         let (hanging, crowded) = (Hanging::of(quo_mpi::running()), self.crowded);
-        Ok(Recipe { command, arguments, info, host_key, reach, limit, hanging, crowded })
+        let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
+        // Others do not fail, or collect processes only at the end of the job.
+        let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
+        let slots = count.map(|count| Slots { count, launched });
+        Ok(Recipe { command, arguments, info, host_key, reach, limit, hanging, crowded, slots })
     }
 }
 

@@ -11,6 +11,8 @@
  * int status, enters, more, step = 0;
  * options.start = 2;
  * QUO_world_create(&w, &options);
+ * QUO_world_status(w, &status);
+ * if (QUO_WORLD_NEW == status) initialise(w); // arrays, contexts: the first probe may bring a resize
  * for (;;) {
  *     QUO_world_status(w, &status);
  *     if (QUO_WORLD_ENDED == status) break;

@@ -43,6 +43,7 @@ fn main() -> Result<(), Failed> {
     let sizes = words.iter().map(|word| word.parse());
     let sizes = sizes.collect::<Result<Vec<u32>, _>>()?;
     let (&start, rest) = sizes.split_first().ok_or("which sizes?")?;
+    let most = sizes.iter().copied().max().unwrap_or(start);
     let mut rest = Vec::from(rest).into_iter();
     let scheduler = move |choice: &Choice<'_>| {
         let now = choice.report.configuration.size();
@@ -55,7 +56,8 @@ fn main() -> Result<(), Failed> {
     let mpi = Mpi::initialize()?;
     let kind = Topology::NearlySquare { difference: None, divides: None };
     let topology = ProcessorTopology { kind, start: grid(start) };
-    let mut reshape = Reshape::init(WorldOptions::new(), topology, Box::new(scheduler))?;
+    let options = WorldOptions::new().most(most as usize).crowded(true);
+    let mut reshape = Reshape::init(options, topology, Box::new(scheduler))?;
     reshape.accept(|on| on.size() != 3);
     let mut data = Vec::new();
     if reshape.seat() == Seat::Stays {

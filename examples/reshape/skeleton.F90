@@ -1,5 +1,6 @@
 ! The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in Fortran, with a matrix that says whether
-! it is right: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point.
+! it is right: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point. Ranks beyond those
+! that were launched are started, where the MPI can.
 module sizes
   use, intrinsic :: iso_c_binding
   implicit none
@@ -33,6 +34,7 @@ program skeleton
   use, intrinsic :: iso_c_binding
   use mpi
   use quo
+  use quo_elastic
   use quo_reshape
   use sizes
   implicit none
@@ -40,10 +42,11 @@ program skeleton
   integer, parameter :: iterations = 60, every = 10
   integer(c_size_t), parameter :: rows = 96, columns = 72, block = 4
   type(processortopology) :: topology
+  type(quo_world_options_t) :: options
   type(c_funptr) :: scheduler
   real(c_double), allocatable :: matrix(:)
   integer(c_int) :: ierr, seat, loop, decision
-  integer :: provided, mpi_code, comm, rank
+  integer :: provided, mpi_code, comm, rank, word
   integer(c_size_t) :: i
   double precision :: begun
 
@@ -52,7 +55,9 @@ program skeleton
   topology%ndims = 2
   topology%dims = [1, number(1)]
   scheduler = c_funloc(next_size)
-  call reshape_init(topology, ierr, decide=scheduler)
+  options%most = maxval([(number(word), word=1, command_argument_count())])
+  options%crowded = .true.
+  call reshape_init(topology, ierr, options, decide=scheduler)
   call need(ierr)
   call reshape_getseat(seat, ierr)
   call need(ierr)

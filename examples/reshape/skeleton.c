@@ -1,5 +1,6 @@
 /* The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in C, with a matrix that says whether
- * it is right: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point. */
+ * it is right: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point. Ranks beyond those
+ * that were launched are started, where the MPI can. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ int
 main(int argc, char **argv)
 {
     struct ProcessorTopology topology = QUO_RESHAPE_TOPOLOGY_INIT;
+    QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
     struct sizes left = {argv + 2};
     int seat, provided, size = argc > 1 ? atoi(argv[1]) : 1;
 
@@ -115,7 +117,11 @@ main(int argc, char **argv)
     topology.kind = RESHAPE_RECTANGULAR;
     topology.ndims = 2;
     topology.dims[1] = size;
-    need(reshape_InitWith(&topology, NULL, argc > 1 ? next_size : NULL, &left));
+    for (int i = 1; i < argc; ++i) {
+        if (atoi(argv[i]) > options.most) options.most = atoi(argv[i]);
+    }
+    options.crowded = 1;
+    need(reshape_InitWith(&topology, &options, argc > 1 ? next_size : NULL, &left));
     need(reshape_getSeat(&seat));
     if (RESHAPE_STAYS == seat) {
         int rank;

@@ -18,6 +18,7 @@ const TESTS: &[Test] = &[
     ("the_same_with_a_library_that_keeps_its_context", library),
     ("ranks_that_are_started_and_end_leave_the_bits_as_they_are", started),
     ("told_from_outside_while_it_runs_it_grows_and_shrinks_and_the_bits_stay", told),
+    ("resize_granted_before_the_first_probe_moves_the_initial_state", granted_early),
     ("nodes_come_and_go_with_their_workers", nodes),
     ("sizes_for_which_the_mesh_has_too_few_rows_are_refused_and_the_run_goes_on", too_few_rows),
     ("a_plan_that_is_none_is_told_once", bad_plan),
@@ -278,6 +279,29 @@ fn told() -> Result<()> {
     // The run went on past no step before what it waited for there had ended.
     let in_time = |(resize, last): (&Value, u64)| resize["step"].as_u64() <= Some(last);
     ensure!(resizes.iter().zip([0, 20, 30, 40]).all(in_time), "{resizes:#?}");
+    Ok(())
+}
+
+fn granted_early() -> Result<()> {
+    let coupled = Coupled::new()?;
+    let flags = ["-shared", "-fPIC"];
+    let barrier = coupled.checkout.compile_c(
+        "tests/programs/late_barrier.c",
+        coupled.folder.path(),
+        &flags,
+    )?;
+    fs::write(coupled.path("plan"), "after 0s: size 1\n")?;
+    let job = Job::new(2, "env").arg(format!("LD_PRELOAD={}", barrier.display()));
+    let job = job.arg(&coupled.program).arg("elastic").arg("--plan").arg(coupled.path("plan"));
+    let job = job.arg("--log").arg(coupled.path("events"));
+    let job = coupled.with_files(job, "elastic").env("LATE_BARRIER_LOG", coupled.path("events"));
+    let outcome = job.run()?;
+    outcome.expect_success()?;
+    coupled.expect_the_same()?;
+    coupled.expect_ends(&["finalized"])?;
+    let resizes = &coupled.result()?["elastic"]["resizes"];
+    let right = resizes[0]["step"] == 0 && resizes.as_array().map(Vec::len) == Some(1);
+    ensure!(right, "{resizes}\n{}", outcome.report());
     Ok(())
 }
 

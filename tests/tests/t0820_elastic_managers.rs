@@ -147,7 +147,7 @@ fn told() -> Result<()> {
         (&["grow", "test", "0"], 2),
         (&["grow", "test", "1", "--grace", "soon"], 2),
         (&["status", "nobody"], 1),
-        (&["cancel", "test", "77"], 1),
+        (&["cancel", "test", "77"], 3),
         (&["move", "test", "--from", "a", "--to", "a"], 1),
     ] {
         job.tell(words, status)?;
@@ -268,7 +268,7 @@ fn vanishing() -> Result<()> {
     // One that comes meanwhile waits, and is taken back; another one waits and is done.
     let waits = job.tell(&["shrink", "test", "1"], 0)?;
     ensure!(waits == "request 2 is accepted, after request 1\n", "{waits}");
-    job.tell(&["cancel", "test", "1"], 1)?;
+    job.tell(&["cancel", "test", "1"], 3)?;
     ensure!(job.tell(&["cancel", "test", "2"], 0)? == "request 2 is taken back\n");
     job.tell(&["shrink", "test", "2"], 0)?;
     fs::remove_file(job.file("hold-1"))?;

@@ -13,6 +13,8 @@ const TESTS: &[Test] = &[
     ("in_c_arrays_and_a_context_follow_parked_ranks", c_parked),
     ("in_c_arrays_and_a_context_follow_spawned_ranks", c_spawned),
     ("in_c_the_skeleton_of_reshape_runs", c_skeleton),
+    ("reshape_skeleton_in_rust_c_fortran_survives_each_schedule", reshape_schedules),
+    ("reshape_skeleton_in_rust_c_fortran_joins_spawned_ranks", reshape_spawned),
     ("in_fortran_arrays_and_a_context_follow_parked_ranks", fortran_parked),
     ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
     ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
@@ -109,6 +111,60 @@ fn c_skeleton() -> Result<()> {
     let source = "examples/reshape/skeleton.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     goes_like_the_skeleton(&run(SKELETON.0, &program, SKELETON.1)?)
+}
+
+/// Sizes at the resize points: kept after a growth, grown twice, shrunk, gone and come back.
+const SCHEDULES: &[&[&str]] = &[
+    &["1", "2"],
+    &["1", "4", "4", "4", "4"],
+    &["1", "2", "4", "4"],
+    &["4", "2", "1"],
+    &["2", "4", "1", "2", "2"],
+];
+
+/// The shipped skeletons; that in Fortran where there is a compiler for it. In C and Fortran they have one name.
+fn reshape_programs() -> Result<(tempfile::TempDir, Vec<std::path::PathBuf>)> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let fortran = folder.path().join("fortran");
+    std::fs::create_dir(&fortran)?;
+    let mut programs = vec![
+        checkout.program("examples/reshape_skeleton")?,
+        checkout.compile_c("examples/reshape/skeleton.c", folder.path(), &[])?,
+    ];
+    if fortran_support().is_ok() {
+        programs.push(checkout.compile_fortran("examples/reshape/skeleton.F90", &fortran, &[])?);
+    }
+    Ok((folder, programs))
+}
+
+fn ends_right(outcome: &Outcome) -> Result<()> {
+    outcome.expect_success()?;
+    let right = outcome.stdout.lines().filter(|line| line.starts_with("right after 60 iterations"));
+    ensure!(right.count() == 1, "{}", outcome.report());
+    Ok(())
+}
+
+fn reshape_schedules() -> Result<()> {
+    let (_folder, programs) = reshape_programs()?;
+    for program in &programs {
+        for words in SCHEDULES {
+            ends_right(&run(4, program, words)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn reshape_spawned() -> Result<()> {
+    // What the MPI can do is told by another program.
+    let (ranks, words, _) = SPAWNED;
+    unless_it_cannot(&in_c("sizes", ranks, words)?)?;
+    let (_folder, programs) = reshape_programs()?;
+    for program in &programs {
+        for words in [&["1", "2"][..], &["1", "2", "4", "4"], &["1", "2", "2", "1", "2"]] {
+            ends_right(&run(1, program, words)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// A program in Fortran with these handles of MPI, where there is a compiler for it.

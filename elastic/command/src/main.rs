@@ -107,6 +107,10 @@ fn run(arguments: Arguments) -> Result<u8> {
             }
             Answer::Event(event) => return end(event, json),
             Answer::End {} => {}
+            Answer::Wrong { reason } if matches!(call, Call::Cancel { .. }) => {
+                eprintln!("quo-elastic: {reason}");
+                return Ok(REFUSED);
+            }
             Answer::Wrong { reason } => bail!("{reason}"),
         }
         return Ok(0);

@@ -22,12 +22,18 @@ pub enum DataError {
         name: String,
     },
     /// There is none of that name, or none any more.
-    #[error("{call}: there is no array or callback `{name}`")]
+    #[error(
+        "{call}: there is no array or callback `{name}`; this process has {}. A resize moves what all ranks have \
+         registered before it is granted: register before the first probe",
+        list(.registered)
+    )]
     Unknown {
         /// The call.
         call: &'static str,
         /// The name.
         name: String,
+        /// The names of those that there are.
+        registered: Vec<String>,
     },
     /// It has elements of another size.
     #[error("{call}: elements of `{name}` have {found} bytes, not {expected}")]
@@ -100,4 +106,9 @@ pub enum DataError {
     /// The communication library.
     #[error("move: {0}")]
     Group(#[from] GroupError),
+}
+
+/// The names in a message, of which there may be none.
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -173,8 +173,7 @@ impl Registry {
             return Ok(());
         }
         let found = self.entries.iter().position(|entry| entry.described.name == name);
-        let found =
-            found.ok_or_else(|| DataError::Unknown { call: "remove", name: name.to_owned() })?;
+        let found = found.ok_or_else(|| self.unknown("remove", name))?;
         self.entries.remove(found);
         Ok(())
     }
@@ -214,7 +213,7 @@ impl Registry {
     /// [`DataError::Unknown`] when it was removed, and on a process that has left.
     pub fn local<T: Element>(&self, array: Array<T>) -> Result<&[T], DataError> {
         let found = self.entries.iter().find(|entry| entry.described.number == array.number);
-        found.map(|entry| elements(entry.block.bytes())).ok_or_else(|| gone(array.number))
+        found.map(|entry| elements(entry.block.bytes())).ok_or_else(|| self.gone(array.number))
     }
 
     /// As [`local`](Self::local), to write.
@@ -222,9 +221,11 @@ impl Registry {
     /// # Errors
     /// As [`local`](Self::local).
     pub fn local_mut<T: Element>(&mut self, array: Array<T>) -> Result<&mut [T], DataError> {
-        let mut entries = self.entries.iter_mut();
-        let found = entries.find(|entry| entry.described.number == array.number);
-        found.map(|entry| elements_mut(entry.block.bytes_mut())).ok_or_else(|| gone(array.number))
+        let mut entries = self.entries.iter();
+        match entries.position(|entry| entry.described.number == array.number) {
+            Some(found) => Ok(elements_mut(self.entries[found].block.bytes_mut())),
+            None => Err(self.gone(array.number)),
+        }
     }
 
     /// The bytes of this rank's part of an array. Local.
@@ -293,12 +294,23 @@ impl Registry {
 
     fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
         let found = self.entries.iter().find(|entry| entry.described.name == name);
-        found.ok_or_else(|| DataError::Unknown { call, name: name.to_owned() })
+        found.ok_or_else(|| self.unknown(call, name))
     }
 
     fn named_mut(&mut self, call: &'static str, name: &str) -> Result<&mut Entry, DataError> {
-        let found = self.entries.iter_mut().find(|entry| entry.described.name == name);
-        found.ok_or_else(|| DataError::Unknown { call, name: name.to_owned() })
+        match self.entries.iter().position(|entry| entry.described.name == name) {
+            Some(found) => Ok(&mut self.entries[found]),
+            None => Err(self.unknown(call, name)),
+        }
+    }
+
+    fn gone(&self, number: u64) -> DataError {
+        self.unknown("local", &format!("number {number}"))
+    }
+
+    fn unknown(&self, call: &'static str, name: &str) -> DataError {
+        let registered = self.names().map(str::to_owned).collect();
+        DataError::Unknown { call, name: name.to_owned(), registered }
     }
 
     /// Whether the data of this window have been moved; why not, if that has failed.
@@ -329,10 +341,6 @@ impl Registry {
             self.callbacks.iter_mut().for_each(|(_, callback)| callback.settle(committed));
         }
     }
-}
-
-fn gone(number: u64) -> DataError {
-    DataError::Unknown { call: "local", name: format!("number {number}") }
 }
 
 impl Entry {
@@ -376,6 +384,18 @@ mod tests {
         assert_eq!(registry.bytes("x").map(<[u8]>::len), Ok(8));
         registry.remove("x").unwrap();
         assert!(matches!(registry.local(array), Err(DataError::Unknown { .. })));
+    }
+
+    #[test]
+    fn unknown_array_error_names_what_is_registered_and_when_to_register() {
+        let empty = Registry::new(Some((0, 1))).array::<f64>("heat").unwrap_err().to_string();
+        assert!(empty.contains("`heat`; this process has none."), "{empty}");
+        assert!(empty.ends_with("register before the first probe"), "{empty}");
+        let mut registry = Registry::new(Some((0, 1)));
+        registry.register::<f64>("rho", Pattern::block(5)).unwrap();
+        registry.register::<f64>("u", Pattern::block(5)).unwrap();
+        let other = registry.lay_out("heat", Pattern::block(5)).unwrap_err().to_string();
+        assert!(other.contains("this process has rho, u."), "{other}");
     }
 
     #[test]

@@ -123,7 +123,9 @@ impl Reshape {
         const CALL: &str = "init";
         let start = topology.kind.start(topology.start)?;
         let world = World::create(options.start(start.size() as usize))?;
-        if world.capacity() < start.size() as usize {
+        // One that was started and is not needed is told nothing about the world.
+        let is_told = world.status() != Status::Ended;
+        if is_told && world.capacity() < start.size() as usize {
             let (wanted, found) = (start.size(), world.capacity());
             world.end()?;
             let reason = format!("the program begins with {wanted} ranks, and there are {found}");
@@ -140,7 +142,7 @@ impl Reshape {
             topology,
             scheduler,
         };
-        if this.world.status() == Status::Parked {
+        if this.world.status() != Status::New {
             this.sleep()?;
         }
         Ok(this)
@@ -286,7 +288,11 @@ impl Reshape {
     #[doc(alias = "reshape_Resize")]
     pub fn resize(&mut self) -> Result<Seat, Error> {
         if !self.world.is_pending() {
-            return Ok(Seat::Stays);
+            // Also for one that joined with the resize before.
+            if self.seat == Seat::Joins {
+                self.seat = Seat::Stays;
+            }
+            return Ok(self.seat);
         }
         self.close(Ok(()))
     }
@@ -333,7 +339,7 @@ impl Reshape {
             }
             return Err(error);
         }
-        if self.world.status() == Status::Parked {
+        if matches!(self.world.status(), Status::Parked | Status::Ended) {
             return self.sleep();
         }
         self.points.resized()?;

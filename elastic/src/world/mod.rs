@@ -3,10 +3,14 @@
 //! ```no_run
 //! use elastic::{Status, World, WorldOptions};
 //! # fn compute(_rank: usize, _size: usize) {}
+//! # fn initialise(_world: &mut World) {}
 //! # fn move_data(_window: &elastic::Window<'_>) {}
 //! # fn main() -> Result<(), elastic::Error> {
 //! let mut world = World::create(WorldOptions::new())?;
 //! let mut step = 0;
+//! if world.status() == Status::New {
+//!     initialise(&mut world); // arrays and contexts: the first probe may bring a resize
+//! }
 //! loop {
 //!     match world.status() {
 //!         Status::Parked if !world.wait()? => break, // asleep, until there is work, or none any more

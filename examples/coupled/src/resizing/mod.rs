@@ -244,12 +244,14 @@ impl Job<'_> {
                 Status::Ended => return Ok(()),
                 _ => {}
             }
-            if self.world.status() == Status::Joining || self.world.probe()? {
+            let joins = self.world.status() == Status::Joining;
+            if !joins && self.member.is_none() {
+                // Before the first probe: a resize moves what the ranks have by then.
+                self.begin()?;
+            }
+            if joins || self.world.probe()? {
                 self.resize()?;
                 continue;
-            }
-            if self.member.is_none() {
-                self.begin()?;
             }
             self.world.report_iteration(self.progress.step as u64);
             let Some(member) = &mut self.member else { continue };

@@ -117,7 +117,9 @@ enum {
     /** A request to resize the world was refused (quo-elastic.h). Not fatal. Since quo 0.1. */
     QUO_ERR_REFUSED,
     /** A resize of the world was given up by all (quo-elastic.h). Not fatal. Since quo 0.1. */
-    QUO_ERR_GIVEN_UP
+    QUO_ERR_GIVEN_UP,
+    /** The work of a phase failed on a rank (QUO_phase_fail()). Not fatal. Since quo 0.1. */
+    QUO_ERR_WORK_FAILED
 };
 
 /** Kinds of hardware objects. Indices of objects are logical: 0 is the first of its kind. */
@@ -1114,11 +1116,37 @@ QUO_phase_qids(QUO_phase phase,
  * @param[in] phase A phase.
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG No run has begun on this thread, or phase is NULL.
+ * @retval QUO_ERR_WORK_FAILED A rank called QUO_phase_fail(): the same on all ranks.
  * @return As QUO_bind_push() when a worker could not be bound, the same on every rank; otherwise as
  *         QUO_barrier().
  */
 int
 QUO_phase_end(QUO_phase phase);
+
+/**
+ * Makes the run of a phase fail on all ranks of the node: QUO_phase_end(), or QUO_phase_run(), then
+ * returns #QUO_ERR_WORK_FAILED on each of them, and QUO_last_error() names the rank and the reason.
+ *
+ * Local. Called between QUO_phase_begin() and QUO_phase_end(), or inside the work of
+ * QUO_phase_run(), by any thread of any rank, selected or not; the run goes on to its end as
+ * usual, and the next run begins without the failure. Of several reasons of one rank the first
+ * counts, of several ranks that of the lowest.
+ *
+ * @param[in] phase  A phase.
+ * @param[in] reason Text for the other ranks, of which about 200 bytes reach them; NULL for none.
+ * @retval QUO_SUCCESS       The run will fail.
+ * @retval QUO_ERR_INVLD_ARG No run has begun, phase is NULL, or reason is not UTF-8; in the last
+ *                           case the run fails all the same, without the reason.
+ *
+ * @code{.c}
+ * QUO_phase_begin(phase, &selected, &threads);
+ * if (selected && 0 != threaded_solver(threads)) QUO_phase_fail(phase, "the solver diverged");
+ * code = QUO_phase_end(phase); // QUO_ERR_WORK_FAILED on all ranks of the node
+ * @endcode
+ */
+int
+QUO_phase_fail(QUO_phase phase,
+               const char *reason);
 
 /**
  * Runs the phase once: begin, work on selected ranks, end. The binding is restored whatever
@@ -1130,7 +1158,8 @@ QUO_phase_end(QUO_phase phase);
  * @param[in] phase A phase.
  * @param[in] work  Called on selected ranks by the calling thread.
  * @param[in] data  Handed to work.
- * @retval QUO_SUCCESS As QUO_phase_begin() and QUO_phase_end().
+ * @retval QUO_SUCCESS         As QUO_phase_begin() and QUO_phase_end().
+ * @retval QUO_ERR_WORK_FAILED The work of a rank called QUO_phase_fail(): the same on all ranks.
  *
  * @code{.c}
  * static void solve(const QUO_worker_t *worker, void *data) {

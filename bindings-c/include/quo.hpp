@@ -280,7 +280,9 @@ enum class Errc : int {
     /** A request to resize the world was refused. */
     refused = QUO_ERR_REFUSED,
     /** A resize of the world was given up by all. */
-    given_up = QUO_ERR_GIVEN_UP
+    given_up = QUO_ERR_GIVEN_UP,
+    /** The work of a phase failed on a rank. */
+    work_failed = QUO_ERR_WORK_FAILED
 };
 
 /** The category of quo's error codes; its name is "quo", its messages are QUO_strerror()'s. */
@@ -1614,8 +1616,9 @@ class PhaseGuard;
  * run is begun and ended by one thread.
  *
  * When the work throws, its worker is first put back as after any run and wakes the others; then
- * the exception goes on from run() on that rank. The other ranks wake as usual and are not told: if
- * they must know, let them ask each other afterwards, for example with MPI_Allreduce.
+ * the exception goes on from run() on that rank. On the other ranks run() throws a RecoverableError
+ * of Errc::work_failed that names the rank and, of a std::exception, what it says. Work that fails
+ * without an exception calls fail().
  *
  * @code{.cpp}
  * quo::Phase solve(ctx, quo::PhaseSpec().threads(quo::Threads::openmp).name("solve"));
@@ -1663,6 +1666,13 @@ public:
     /** Starts a run that ends with the guard; an alternative to run(). */
     [[nodiscard]] PhaseGuard begin() const;
 
+    /** Makes the run under way fail on all ranks of the node, at its end; as QUO_phase_fail(). By any
+        thread, inside the work of run() or while a PhaseGuard is active. */
+    void fail(const std::string &reason) const
+    {
+        detail::check(QUO_phase_fail(phase_.get(), reason.c_str()));
+    }
+
     /** Whose work the caller does; empty when it is not selected. */
     Qids qids() const
     {
@@ -1705,6 +1715,7 @@ private:
     /** What goes through C to the work and comes back from it. */
     template <class Work, class Kept>
     struct Call {
+        QUO_phase phase;
         Work *work;
         std::exception_ptr thrown;
         Kept kept;
@@ -1722,8 +1733,12 @@ private:
             } else {
                 call.kept.emplace((*call.work)(Worker(*worker)));
             }
+        } catch (const std::exception &error) {
+            call.thrown = std::current_exception();
+            (void)QUO_phase_fail(call.phase, error.what());
         } catch (...) {
             call.thrown = std::current_exception();
+            (void)QUO_phase_fail(call.phase, "the work threw an exception");
         }
     }
 
@@ -1732,10 +1747,10 @@ private:
     {
         using Result = std::invoke_result_t<Work &, const Worker &>;
         if constexpr (std::is_void_v<Result>) {
-            return finished(Call<Work, bool>{&work, nullptr, false});
+            return finished(Call<Work, bool>{phase_.get(), &work, nullptr, false});
         } else {
             using Kept = std::optional<std::decay_t<Result>>;
-            return finished(Call<Work, Kept>{&work, nullptr, Kept()});
+            return finished(Call<Work, Kept>{phase_.get(), &work, nullptr, Kept()});
         }
     }
 
@@ -1755,8 +1770,9 @@ private:
  * One run of a phase: begins when made, ends when destroyed, on the same thread. Ranks that are not
  * selected sleep at its end.
  *
- * The end is collective over the node and comes also when an exception unwinds the stack, so that
- * the other ranks are woken. What fails at the end is known only from end().
+ * The end is collective over the node and comes also when an exception unwinds the stack: the other
+ * ranks are woken, and their end() throws Errc::work_failed. What fails at the end is known only from
+ * end().
  *
  * @code{.cpp}
  * quo::Phase solve(ctx);
@@ -1773,6 +1789,7 @@ public:
         int selected = 0;
         detail::check(QUO_phase_begin(phase.handle(), &selected, &threads_));
         phase_ = phase.handle();
+        unwinding_ = std::uncaught_exceptions();
         int first = 0, count = 0;
         if (0 != selected && QUO_SUCCESS == QUO_phase_qids(phase_, &first, &count)) {
             qids_ = Qids(first, count);
@@ -1780,7 +1797,7 @@ public:
     }
     PhaseGuard(PhaseGuard &&other) noexcept
         : phase_(std::exchange(other.phase_, nullptr)), threads_(std::exchange(other.threads_, 0)),
-          qids_(std::exchange(other.qids_, Qids()))
+          qids_(std::exchange(other.qids_, Qids())), unwinding_(other.unwinding_)
     {
     }
     /** Ends the run that was there. */
@@ -1790,11 +1807,16 @@ public:
         std::swap(phase_, taken_over.phase_);
         std::swap(threads_, taken_over.threads_);
         std::swap(qids_, taken_over.qids_);
+        std::swap(unwinding_, taken_over.unwinding_);
         return *this;
     }
     ~PhaseGuard()
     {
-        if (nullptr != phase_) (void)QUO_phase_end(phase_);
+        if (nullptr == phase_) return;
+        if (std::uncaught_exceptions() > unwinding_) {
+            (void)QUO_phase_fail(phase_, "an exception ended the run");
+        }
+        (void)QUO_phase_end(phase_);
     }
 
     /** Whether the caller works. */
@@ -1806,6 +1828,11 @@ public:
     Qids qids() const noexcept { return qids_; }
     /** Whether the run goes on. */
     bool active() const noexcept { return nullptr != phase_; }
+    /** Makes the run fail on all ranks of the node, at its end; as QUO_phase_fail(). */
+    void fail(const std::string &reason) const
+    {
+        detail::check(QUO_phase_fail(phase_, reason.c_str()));
+    }
     /** Ends the run now; does nothing when it has ended. Collective over the node. */
     void end()
     {
@@ -1817,6 +1844,8 @@ private:
     QUO_phase phase_ = nullptr;
     int threads_ = 0;
     Qids qids_;
+    /* Exceptions under way when the run began. */
+    int unwinding_ = 0;
 };
 
 inline PhaseGuard

@@ -55,11 +55,13 @@ pub enum Code {
     Refused = 21,
     /// `QUO_ERR_GIVEN_UP`.
     GivenUp = 22,
+    /// `QUO_ERR_WORK_FAILED`.
+    WorkFailed = 23,
 }
 
 impl Code {
     /// Every code, in the order of the numbers.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Success,
         Self::AlreadyDone,
         Self::Error,
@@ -83,6 +85,7 @@ impl Code {
         Self::Misplaced,
         Self::Refused,
         Self::GivenUp,
+        Self::WorkFailed,
     ];
 
     /// The name in `quo.h`.
@@ -112,6 +115,7 @@ impl Code {
             Self::Misplaced => "QUO_ERR_MISPLACED",
             Self::Refused => "QUO_ERR_REFUSED",
             Self::GivenUp => "QUO_ERR_GIVEN_UP",
+            Self::WorkFailed => "QUO_ERR_WORK_FAILED",
         }
     }
 
@@ -142,6 +146,7 @@ impl Code {
             Self::Misplaced => c"the call does not fit what the world is doing",
             Self::Refused => c"a request to resize the world was refused",
             Self::GivenUp => c"a resize was given up; the world is what it was",
+            Self::WorkFailed => c"the work of a phase failed on a rank",
         }
     }
 }
@@ -165,6 +170,7 @@ impl From<ErrorKind> for Code {
             ErrorKind::Disagreement => Self::Disagree,
             ErrorKind::Busy => Self::Busy,
             ErrorKind::Retired => Self::Detached,
+            ErrorKind::Work => Self::WorkFailed,
             _ => Self::Error,
         }
     }

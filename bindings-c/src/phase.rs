@@ -92,6 +92,8 @@ struct Phase {
 #[derive(Default)]
 struct Run {
     entered: Option<Begun>,
+    /// Reason given to [`QUO_phase_fail`], for the end of the run.
+    failed: Option<String>,
     last: Option<PhaseMetrics>,
 }
 
@@ -131,15 +133,23 @@ impl Phase {
         // A worker that could not be bound does not work; leaving tells everyone why.
         let works = entered.is_ready();
         run.entered = Some(Begun::new(entered));
+        run.failed = None;
         Ok(self.plan.assignment().filter(|_| works))
     }
 
     fn end(&self) -> Result<(), Failure> {
-        let begun = self.run().entered.take_if(|begun| begun.is_mine()).ok_or_else(|| {
-            let name = self.plan.name();
-            Failure::invalid(format!("no run of `{name}` has begun on this thread"))
-        })?;
-        let metrics = self.context.leave_phase(&self.plan, begun.entered)?;
+        let (begun, failed) = {
+            let mut run = self.run();
+            let begun = run.entered.take_if(|begun| begun.is_mine()).ok_or_else(|| {
+                let name = self.plan.name();
+                Failure::invalid(format!("no run of `{name}` has begun on this thread"))
+            })?;
+            (begun, run.failed.take())
+        };
+        let metrics = match failed {
+            None => self.context.leave_phase(&self.plan, begun.entered)?,
+            Some(reason) => self.context.leave_failed_phase(&self.plan, begun.entered, &reason)?,
+        };
         self.run().last = Some(metrics);
         Ok(())
     }
@@ -228,6 +238,25 @@ pub extern "C" fn QUO_phase_qids(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_end(phase: *mut QUO_phase_t) -> c_int {
     entry("QUO_phase_end", || self::phase(phase)?.end())
+}
+
+/// `QUO_phase_fail`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_fail(phase: *mut QUO_phase_t, reason: Text) -> c_int {
+    entry("QUO_phase_fail", || {
+        let phase = self::phase(phase)?;
+        // A reason that cannot be read does not keep the failure from the other ranks.
+        let given = if reason.is_null() { Ok(String::new()) } else { reason.read("reason") };
+        let mut run = phase.run();
+        if run.entered.is_none() {
+            let text = format!("no run of `{}` has begun", phase.plan.name());
+            return Err(Failure::invalid(text));
+        }
+        let text = given.as_deref().unwrap_or_default();
+        let text = if text.is_empty() { "the program gives no reason" } else { text };
+        run.failed.get_or_insert_with(|| text.to_owned());
+        given.map(drop)
+    })
 }
 
 /// `QUO_phase_run`.

@@ -11,6 +11,56 @@ struct tally {
     char binding[4096];
 };
 
+struct trouble {
+    QUO_phase phase;
+    const char *reason;
+};
+
+static void
+fail(const QUO_worker_t *worker, void *data)
+{
+    const struct trouble *trouble = data;
+    (void)worker;
+    CHECK_OK(QUO_phase_fail(trouble->phase, trouble->reason));
+    /* The first reason counts. */
+    CHECK_OK(QUO_phase_fail(trouble->phase, "a later reason"));
+}
+
+/* The failure of one rank is the failure of all on its node; the next run is a good one. */
+static void
+check_failures_reach_all(QUO_context q, QUO_phase phase, int qid, int nqids, int selected)
+{
+    const char *before = check_binding(q), *not_text = "\xff";
+    char expected[64], kept[4096];
+    int chosen = 0;
+    struct trouble trouble = {phase, "the solver diverged"};
+
+    snprintf(kept, sizeof(kept), "%s", before);
+    CHECK_CODE(QUO_phase_fail(phase, "nothing has begun"), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_phase_run(phase, fail, &trouble), QUO_ERR_WORK_FAILED);
+    CHECK_ERROR_NAMES("the solver diverged");
+    CHECK_STRING(check_binding(q), kept);
+    /* Whoever fails, selected or not. */
+    for (int who = 0; who < nqids; ++who) {
+        CHECK_OK(QUO_phase_begin(phase, &chosen, NULL));
+        CHECK_INT(chosen, selected);
+        snprintf(expected, sizeof(expected), "qid %d is out of memory", who);
+        if (qid == who) CHECK_OK(QUO_phase_fail(phase, expected));
+        CHECK_CODE(QUO_phase_end(phase), QUO_ERR_WORK_FAILED);
+        CHECK_ERROR_NAMES(expected);
+    }
+    trouble.reason = NULL;
+    CHECK_CODE(QUO_phase_run(phase, fail, &trouble), QUO_ERR_WORK_FAILED);
+    CHECK_ERROR_NAMES("no reason");
+    /* A reason that is no text is an error, and the failure reaches the others all the same. */
+    CHECK_OK(QUO_phase_begin(phase, &chosen, NULL));
+    if (chosen) CHECK_CODE(QUO_phase_fail(phase, not_text), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_phase_end(phase), QUO_ERR_WORK_FAILED);
+    CHECK_OK(QUO_phase_begin(phase, &chosen, NULL));
+    CHECK_OK(QUO_phase_end(phase));
+    CHECK_OK(QUO_barrier(q));
+}
+
 static void
 work(const QUO_worker_t *worker, void *data)
 {
@@ -89,6 +139,7 @@ main(int argc, char **argv)
         CHECK(tally.threads >= 1);
         CHECK(tally.first >= 0 && tally.count >= 1 && tally.first + tally.count <= nqids);
     }
+    check_failures_reach_all(q, phase, qid, nqids, selected);
     CHECK_CODE_EVERYWHERE(QUO_phase_run(phase, NULL, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_phase_begin(phase, NULL, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_phase_qids(phase, NULL, &count), QUO_ERR_INVLD_ARG);
@@ -101,6 +152,7 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_phase_free(phase), QUO_ERR_INVLD_HANDLE);
     CHECK_CODE(QUO_phase_begin(phase, &selected, &threads), QUO_ERR_INVLD_HANDLE);
     CHECK_CODE(QUO_phase_run(phase, work, &tally), QUO_ERR_INVLD_HANDLE);
+    CHECK_CODE(QUO_phase_fail(phase, "late"), QUO_ERR_INVLD_HANDLE);
     CHECK_OK(QUO_phase_free(NULL));
 
     /* One worker per PU, thread counts set. */

@@ -65,6 +65,8 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_ERR_REFUSED = 21
   !> A resize of the world was given up by all. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = 22
+  !> The work of a phase failed on a rank. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_WORK_FAILED = 23
 
   ! Types of hardware objects. Objects of a type are counted from 0.
 

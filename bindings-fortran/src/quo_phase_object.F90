@@ -1,9 +1,9 @@
 !> Phases as objects.
 module quo_phase_object
-  use, intrinsic :: iso_c_binding, only: c_int, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_ptr
   use quo_context_object, only: quo_context
   use quo_ownership, only: A_PHASE, free, held, kept, let_go, own, share
-  use quo_phases, only: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_metrics, &
+  use quo_phases, only: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_fail, quo_phase_metrics, &
     quo_phase_qids, quo_phase_run
   use quo_types, only: quo_phase_metrics_t, quo_phase_spec_t, quo_phase_work, quo_phase_work_on
   implicit none
@@ -22,6 +22,7 @@ module quo_phase_object
     procedure, private :: create_with_spec => phase_create_with_spec
     procedure :: begin => phase_begin
     procedure :: end => phase_end
+    procedure :: fail => phase_fail
     procedure :: qids => phase_qids
     generic :: run => run_work, run_work_on
     procedure, private :: run_work => phase_run
@@ -81,6 +82,16 @@ contains
     integer(c_int), intent(out) :: ierr
     call quo_phase_end(self%handle(), ierr)
   end subroutine phase_end
+
+  !> Makes the run fail on all ranks of the node, at its end. Local.
+  subroutine phase_fail(self, reason, ierr)
+    class(quo_phase), intent(in) :: self
+    !> Text for the other ranks.
+    character(len=*, kind=c_char), intent(in) :: reason
+    !> As for [[quo_phase_fail]].
+    integer(c_int), intent(out) :: ierr
+    call quo_phase_fail(self%handle(), reason, ierr)
+  end subroutine phase_fail
 
   !> Tells whose work the caller does: the qids first .. first + count - 1. Local.
   subroutine phase_qids(self, first, count, ierr)

@@ -2,7 +2,7 @@
 module quo_phases
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_funloc, c_int, c_loc, c_null_ptr, &
     c_ptr, c_sizeof
-  use quo_c, only: c_metrics_of, c_phase_begin, c_phase_create, c_phase_end, c_phase_free, &
+  use quo_c, only: c_metrics_of, c_phase_begin, c_phase_create, c_phase_end, c_phase_fail, c_phase_free, &
     c_phase_metrics, c_phase_qids, c_phase_run, c_phase_spec, c_worker
   use quo_constants, only: QUO_SUCCESS
   use quo_text, only: copied_text, out_of_memory, to_c, truth
@@ -11,7 +11,7 @@ module quo_phases
   implicit none
   private
 
-  public :: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_free, quo_phase_metrics, &
+  public :: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_fail, quo_phase_free, quo_phase_metrics, &
     quo_phase_qids, quo_phase_run
 
   !> Selects the workers of a phase.
@@ -123,6 +123,26 @@ contains
     integer(c_int), intent(out) :: ierr
     ierr = c_phase_end(phase)
   end subroutine quo_phase_end
+
+  !> Makes the run of a phase fail on all ranks of the node: [[quo_phase_end]], or [[quo_phase_run]], then gives
+  !> `QUO_ERR_WORK_FAILED` on each of them. Local; after [[quo_phase_begin]], or inside the work of
+  !> [[quo_phase_run]], by any thread.
+  subroutine quo_phase_fail(phase, reason, ierr)
+    !> A phase.
+    type(c_ptr), value :: phase
+    !> Text for the other ranks, of which about 200 bytes reach them.
+    character(len=*, kind=c_char), intent(in) :: reason
+    !> `QUO_ERR_INVLD_ARG` when no run has begun.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    character(kind=c_char), parameter :: none(1) = [achar(0)]
+    call to_c(reason, bytes)
+    if (allocated(bytes)) then
+      ierr = c_phase_fail(phase, bytes)
+    else
+      ierr = c_phase_fail(phase, none)
+    end if
+  end subroutine quo_phase_fail
 
   !> Runs the phase once: begin, work on selected ranks, end. Collective over the node. The work may
   !> call any procedure on the context but `quo_free` and those that are collective over ranks

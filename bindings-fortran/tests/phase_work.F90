@@ -124,6 +124,20 @@ program phase_work
   call quo_phase_run(phase, double_it, threads, ierr)
   call done(ierr, 'quo_phase_run on a number')
 
+  ! The failure of one rank is the failure of all.
+  call quo_phase_fail(phase, 'nothing has begun', ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'no run has begun')
+  call quo_phase_run(phase, diverge, ierr)
+  call code(ierr, QUO_ERR_WORK_FAILED, 'the work of a rank failed')
+  inside = quo_last_error()
+  call true(index(inside, 'it diverged') > 0, 'the reason reaches all ranks')
+  call quo_phase_begin(phase, chosen, threads, ierr)
+  if (qid == 0) call quo_phase_fail(phase, 'out of memory', ierr)
+  call quo_phase_end(phase, ierr)
+  call code(ierr, QUO_ERR_WORK_FAILED, 'a rank failed')
+  call quo_phase_run(phase, count_calls, ierr)
+  call done(ierr, 'the next run is a good one')
+
   ! Another wish.
   spec%type = QUO_OBJ_CORE
   spec%max_per_object = 2
@@ -169,6 +183,8 @@ program phase_work
     call code(ierr, expected, 'quo_phase_qids')
     call quo_phase_end(bad, ierr)
     call code(ierr, expected, 'quo_phase_end')
+    call quo_phase_fail(bad, 'it', ierr)
+    call code(ierr, expected, 'quo_phase_fail')
     call quo_phase_run(bad, count_calls, ierr)
     call code(ierr, expected, 'quo_phase_run')
     call quo_phase_run(bad, double_it, data, ierr)
@@ -186,6 +202,13 @@ program phase_work
   call finish()
 
 contains
+
+  subroutine diverge(worker)
+    type(quo_worker_t), intent(in) :: worker
+    integer(c_int) :: told
+    call quo_phase_fail(phase, 'it diverged on '//worker%cpuset, told)
+    call done(told, 'quo_phase_fail')
+  end subroutine diverge
 
   subroutine look_around(worker)
     type(quo_worker_t), intent(in) :: worker

@@ -43,11 +43,13 @@ pub enum ErrorKind {
     Busy = 14,
     /// This rank has left the world.
     Retired = 15,
+    /// The work of a phase failed on a rank. Not fatal.
+    Work = 16,
 }
 
 impl ErrorKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Other,
         Self::System,
         Self::OutOfResources,
@@ -64,6 +66,7 @@ impl ErrorKind {
         Self::Binding,
         Self::Busy,
         Self::Retired,
+        Self::Work,
     ];
 
     pub(crate) fn from_number(number: u8) -> Self {

@@ -14,6 +14,7 @@ fn main() {
     support::run(&[
         ("phases_run_on_workers_only", phases_run_on_workers_only),
         ("a_panic_in_a_phase_wakes_everyone", a_panic_in_a_phase_wakes_everyone),
+        ("a_failed_phase_is_an_error_on_all_ranks", a_failed_phase_is_an_error_on_all_ranks),
         ("data_reaches_the_workers_and_comes_back", data_reaches_the_workers_and_comes_back),
         ("workers_serve_those_who_are_left", workers_serve_those_who_are_left),
         ("an_array_of_another_context_is_refused_by_all", foreign_arrays_are_refused_by_all),
@@ -64,6 +65,25 @@ fn a_panic_in_a_phase_wakes_everyone() {
         assert_eq!(context.binding().unwrap(), before);
         assert_eq!(context.push_depth(), 0);
         assert_eq!(phase.run(|_| 1).unwrap().value, (context.rank() == 0).then_some(1));
+    });
+}
+
+fn a_failed_phase_is_an_error_on_all_ranks() {
+    with_contexts(3, &[], |context| {
+        let plan = context.plan_phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        for who in 0..3 {
+            let entered = context.enter_phase(&plan);
+            let left = if context.rank() == who {
+                context.leave_failed_phase(&plan, entered, "the solver diverged")
+            } else {
+                context.leave_phase(&plan, entered)
+            };
+            let error = left.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Work);
+            let text = error.to_string();
+            assert!(text.contains(&format!("rank {who}")) && text.contains("diverged"), "{text}");
+            assert!(context.phase_of(&plan).run(|_| ()).is_ok());
+        }
     });
 }
 

@@ -116,10 +116,15 @@ fn no_source_is_forgotten() -> Result<()> {
     Ok(())
 }
 
-/// The headers without their comments.
+/// The headers of module quo, without their comments.
 fn headers() -> Result<String> {
+    code_of(&["quo.h", "quo-xpm.h"])
+}
+
+/// The code of headers, without comments.
+fn code_of(headers: &[&str]) -> Result<String> {
     let mut code = String::new();
-    for header in ["quo.h", "quo-xpm.h"] {
+    for header in headers {
         let path = Checkout::find()?.root().join("bindings-c/include").join(header);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let mut left = text.as_str();
@@ -158,17 +163,22 @@ fn is_constant(name: &str) -> bool {
         && !name.ends_with("_INCLUDED")
 }
 
-/// Every function of the headers has a procedure of its name, and module quo passes it on.
+/// Every function of the headers has a procedure of its name in the module for the header.
 fn every_function_has_a_procedure() -> Result<()> {
-    let functions = names(&headers()?, |name, rest| {
+    have_procedures(&headers()?, "quo", 50)?;
+    have_procedures(&code_of(&["quo-elastic.h"])?, "quo_elastic", 25)
+}
+
+fn have_procedures(code: &str, module: &str, least: usize) -> Result<()> {
+    let functions = names(code, |name, rest| {
         let ours = name.starts_with("QUO_") && !is_constant(name);
         // What only helps this module.
         ours && rest.starts_with('(') && !name.ends_with("_f2c") && name != "QUO_set_last_error"
     });
-    ensure!(functions.len() > 50, "only {} functions were found", functions.len());
+    ensure!(functions.len() > least, "only {} functions for {module}", functions.len());
     let mut program = String::from("program names\n");
     for name in &functions {
-        program += &format!("  use quo, only: {}\n", name.to_lowercase());
+        program += &format!("  use {module}, only: {}\n", name.to_lowercase());
     }
     program += "end program names\n";
     let folder = tempfile::tempdir()?;

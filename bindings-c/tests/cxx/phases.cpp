@@ -83,6 +83,10 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
     const Phase phase(ctx, one_worker());
     const std::string before = ctx.stringify_cbind();
     const bool selected = !phase.qids().empty();
+    const auto told = [](const quo::RecoverableError &error, const char *reason) {
+        CHECK(error.errc() == quo::Errc::work_failed);
+        CHECK(std::string(error.what()).find(reason) != std::string::npos);
+    };
     for (int round = 0; round < 5; ++round) {
         int caught = 0;
         try {
@@ -90,8 +94,11 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
         } catch (const Broken &broken) {
             CHECK_EQUAL(std::string(broken.what()), "in the work");
             caught = 1;
+        } catch (const quo::RecoverableError &error) {
+            told(error, "in the work");
+            caught = 2;
         }
-        CHECK_EQUAL(caught, selected ? 1 : 0);
+        CHECK_EQUAL(caught, selected ? 1 : 2);
         CHECK_EQUAL(ctx.stringify_cbind(), before);
         /* Nobody was left behind. */
         ctx.barrier();
@@ -101,14 +108,28 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
         phase.run([](const Worker &) -> int { throw 5; });
     } catch (int number) {
         odd = number;
+    } catch (const quo::RecoverableError &error) {
+        told(error, "an exception");
+        odd = 6;
     }
-    CHECK_EQUAL(odd, selected ? 5 : 0);
+    CHECK_EQUAL(odd, selected ? 5 : 6);
+    /* Work that fails without an exception. */
+    CHECK_THROWS(phase.run([&] { phase.fail("it diverged"); }), RecoverableError, work_failed,
+                 "it diverged");
+    {
+        quo::PhaseGuard run = phase.begin();
+        if (run) run.fail("it diverged again");
+        CHECK_THROWS(run.end(), RecoverableError, work_failed, "it diverged again");
+    }
+    CHECK_THROWS(phase.fail("nothing has begun"), RecoverableError, invalid_argument,
+                 "QUO_phase_fail");
     /* An error of the library inside the work is one like others. */
     bool named = false;
     try {
         phase.run([&] { ctx.bind_push(quo::BindPushPolicy::provided, ObjectType::pu, -1); });
     } catch (const quo::RecoverableError &error) {
         named = error.code() == quo::Errc::invalid_argument;
+        if (!named) told(error, "QUO_bind_push");
     }
     CHECK_EQUAL(named, selected);
     ctx.barrier();
@@ -149,12 +170,19 @@ guards_begin_and_end(const quo::Context &ctx)
     moved.end();
 
     /* An exception on a worker ends its run, so that the others wake. */
+    int unwound_as = 0;
     try {
-        const quo::PhaseGuard unwound = phase.begin();
+        quo::PhaseGuard unwound = phase.begin();
         if (unwound) throw Broken("while the others sleep");
+        unwound.end();
     } catch (const Broken &) {
-        CHECK(!phase.qids().empty());
+        unwound_as = 1;
+    } catch (const quo::RecoverableError &error) {
+        CHECK(error.errc() == quo::Errc::work_failed);
+        unwound_as = 2;
     }
+    CHECK_EQUAL(unwound_as, phase.qids().empty() ? 2 : 1);
+    CHECK_EQUAL(phase.run([] {}), !phase.qids().empty());
     CHECK_EQUAL(ctx.stringify_cbind(), before);
     ctx.barrier();
     phase.free();

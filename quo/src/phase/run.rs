@@ -265,6 +265,22 @@ impl Context {
         self.end_phase(plan, entered, None)
     }
 
+    /// As [`leave_phase`](Self::leave_phase), on a rank whose work failed: the phase fails on all ranks of the
+    /// node with [`ErrorKind::Work`] and `reason`, of which about 200 bytes reach them. Collective over the node,
+    /// together with `leave_phase` on the others.
+    ///
+    /// # Errors
+    /// [`Error::Agreed`] with the reason of the first rank that had one; [`Error::DeadMember`].
+    #[doc(alias = "QUO_phase_fail")]
+    pub fn leave_failed_phase(
+        &self,
+        plan: &PhasePlan,
+        entered: Entered,
+        reason: &str,
+    ) -> Result<PhaseMetrics, Error> {
+        self.end_phase(plan, entered, Some(reason))
+    }
+
     fn end_phase(
         &self,
         plan: &PhasePlan,
@@ -325,7 +341,7 @@ impl Context {
             self.barrier()?;
         }
         let trouble = match (broken, own) {
-            (Some(text), _) => Some((ErrorKind::Other, text.to_owned())),
+            (Some(text), _) => Some((ErrorKind::Work, text.to_owned())),
             (None, Err(error)) => Some((error.kind(), error.to_string())),
             (None, Ok(())) => None,
         };

@@ -130,7 +130,7 @@ impl Context {
             node: (self.node_index(), self.node_count()),
             ranks,
             pushed: self.pushed(),
-            warnings: self.group().warning().into_iter().collect(),
+            warnings: self.group().warning().into_iter().chain(self.shortfall()).collect(),
         })
     }
 }

@@ -686,6 +686,10 @@ QUO_bind_push_cpuset(QUO_context q,
 /**
  * Undoes the last push: every thread gets back the binding it had then.
  *
+ * Where several contexts have pushed, the one that pushed last pops first: a pop brings back the
+ * binding that its own push found. Where CPUs of that binding are no longer allowed, it brings back
+ * what is left of it, and QUO_explain() says so.
+ *
  * Local.
  *
  * @param[in] q A context.

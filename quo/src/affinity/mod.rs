@@ -25,7 +25,7 @@ use crate::topology::ObjectType;
 pub use initial::{InitialBinding, ParseInitialBindingError};
 pub use kernel::Kernel;
 pub use simulated::Simulated;
-pub use stack::BindingStack;
+pub use stack::{BindingStack, Shortfall};
 pub use target::Target;
 
 /// A kernel thread number; [`CALLER`] stands for the calling thread.

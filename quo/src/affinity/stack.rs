@@ -10,6 +10,9 @@ use crate::cpuset::CpuSet;
 /// old mask. Each pass only finds threads born during the one before.
 const MAX_PASSES: usize = 64;
 
+/// More CPUs than Linux can be built for.
+const EVERY_CPU: usize = 8_192;
+
 /// The bindings pushed in one context by one process.
 ///
 /// Not synchronised: its owner wraps it in a lock, so that pushes from several threads take turns.
@@ -17,6 +20,7 @@ const MAX_PASSES: usize = 64;
 pub struct BindingStack {
     backend: Arc<dyn Backend>,
     entries: Vec<Entry>,
+    shortfall: Option<Shortfall>,
     /// Room for a list of threads.
     threads: Vec<ThreadId>,
 }
@@ -25,7 +29,9 @@ pub struct BindingStack {
 struct Entry {
     /// The caller's mask before the push, and so that of its followers.
     before: CpuSet,
-    /// What was pushed.
+    /// The CPUs that the push was for.
+    asked: CpuSet,
+    /// What the system granted of them.
     pushed: CpuSet,
     /// Who pushed: that thread is moved back even when its mask was changed in between.
     owner: ThreadId,
@@ -33,17 +39,35 @@ struct Entry {
     bystanders: Vec<ThreadId>,
 }
 
+/// A push or pop that the system gave fewer CPUs than it was for, as some are no longer allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shortfall {
+    /// `push` or `pop`.
+    pub call: &'static str,
+    /// The CPUs that the call was for.
+    pub asked: CpuSet,
+    /// The CPUs that the threads have.
+    pub granted: CpuSet,
+}
+
 impl BindingStack {
     /// An empty stack over `backend`; nothing is changed by making or dropping one.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, entries: Vec::new(), threads: Vec::new() }
+        Self { backend, entries: Vec::new(), shortfall: None, threads: Vec::new() }
     }
 
     /// The number of pushes that have not been popped.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The last push or pop, if it was granted fewer CPUs than it was for.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<&Shortfall> {
+        self.shortfall.as_ref()
     }
 
     /// The pushed sets, oldest first, each after the mask it replaced.
@@ -60,19 +84,27 @@ impl BindingStack {
     }
 
     /// Moves the caller and its followers to `to`, which `before` (the caller's mask, just read)
-    /// was resolved against.
+    /// was resolved against. Returns the CPUs granted: those of `to` that are allowed now.
     ///
     /// # Errors
+    /// [`BindError::OutsideAllowed`] when none of `to` is allowed any more,
     /// [`BindError::NotGranted`] and [`BindError::System`]; every thread is where it was.
-    pub fn push(&mut self, before: CpuSet, to: CpuSet) -> Result<(), BindError> {
-        let mut entry =
-            Entry { before, pushed: to, owner: self.backend.caller(), bystanders: Vec::new() };
-        self.shift("push", &mut entry, Direction::Forth)?;
+    pub fn push(&mut self, before: CpuSet, to: CpuSet) -> Result<CpuSet, BindError> {
+        let mut entry = Entry {
+            before,
+            pushed: to.clone(),
+            asked: to,
+            owner: self.backend.caller(),
+            bystanders: Vec::new(),
+        };
+        let granted = self.shift("push", &mut entry, Direction::Forth)?;
+        entry.pushed = granted.clone();
         self.entries.push(entry);
-        Ok(())
+        Ok(granted)
     }
 
-    /// Takes back the last push: everyone who follows the pushed mask has the mask from before.
+    /// Takes back the last push: everyone who follows the pushed mask has the mask from before, or
+    /// what is still allowed of it; all that is allowed where nothing of it is.
     /// Returns that mask.
     ///
     /// # Errors
@@ -82,13 +114,11 @@ impl BindingStack {
         let Some(mut entry) = self.entries.pop() else {
             return Err(BindError::NothingPushed);
         };
-        match self.shift("pop", &mut entry, Direction::Back) {
-            Ok(()) => Ok(entry.before),
-            Err(error) => {
-                self.entries.push(entry);
-                Err(error)
-            }
+        let result = self.shift("pop", &mut entry, Direction::Back);
+        if result.is_err() {
+            self.entries.push(entry);
         }
+        result
     }
 
     fn shift(
@@ -96,15 +126,28 @@ impl BindingStack {
         call: &'static str,
         entry: &mut Entry,
         direction: Direction,
-    ) -> Result<(), BindError> {
+    ) -> Result<CpuSet, BindError> {
         let mut moved = Vec::new();
         let mut threads = std::mem::take(&mut self.threads);
         let result = self.move_followers(call, entry, direction, &mut threads, &mut moved);
         self.threads = threads;
-        if result.is_err() {
-            for (thread, mask) in moved {
-                // Best effort: the thread may have ended, and the first error is the one to tell.
-                let _ = self.backend.set_mask(thread, &mask);
+        match &result {
+            Ok(granted) => {
+                let asked = match direction {
+                    Direction::Forth => &entry.asked,
+                    Direction::Back => &entry.before,
+                };
+                self.shortfall = (granted != asked).then(|| Shortfall {
+                    call,
+                    asked: asked.clone(),
+                    granted: granted.clone(),
+                });
+            }
+            Err(_) => {
+                for (thread, mask) in moved {
+                    // Best effort: the thread may have ended, and the first error is the one to tell.
+                    let _ = self.backend.set_mask(thread, &mask);
+                }
             }
         }
         result
@@ -117,23 +160,26 @@ impl BindingStack {
         direction: Direction,
         threads: &mut Vec<ThreadId>,
         moved: &mut Vec<(ThreadId, CpuSet)>,
-    ) -> Result<(), BindError> {
+    ) -> Result<CpuSet, BindError> {
         let system = |action| move |source| BindError::System { call, action, source };
-        let (from, to) = match direction {
+        let (from, mut to) = match direction {
             Direction::Forth => (entry.before.clone(), entry.pushed.clone()),
             Direction::Back => (entry.pushed.clone(), entry.before.clone()),
         };
         let count = || self.backend.thread_count().map_err(system("counting threads"));
         let mut known = count()?;
         if known <= 1 {
-            self.backend.set_mask(CALLER, &to).map_err(system("setting the mask"))?;
+            self.set_mask(call, CALLER, &mut to, direction)?;
             moved.push((CALLER, from));
-            return self.verify(call, &to);
+            return self.verify(call, to, direction);
         }
         let caller = self.backend.caller();
         let forth = direction == Direction::Forth;
+        // The mask that the system made of the pushed one meanwhile.
+        let mut narrowed = None;
         for pass in 0..MAX_PASSES {
             self.backend.threads(threads, known).map_err(system("listing threads"))?;
+            let mut again = false;
             for &thread in &*threads {
                 let mask = if forth && thread == caller && pass == 0 {
                     // Just read, by whoever resolved what to push.
@@ -143,23 +189,67 @@ impl BindingStack {
                     let Some(mask) = mask.map_err(system("reading a mask"))? else { continue };
                     mask
                 };
-                if !self.follows(entry, direction, thread, caller, &mask, pass == 0) {
+                let changed = !forth && mask != entry.pushed && narrowed.is_none();
+                if changed && thread == entry.owner && mask.is_subset(&entry.asked) {
+                    let left = remaining(&entry.asked, &self.allowed(call)?);
+                    // Threads that were passed over are judged again, by that mask.
+                    again = left != entry.pushed;
+                    narrowed = Some(left);
+                }
+                let follows = narrowed.as_ref() == Some(&mask)
+                    && mask != to
+                    && !entry.bystanders.contains(&thread);
+                if !follows && !self.follows(entry, direction, thread, caller, &mask, pass == 0) {
                     continue;
                 }
-                let set = ended_is_none(self.backend.set_mask(thread, &to))
-                    .map_err(system("setting the mask of a thread"))?;
-                if set.is_some() {
+                if self.set_mask(call, thread, &mut to, direction)? {
                     moved.push((thread, mask));
                 }
             }
             // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
             known = count()?;
-            if known == threads.len() {
+            if known == threads.len() && !again {
                 break;
             }
         }
         let expects = caller == entry.owner || moved.iter().any(|(thread, _)| *thread == caller);
-        if expects { self.verify(call, &to) } else { Ok(()) }
+        if expects { self.verify(call, to, direction) } else { Ok(to) }
+    }
+
+    /// Sets the mask of a thread; where none of its CPUs is allowed any more, what takes the place
+    /// of `to`. Returns false for a thread that has ended.
+    fn set_mask(
+        &self,
+        call: &'static str,
+        thread: ThreadId,
+        to: &mut CpuSet,
+        direction: Direction,
+    ) -> Result<bool, BindError> {
+        let mut set = self.backend.set_mask(thread, to);
+        if set.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+            let allowed = self.allowed(call)?;
+            if direction == Direction::Forth && !allowed.intersects(to) {
+                return Err(BindError::OutsideAllowed { asked: to.clone(), allowed });
+            }
+            *to = remaining(to, &allowed);
+            set = self.backend.set_mask(thread, to);
+        }
+        ended_is_none(set).map(|set| set.is_some()).map_err(|source| BindError::System {
+            call,
+            action: "setting the mask of a thread",
+            source,
+        })
+    }
+
+    /// The CPUs that the system allows now, tried out on the calling thread: exact in every
+    /// container, and only asked for where a mask is not what it should be.
+    fn allowed(&self, call: &'static str) -> Result<CpuSet, BindError> {
+        let own = self.read(call)?;
+        let system = |source| BindError::System { call, action: "trying out a mask", source };
+        self.backend.set_mask(CALLER, &CpuSet::from_range(0..EVERY_CPU)).map_err(system)?;
+        let allowed = self.read(call);
+        self.backend.set_mask(CALLER, &own).map_err(system)?;
+        allowed
     }
 
     /// Whether a thread with this mask moves along; notes bystanders on the way forth.
@@ -197,14 +287,23 @@ impl BindingStack {
         self.entries.iter().any(|entry| entry.bystanders.contains(&thread))
     }
 
-    /// A kernel may say yes and grant less; only the mask read back tells.
-    fn verify(&self, call: &'static str, asked: &CpuSet) -> Result<(), BindError> {
+    /// A kernel may say yes and grant less; only the mask read back tells. Accepts what is allowed
+    /// of `asked`.
+    fn verify(
+        &self,
+        call: &'static str,
+        asked: CpuSet,
+        direction: Direction,
+    ) -> Result<CpuSet, BindError> {
         let granted = self.read(call)?;
-        if granted == *asked {
-            Ok(())
-        } else {
-            Err(BindError::NotGranted { call, asked: asked.clone(), granted })
+        if granted == asked {
+            return Ok(granted);
         }
+        let possible = direction == Direction::Back || granted.intersects(&asked);
+        if possible && granted == remaining(&asked, &self.allowed(call)?) {
+            return Ok(granted);
+        }
+        Err(BindError::NotGranted { call, asked, granted })
     }
 
     fn read(&self, call: &'static str) -> Result<CpuSet, BindError> {
@@ -214,6 +313,12 @@ impl BindingStack {
             source,
         })
     }
+}
+
+/// The CPUs of a mask that are still allowed; all that are where none of the mask's is. Pure.
+fn remaining(mask: &CpuSet, allowed: &CpuSet) -> CpuSet {
+    let left = mask.intersection(allowed);
+    if left.is_empty() { allowed.clone() } else { left }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -244,6 +349,8 @@ mod tests {
         /// CPUs the "kernel" grants; `None` grants all.
         granted: Mutex<Option<CpuSet>>,
         refuses: Mutex<Option<ThreadId>>,
+        /// Says yes to every mask and changes none.
+        deaf: Mutex<bool>,
     }
 
     impl Fake {
@@ -283,10 +390,16 @@ mod tests {
             if *self.refuses.lock().unwrap() == Some(Self::number(thread)) {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
+            if *self.deaf.lock().unwrap() {
+                return Ok(());
+            }
             let granted = match &*self.granted.lock().unwrap() {
                 Some(granted) => mask.intersection(granted),
                 None => mask.clone(),
             };
+            if granted.is_empty() {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             match self.masks.lock().unwrap().get_mut(&Self::number(thread)) {
                 Some(place) => *place = granted,
                 None => return Err(io::ErrorKind::NotFound.into()),
@@ -308,7 +421,7 @@ mod tests {
         (fake, stack)
     }
 
-    fn push(stack: &mut BindingStack, to: &str) -> Result<(), BindError> {
+    fn push(stack: &mut BindingStack, to: &str) -> Result<CpuSet, BindError> {
         let before = stack.current()?;
         stack.push(before, set(to))
     }
@@ -395,14 +508,68 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_of_less_is_an_error_and_moves_everyone_back() {
-        let (fake, mut stack) = process(&["0", "0", "1"]);
+    fn mask_unlike_asked_and_allowed_is_an_error() {
+        let (fake, mut stack) = process(&["5", "5", "1"]);
         let before = fake.snapshot();
-        *fake.granted.lock().unwrap() = Some(set("0-1"));
+        *fake.deaf.lock().unwrap() = true;
         let error = push(&mut stack, "0-3").unwrap_err().to_string();
-        assert!(error.contains("0-3") && error.contains("granted 0-1"), "{error}");
+        assert!(error.contains("0-3") && error.contains("granted"), "{error}");
         assert_eq!(fake.snapshot(), before);
         assert_eq!(stack.depth(), 0);
+    }
+
+    #[test]
+    fn push_after_shrink_binds_to_what_is_left() {
+        for masks in [&["0"][..], &["0", "0", "1"]] {
+            let (fake, mut stack) = process(masks);
+            *fake.granted.lock().unwrap() = Some(set("0-1"));
+            assert_eq!(push(&mut stack, "0-3").unwrap(), set("0-1"));
+            assert_eq!(stack.shortfall().unwrap().granted, set("0-1"));
+            assert_eq!(stack.pop().unwrap(), set("0"));
+            assert_eq!(stack.shortfall(), None);
+            assert_eq!(fake.snapshot()[&1], set("0"));
+        }
+    }
+
+    #[test]
+    fn push_onto_cpus_that_are_gone_changes_nothing() {
+        let (fake, mut stack) = process(&["0", "0"]);
+        let before = fake.snapshot();
+        *fake.granted.lock().unwrap() = Some(set("0-1"));
+        let error = push(&mut stack, "2-3").unwrap_err();
+        assert!(matches!(error, BindError::OutsideAllowed { .. }), "{error}");
+        assert_eq!(fake.snapshot(), before);
+        assert_eq!(stack.depth(), 0);
+    }
+
+    #[test]
+    fn pop_after_shrink_moves_all_followers() {
+        for (before, left) in [("0,3", "3"), ("0", "2-3")] {
+            let (fake, mut stack) = process(&[before, before, "5"]);
+            push(&mut stack, "0-3").unwrap();
+            // What the kernel does to masks inside the set that shrinks.
+            *fake.granted.lock().unwrap() = Some(set("2-3"));
+            fake.put(1, set("2-3"));
+            fake.put(2, set("2-3"));
+            assert_eq!(stack.pop().unwrap(), set(left));
+            let masks: Vec<_> = fake.snapshot().into_values().collect();
+            assert_eq!(masks, [set(left), set(left), set("5")]);
+            assert_eq!(stack.shortfall().unwrap().asked, set(before));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn remaining_mask_is_allowed_and_never_empty(
+            mask in proptest::collection::vec(0_usize..100, 1..20),
+            allowed in proptest::collection::vec(0_usize..100, 1..20),
+        ) {
+            let (mask, allowed): (CpuSet, CpuSet) =
+                (mask.into_iter().collect(), allowed.into_iter().collect());
+            let left = remaining(&mask, &allowed);
+            prop_assert!(!left.is_empty() && left.is_subset(&allowed));
+            prop_assert_eq!(left.is_subset(&mask), mask.intersects(&allowed));
+        }
     }
 
     #[test]

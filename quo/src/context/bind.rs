@@ -37,10 +37,11 @@ impl Shared {
 impl Context {
     /// Binds the caller, and every thread that has the caller's mask, to `target`, and remembers the
     /// mask from before. Threads with a mask of their own stay where they are. Returns the CPUs
-    /// bound to. Local.
+    /// bound to: of CPUs that were taken from the job since the context was made, those that are left.
+    /// Local.
     ///
     /// # Errors
-    /// [`Error::Bind`]; the bindings are what they were.
+    /// [`Error::Bind`], also when none is left; the bindings are what they were.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -72,7 +73,7 @@ impl Context {
         bindings.require_steady("push")?;
         let before = bindings.stack.current()?;
         let cpus = target.resolve(&bindings.own, &before)?;
-        bindings.stack.push(before, cpus.clone())?;
+        let cpus = bindings.stack.push(before, cpus)?;
         if regions::recorded() {
             self.shared.regions().push(region());
         }
@@ -98,6 +99,9 @@ impl Context {
     ///
     /// Contexts that push in turn pop in the opposite turn, as with any nested change: a pop brings
     /// back what its own push found.
+    ///
+    /// Where CPUs of the mask from before are no longer allowed, the threads get what is left of it, or
+    /// all that is allowed when nothing is left; [`explain`](Self::explain) says so.
     ///
     /// # Errors
     /// [`Error::Bind`]; a pop too many is [`BindError::NothingPushed`] and changes nothing.
@@ -128,6 +132,15 @@ impl Context {
     #[must_use]
     pub fn push_depth(&self) -> usize {
         self.shared.bindings().stack.depth()
+    }
+
+    /// Tells of a last push or pop that was granted fewer CPUs than it was for.
+    pub(crate) fn shortfall(&self) -> Option<String> {
+        let bindings = self.shared.bindings();
+        bindings.stack.shortfall().map(|short| {
+            let (call, asked, granted) = (short.call, &short.asked, &short.granted);
+            format!("the last {call} was for CPUs {asked}, of which only {granted} are allowed now")
+        })
     }
 
     /// Pops everything that is still pushed.

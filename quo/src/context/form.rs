@@ -92,7 +92,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         record::adopt(&records, role, &mut settings);
         let leads = node_rank == 0;
         let segment =
-            if leads { Some(make_segment(&name, &settings, members.len(), fresh)?) } else { None };
+            if leads { Some(make_segment(&name, &settings, members.len())?) } else { None };
         Ok((settings, segment))
     });
     let (settings, segment) = match agree(&*group, call, made, &patience) {
@@ -263,7 +263,6 @@ fn make_segment(
     name: &SegmentName,
     settings: &Settings,
     members: usize,
-    fresh: bool,
 ) -> Result<CreatedSegment, Error> {
     /// Of jobs that were killed as a whole; whoever comes next cleans up, once.
     static SWEPT: AtomicBool = AtomicBool::new(false);
@@ -271,7 +270,7 @@ fn make_segment(
         // That nothing can be swept is no reason to make no segment.
         let _ = Node::sweep(&settings.directory);
     }
-    let snapshot = if fresh { Snapshot::discover_again()? } else { Snapshot::discover()? };
+    let snapshot = Snapshot::discover()?;
     let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
     let exchange_bytes = EXCHANGE_HEADER + MASK_HEADER + cpus.div_ceil(64) * size_of::<u64>();
     let options = NodeOptions {

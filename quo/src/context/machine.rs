@@ -29,21 +29,14 @@ struct Known {
 }
 
 impl Snapshot {
-    /// The machine that `QUO_TOPOLOGY` names, discovered at most once per process.
+    /// The machine that `QUO_TOPOLOGY` names, discovered once per process, and again where the CPUs
+    /// that may be used have changed.
     pub fn discover() -> Result<Self, Error> {
-        Self::find(|_| true)
-    }
-
-    /// As [`discover`](Self::discover), but looked at again where what may be used has changed.
-    pub fn discover_again() -> Result<Self, Error> {
-        let now = restrictions();
-        Self::find(|known| known.snapshot.whole.is_simulated() || known.restrictions == now)
-    }
-
-    fn find(holds: impl Fn(&Known) -> bool) -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.iter().find(|known| known.setting == setting && holds(known)) {
+        if let Some(known) = known.iter().find(|known| known.setting == setting)
+            && (known.snapshot.whole.is_simulated() || known.restrictions == restrictions())
+        {
             return Ok(known.snapshot.clone());
         }
         // Before the discovery: a change in between is then found the next time.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::context::{Context, Launcher};
 use crate::cpuset::CpuSet;
+use crate::environment;
 use crate::error::Error;
 use crate::topology::ObjectType;
 
@@ -130,9 +131,24 @@ impl Context {
             node: (self.node_index(), self.node_count()),
             ranks,
             pushed: self.pushed(),
-            warnings: self.group().warning().into_iter().collect(),
+            warnings: [
+                self.group().warning(),
+                self.shortfall(),
+                ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
         })
     }
+}
+
+/// Warns of a `QUO_BINDING` that binds nothing, as the machine is real. Pure.
+fn ignored_binding(simulated: bool, value: Option<String>) -> Option<String> {
+    let value = value.filter(|_| !simulated)?;
+    Some(format!(
+        "QUO_BINDING={value} has no effect without QUO_TOPOLOGY: it binds ranks of simulated machines"
+    ))
 }
 
 impl fmt::Display for Explanation {
@@ -184,5 +200,18 @@ impl fmt::Display for Explanation {
             writeln!(out, "warning: {warning}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binding_variable_without_simulated_machine_is_a_warning() {
+        let value = || Some("core".to_owned());
+        assert!(ignored_binding(false, value()).unwrap().contains("QUO_BINDING=core"));
+        assert_eq!(ignored_binding(true, value()), None);
+        assert_eq!(ignored_binding(false, None), None);
     }
 }

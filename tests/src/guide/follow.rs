@@ -298,7 +298,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let none = PathBuf::from("/bin/false");
         let prefix =
-            Prefix { folder: folder.path().join("prefix"), xtask: none.clone(), memprof: none };
+            Prefix { folder: folder.path().join("prefix"), xtask: none, options: Vec::new() };
         Reader::new(folder.path(), &prefix, pages)?.follow(&pages[0], None)
     }
 

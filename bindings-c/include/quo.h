@@ -987,10 +987,10 @@ typedef QUO_phase_t *QUO_phase;
 
 /** What a phase does with thread counts. */
 typedef enum {
-    /** Nothing. */
+    /** Nothing: the program sets them itself. */
     QUO_THREADS_KEEP = 0,
     /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-        worker's share while the phase runs. */
+        worker's share while the phase runs, and back to what they were at its end. The default. */
     QUO_THREADS_OPENMP
 } QUO_threads_t;
 
@@ -1008,10 +1008,10 @@ typedef struct QUO_phase_spec_t {
     const char *name;
 } QUO_phase_spec_t;
 
-/** Initialiser: one worker per package, thread counts untouched, no name. */
+/** Initialiser: one worker per package, whose thread counts follow its binding; no name. */
 #define QUO_PHASE_SPEC_INIT                                                                        \
     {                                                                                              \
-        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_KEEP, NULL                       \
+        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL                     \
     }
 
 /** What a worker of a phase gets. */
@@ -1063,7 +1063,6 @@ typedef void (*QUO_phase_work_t)(const QUO_worker_t *worker, void *data);
  * QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
  * QUO_phase phase = NULL;
  * int selected, threads;
- * spec.threads = QUO_THREADS_OPENMP;
  * QUO_phase_create(q, &spec, &phase);
  * QUO_phase_begin(phase, &selected, &threads);
  * if (selected) threaded_solver(threads);

@@ -178,10 +178,10 @@ enum class DistribPolicy : int {
 
 /** What a phase does with thread counts. */
 enum class Threads : int {
-    /** Nothing. */
+    /** Nothing: the program sets them itself. */
     keep = QUO_THREADS_KEEP,
     /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-        worker's share while the phase runs. */
+        worker's share while the phase runs, and back to what they were at its end. The default. */
     openmp = QUO_THREADS_OPENMP
 };
 
@@ -1517,14 +1517,14 @@ private:
 /** @{ */
 
 /**
- * What a phase wants: one worker per package and untouched thread counts, unless told otherwise.
- * The same on every rank.
+ * What a phase wants: one worker per package, whose thread counts follow its binding, unless
+ * told otherwise. The same on every rank.
  *
  * @code{.cpp}
  * auto spec = quo::PhaseSpec()
  *                 .over(quo::ObjectType::numa_node)
  *                 .max_per_object(2)
- *                 .threads(quo::Threads::openmp)
+ *                 .threads(quo::Threads::keep)
  *                 .name("radiation");
  * quo::Phase radiation(ctx, spec);
  * @endcode
@@ -1564,7 +1564,7 @@ public:
 private:
     ObjectType type_ = ObjectType::package;
     int max_per_object_ = 1;
-    Threads threads_ = Threads::keep;
+    Threads threads_ = Threads::openmp;
     std::string name_;
 };
 
@@ -1621,7 +1621,7 @@ class PhaseGuard;
  * without an exception calls fail().
  *
  * @code{.cpp}
- * quo::Phase solve(ctx, quo::PhaseSpec().threads(quo::Threads::openmp).name("solve"));
+ * quo::Phase solve(ctx, quo::PhaseSpec().name("solve"));
  * for (int step = 0; step < 100; ++step) {
  *     // ... all ranks, one thread each ...
  *     solve.run([](const quo::Worker &worker) {

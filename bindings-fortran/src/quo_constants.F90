@@ -127,9 +127,9 @@ module quo_constants
 
   ! What a phase does with thread counts.
 
-  !> Nothing.
+  !> Nothing: the program sets them itself.
   integer(c_int), parameter, public :: QUO_THREADS_KEEP = 0
   !> Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-  !> worker's share while the phase runs.
+  !> worker's share while the phase runs, and back to what they were at its end. The default.
   integer(c_int), parameter, public :: QUO_THREADS_OPENMP = 1
 end module quo_constants

@@ -1,7 +1,7 @@
 !> The structures of the interface, and the procedures that a phase calls.
 module quo_types
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
-  use quo_constants, only: QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_KEEP, QUO_WAIT_DEFAULT
+  use quo_constants, only: QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_OPENMP, QUO_WAIT_DEFAULT
   implicit none
   private
 
@@ -14,15 +14,15 @@ module quo_types
     integer(c_int) :: wait = QUO_WAIT_DEFAULT
   end type quo_create_options_t
 
-  !> What a phase wants; the same on every rank. Without changes: one worker per package, thread
-  !> counts untouched, no name.
+  !> What a phase wants; the same on every rank. Without changes: one worker per package,
+  !> whose thread counts follow its binding; no name.
   type, public :: quo_phase_spec_t
     !> Type of object to spread workers over.
     integer(c_int) :: type = QUO_OBJ_PACKAGE
     !> Most workers per object, at least 1.
     integer(c_int) :: max_per_object = 1
     !> One of `QUO_THREADS_...`.
-    integer(c_int) :: threads = QUO_THREADS_KEEP
+    integer(c_int) :: threads = QUO_THREADS_OPENMP
     !> A name for traces (the variable QUO_TRACE); not allocated for none.
     character(len=:, kind=c_char), allocatable :: name
   end type quo_phase_spec_t

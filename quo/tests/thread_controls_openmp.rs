@@ -1,7 +1,8 @@
 //! The real GNU OpenMP runtime, in a process of its own.
 #![allow(unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use quo::phase::{ThreadControls, ThreadLibrary};
+use quo::phase::{PhaseSpec, ThreadControls, ThreadLibrary};
 
 #[test]
 fn the_openmp_count_of_this_thread_is_set_and_restored() {
@@ -27,4 +28,15 @@ fn the_openmp_count_of_this_thread_is_set_and_restored() {
     assert_eq!(elsewhere, before, "the count belongs to the thread that set it");
     saved.restore();
     assert_eq!(max_threads(), before);
+
+    // The same by a phase that asks for nothing.
+    let folder = tempfile::tempdir().unwrap();
+    let group = quo::group::local::LocalSpace::new(1, folder.path()).unwrap().join(0).unwrap();
+    let context = quo::Context::create(group).unwrap();
+    let _one = controls.set(1);
+    let phase = context.phase(PhaseSpec::over(quo::ObjectType::Machine)).unwrap();
+    let run = phase.run(|worker| (max_threads(), worker.threads())).unwrap().value.unwrap();
+    assert_eq!(usize::try_from(run.0).unwrap(), run.1, "a phase follows its binding by default");
+    assert_eq!(max_threads(), 1);
+    context.free().unwrap();
 }

@@ -15,8 +15,34 @@ fn written(checkout: &Checkout, language: &str, file: &Path) -> Result<()> {
     Ok(fs::write(file, example)?)
 }
 
+/// A function `team` that counts the threads of a parallel region, for C and C++.
+const TEAM: &str = "#include <omp.h>
+static int team(void)
+{
+    int threads = 0;
+#pragma omp parallel
+#pragma omp atomic
+    threads++;
+    return threads;
+}
+";
+
+/// The example in `file` with a parallel region in the worker, and one after the phase that has to
+/// have the one thread of `OMP_NUM_THREADS` again.
+fn add_teams(file: &Path, threads: &str, after_the_phase: &str) -> Result<()> {
+    let example = fs::read_to_string(file)?;
+    let with = example.replacen(threads, " team());", 1).replacen(
+        after_the_phase,
+        &format!("{after_the_phase} if (team() != 1) return 1;"),
+        1,
+    );
+    anyhow::ensure!(with.matches("team()").count() == 2, "another example than expected:\n{with}");
+    Ok(fs::write(file, format!("{TEAM}{with}"))?)
+}
+
 fn greets(program: &Path) -> Result<()> {
-    let outcome = Job::new(4, program).topology("pack:2 core:2 pu:1").run()?;
+    let outcome =
+        Job::new(4, program).topology("pack:2 core:2 pu:1").env("OMP_NUM_THREADS", "1").run()?;
     outcome.expect_success()?;
     assert_eq!(outcome.stdout, "a worker with 2 threads\n".repeat(2));
     Ok(())
@@ -39,5 +65,32 @@ fn the_cxx_example_compiles_and_runs() -> Result<()> {
     let (source, program) = (folder.path().join("example.cpp"), folder.path().join("example"));
     written(&checkout, "cpp", &source)?;
     checkout.library()?.compile_cxx(&source, &program, "g++", &[])?;
+    greets(&program)
+}
+
+#[test]
+fn openmp_follows_the_phase_in_the_c_example() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (folder.path().join("team.c"), folder.path().join("team"));
+    written(&checkout, "c", &source)?;
+    add_teams(&source, " threads);", "QUO_phase_end(solve);")?;
+    checkout.library()?.compile(&source, &program, &["-fopenmp"])?;
+    greets(&program)
+}
+
+#[test]
+fn openmp_follows_the_phase_in_the_cxx_example() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (folder.path().join("team.cpp"), folder.path().join("team"));
+    written(&checkout, "cpp", &source)?;
+    add_teams(&source, " worker.threads());", "});")?;
+    checkout.library()?.compile_cxx(
+        &source,
+        &program,
+        "g++",
+        &["-fopenmp", "-Wno-unused-parameter"],
+    )?;
     greets(&program)
 }

@@ -303,6 +303,42 @@ fn the_example_of_the_readme_compiles_and_runs() -> Result<()> {
     Ok(())
 }
 
+/// The README's example with a parallel region in the worker, and one after the phase.
+fn openmp_follows_the_phase_in_the_readme_example() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
+    let (_, rest) = readme.split_once("```fortran\n").context("no Fortran example")?;
+    let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
+    let team = "contains
+  integer function team()
+    team = 0
+    !$omp parallel reduction(+:team)
+    team = team + 1
+    !$omp end parallel
+  end function team
+end program example";
+    let with = example
+        .replacen("', threads, '", "', team(), '", 1)
+        .replacen(
+            "  call solve%free(ierr)",
+            "  if (team() /= 1) error stop\n  call solve%free(ierr)",
+            1,
+        )
+        .replacen("end program example", team, 1);
+    ensure!(with.matches("team()").count() == 3, "another example than expected:\n{with}");
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("team.f90");
+    fs::write(&source, with)?;
+    let source = source.to_str().context("a path that is text")?;
+    let program = checkout.compile_fortran(source, folder.path(), &["-fopenmp"])?;
+    let job = Job::new(4, &program).topology("pack:2 core:2 pu:1").env("OMP_NUM_THREADS", "1");
+    let outcome = job.run()?;
+    outcome.expect_success()?;
+    let lines: Vec<&str> = outcome.stdout.lines().map(str::trim).collect();
+    ensure!(lines == ["a worker with 2 threads"; 2], "{lines:?}");
+    Ok(())
+}
+
 macro_rules! tests {
     ($($name:ident)*) => {
         const TESTS: &[Test] = &[$((stringify!($name), $name)),*];
@@ -329,6 +365,7 @@ tests! {
     no_program_is_forgotten
     no_source_is_forgotten
     the_example_of_the_readme_compiles_and_runs
+    openmp_follows_the_phase_in_the_readme_example
     the_modules_compile_with_wide_default_integers
     the_modules_do_without_mpi_f08
     the_modules_need_no_runtime_library_of_fortran

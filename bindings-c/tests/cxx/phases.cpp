@@ -195,7 +195,7 @@ specifications_are_built_and_checked(const quo::Context &ctx)
 {
     const PhaseSpec plain;
     CHECK(ObjectType::package == plain.over() && 1 == plain.max_per_object());
-    CHECK(quo::Threads::keep == plain.threads() && plain.name().empty());
+    CHECK(quo::Threads::openmp == plain.threads() && plain.name().empty());
     {
         const Phase usual(ctx);
         const Phase one_per_pu(

@@ -11,15 +11,15 @@ use crate::topology::{ObjectType, Topology};
 #[non_exhaustive]
 pub enum Threads {
     /// They are not told; the program sets numbers itself, see [`Worker::threads`](super::Worker).
-    #[default]
     Keep,
     /// OpenMP and BLAS libraries found in the process are set to the worker's number of CPUs for
-    /// the length of the phase, and set back afterwards.
+    /// the length of the phase, and set back afterwards. The default, in every language.
     ///
     /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
     /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
     /// also after a push to many; loops with little work between barriers then gain from
     /// `OMP_WAIT_POLICY=active` with a small `GOMP_SPINCOUNT`, such as 3000.
+    #[default]
     Follow,
 }
 
@@ -30,7 +30,7 @@ pub enum Threads {
 /// use quo::topology::ObjectType;
 /// let spec = PhaseSpec::over(ObjectType::NumaNode)
 ///     .max_per_object(1)
-///     .threads(Threads::Follow)
+///     .threads(Threads::Keep) // this solver sets its own thread counts
 ///     .name("diffusion");
 /// ```
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct PhaseSpec {
 }
 
 impl PhaseSpec {
-    /// One worker per object of a type.
+    /// One worker per object of a type, whose threading libraries follow its binding.
     pub fn over(over: ObjectType) -> Self {
         Self {
             over,
@@ -68,7 +68,7 @@ impl PhaseSpec {
         self
     }
 
-    /// Whether threading libraries are told their number of threads.
+    /// How threading libraries learn their number of threads.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self

@@ -212,7 +212,7 @@ impl Context {
     }
 
     /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
-    /// told, when that was asked for; nothing happens on the others. Always followed by
+    /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. Always followed by
     /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
     /// node when the ranks have [changed](Self::adapt) since the plan was made.
     #[doc(alias = "QUO_phase_begin")]

@@ -36,7 +36,7 @@ const LIVE: [(usize, BindTo); 6] = [
 /// Set when the same programs run on one MPI after the other: then two of each are enough.
 const BRIEF: &str = "QUO_TESTS_BRIEF";
 
-/// Set by `cargo xtask test --long`: every program everywhere. Otherwise each program gets every second of the
+/// Set by `cargo xtask test --full`: every program everywhere. Otherwise each program gets every second of the
 /// places, in turns, so that each place meets half of the programs.
 const LONG: &str = "QUO_TESTS_LONG";
 

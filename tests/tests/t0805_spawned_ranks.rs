@@ -130,7 +130,7 @@ fn keepers() -> Result<()> {
     Ok(())
 }
 
-/// Two hundred with `cargo xtask test --long`.
+/// Two hundred with `cargo xtask test --full`.
 fn cycles() -> Result<()> {
     let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
     let cycles = if is_long { 200 } else { 20 };
@@ -173,7 +173,7 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
     held.expect_no_more(&now, slack)
 }
 
-/// A hundred with `cargo xtask test --long`. The next growth is asked for at once after each shrink.
+/// A hundred with `cargo xtask test --full`. The next growth is asked for at once after each shrink.
 fn exact_slots() -> Result<()> {
     let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
     let cycles = if is_long { 100 } else { 20 };

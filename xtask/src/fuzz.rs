@@ -26,7 +26,7 @@ const MARGIN: Duration = Duration::from_secs(90);
 /// An input that takes so long is a finding.
 const INPUT_SECONDS: u32 = 20;
 const MOST_MEGABYTES: u32 = 512;
-/// Given to each target in `cargo xtask test`, and with `--long`.
+/// Given to each target by `cargo xtask test --filter fuzz`, and with `--full`.
 const SECONDS_IN_TEST: u64 = 10;
 const SECONDS_IN_LONG_TEST: u64 = 60;
 

@@ -1,5 +1,6 @@
 //! A real process writes a real file, others read it meanwhile, and it is killed at a random moment.
 #![allow(unsafe_code)] // Maps a file, as ranks do.
+#![allow(clippy::unwrap_used)] // The lint knows tests, not their helpers.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;

@@ -29,6 +29,7 @@ const TESTS: &[Test] = &[
     ("a_leaver_killed_while_data_move_ends_the_job_with_one_error", leaver),
     ("a_rank_killed_while_all_probe_fails_the_next_resize_and_no_rank_hangs", probing),
     ("a_rank_killed_while_others_wait_for_it_in_a_resize_is_named", awaited),
+    ("sleeper_killed_before_the_end_is_named_by_all_ranks", asleep),
     ("a_launcher_that_ends_the_job_with_a_killed_rank_leaves_nothing", ended_by_launcher),
 ];
 
@@ -564,6 +565,17 @@ fn awaited() -> Result<()> {
     job.wait_for_event("agreed")?;
     job.kill("waits: 1")?;
     ended_with_one_error(job, "member-lost", 2)
+}
+
+fn asleep() -> Result<()> {
+    let job = Faulted::start(Launch { processes: 4, ..THREE })?;
+    job.kill("is there: no rank")?;
+    let (_, outcome) = job.stop()?;
+    let lines: Vec<&str> =
+        outcome.stdout.lines().filter(|line| line.contains("ends with")).collect();
+    let named = lines.iter().filter(|line| line.contains("rank 3")).count();
+    ensure!(lines.len() == 3 && named == 3, "{}", outcome.report());
+    Ok(())
 }
 
 fn ended_by_launcher() -> Result<()> {

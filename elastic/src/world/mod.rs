@@ -45,9 +45,8 @@ mod sleep;
 mod window;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use quo::group::Patience;
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
@@ -65,7 +64,7 @@ use crate::member::MemberId;
 use crate::order::{Order, Resize};
 use crate::round::Probe;
 use crate::starter::Invited;
-use crate::watch::{Watch, patient};
+use crate::watch::{Absence, Watch, patient};
 
 /// How long the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -326,7 +325,10 @@ impl World {
             self.wait()?;
         }
         drop(self.agent.take());
-        self.base.barrier(&Patience::for_at_most(self.patience)).map_err(&failed)?;
+        let watch = self.watch();
+        let absent = Absence::default();
+        let look = || absent.judge(Instant::now(), watch.look());
+        self.base.barrier(&patient(self.patience, &look)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
         // Open MPI goes on to its end all the same.
         if is_free || quo_mpi::running().family() == quo_mpi::Family::OpenMpi {

@@ -217,6 +217,11 @@ impl Control {
         let address = |name: &CStr| {
             // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
             let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            if symbol.is_null() {
+                // The thread would keep the text of the failure; the second call gives it back.
+                // SAFETY: dlerror only reads and frees what belongs to the calling thread.
+                unsafe { (libc::dlerror(), libc::dlerror()) };
+            }
             (!symbol.is_null()).then_some(symbol as usize)
         };
         let (set, get) = library.symbols();

@@ -114,11 +114,6 @@ impl Link {
         let _ = self.writer.shutdown(std::net::Shutdown::Both);
     }
 
-    /// From now on it is quiet for as long as nothing is asked.
-    pub(crate) fn wait_for_ever(&self) -> std::io::Result<()> {
-        self.writer.set_read_timeout(None)
-    }
-
     pub(crate) fn send(&mut self, what: &impl Serialize) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +50,20 @@ impl Invitation {
         Ok(Self { addresses, port, token: Token(token) })
     }
 
+    /// Makes the first line of the invited process with this number.
+    pub(crate) fn greeting(&self, from: u64) -> Greeting {
+        Greeting { token: self.token.clone(), from }
+    }
+
     /// Whether somebody was told the word.
     pub(crate) fn was_for(&self, greeting: &Greeting) -> bool {
         greeting.token == self.token
+    }
+
+    /// Returns the address that is tried first.
+    #[cfg(test)]
+    pub(crate) fn first_address(&self) -> Option<SocketAddr> {
+        self.addresses.first().map(|&address| SocketAddr::new(address, self.port))
     }
 
     /// Goes there by the first address that leads there, and says who comes.
@@ -66,55 +77,13 @@ impl Invitation {
             match TcpStream::connect_timeout(&address, REACH) {
                 Ok(stream) => {
                     let mut link = Link::new(stream)?;
-                    link.send(&Greeting { token: self.token.clone(), from })?;
+                    link.send(&self.greeting(from))?;
                     return Ok(link);
                 }
                 Err(error) => last = Error::new(error.kind(), format!("{address}: {error}")),
             }
         }
         Err(last)
-    }
-
-    /// One link from each of so many who are to come, by their numbers from 1. Who does not know the word is not let in.
-    ///
-    /// # Errors
-    /// Not all have come in time.
-    pub(crate) fn welcome(
-        &self,
-        listener: &TcpListener,
-        guests: usize,
-        limit: Duration,
-    ) -> Result<Vec<Link>> {
-        let deadline = Instant::now() + limit;
-        let mut links: Vec<Option<Link>> = (0..guests).map(|_| None).collect();
-        listener.set_nonblocking(true)?;
-        while links.iter().any(Option::is_none) {
-            let (stream, _) = match listener.accept() {
-                Ok(came) => came,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(Error::new(ErrorKind::TimedOut, "not everybody has come"));
-                    }
-                    wait_readable(listener, left)?;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            stream.set_nonblocking(false)?;
-            // A stranger may say nothing.
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            let mut link = Link::new(stream)?;
-            let Ok(Some(greeting)) = link.receive::<Greeting>() else { continue };
-            let known = self.was_for(&greeting);
-            if let (true, Some(place)) =
-                (known, links.get_mut((greeting.from as usize).wrapping_sub(1)))
-            {
-                link.wait_for_ever()?;
-                *place = Some(link);
-            }
-        }
-        Ok(links.into_iter().flatten().collect())
     }
 }
 
@@ -124,19 +93,9 @@ pub(crate) fn addresses() -> Result<Vec<IpAddr>> {
     Ok(all.iter().filter(|one| !one.is_loopback()).map(if_addrs::Interface::ip).collect())
 }
 
-fn wait_readable(listener: &TcpListener, at_most: Duration) -> Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let timeout = Timespec {
-        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
 

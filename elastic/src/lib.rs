@@ -29,6 +29,7 @@ pub mod sets;
 pub mod world;
 
 // The edges: shared memory, threads and links between agents.
+mod acceptor;
 mod agents;
 mod back_end;
 mod coordinator;

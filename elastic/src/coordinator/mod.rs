@@ -86,6 +86,24 @@ impl std::fmt::Debug for Message {
 }
 
 impl Shared {
+    fn new(arbiter: Arbiter, sender: Sender<Message>) -> Self {
+        Self {
+            arbiter: Mutex::new(arbiter),
+            sender,
+            iteration: AtomicU64::new(0),
+            awaited: AtomicU64::new(u64::MAX),
+            changed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes one without a coordinator.
+    #[cfg(test)]
+    pub(crate) fn alone(arbiter: Arbiter) -> Self {
+        Self::new(arbiter, channel().0)
+    }
+
     pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
         // Nothing in there is left half done by a panic elsewhere.
         self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
@@ -178,15 +196,7 @@ impl Coordinator {
             format!("the event log {path}: {error}")
         })?;
         let (sender, receiver) = channel();
-        let shared = Arc::new(Shared {
-            arbiter: Mutex::new(Arbiter::new(job, journal)?),
-            sender,
-            iteration: AtomicU64::new(0),
-            awaited: AtomicU64::new(u64::MAX),
-            changed: Condvar::new(),
-            is_closed: AtomicBool::new(false),
-            is_stuck: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared::new(Arbiter::new(job, journal)?, sender));
         for number in 0..managers.len() {
             let manager = &mut managers[number];
             if let Err(reason) = manager.begins(Requests::new(Arc::clone(&shared))) {

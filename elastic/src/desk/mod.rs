@@ -1,47 +1,45 @@
 //! The desk: where the processes of the job ask for what is kept in one place, the registry of process sets.
 //!
-//! A thread in the process of rank 0 listens, and each process that asks has a thread of its own there, since it may
-//! wait for a value. They say lines of JSON, the first of which has a secret that only the job's processes were told
-//! through MPI. Rank 0 itself asks by a call.
+//! A thread in the process of rank 0 accepts connections, and each process that asks has a thread of its own there, since
+//! it may wait for a value. They say lines of JSON, the first of which has a secret that only the job's processes were
+//! told through MPI. Rank 0 itself asks by a call.
 
 mod ask;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use crate::acceptor::Acceptor;
 use crate::agents::Link;
 use crate::coordinator::Shared;
-use crate::invitation::{Greeting, Invitation};
+use crate::invitation::Invitation;
 use crate::member::MemberId;
 pub(crate) use ask::{ACCEPTED, Ask, Reply, serve};
-
-/// How long a stranger may say nothing, and how many may do so at once.
-const STRANGERS: (Duration, usize) = (Duration::from_secs(5), 64);
-/// How long it may take to reach an address.
-const REACH: Duration = Duration::from_secs(10);
 
 /// The open desk. It closes when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Arc<State>,
-    address: SocketAddr,
+    /// Ends the accepting thread.
+    end: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct State {
     shared: Arc<Shared>,
-    invitation: Invitation,
     visitors: Mutex<Visitors>,
 }
 
+/// The processes that are connected.
 #[derive(Debug, Default)]
 struct Visitors {
-    is_closed: bool,
-    strangers: usize,
-    streams: Vec<TcpStream>,
+    /// Second ends of their links, to shut them by, with the numbers of the connections.
+    links: BTreeMap<u64, Link>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -57,35 +55,32 @@ impl Desk {
         let port = listener.local_addr()?.port();
         let addresses = addresses.unwrap_or_else(|| vec![Ipv4Addr::LOCALHOST.into()]);
         let invitation = Invitation::to(addresses, port)?;
-        let visitors = Mutex::default();
-        let state = Arc::new(State { shared, invitation: invitation.clone(), visitors });
-        let desk = Self {
-            state: Arc::clone(&state),
-            address: (Ipv4Addr::LOCALHOST, port).into(),
-            thread: Some(
-                std::thread::Builder::new()
-                    .name("elastic-desk".to_owned())
-                    .spawn(move || welcome(&listener, &state))?,
-            ),
-        };
-        Ok((desk, invitation))
+        let acceptor = Acceptor::new(listener, invitation.clone())?;
+        let (end, is_over) = UnixStream::pair()?;
+        let state = Arc::new(State { shared, visitors: Mutex::default() });
+        let own = Arc::clone(&state);
+        let thread = std::thread::Builder::new()
+            .name("elastic-desk".to_owned())
+            .spawn(move || accept(acceptor, &is_over, &own))?;
+        Ok((Self { state, end, thread: Some(thread) }, invitation))
     }
 }
 
 impl Drop for Desk {
     fn drop(&mut self) {
+        // A byte and not the descriptor's end: a forked process may have a copy of it.
+        let _ = self.end.write_all(&[0]);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // No thread is added any more.
         let threads = {
             let mut visitors = self.state.visitors();
-            visitors.is_closed = true;
-            for stream in &visitors.streams {
-                let _ = stream.shutdown(std::net::Shutdown::Both);
-            }
+            visitors.links.values().for_each(Link::close);
             std::mem::take(&mut visitors.threads)
         };
         self.state.shared.close();
-        // Somebody comes, so that the listening thread looks up.
-        let _ = TcpStream::connect_timeout(&self.address, REACH);
-        for thread in self.thread.take().into_iter().chain(threads) {
+        for thread in threads {
             let _ = thread.join();
         }
     }
@@ -97,56 +92,125 @@ impl State {
     }
 }
 
-fn welcome(listener: &TcpListener, state: &Arc<State>) {
-    loop {
-        let accepted = listener.accept();
+fn accept(mut acceptor: Acceptor, is_over: &UnixStream, state: &Arc<State>) {
+    let mut number = 0;
+    while let Ok(Some((link, from))) = acceptor.next(None, Some(is_over)) {
+        number += 1;
         let mut visitors = state.visitors();
-        if visitors.is_closed {
-            return;
-        }
         visitors.threads.retain(|thread| !thread.is_finished());
-        let Ok((stream, _)) = accepted else {
-            // No descriptors, or a visitor that has gone again.
-            drop(visitors);
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        let (Ok(copy), true) = (stream.try_clone(), visitors.strangers < STRANGERS.1) else {
-            continue;
-        };
-        visitors.strangers += 1;
-        visitors.streams.retain(|stream| stream.peer_addr().is_ok());
-        visitors.streams.push(copy);
+        let Ok(second) = link.second() else { continue };
+        visitors.links.insert(number, second);
         let own = Arc::clone(state);
-        let spawned = std::thread::Builder::new()
-            .name("elastic-desk".to_owned())
-            .spawn(move || receive(stream, &own));
+        let spawned =
+            std::thread::Builder::new().name("elastic-desk".to_owned()).spawn(move || {
+                answer(link, MemberId(from), &own.shared);
+                own.visitors().links.remove(&number);
+            });
         match spawned {
             Ok(thread) => visitors.threads.push(thread),
-            Err(_) => visitors.strangers -= 1,
+            Err(_) => drop(visitors.links.remove(&number)),
         }
     }
 }
 
-fn receive(stream: TcpStream, state: &State) {
-    let known = greet(stream, state);
-    state.visitors().strangers -= 1;
-    let Some((mut link, birth)) = known else { return };
+/// Answers a process until it closes its connection or the desk does.
+fn answer(mut link: Link, birth: MemberId, shared: &Shared) {
+    if shared.arbiter().process_of(birth).is_none() {
+        return;
+    }
     while let Ok(Some(ask)) = link.receive::<Ask>() {
-        if link.send(&serve(&state.shared, birth, ask)).is_err() {
+        if link.send(&serve(shared, birth, ask)).is_err() {
             return;
         }
     }
     link.close();
 }
 
-fn greet(stream: TcpStream, state: &State) -> Option<(Link, MemberId)> {
-    stream.set_read_timeout(Some(STRANGERS.0)).ok()?;
-    let mut link = Link::new(stream).ok()?;
-    let greeting = link.receive::<Greeting>().ok()??;
-    let birth = MemberId(greeting.from);
-    let known =
-        state.invitation.was_for(&greeting) && state.shared.arbiter().process_of(birth).is_some();
-    link.wait_for_ever().ok()?;
-    known.then_some((link, birth))
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::TcpStream;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::acceptor::tests::assert_closed;
+    use crate::coordinator::{Arbiter, Job, Journal};
+    use crate::live::Limits;
+    use crate::place::{Allowed, Bounds};
+
+    fn open() -> (Desk, Invitation) {
+        let job = Job {
+            name: "test".to_owned(),
+            hosts: vec!["a".to_owned()],
+            places: vec![0, 0],
+            start: 2,
+            bounds: Bounds::new(1, 2, Allowed::Any).unwrap(),
+            limits: Limits::default(),
+        };
+        let arbiter = Arbiter::new(job, Journal::default()).unwrap();
+        Desk::open(Arc::new(Shared::alone(arbiter)), None).unwrap()
+    }
+
+    fn assert_answered(link: &mut Link, birth: MemberId) {
+        link.send(&Ask::Member).unwrap();
+        let reply = link.receive::<Reply>().unwrap().unwrap();
+        assert!(matches!(reply, Reply::Member(Some(member)) if member == birth), "{reply:?}");
+    }
+
+    /// Counts the descriptors of this process for sockets that are bound to a port.
+    fn descriptors(port: u16) -> usize {
+        let port = format!(":{port:04X}");
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let sockets: BTreeSet<String> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|fields| fields.len() > 9 && fields[1].ends_with(&port))
+            .map(|fields| format!("socket:[{}]", fields[9]))
+            .collect();
+        std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .filter(|target| target.to_str().is_some_and(|target| sockets.contains(target)))
+            .count()
+    }
+
+    #[test]
+    fn strangers_leave_members_and_descriptors_alone() {
+        let (desk, invitation) = open();
+        let address = invitation.first_address().unwrap();
+        let births = [MemberId::new(0, 0), MemberId::new(0, 1)];
+        let mut early = invitation.follow(births[0].0).unwrap();
+        assert_answered(&mut early, births[0]);
+        let before = descriptors(address.port());
+
+        for _ in 0..300 {
+            let mut stranger = TcpStream::connect(address).unwrap();
+            stranger.write_all(b"hello\n").unwrap();
+            assert_closed(&mut stranger);
+        }
+        assert_eq!(descriptors(address.port()), before);
+
+        // More than the acceptor keeps, one byte each.
+        let slow: Vec<TcpStream> = (0..100)
+            .map(|_| {
+                let mut stranger = TcpStream::connect(address).unwrap();
+                stranger.write_all(b"[").unwrap();
+                stranger
+            })
+            .collect();
+        let mut late = invitation.follow(births[1].0).unwrap();
+        assert_answered(&mut late, births[1]);
+        assert_answered(&mut early, births[0]);
+
+        let (sender, ended) = channel();
+        let dropping = std::thread::spawn(move || {
+            drop(desk);
+            let _ = sender.send(());
+        });
+        ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        dropping.join().unwrap();
+        assert_eq!(descriptors(address.port()), 0);
+        drop(slow);
+    }
 }

@@ -16,6 +16,7 @@ use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use serde::{Deserialize, Serialize};
 
 use super::{HANDED, Host, Life, Unit, hear_ready, say_host};
+use crate::acceptor::Acceptor;
 use crate::agents::Link;
 use crate::invitation::{Invitation, addresses};
 
@@ -156,7 +157,7 @@ impl Starter {
         let inter = spawn(&request).map_err(Error::other)?;
         let patience = Patience::for_at_most(COME_LIMIT);
         say_host(&inter, &Host::Employer(invitation.clone()), &patience).map_err(Error::other)?;
-        let mut links = invitation.welcome(&listener, 1, COME_LIMIT)?;
+        let mut links = Acceptor::new(listener, invitation)?.links(1, COME_LIMIT)?;
         let link = links.pop().ok_or(ErrorKind::NotConnected)?;
         let peer = inter.merge(false).map_err(Error::other)?;
         Ok(Self {

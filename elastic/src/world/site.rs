@@ -10,6 +10,7 @@ use quo::group::Patience;
 use quo_mpi::members::Communicator;
 
 use super::PATIENCE;
+use crate::acceptor::Acceptor;
 use crate::agents::{Agents, Call, Link, serve};
 pub(super) use crate::coordinator::Head;
 use crate::error::Error;
@@ -98,7 +99,8 @@ fn meet(
         serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
     let node = lobby.context().node_index();
     if let Some(listener) = listener {
-        let links = invitation.welcome(&listener, nodes - 1, PATIENCE).map_err(failed(0))?;
+        let acceptor = Acceptor::new(listener, invitation).map_err(failed(0))?;
+        let links = acceptor.links(nodes - 1, PATIENCE).map_err(failed(0))?;
         return Ok((links, None));
     }
     if lobby.context().node_rank() != 0 {

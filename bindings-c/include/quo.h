@@ -990,7 +990,8 @@ typedef enum {
     /** Nothing: the program sets them itself. */
     QUO_THREADS_KEEP = 0,
     /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-        worker's share while the phase runs, and back to what they were at its end. The default. */
+        worker's share while the phase runs, and back to what they were at its end. Binds the OpenMP
+        threads that the runtime pins elsewhere to the worker's CPUs meanwhile. The default. */
     QUO_THREADS_OPENMP
 } QUO_threads_t;
 

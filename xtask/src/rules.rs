@@ -121,11 +121,13 @@ const UNSAFE_FILES: &[&str] = &[
     "quo/src/node/pthread.rs",
     "quo/src/node/tests.rs",
     "quo/src/node/wait.rs",
+    "quo/src/phase/openmp.rs",
     "quo/src/phase/remap.rs",
     "quo/src/phase/threads.rs",
     "quo/src/regions.rs",
     "quo/tests/thread_controls.rs",
     "quo/tests/thread_controls_openmp.rs",
+    "quo/tests/thread_controls_pinned.rs",
     "tests/faults/src/process.rs",
     "tests/model/src/model.rs",
 ];

@@ -189,7 +189,7 @@ impl Context {
 
     /// Refuses calls from forked children.
     #[inline]
-    fn check(&self, call: &'static str) -> Result<(), Error> {
+    pub(crate) fn check(&self, call: &'static str) -> Result<(), Error> {
         self.shared.check(call)
     }
 }

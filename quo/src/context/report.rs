@@ -6,6 +6,7 @@ use std::io::BufWriter;
 use super::Context;
 use super::collective::{Operation, encode_trouble};
 use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER};
+use crate::affinity::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::group::Patience;
 use crate::phase::trace::Trace;
@@ -42,6 +43,11 @@ impl Context {
     /// The threading libraries of this process.
     pub(crate) fn thread_controls(&self) -> &ThreadControls {
         &self.shared.controls
+    }
+
+    /// The masks of the threads of this process.
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.shared.backend
     }
 
     /// Keeps a phase for the trace, when there will be one.

@@ -10,6 +10,7 @@ use crate::context::{Context, Launcher};
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
+use crate::phase::{ThreadLibrary, openmp};
 use crate::topology::ObjectType;
 
 pub use place::describe_place;
@@ -135,11 +136,20 @@ impl Context {
                 self.group().warning(),
                 self.shortfall(),
                 ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
+                self.openmp_pins(topology.is_simulated()),
             ]
             .into_iter()
             .flatten()
             .collect(),
         })
+    }
+}
+
+impl Context {
+    /// Warns of a variable that pins OpenMP threads, where there is OpenMP and the machine is real.
+    fn openmp_pins(&self, simulated: bool) -> Option<String> {
+        let openmp = || self.thread_controls().libraries().contains(&ThreadLibrary::OpenMp);
+        if !simulated && openmp() { openmp::warning() } else { None }
     }
 }
 

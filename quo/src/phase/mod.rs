@@ -4,10 +4,12 @@
 //! - `run`: its life: push, set threads, run, set back, pop, wake;
 //! - `remap`: data from n ranks to m workers and back, in memory the node shares;
 //! - `threads`, `pool`: thread numbers of OpenMP, BLAS and rayon;
+//! - `openmp`: pinned OpenMP threads, moved for a phase;
 //! - `clock`, `metrics`, [`trace`]: where the time went.
 
 mod clock;
 mod metrics;
+pub(crate) mod openmp;
 mod plan;
 #[cfg(feature = "rayon")]
 mod pool;

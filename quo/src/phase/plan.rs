@@ -15,6 +15,10 @@ pub enum Threads {
     /// OpenMP and BLAS libraries found in the process are set to the worker's number of CPUs for
     /// the length of the phase, and set back afterwards. The default, in every language.
     ///
+    /// Where the OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
+    /// `KMP_AFFINITY`) or is LLVM's or Intel's, which confine theirs, the phase starts with an empty
+    /// region of that many threads and binds those to the worker's CPUs until it ends.
+    ///
     /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
     /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
     /// also after a push to many; loops with little work between barriers then gain from

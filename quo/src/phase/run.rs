@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::metrics::PhaseMetrics;
+use super::openmp::Moved;
 use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
-use super::threads::Saved;
+use super::threads::{Saved, Setting, ThreadLibrary};
 use crate::affinity::Target;
 use crate::context::{Context, Operation, Request, Selection};
 use crate::error::{Error, ErrorKind};
@@ -100,6 +101,8 @@ pub struct Entered {
     part: Option<Assignment>,
     pushed: bool,
     saved: Option<Saved>,
+    /// The OpenMP threads that the phase moved.
+    moved: Moved,
     at: Instant,
     started_at: u64,
     failed: Option<Error>,
@@ -224,6 +227,7 @@ impl Context {
             part: None,
             pushed: false,
             saved: None,
+            moved: Moved::default(),
             at,
             started_at: self.clock().now(),
             failed: None,
@@ -243,10 +247,16 @@ impl Context {
         }
         let (Some(assignment), None) = (&entered.part, &entered.failed) else { return entered };
         match self.push_in_phase(&Target::Cpus(assignment.cpus().clone())) {
-            Ok(_) => {
+            Ok(cpus) => {
                 entered.pushed = true;
                 if plan.spec.threads == Threads::Follow {
-                    entered.saved = Some(self.thread_controls().set(assignment.threads()));
+                    let saved = self.thread_controls().set(assignment.threads());
+                    let openmp = |setting: Setting| setting.library == ThreadLibrary::OpenMp;
+                    if saved.settings().any(openmp) && !self.state().topology().is_simulated() {
+                        let threads = assignment.threads();
+                        entered.moved = Moved::by_phase(self.backend(), threads, &cpus);
+                    }
+                    entered.saved = Some(saved);
                 }
             }
             Err(error) => entered.failed = Some(error),
@@ -293,6 +303,7 @@ impl Context {
             part,
             pushed,
             saved,
+            moved,
             at,
             started_at,
             failed,
@@ -301,6 +312,10 @@ impl Context {
         } = &mut entered;
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
         let (saved, failed, remap_seconds) = (saved.take(), failed.take(), *remap_seconds);
+        // In a forked child the numbers name threads of the parent.
+        if self.check(CALL).is_ok() {
+            std::mem::take(moved).restore(self.backend());
+        }
         drop(saved);
         let popped = if pushed { self.pop() } else { Ok(()) };
         let own = failed.map_or(popped, Err);

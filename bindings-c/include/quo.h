@@ -999,7 +999,8 @@ typedef enum {
 typedef struct QUO_phase_spec_t {
     /** sizeof(QUO_phase_spec_t), so that fields can be appended. */
     size_t size;
-    /** Type of object to spread workers over. */
+    /** Type of object to spread workers over. On a machine that shows no packages, as some virtual
+        ones do, #QUO_OBJ_PACKAGE stands for the machine as a whole. */
     QUO_obj_type_t type;
     /** Most workers per object, at least 1. */
     int max_per_object;

@@ -1531,7 +1531,8 @@ private:
  */
 class PhaseSpec {
 public:
-    /** Type of object to spread workers over. */
+    /** Type of object to spread workers over. On a machine that shows no packages,
+        ObjectType::package stands for the machine as a whole. */
     PhaseSpec &over(ObjectType type)
     {
         type_ = type;

@@ -17,7 +17,8 @@ module quo_types
   !> What a phase wants; the same on every rank. Without changes: one worker per package,
   !> whose thread counts follow its binding; no name.
   type, public :: quo_phase_spec_t
-    !> Type of object to spread workers over.
+    !> Type of object to spread workers over. On a machine that shows no packages,
+    !> `QUO_OBJ_PACKAGE` stands for the machine as a whole.
     integer(c_int) :: type = QUO_OBJ_PACKAGE
     !> Most workers per object, at least 1.
     integer(c_int) :: max_per_object = 1

@@ -2,7 +2,7 @@
  * A threaded library in a program with one rank per core: at most one rank per package is selected and widens
  * to its whole package, the others sleep until it is done.
  *
- *   make widen-c && mpirun -n 4 ./widen-c
+ *   make widen-c && mpirun ./widen-c
  */
 #include <quo.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // A threaded library in a program with one rank per core: at most one rank per package is selected and widens
 // to its whole package, the others sleep until it is done.
 //
-//   make widen-cpp && mpirun -n 4 ./widen-cpp
+//   make widen-cpp && mpirun ./widen-cpp
 #include <cstdio>
 #include <quo.hpp>
 #include <vector>

@@ -1,7 +1,7 @@
 ! A threaded library in a program with one rank per core: at most one rank per package is selected and widens
 ! to its whole package, the others sleep until it is done.
 !
-!   make widen-f90 && mpirun -n 4 ./widen-f90
+!   make widen-f90 && mpirun ./widen-f90
 program widen
   use, intrinsic :: iso_c_binding, only: c_int, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit

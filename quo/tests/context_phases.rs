@@ -17,6 +17,7 @@ fn main() {
         ("a_failed_phase_is_an_error_on_all_ranks", a_failed_phase_is_an_error_on_all_ranks),
         ("data_reaches_the_workers_and_comes_back", data_reaches_the_workers_and_comes_back),
         ("workers_serve_those_who_are_left", workers_serve_those_who_are_left),
+        ("packages_that_are_missing_are_the_machine", packages_that_are_missing_are_the_machine),
         ("an_array_of_another_context_is_refused_by_all", foreign_arrays_are_refused_by_all),
         ("a_rank_in_another_call_is_a_disagreement", another_call_is_a_disagreement),
         ("the_trace_has_every_phase_of_every_rank", the_trace_has_every_phase_of_every_rank),
@@ -43,6 +44,20 @@ fn phases_run_on_workers_only() {
             assert_eq!(outcome.metrics.selected, works);
             assert_eq!(context.binding().unwrap(), before);
         }
+    });
+}
+
+fn packages_that_are_missing_are_the_machine() {
+    let environment = [("QUO_TOPOLOGY", "numa:2 core:4 pu:1"), ("QUO_BINDING", "core")];
+    with_contexts(4, &environment, |context| {
+        assert_eq!(context.topology().count(ObjectType::Package), 0);
+        let phase = context.phase(PhaseSpec::over(ObjectType::Package)).unwrap();
+        let outcome = phase.run(|worker| (worker.threads(), worker.cpus().to_string())).unwrap();
+        let first = context.node_rank() == 0;
+        assert_eq!(outcome.value, first.then(|| (8, "0-7".to_owned())));
+        // A type that no machine need have is still refused.
+        let error = context.phase(PhaseSpec::over(ObjectType::Die)).unwrap_err();
+        assert!(error.to_string().contains("die"), "{error}");
     });
 }
 

@@ -23,6 +23,10 @@ fn main() {
         ("nodes_are_told_apart_and_numbered_alike", nodes_are_told_apart_and_numbered_alike),
         ("contexts_coexist_and_come_and_go", contexts_coexist_and_come_and_go),
         ("flags_that_differ_are_one_error_on_all", flags_that_differ_are_one_error_on_all),
+        (
+            "machines_that_differ_are_one_error_with_values",
+            machines_that_differ_are_one_error_with_values,
+        ),
         ("a_topology_that_cannot_be_had_is_one_error_on_all", bad_topology_is_one_error_on_all),
         ("a_directory_that_is_missing_is_one_error_on_all", a_missing_directory_is_one_error),
         ("a_directory_without_room_is_one_error_on_all", no_room_is_one_error_on_all),
@@ -136,6 +140,40 @@ fn flags_that_differ_are_one_error_on_all() {
     })
     .succeed();
     drop((first, second));
+    segments.assert_empty();
+}
+
+fn machines_that_differ_are_one_error_with_values() {
+    let segments = Segments::new();
+    let first = LocalSpace::new(3, segments.path()).unwrap();
+    let second = LocalSpace::new(3, segments.path()).unwrap();
+    let third = LocalSpace::new(3, segments.path()).unwrap();
+    Ranks::fork(3, |rank| {
+        set("QUO_TOPOLOGY", if rank == 1 { "pack:1 core:8 pu:2" } else { TWO_PACKAGES });
+        let refused = |space: &LocalSpace| {
+            let options = options(segments.path());
+            let error = Context::create_with(space.join(rank).unwrap(), options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Disagreement);
+            error.to_string()
+        };
+        let text = refused(&first);
+        let values = "QUO_TOPOLOGY: \"pack:2 core:4 pu:2\" on rank 0, 2; \
+                      \"pack:1 core:8 pu:2\" on rank 1";
+        assert!(text.ends_with(values), "{text}");
+        set("QUO_TOPOLOGY", TWO_PACKAGES);
+        if rank == 2 {
+            set("QUO_BINDING", "core");
+        }
+        let text = refused(&second);
+        let values = "QUO_BINDING: not set on rank 0, 1; \"core\" on rank 2";
+        assert!(text.ends_with(values), "{text}");
+        set("QUO_BINDING", "core");
+        let options = options(segments.path());
+        let context = Context::create_with(third.join(rank).unwrap(), options).unwrap();
+        context.barrier().unwrap();
+    })
+    .succeed();
+    drop((first, second, third));
     segments.assert_empty();
 }
 

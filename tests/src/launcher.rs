@@ -1,6 +1,7 @@
 //! The program that starts ranks, and how to tell it what we want.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 
@@ -262,6 +263,29 @@ impl Launcher {
         let mut command = self.command(ranks, bind_to);
         command.args(over(self.family, network));
         command
+    }
+
+    /// Gives a command the environment of a user whose machine has one slot: settings that let more
+    /// ranks run are removed. `folder` keeps the host file.
+    ///
+    /// # Errors
+    ///
+    /// The host file cannot be written.
+    pub fn limit_to_one_slot(&self, command: &mut Command, folder: &Path) -> Result<()> {
+        let settings = ["OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "MPIRUN"];
+        for (name, _) in std::env::vars_os() {
+            if settings.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+                command.env_remove(name);
+            }
+        }
+        command.envs(self.family.manner().always.variables.iter().copied());
+        let file = folder.join("one-slot");
+        std::fs::write(&file, "localhost slots=1\n")
+            .with_context(|| format!("writing {}", file.display()))?;
+        // Open MPI 4's name and Open MPI 5's. Other launchers take any number of ranks.
+        command.env("OMPI_MCA_orte_default_hostfile", &file);
+        command.env("PRTE_MCA_prte_default_hostfile", &file);
+        Ok(())
     }
 
     /// Gives every rank a variable.

@@ -1,11 +1,13 @@
-//! The C and the C++ program of the README compile and run. (The Rust one is an example in the
+//! The C and the C++ program of the README compile and run, and its launch line runs on any machine. (The Rust one is an example in the
 //! documentation of the harness.)
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use quo_tests::{Checkout, Job};
+use quo_tests::{Checkout, Job, Launcher, Running};
 
 /// Writes the first block of a language into a file.
 fn written(checkout: &Checkout, language: &str, file: &Path) -> Result<()> {
@@ -56,6 +58,28 @@ fn the_c_example_compiles_and_runs() -> Result<()> {
     written(&checkout, "c", &source)?;
     checkout.library()?.compile(&source, &program, &[])?;
     greets(&program)
+}
+
+#[test]
+fn the_launch_line_runs_with_one_slot() -> Result<()> {
+    const LIMIT: Duration = Duration::from_secs(120);
+    let checkout = Checkout::find()?;
+    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
+    let line = readme.lines().find(|line| line.starts_with("mpirun ") && line.contains("./a.out"));
+    let line = line.context("README has no line that launches a.out")?;
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("example.c");
+    written(&checkout, "c", &source)?;
+    checkout.library()?.compile(&source, &folder.path().join("a.out"), &[])?;
+    let launcher = Launcher::find()?;
+    let mut shell = Command::new("sh");
+    let text = line.replacen("mpirun", &launcher.program().to_string_lossy(), 1);
+    shell.current_dir(&folder).args(["-c", &text]);
+    launcher.limit_to_one_slot(&mut shell, folder.path())?;
+    let outcome = Running::start(&mut shell, line, LIMIT)?.finish()?;
+    outcome.expect_success()?;
+    anyhow::ensure!(outcome.stdout.starts_with("a worker with "), "{line}: {:?}", outcome.stdout);
+    Ok(())
 }
 
 #[test]

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// The machine of the expected output.
 const MACHINE: &str = "pack:2 core:2 pu:2";
 
-const TESTS: [Test; 17] = [
+const TESTS: [Test; 18] = [
     ("pkg_config_serves_c", pkg_config_serves_c),
     ("pkg_config_serves_cxx", pkg_config_serves_cxx),
     ("pkg_config_serves_fortran", pkg_config_serves_fortran),
@@ -34,7 +34,14 @@ const TESTS: [Test; 17] = [
     ("cmake_explains_what_is_missing", cmake_explains_what_is_missing),
     ("fpm_takes_the_sources_as_a_package", fpm_takes_the_sources_as_a_package),
     ("fpm_takes_the_installed_modules", fpm_takes_the_installed_modules),
-    ("make_checks_the_installed_examples", make_checks_the_installed_examples),
+    (
+        "make_checks_the_installed_examples_with_one_slot",
+        make_checks_the_installed_examples_with_one_slot,
+    ),
+    (
+        "ctest_checks_the_installed_examples_with_one_slot",
+        ctest_checks_the_installed_examples_with_one_slot,
+    ),
     ("a_modulefile_is_loaded_and_unloaded", a_modulefile_is_loaded_and_unloaded),
     ("spack_would_call_what_is_there", spack_would_call_what_is_there),
     ("a_library_without_fortran_says_so", a_library_without_fortran_says_so),
@@ -406,22 +413,25 @@ fn fpm_takes_the_installed_modules() -> Result<()> {
     fpm_project(&installed, manifest, &["--flag".to_owned(), modules])
 }
 
-fn make_checks_the_installed_examples() -> Result<()> {
+/// Copies the installed examples, as a user does, into `folder`.
+fn copied_examples(folder: &Path) -> Result<PathBuf> {
+    let copy = folder.join("examples");
+    let examples = installed()?.path("share/quo/examples");
+    tool(Command::new("cp").arg("-r").arg(examples).arg(&copy))?;
+    Ok(copy)
+}
+
+fn make_checks_the_installed_examples_with_one_slot() -> Result<()> {
     need("make")?;
     let installed = installed()?;
     let folder = tempfile::tempdir()?;
-    let copy = folder.path().join("examples");
-    tool(Command::new("cp").arg("-r").arg(installed.path("share/quo/examples")).arg(&copy))?;
-    let launch = Launcher::find()?.command(4, BindTo::None);
-    let mut words = vec![launch.get_program().to_string_lossy().into_owned()];
-    words.extend(launch.get_args().map(|word| word.to_string_lossy().into_owned()));
+    let copy = copied_examples(folder.path())?;
+    let launcher = Launcher::find()?;
     let mut make = Command::new("make");
     make.current_dir(&copy).arg("check").arg(format!("QUO={}", installed.prefix().display()));
-    make.arg(format!("MPIRUN={}", words.join(" ")));
-    for (name, value) in launch.get_envs() {
-        if let Some(value) = value {
-            make.env(name, value);
-        }
+    launcher.limit_to_one_slot(&mut make, folder.path())?;
+    if launcher.program() != "mpirun" {
+        make.arg(format!("MPIRUN={} -n 4", launcher.program().to_string_lossy()));
     }
     for (name, wrapper) in [("MPICC", mpicc()), ("MPICXX", mpicxx()), ("MPIFC", mpifort())] {
         make.env(name, wrapper);
@@ -438,6 +448,33 @@ fn make_checks_the_installed_examples() -> Result<()> {
         }
     }
     ensure!(copy.join("widen-f90").exists() == installed_with_fortran().is_ok(), "no widen-f90");
+    Ok(())
+}
+
+fn ctest_checks_the_installed_examples_with_one_slot() -> Result<()> {
+    need("ctest")?;
+    let installed = installed_with_fortran()?;
+    let folder = tempfile::tempdir()?;
+    let copy = copied_examples(folder.path())?;
+    let launcher = Launcher::find()?;
+    let programs = [
+        ("MPIEXEC_EXECUTABLE", launcher.program().to_owned()),
+        ("MPI_C_COMPILER", mpicc()),
+        ("MPI_CXX_COMPILER", mpicxx()),
+        ("MPI_Fortran_COMPILER", mpifort()),
+    ];
+    let mut configure = configure(&copy, installed.prefix(), &[]);
+    // CMake finds those on the path by itself.
+    for (name, program) in programs.iter().filter(|(_, program)| Path::new(program).is_absolute()) {
+        configure.arg(format!("-D{name}={}", program.to_string_lossy()));
+    }
+    tool(&mut configure)?;
+    tool(Command::new("cmake").arg("--build").arg(copy.join("build")))?;
+    let mut ctest = Command::new("ctest");
+    ctest.current_dir(copy.join("build")).arg("--output-on-failure");
+    launcher.limit_to_one_slot(&mut ctest, folder.path())?;
+    let outcome = tool(&mut ctest)?;
+    ensure!(outcome.stdout.contains("0 tests failed out of 3"), "{}", outcome.stdout);
     Ok(())
 }
 

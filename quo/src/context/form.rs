@@ -1,7 +1,8 @@
 //! The protocol in which ranks come together: for a new context, and for one whose ranks change.
 //!
 //! Three exchanges over the group, whatever its size: who is where (and do all want the same), has
-//! every node leader made its segment, has everyone attached to it. After each, all ranks reach the
+//! every node leader made its segment, has everyone attached to it. Settings of the machine that
+//! differ take one more, in which the ranks tell each other the values for the error. After each, all ranks reach the
 //! same verdict, so no rank waits for one that gave up. What a rank had before is not touched: it is
 //! for the caller to put the new state in its place.
 
@@ -14,7 +15,7 @@ use super::confinement::{self, Machine};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::process;
-use super::record::{self, Nodes, Place, Process, Record, Role};
+use super::record::{self, MachineSettings, Nodes, Place, Process, Record, Role};
 use super::state::State;
 use super::verdict::{agree, verdict};
 use super::{Launcher, Peer};
@@ -73,9 +74,16 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let prepared = Prepared::new(&*group, role, settings);
     // A rank that could not even prepare takes part, so that the others hear of it.
     let deadline = Instant::now().checked_add(limit);
-    let records = group.allgather(&prepared.record.encode(), &Patience { deadline, watch })?;
+    let patience = Patience { deadline, watch };
+    let records = group.allgather(&prepared.record.encode(), &patience)?;
     let records = Record::decode_all(&records)?;
     record::check(&records)?;
+    if record::machines_differ(&records) {
+        // All ranks have the same records and get here together.
+        let own = MachineSettings::new(&prepared.machine).encode();
+        let settings = group.allgather(&own, &patience)?;
+        return Err(record::machine_disagreement(&records, &settings));
+    }
     let call = record::call(&records);
     let fresh = records.iter().any(|record| record.role.adapts());
     let identity = record::identity(&records);
@@ -182,6 +190,8 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
 /// What a rank brings to the first exchange.
 struct Prepared {
     record: Record,
+    /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
+    machine: [String; 2],
     settings: Result<Settings, Error>,
 }
 
@@ -199,6 +209,7 @@ impl Prepared {
         });
         let wait = settings.as_ref().map_or(Wait::Futex, |settings| settings.wait);
         let name = SegmentName::random();
+        let machine = machine::settings();
         let record = Record {
             protocol: record::PROTOCOL,
             role,
@@ -209,7 +220,7 @@ impl Prepared {
                 .is_ok_and(|settings| settings.policy == crate::plan::Policy::Literal),
             trace: settings.as_ref().is_ok_and(|settings| settings.trace.is_some()),
             refuses: settings.is_err(),
-            machine: machine::settings_digest(),
+            machine: machine::settings_digest(&machine),
             place,
             process: process::this(),
             confinement: process::confinement(),
@@ -217,7 +228,7 @@ impl Prepared {
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };
         let settings = settings.and_then(|settings| name.map(|_| settings).map_err(Error::from));
-        Self { record, settings }
+        Self { record, machine, settings }
     }
 }
 

@@ -74,12 +74,15 @@ impl Snapshot {
     }
 }
 
-/// A digest of the settings that choose the machine, to see that all ranks have the same.
-pub(super) fn settings_digest() -> u64 {
-    let variables = [&environment::TOPOLOGY, &environment::BINDING];
-    digest(variables.into_iter().flat_map(|variable| {
-        environment::value(variable).unwrap_or_default().into_bytes().into_iter().chain([0])
-    }))
+/// The settings that choose the machine: `QUO_TOPOLOGY` and `QUO_BINDING`, empty where not set.
+pub(super) fn settings() -> [String; 2] {
+    [&environment::TOPOLOGY, &environment::BINDING]
+        .map(|variable| environment::value(variable).unwrap_or_default())
+}
+
+/// A digest of [`settings`], to see that all ranks have the same.
+pub(super) fn settings_digest(settings: &[String; 2]) -> u64 {
+    digest(settings.iter().flat_map(|value| value.bytes().chain([0])))
 }
 
 /// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.

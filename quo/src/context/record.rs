@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::launcher::Launcher;
 use super::options::{Settings, Wait};
 use super::process::digest;
+use crate::environment;
 use crate::error::{Error, with_causes};
 use crate::plan::Policy;
 
@@ -16,7 +17,7 @@ use crate::plan::Policy;
 pub(super) const RECORD_BYTES: usize = 192;
 
 /// Changes whenever records or what is done with them change.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// One rank's part of the first exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +155,7 @@ pub(super) fn wait_number(wait: Wait) -> u8 {
 /// One value per rank, for arguments that have to be the same everywhere.
 ///
 /// # Errors
-/// [`Error::Disagreement`] that lists each value with the ranks that gave it, the same everywhere.
+/// [`Error::Disagreement`] that lists values with the ranks that gave them, the same everywhere.
 pub(super) fn require_agreement<T: PartialEq>(
     call: &'static str,
     what: &'static str,
@@ -173,14 +174,18 @@ pub(super) fn require_agreement<T: PartialEq>(
             None => kinds.push((value, vec![*rank])),
         }
     }
-    let texts: Vec<String> = kinds
+    let mut texts: Vec<String> = kinds
         .iter()
+        .take(SHOWN)
         .map(|(value, ranks)| {
             let shown: Vec<_> = ranks.iter().take(SHOWN).map(ToString::to_string).collect();
             let more = if ranks.len() > SHOWN { ", ..." } else { "" };
             format!("{} on rank {}{more}", show(value), shown.join(", "))
         })
         .collect();
+    if kinds.len() > SHOWN {
+        texts.push(format!("{} other values", kinds.len() - SHOWN));
+    }
     Err(Error::Disagreement { call, what, values: texts.join("; ") })
 }
 
@@ -213,11 +218,99 @@ pub(super) fn check(records: &[Record]) -> Result<(), Error> {
     })?;
     require_agreement(call, "the trace", &column(|r| u64::from(r.trace)), |value| {
         (if *value == 1 { "wanted" } else { "not wanted" }).to_owned()
-    })?;
-    let machine = rows(|record| !record.refuses, |record| record.machine);
-    require_agreement(call, "QUO_TOPOLOGY or QUO_BINDING", &machine, |digest| {
-        format!("setting {digest:016x}")
     })
+}
+
+/// Returns true if the ranks that take part have different settings of the machine. The same on
+/// every rank.
+pub(super) fn machines_differ(records: &[Record]) -> bool {
+    let mut settings = records.iter().filter(|it| !it.refuses).map(|record| record.machine);
+    let first = settings.next();
+    settings.any(|other| Some(other) != first)
+}
+
+/// Bytes of a [`MachineSettings`] on the wire.
+pub(super) const MACHINE_BYTES: usize = 640;
+/// Most characters of a setting that an error shows.
+const SHOWN_CHARACTERS: usize = 60;
+
+/// One rank's settings of the machine, exchanged only when their digests differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MachineSettings {
+    topology: Setting,
+    binding: Setting,
+}
+
+/// A value, shortened for the wire, with a digest of the whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Setting {
+    text: String,
+    digest: u64,
+}
+
+impl MachineSettings {
+    /// From the values of `QUO_TOPOLOGY` and `QUO_BINDING`, empty where they are not set.
+    pub fn new([topology, binding]: &[String; 2]) -> Self {
+        Self { topology: Setting::new(topology), binding: Setting::new(binding) }
+    }
+
+    pub fn encode(&self) -> [u8; MACHINE_BYTES] {
+        let mut bytes = [0; MACHINE_BYTES];
+        // Shortened texts fit; if they ever did not, peers would read values that are not set.
+        let _ = postcard::to_slice(self, &mut bytes);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        postcard::take_from_bytes(bytes).map(|(settings, _)| settings).unwrap_or_default()
+    }
+}
+
+impl Setting {
+    fn new(whole: &str) -> Self {
+        let digest = digest(whole.bytes());
+        let characters: Vec<char> = whole.chars().collect();
+        if characters.len() <= SHOWN_CHARACTERS {
+            return Self { text: whole.to_owned(), digest };
+        }
+        // Long values are paths as a rule, which differ in the middle or at the end.
+        let kept = (SHOWN_CHARACTERS - 3) / 2;
+        let (start, end) = (&characters[..kept], &characters[characters.len() - kept..]);
+        let text = start.iter().chain(&['.'; 3]).chain(end).collect();
+        Self { text, digest }
+    }
+
+    fn show(&self) -> String {
+        if self.text.is_empty() { "not set".to_owned() } else { format!("{:?}", self.text) }
+    }
+}
+
+/// The error for settings of the machine that differ: names the setting, with the values of the
+/// ranks that take part. The same on every rank.
+pub(super) fn machine_disagreement(records: &[Record], settings: &[u8]) -> Error {
+    let call = call(records);
+    let rows: Vec<(usize, MachineSettings)> = settings
+        .chunks_exact(MACHINE_BYTES)
+        .map(MachineSettings::decode)
+        .enumerate()
+        .filter(|(rank, _)| records.get(*rank).is_some_and(|record| !record.refuses))
+        .collect();
+    let column = |value: fn(&MachineSettings) -> &Setting| -> Vec<(usize, &Setting)> {
+        rows.iter().map(|(rank, settings)| (*rank, value(settings))).collect()
+    };
+    for (variable, values) in [
+        (&environment::TOPOLOGY, column(|settings| &settings.topology)),
+        (&environment::BINDING, column(|settings| &settings.binding)),
+    ] {
+        if let Err(error) =
+            require_agreement(call, variable.name, &values, |setting| setting.show())
+        {
+            return error;
+        }
+    }
+    // The digests of the records differ, so this takes a library of another version.
+    let what = "QUO_TOPOLOGY or QUO_BINDING";
+    Error::Disagreement { call, what, values: "the values are not known".to_owned() }
 }
 
 /// The nodes of a context: which ranks share memory.
@@ -361,6 +454,43 @@ mod tests {
         records[1].no_smt = false;
         let error = check(&records).unwrap_err().to_string();
         assert!(error.contains("set on rank 0, 2; not set on rank 1"), "{error}");
+    }
+
+    /// What ranks with these values of `QUO_TOPOLOGY` and `QUO_BINDING` are told.
+    fn told(values: &[[&str; 2]]) -> String {
+        let settings =
+            values.iter().flat_map(|pair| MachineSettings::new(&pair.map(str::to_owned)).encode());
+        let settings: Vec<u8> = settings.collect();
+        let records: Vec<_> = values.iter().map(|_| record(1)).collect();
+        machine_disagreement(&records, &settings).to_string()
+    }
+
+    #[test]
+    fn differing_machine_settings_are_named_with_their_ranks() {
+        let error = told(&[["pack:2", "core"], ["pack:4", "core"], ["pack:2", "core"], ["", ""]]);
+        let expected =
+            "QUO_TOPOLOGY: \"pack:2\" on rank 0, 2; \"pack:4\" on rank 1; not set on rank 3";
+        assert!(error.ends_with(expected), "{error}");
+        let error = told(&[["pack:2", "core"], ["pack:2", ""]]);
+        assert!(error.ends_with("QUO_BINDING: \"core\" on rank 0; not set on rank 1"), "{error}");
+    }
+
+    #[test]
+    fn long_machine_settings_are_shortened_and_still_differ() {
+        // Four bytes each, the longest on the wire.
+        let path = |middle: &str| format!("{}{middle}{}", "𝄞".repeat(40), "𝄢".repeat(40));
+        let (one, other) = (path("one"), path("other"));
+        let error = told(&[[&one, &one], [&other, &one]]);
+        let shown = format!("{}...{}", "𝄞".repeat(28), "𝄢".repeat(28));
+        let expected = format!("QUO_TOPOLOGY: {shown:?} on rank 0; {shown:?} on rank 1");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn more_than_four_values_are_counted() {
+        let values: Vec<_> = (0..7).map(|rank| (rank, rank)).collect();
+        let error = require_agreement("create", "x", &values, ToString::to_string).unwrap_err();
+        assert!(error.to_string().ends_with("3 on rank 3; 3 other values"), "{error}");
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub struct PhaseSpec {
 }
 
 impl PhaseSpec {
-    /// One worker per object of a type, whose threading libraries follow its binding.
+    /// One worker per object of a type, whose threading libraries follow its binding. On a machine
+    /// that shows no packages, [`ObjectType::Package`] stands for the machine as a whole.
     pub fn over(over: ObjectType) -> Self {
         Self {
             over,
@@ -82,6 +83,15 @@ impl PhaseSpec {
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
+    }
+
+    /// The type of the objects to spread workers over on this machine: some virtual machines show
+    /// no packages.
+    pub(super) fn over_on(&self, machine: &Topology) -> ObjectType {
+        match self.over {
+            ObjectType::Package if machine.count(ObjectType::Package) == 0 => ObjectType::Machine,
+            over => over,
+        }
     }
 }
 

@@ -146,13 +146,11 @@ impl Context {
     }
 
     fn plan_parts(&self, spec: &PhaseSpec) -> Result<Parts, Error> {
-        let request = Request {
-            kind: Some(spec.over),
-            max_per_object: spec.max_per_object,
-            policy: spec.policy,
-        };
+        let over = spec.over_on(self.state().topology());
+        let request =
+            Request { kind: Some(over), max_per_object: spec.max_per_object, policy: spec.policy };
         let Selection { mut plan, masks, state } = self.select(&request)?;
-        let objects = state.cpusets(spec.over);
+        let objects = state.cpusets(over);
         let left = state.left_by_others(&masks);
         let vacancy = Vacancy {
             objects,

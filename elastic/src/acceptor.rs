@@ -345,6 +345,7 @@ pub(crate) mod tests {
                         return;
                     }
                     let _ = slow.write_all(b"[");
+                    // Sleeps: what is tried is a byte at a time.
                     std::thread::sleep(Duration::from_millis(30));
                 }
                 gave_up.store(true, Ordering::Release);

@@ -6,11 +6,12 @@
 //! GNU's runtime pins by environment variables only, LLVM's and Intel's confine threads without one.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
+use super::threads::symbol;
 use crate::affinity::{Backend, ThreadId};
 use crate::cpuset::CpuSet;
 
@@ -82,24 +83,19 @@ impl Runtime {
     fn get() -> &'static Self {
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
         RUNTIME.get_or_init(|| {
-            let family =
-                if symbol(c"__kmpc_fork_call").is_null() { Family::Gnu } else { Family::Kmp };
-            let parallel = symbol(c"GOMP_parallel");
+            let is_kmp = symbol(c"__kmpc_fork_call").is_some();
+            let family = if is_kmp { Family::Kmp } else { Family::Gnu };
             // SAFETY: the runtimes define the name as a function of this type, and looking it up
             // keeps the library loaded.
-            let parallel = (!parallel.is_null())
-                .then(|| unsafe { std::mem::transmute::<*mut c_void, Parallel>(parallel) });
+            let parallel = symbol(c"GOMP_parallel").map(|parallel| unsafe {
+                std::mem::transmute::<*mut c_void, Parallel>(parallel.as_ptr())
+            });
             let pin = pin(family, |name| {
                 std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
             });
             Runtime { family, pin, parallel }
         })
     }
-}
-
-fn symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
 /// Returns the warning about a variable that pins the threads of the OpenMP runtime of this process.

@@ -9,6 +9,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -211,19 +212,22 @@ struct Control {
     get: usize,
 }
 
+/// Looks up what the process has under a name.
+pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
+    let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
+    if symbol.is_none() {
+        // The thread would keep the text of the failure; the second call gives it back.
+        // SAFETY: dlerror only reads and frees what belongs to the calling thread.
+        unsafe { (libc::dlerror(), libc::dlerror()) };
+    }
+    symbol
+}
+
 impl Control {
     /// Both functions or nothing: a count that cannot be read could not be restored.
     fn find(library: ThreadLibrary) -> Option<Self> {
-        let address = |name: &CStr| {
-            // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
-            let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            if symbol.is_null() {
-                // The thread would keep the text of the failure; the second call gives it back.
-                // SAFETY: dlerror only reads and frees what belongs to the calling thread.
-                unsafe { (libc::dlerror(), libc::dlerror()) };
-            }
-            (!symbol.is_null()).then_some(symbol as usize)
-        };
+        let address = |name| symbol(name).map(|symbol| symbol.as_ptr() as usize);
         let (set, get) = library.symbols();
         Some(Self { library, set: address(set)?, get: address(get)? })
     }

@@ -301,10 +301,11 @@ QUO_world_status(QUO_world w,
                  int *out_status);
 
 /**
- * This process's rank; 0 for one who is none. Local.
+ * Gives this process's rank. Local. A process that is parked, has ended, or joins and has not committed yet is
+ * no rank.
  *
  * @param[in]  w        A world.
- * @param[out] out_rank The rank.
+ * @param[out] out_rank The rank, or MPI_UNDEFINED for a process that is no rank.
  */
 int
 QUO_world_rank(QUO_world w,

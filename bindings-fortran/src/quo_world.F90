@@ -84,11 +84,12 @@ contains
     ierr = c_world_status(w, status)
   end subroutine quo_world_status
 
-  !> This process's rank; 0 for one who is none. Local.
+  !> Gives this process's rank. Local. A process that is parked, has ended, or joins and has not committed yet is
+  !> no rank.
   subroutine quo_world_rank(w, rank, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> The rank.
+    !> The rank, or MPI_UNDEFINED for a process that is no rank.
     integer(c_int), intent(out) :: rank
     !> As `quo_elastic` says.
     integer(c_int), intent(out) :: ierr

@@ -51,6 +51,10 @@ program elastic_sizes
   do
     call quo_world_status(w, status, ierr)
     call need(ierr)
+    call quo_world_rank(w, rank, ierr)
+    call need(ierr)
+    call right((rank == MPI_UNDEFINED) .eqv. (status /= QUO_WORLD_NEW .and. status /= QUO_WORLD_STAYING), &
+      'a process that is no rank has the rank MPI_UNDEFINED')
     if (status == QUO_WORLD_ENDED) exit
     if (status == QUO_WORLD_PARKED) then
       call quo_world_wait(w, enters, ierr)

@@ -339,7 +339,18 @@ fn number(
 /// `QUO_world_rank`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c_int {
-    entry("QUO_world_rank", || number(w, "out_rank", out_rank, World::rank))
+    entry("QUO_world_rank", || {
+        with(w, |open| {
+            let place = out_rank.place("out_rank")?;
+            match open.world().status() {
+                Status::New | Status::Staying => place.set_number(open.world().rank()),
+                Status::Joining | Status::Parked | Status::Ended => {
+                    place.set(quo_mpi::undefined());
+                    Ok(())
+                }
+            }
+        })
+    })
 }
 
 /// `QUO_world_size`.

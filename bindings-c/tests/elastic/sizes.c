@@ -262,6 +262,8 @@ main(int argc, char **argv)
     }
     for (;;) {
         REQUIRE_OK(QUO_world_status(w, &status));
+        REQUIRE_OK(QUO_world_rank(w, &rank));
+        CHECK((MPI_UNDEFINED == rank) == (QUO_WORLD_NEW != status && QUO_WORLD_STAYING != status));
         if (QUO_WORLD_ENDED == status) break;
         if (QUO_WORLD_PARKED == status) {
             REQUIRE_OK(QUO_world_wait(w, &enters));

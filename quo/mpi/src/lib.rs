@@ -36,3 +36,9 @@ pub use transfer::Transfer;
 pub fn is_finalized() -> bool {
     raw::quo_mpi_is_finalized() != 0
 }
+
+/// Returns `MPI_UNDEFINED` of the MPI in use. Local.
+#[must_use]
+pub fn undefined() -> i32 {
+    raw::quo_mpi_undefined()
+}

@@ -116,6 +116,8 @@ int quo_mpi_error_text(int code, char *text)
 
 int quo_mpi_handle_size(void) { return (int)sizeof(MPI_Comm); }
 
+int quo_mpi_undefined(void) { return MPI_UNDEFINED; }
+
 uint64_t quo_mpi_comm_null(void) { return word(MPI_COMM_NULL); }
 
 int quo_mpi_is_comm_null(uint64_t comm) { return handle(comm) == MPI_COMM_NULL; }

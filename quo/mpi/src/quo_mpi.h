@@ -41,6 +41,9 @@ int quo_mpi_error_text(int code, char *text);
 /* How much of a word the MPI's handle fills, in bytes. */
 int quo_mpi_handle_size(void);
 
+/* MPI_UNDEFINED. */
+int quo_mpi_undefined(void);
+
 /* The word of the null communicator, and whether a word is one, whatever stands beside the handle in it. */
 uint64_t quo_mpi_comm_null(void);
 int quo_mpi_is_comm_null(uint64_t comm);

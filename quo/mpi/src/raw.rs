@@ -23,6 +23,7 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_error_text(code: c_int, text: *mut c_char) -> c_int;
     #[cfg(test)]
     pub(crate) safe fn quo_mpi_handle_size() -> c_int;
+    pub(crate) safe fn quo_mpi_undefined() -> c_int;
     pub(crate) safe fn quo_mpi_comm_null() -> u64;
     pub(crate) safe fn quo_mpi_is_comm_null(comm: u64) -> c_int;
     pub(crate) fn quo_mpi_comm_test_inter(comm: u64, inter: *mut c_int) -> c_int;

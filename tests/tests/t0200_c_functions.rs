@@ -120,6 +120,7 @@ programs! {
     nsockets
     outside_mpi
     phase
+    phase_without_packages
     qids_in_type
     strerror
     stringify_cbind

@@ -143,7 +143,8 @@ impl Acceptor {
             Err(error) => return Err(error.into()),
         }
         let is_over = end.is_some() && !all[self.pending.len()].revents().is_empty();
-        Ok((is_over, true))
+        let comes = is_paused || all.last().is_some_and(|listener| !listener.revents().is_empty());
+        Ok((is_over, comes))
     }
 
     /// Reads what has come, closes the connections that failed to greet, and returns the first that greeted.
@@ -171,7 +172,7 @@ impl Acceptor {
 
     /// Accepts some of the connections that wait, in the places of the oldest if need be.
     fn accept(&mut self) {
-        for _ in 0..ACCEPTED_AT_ONCE {
+        for accepted_now in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     self.failure = None;
@@ -190,6 +191,8 @@ impl Acceptor {
                         return;
                     }
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
+                    // Without descriptors the kernel does not say that nobody waits: the next poll does.
+                    _ if accepted_now > 0 => return,
                     _ => {
                         // No descriptors or no memory are left: the oldest gives back its own.
                         self.failure = Some(error);
@@ -355,6 +358,46 @@ pub(crate) mod tests {
             is_over.store(true, Ordering::Release);
             assert_eq!(error.to_string(), "1 of 1 have not connected in 300ms");
         });
+    }
+
+    /// Variable of a process in which a test may lower the limit of descriptors.
+    const FEW: &str = "ELASTIC_TEST_FEW_DESCRIPTORS";
+
+    #[test]
+    fn exhausted_descriptors_do_not_keep_members_out() {
+        if std::env::var_os(FEW).is_some() {
+            return accept_with_few_descriptors();
+        }
+        let name = "acceptor::tests::exhausted_descriptors_do_not_keep_members_out";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(FEW, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    }
+
+    fn accept_with_few_descriptors() {
+        use std::os::fd::AsRawFd;
+
+        use rustix::process::{Resource, getrlimit, setrlimit};
+
+        let (mut acceptor, invitation, address) = open();
+        let strangers: Vec<TcpStream> =
+            (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut member = invitation.follow(1).unwrap();
+        // The lowest free descriptor is given first, and is the only one left.
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let free = file.as_raw_fd();
+        drop(file);
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = Some(u64::try_from(free).unwrap() + 1);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let (mut link, _) = next(&mut acceptor).unwrap();
+        link.send(&"here").unwrap();
+        assert_eq!(member.receive::<String>().unwrap().unwrap(), "here");
+        drop(strangers);
     }
 
     #[test]

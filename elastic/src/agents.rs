@@ -1,6 +1,6 @@
 //! The agents of all nodes, as the coordinator sees them: its own is a call, the others are a line of text away.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,11 +88,21 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
     Answer::Done
 }
 
-/// The way to an agent on another node.
+/// The way to an agent on another node. All its ends have one descriptor.
 #[derive(Debug)]
 pub(crate) struct Link {
-    reader: BufReader<TcpStream>,
-    writer: TcpStream,
+    reader: BufReader<Stream>,
+    writer: Arc<TcpStream>,
+}
+
+/// A shared socket as a reader.
+#[derive(Debug)]
+struct Stream(Arc<TcpStream>);
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        (&*self.0).read(bytes)
+    }
 }
 
 /// The most bytes of a line between agents.
@@ -101,12 +111,16 @@ const LONGEST_LINE: u64 = 4 * crate::lobby::MAIL_BYTES as u64;
 impl Link {
     pub(crate) fn new(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Self { reader: BufReader::new(stream.try_clone()?), writer: stream })
+        Ok(Self::of(Arc::new(stream)))
+    }
+
+    fn of(stream: Arc<TcpStream>) -> Self {
+        Self { reader: BufReader::new(Stream(Arc::clone(&stream))), writer: stream }
     }
 
     /// Another end of the same link, to send by while this one waits for what comes.
-    pub(crate) fn second(&self) -> std::io::Result<Self> {
-        Self::new(self.writer.try_clone()?)
+    pub(crate) fn second(&self) -> Self {
+        Self::of(Arc::clone(&self.writer))
     }
 
     /// The other side is to know at once that nobody is here any more.
@@ -117,13 +131,13 @@ impl Link {
     pub(crate) fn send(&mut self, what: &impl Serialize) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
-        self.writer.write_all(&line)
+        (&*self.writer).write_all(&line)
     }
 
     /// `None` when the other side has gone in order.
     pub(crate) fn receive<T: for<'a> Deserialize<'a>>(&mut self) -> std::io::Result<Option<T>> {
         let mut line = Vec::new();
-        let mut limited = std::io::Read::take(&mut self.reader, LONGEST_LINE);
+        let mut limited = (&mut self.reader).take(LONGEST_LINE);
         match limited.read_until(b'\n', &mut line)? {
             0 => Ok(None),
             _ if !line.ends_with(b"\n") => Err(std::io::ErrorKind::InvalidData.into()),

@@ -98,8 +98,7 @@ fn accept(mut acceptor: Acceptor, is_over: &UnixStream, state: &Arc<State>) {
         number += 1;
         let mut visitors = state.visitors();
         visitors.threads.retain(|thread| !thread.is_finished());
-        let Ok(second) = link.second() else { continue };
-        visitors.links.insert(number, second);
+        visitors.links.insert(number, link.second());
         let own = Arc::clone(state);
         let spawned =
             std::thread::Builder::new().name("elastic-desk".to_owned()).spawn(move || {

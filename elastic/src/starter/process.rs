@@ -285,7 +285,7 @@ pub(super) fn serve(
     let failed = |error: Error| GroupError::Node { call: "serve", text: error.to_string() };
     give_way();
     let link = invitation.follow(1).map_err(failed)?;
-    let mut answers = link.second().map_err(failed)?;
+    let mut answers = link.second();
     let peer = employer.merge(true)?;
     let (sender, orders) = channel();
     let (alive, ended) = channel();

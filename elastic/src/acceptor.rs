@@ -90,8 +90,8 @@ impl Acceptor {
         Ok(links.into_iter().flatten().collect())
     }
 
-    /// Waits for the next invited process and returns its link and number. Returns `None` at the deadline, and as soon as
-    /// `end` has something to read.
+    /// Waits for the next invited process and returns its link and number. Returns `None` at the deadline, and as soon
+    /// as `end` has something to read.
     ///
     /// # Errors
     /// The system cannot wait for connections.

@@ -69,27 +69,35 @@ impl Default for ControlSocket {
     }
 }
 
-/// Takes the place of a socket whose job has died, not that of one that lives.
+/// Listens at the path, in the place of a socket whose job has died, not of one that lives. The path leads to the
+/// socket only once it listens: to a client, a socket that does not is one of a dead job.
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
-            Ok(_) => {
+    let new = path.with_extension(std::process::id().to_string());
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&new)?;
+    // The folder is closed to others already.
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    let placed = std::fs::set_permissions(&new, private).and_then(|()| place(&new, path));
+    std::fs::remove_file(&new)?;
+    placed.map(|()| listener)
+}
+
+/// Gives a socket that listens its path.
+fn place(new: &Path, path: &Path) -> std::io::Result<()> {
+    match std::fs::hard_link(new, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if UnixStream::connect(path).is_ok() {
                 let text = format!("a job of this name is running: {}", path.display());
                 return Err(std::io::Error::new(ErrorKind::AddrInUse, text));
             }
-            Err(_) => {
-                std::fs::remove_file(path)?;
-                UnixListener::bind(path)
-            }
-        },
-        bound => bound,
+            std::fs::remove_file(path)?;
+            std::fs::hard_link(new, path)
+        }
+        placed => placed,
     }
-    .and_then(|listener| {
-        // The folder is closed to others already.
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(path, private)?;
-        Ok(listener)
-    })
 }
 
 impl ResourceManager for ControlSocket {
@@ -117,5 +125,58 @@ impl ResourceManager for ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.ends();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("quo-control-{name}-{}", std::process::id()));
+        let _absent = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn socket_of_a_dead_job_is_replaced_and_a_living_one_kept() {
+        let folder = folder("replaced");
+        let path = folder.join("test.sock");
+        let listener = bind(&path).unwrap();
+        assert_eq!(bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        drop(listener);
+        let _listener = bind(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn socket_that_is_there_can_be_connected_to() {
+        const SOCKETS: usize = 200;
+        let folder = folder("connected");
+        let path = |number: usize| folder.join(format!("{number}.sock"));
+        let bound = AtomicUsize::new(0);
+        let listeners = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..SOCKETS {
+                    while !path(number).exists() && bound.load(Ordering::Acquire) <= number {}
+                    UnixStream::connect(path(number)).unwrap();
+                }
+            });
+            (0..SOCKETS)
+                .map(|number| {
+                    let listener = bind(&path(number)).unwrap();
+                    bound.store(number + 1, Ordering::Release);
+                    listener
+                })
+                .collect::<Vec<UnixListener>>()
+        });
+        drop(listeners);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -9,17 +9,16 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use memprof_trace::layout::{Class, sample};
+use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{APPLICATION, Books, Checkout, Recorded, mpicc, run_compiler};
+use quo_tests::{Books, Checkout, Recorded, mpicc, run_compiler};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("a_pair_of_malloc_and_free_keeps_to_its_budget_of_instructions", hot_pair),
     ("pairs_of_many_sizes_keep_to_their_budget_of_instructions", many_sizes),
     ("a_call_of_mpi_keeps_to_its_budget_of_instructions", call),
-    ("a_process_that_has_little_when_mpi_begins_is_first_looked_at_when_it_is_ready", begins),
     (
         "with_many_threads_stacks_and_phases_the_profiler_itself_takes_eight_mebibytes_at_most",
         small,
@@ -77,29 +76,6 @@ fn within(kind: &str, budget: f64) -> Result<()> {
     let more = with - without;
     ensure!(more <= budget, "{kind}: {more:.1} instructions more, and {budget} may be");
     ensure!(more > 5.0, "{kind}: the profiler does nothing");
-    Ok(())
-}
-
-fn begins() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let program = compile("begins", folder.path())?;
-    for (mebi, is_early) in [("0", false), ("4", true)] {
-        let traces = tempfile::tempdir()?;
-        let finished = Profiled::new(&program, traces.path())?.arg(mebi).run(LIMIT)?;
-        let books = Books::open(finished.expect_success()?.trace()?)?;
-        let (first, rows) = books.full().next().context("no sample")?;
-        let is_init =
-            |phase: u32| books.trace.phase(phase).is_some_and(|row| row.name.to_string() == "init");
-        let mut edges = books.trace.history.phase_edges().iter();
-        let begun = edges.find(|edge| edge.begins && is_init(edge.phase)).context("no init")?.time;
-        // A machine that lets it wait has it looked at meanwhile.
-        let is_late = first.flags & sample::PHASE == 0;
-        let before = first.time < begun;
-        ensure!(before == is_early || is_late, "{mebi}: begun at {begun}, {first:?}");
-        let application = books.resident(rows, APPLICATION);
-        ensure!(!is_early || application >= 4 << 20, "{application} B");
-        books.expect_closed_books()?;
-    }
     Ok(())
 }
 

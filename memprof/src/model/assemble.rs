@@ -147,16 +147,33 @@ struct Peaks {
     own: Vec<OwnPeak>,
     /// Largest totals of the processes added up, by bin.
     most: Vec<u64>,
+    /// What the processes may have held beyond that, added up, by bin.
+    unseen: Vec<u64>,
 }
 
 impl Peaks {
-    fn add(&mut self, own: Vec<OwnPeak>, most: &[u64]) {
+    fn add(&mut self, own: Vec<OwnPeak>, most: &[u64], unseen: &[u64]) {
         self.own.extend(own);
-        self.most.resize(self.most.len().max(most.len()), 0);
-        for (sum, value) in self.most.iter_mut().zip(most) {
-            *sum = sum.saturating_add(*value);
+        for (sums, values) in [(&mut self.most, most), (&mut self.unseen, unseen)] {
+            sums.resize(sums.len().max(values.len()), 0);
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum = sum.saturating_add(*value);
+            }
         }
     }
+}
+
+/// Bytes that a process may have held beyond its samples, in each bin of the job's axis: where the kernel's own peak was
+/// not seen, it may have come at any time between two samples.
+fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
+    let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
+    let lived = axis.bin_at(rank.offset_ns)..=axis.bin_at(end_ns);
+    let beyond = |(bin, most): (usize, &u64)| match (lived.contains(&bin), rank.unseen) {
+        (false, _) => 0,
+        (true, 0) => rank.kernel_peak.saturating_sub(rank.peak.bytes),
+        (true, _) => rank.kernel_peak.saturating_sub(*most),
+    };
+    rank.heat.iter().enumerate().map(beyond).collect()
 }
 
 /// The peak of a process, and what it held at least around it.
@@ -171,7 +188,12 @@ fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> O
     };
     bin.accumulate_until(timeline, end_ns);
     let low = bin.series.iter().fold(0u64, |sum, series| sum.saturating_add(series.low[0]));
-    OwnPeak { moment: Moment { time_ns, ..rank.peak.clone() }, who: Who::of(rank), low }
+    OwnPeak {
+        moment: Moment { time_ns, ..rank.peak.clone() },
+        who: Who::of(rank),
+        low,
+        at_most: rank.kernel_peak.max(rank.peak.bytes),
+    }
 }
 
 impl Assembler {
@@ -197,6 +219,7 @@ impl Assembler {
         rank.heat = heat(&axis, &timeline, &totals);
         let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
         let own = own_peak(&rank, &axis, &timeline, end_ns);
+        let unseen = unseen(&rank, &axis);
 
         let objects: Vec<u32> =
             objects.into_iter().map(|object| self.sites.object(object)).collect();
@@ -225,7 +248,7 @@ impl Assembler {
                 mapped: Join::default(),
             });
         node.timeline.accumulate_until(&timeline, end_ns);
-        node.peaks.add(vec![own], &rank.heat);
+        node.peaks.add(vec![own], &rank.heat, &unseen);
         let mapped = shared.iter().filter(|segment| !segment.gone && !rank.left).cloned();
         node.mapped.add(self.processes, mapped);
         node.join.add(self.processes, shared);
@@ -276,7 +299,7 @@ impl Assembler {
         if let Some(rank) = job.nodes.first().and_then(|node| node.ranks.first()) {
             job.timeline.phases = rank.spans();
         }
-        job.timeline.mark_peak(&peaks.own, &peaks.most);
+        job.timeline.mark_peak(&peaks.own, &peaks.most, &peaks.unseen);
         job
     }
 }
@@ -293,8 +316,8 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Pe
     if let Some(rank) = ranks.first() {
         timeline.phases = rank.spans();
     }
-    timeline.mark_peak(&peaks.own, &peaks.most);
-    of_job.add(peaks.own, &peaks.most);
+    timeline.mark_peak(&peaks.own, &peaks.most, &peaks.unseen);
+    of_job.add(peaks.own, &peaks.most, &peaks.unseen);
     let boot_id = boot.iter().map(|byte| format!("{byte:02x}")).collect();
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }

@@ -55,6 +55,8 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             held: vec![held],
             totals: Totals { resident: bytes, ..Totals::default() },
             peak: Moment::default(),
+            kernel_peak: 0,
+            unseen: 0,
             phases: Vec::new(),
             open: Vec::new(),
             heat: Vec::new(),
@@ -259,6 +261,36 @@ fn the_peak_of_several_ranks_has_what_the_others_held_at_least() {
     assert_eq!(timeline.peak.as_ref().map(|peak| peak.bytes), Some(1040));
     assert_eq!(timeline.peak_at_most, 1080);
     assert_eq!(timeline.peak_of.as_ref().and_then(|who| who.rank), Some(0));
+}
+
+/// The same rank, of which the kernel counted more at some moment than any sample saw.
+fn with_kernel_peak(mut reduced: Reduced, kernel_peak: u64) -> Reduced {
+    reduced.rank.kernel_peak = kernel_peak;
+    reduced.rank.unseen = crate::model::rank::unseen(kernel_peak, reduced.rank.peak.bytes);
+    reduced
+}
+
+#[test]
+fn unseen_memory_counts_above_a_twentieth_of_the_peak() {
+    use crate::model::rank::unseen;
+    assert_eq!(unseen(0, 10), 0);
+    assert_eq!(unseen(1000, 950), 0);
+    assert_eq!(unseen(1000, 949), 51);
+    assert_eq!(unseen(u64::MAX, 0), u64::MAX);
+}
+
+#[test]
+fn node_interval_contains_kernel_peaks_no_sample_saw() {
+    let brief = with_kernel_peak(private(0, &[(100, 100, 100), (100, 100, 100)]), 700);
+    let even = with_kernel_peak(private(1, &[(50, 60, 70), (40, 60, 80)]), 82);
+    let job = together(vec![brief, even]);
+    let timeline = &job.nodes[0].timeline;
+    assert_eq!(timeline.peak.as_ref().map(|peak| peak.bytes), Some(180));
+    assert_eq!(timeline.peak_at_most, 700 + 82);
+
+    let alone = together(vec![with_kernel_peak(private(0, &[(100, 100, 100)]), 700)]);
+    assert_eq!(alone.nodes[0].timeline.peak_at_most, 700);
+    assert_eq!(alone.timeline.peak_at_most, 700);
 }
 
 proptest::proptest! {

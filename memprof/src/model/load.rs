@@ -301,7 +301,7 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     timeline.phases = spans(rank);
     let mut peak = rank.peak.clone();
     peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
-    timeline.peak_at_most = peak.bytes;
+    timeline.peak_at_most = rank.kernel_peak.max(peak.bytes);
     timeline.peak = Some(peak);
     Ok(timeline)
 }

@@ -30,6 +30,12 @@ pub struct Rank {
     pub totals: Totals,
     /// When it held most; `bytes` is resident with huge pages and page tables.
     pub peak: Moment,
+    /// The most the kernel ever counted as resident (VmHWM), without huge TLB pages and page tables; 0 where the trace
+    /// does not say.
+    pub kernel_peak: u64,
+    /// Of `kernel_peak`, bytes above the peak of all samples, where they are more than a twentieth: memory that was
+    /// there too briefly to be seen, and that no component has.
+    pub unseen: u64,
     /// In the order of the trace.
     pub phases: Vec<RankPhase>,
     /// When phases were open, nanoseconds since the process started, as far as the trace still knows.
@@ -198,6 +204,12 @@ impl Sampler {
     pub fn duty(&self, duration_ns: u64) -> f64 {
         self.cpu_ns as f64 / duration_ns.max(1_000_000_000) as f64
     }
+}
+
+/// Bytes of the kernel's own peak that no sample saw; 0 where samples saw 95 % of it.
+pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
+    let missed = kernel_peak.saturating_sub(seen);
+    if missed > kernel_peak / 20 { missed } else { 0 }
 }
 
 impl Rank {

@@ -27,7 +27,8 @@ pub struct Timeline {
     /// of several it is the least it can have been: what one of them held at its own peak and the others at
     /// least at that time, or the mean of a bin, whichever is more.
     pub peak: Option<Moment>,
-    /// What the peak can have been at most, if all held their most of a bin at one moment.
+    /// What the peak can have been at most, if all held their most of a bin at one moment, and what no sample saw of
+    /// the kernel's own peaks then, too.
     pub peak_at_most: u64,
     /// The process whose own peak it is, where the bins say less.
     pub peak_of: Option<Who>,
@@ -42,6 +43,8 @@ pub struct OwnPeak {
     pub who: Who,
     /// What it held at least in the bin of that moment.
     pub low: u64,
+    /// The most it can have held at any moment, by the kernel's own count.
+    pub at_most: u64,
 }
 
 /// One component over time, in bytes.
@@ -131,8 +134,8 @@ impl Timeline {
     }
 
     /// Sets the peak, from what is known of the processes and from the bins. `most` has the sum of the largest totals
-    /// of the processes for each bin.
-    pub fn mark_peak(&mut self, own: &[OwnPeak], most: &[u64]) {
+    /// of the processes for each bin, `unseen` the sum of what each may have held there beyond that.
+    pub fn mark_peak(&mut self, own: &[OwnPeak], most: &[u64], unseen: &[u64]) {
         let most = |bin: usize| most.get(bin).copied().unwrap_or(u64::MAX);
         // Sums of bins are rounded up, component by component.
         let totals =
@@ -154,9 +157,12 @@ impl Timeline {
             }
         }
         let high = self.sum_of(|series| &series.high);
-        let bound = high.iter().enumerate().map(|(bin, sum)| (*sum).min(most(bin))).max();
+        let beyond = |bin: usize| unseen.get(bin).copied().unwrap_or(0);
+        let bounds = high.iter().enumerate();
+        let bound =
+            bounds.map(|(bin, sum)| (*sum).min(most(bin)).saturating_add(beyond(bin))).max();
         self.peak_at_most = match own {
-            [_] => peak.bytes,
+            [one] => one.at_most.max(peak.bytes),
             _ => bound.unwrap_or(0).max(peak.bytes),
         };
         self.peak = Some(peak);

@@ -1,7 +1,7 @@
 //! The report of one rank, and of one phase.
 
 use super::grid::{Align, Grid, Weight};
-use super::table::closing;
+use super::table::{closing, unseen};
 use crate::model::{Group, Held, Job, PhaseAcross, Rank};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -83,8 +83,15 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         ],
     );
     out += &grid.text(look);
+    if rank.kernel_peak > 0 {
+        let line = format!("the kernel's own peak: {}", bytes(rank.kernel_peak));
+        out += &format!("{}\n", look.dim(&line));
+    }
     out += &phases(rank, look);
     out += &sampler(rank, look);
+    if let Some(unseen) = unseen(std::iter::once(rank)) {
+        out += &format!("{} {unseen}\n", look.warn("note:"));
+    }
     for fault in &rank.faults {
         let what = if rank.damaged { "damaged:" } else { "note:" };
         out += &format!("{} {}\n", look.warn(what), clean(fault));

@@ -386,7 +386,8 @@ pub fn closing(job: &Job, look: Look) -> String {
         }
     }
     let mut out = String::from("\n");
-    let well = now < 10_000 && balance.excesses.is_empty();
+    let seen = job.ranks().all(|rank| rank.unseen == 0);
+    let well = now < 10_000 && balance.excesses.is_empty() && seen;
     out += &match well {
         true => look.good(&line),
         false => look.warn(&line),
@@ -417,8 +418,31 @@ pub fn remarks(job: &Job, look: Look) -> String {
         };
         out += &format!("{} {}{place}\n", look.warn("note:"), clean(&note.text));
     }
+    if let Some(unseen) = unseen(job.ranks()) {
+        out += &format!("{} {unseen}\n", look.warn("note:"));
+    }
     out += &missing(job, look);
     out
+}
+
+/// A sentence on memory that the kernel counted and no sample saw, by the rank with most of it; nothing where samples
+/// saw all peaks.
+pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
+    let ranks: Vec<&Rank> = ranks.filter(|rank| rank.unseen > 0).collect();
+    let worst = ranks.iter().max_by_key(|rank| rank.unseen)?;
+    let more = match ranks.len() {
+        1 => String::new(),
+        several => format!(" and {} more", several - 1),
+    };
+    Some(format!(
+        "{}{more}: the kernel counted {} resident at most, samples saw {}: {} more ({}) were there too briefly to be \
+         seen, and no component has them",
+        worst.label(),
+        bytes(worst.kernel_peak),
+        bytes(worst.peak.bytes),
+        bytes(worst.unseen),
+        millionths(share(worst.unseen, worst.kernel_peak)),
+    ))
 }
 
 /// Why a rank may have left neither a trace nor a word in the folder.

@@ -11,6 +11,7 @@ pub use sites::read as sites;
 use super::absent::Who;
 use super::assemble::{Clock, Reduced};
 use super::living::Living;
+use super::rank::unseen;
 use super::{
     Group, Held, Identity, Lost, Moment, Rank, Sampler, Shared, State, Totals, Touch, Touches, jobs,
 };
@@ -151,6 +152,9 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
         .map(|bin| share(u64::from(bin.cell(0).resident_mean) << 10, bin.head.total_mean))
         .max();
     let now = share(head.unattributed, head.walked);
+    // Looks that found no need of a full sample count what the kernel has, too.
+    let counted = trace.timeline.iter().map(|bin| bin.head.kernel_max).max();
+    let kernel_peak = head.kernel_peak.max(counted.unwrap_or(0));
     Rank {
         file: file.to_owned(),
         identity: identity(trace),
@@ -174,6 +178,8 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
             phase: names.phase(head.peak_phase),
             mpi_function: function(head.peak_function),
         },
+        kernel_peak,
+        unseen: unseen(kernel_peak, head.peak),
         phases: phases::phases(trace, names, head.peak),
         open: phases::whole_spans(trace, names),
         heat: Vec::new(),

@@ -435,8 +435,8 @@ pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
         several => format!(" and {} more", several - 1),
     };
     Some(format!(
-        "{}{more}: the kernel counted {} resident at most, samples saw {}: {} more ({}) were there too briefly to be \
-         seen, and no component has them",
+        "{}{more}: the kernel counted {} resident at most, samples saw {}: {} more ({}) were there between samples \
+         or while recording was off, and no component has them",
         worst.label(),
         bytes(worst.kernel_peak),
         bytes(worst.peak.bytes),

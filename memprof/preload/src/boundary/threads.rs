@@ -10,7 +10,7 @@ use super::hooked::{Function, hook, real};
 use crate::component::{self, Component};
 use crate::losses::{self, Table};
 use crate::thread::{Guard, local};
-use crate::{objects, ranges};
+use crate::{objects, ranges, sampler};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -152,16 +152,19 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
     let order = unsafe { *place.order.get() };
     place.taken.store(0, Ordering::Release);
     local().home.set(order.home);
-    {
+    let stack = {
         let _guard = Guard::enter();
         let here = 0u8;
         crate::faults::thread_begins();
         let owner = objects::stacks_of(order.home);
         match order.stack {
             (_, 0) => ranges::stack(core::ptr::from_ref(&here) as usize, owner),
-            (start, length) => ranges::given(start, length, owner),
+            (start, length) => {
+                ranges::given(start, length, owner);
+                (0, 0)
+            }
         }
-    }
+    };
     // SAFETY: what the program wanted to run, with its argument.
     let result = unsafe {
         let start: Start = core::mem::transmute(order.start);
@@ -170,5 +173,7 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
     if order.stack.1 > 0 {
         ranges::given_back(order.stack.0);
     }
+    // The C library gives the stack's pages back without a call that can be seen.
+    sampler::before_release(stack.0, stack.1);
     result
 }

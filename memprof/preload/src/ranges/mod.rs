@@ -115,23 +115,26 @@ pub fn forget_calls() {
     with(map::Map::forget_marks);
 }
 
-/// A thread's stack, by an address in it. To be called by the thread itself.
-pub fn stack(address: usize, owner: Component) {
+/// Enters a thread's stack, by an address in it, and returns its start and length; no length where the C library does
+/// not tell. To be called by the thread itself.
+pub fn stack(address: usize, owner: Component) -> (usize, usize) {
     let _guard = Guard::enter();
     let (mut low, mut size) = (core::ptr::null_mut(), 0);
     // SAFETY: the attributes are made by the first call and given back by the last.
     unsafe {
         let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
-            return;
+            return (0, 0);
         }
         libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size);
         libc::pthread_attr_destroy(&raw mut attributes);
     }
     let low = low as usize;
-    if (low..low.saturating_add(size)).contains(&address) {
-        insert(low, size, owner, Kind::Stack);
+    if !(low..low.saturating_add(size)).contains(&address) {
+        return (0, 0);
     }
+    insert(low, size, owner, Kind::Stack);
+    (low, size)
 }
 
 /// The calling thread has begun on memory that the program has given it for a stack; [`given_back`] or

@@ -31,6 +31,12 @@ const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
 /// What may be spent before it is earned where a peak would be lost; what comes later waits for it.
 const BURST: u64 = 20_000_000;
 
+/// Growth that is looked at before its time, at least: less is lost among what the libraries of a program take.
+const GROWTH: u64 = 4 << 20;
+
+/// Growth after which a process may be killed at any moment.
+const FAST_GROWTH: u64 = 64 << 20;
+
 /// The part of the share that looks may take: the rest is for full samples.
 const LOOKS: f64 = 0.15;
 
@@ -105,9 +111,24 @@ impl Duty {
         self.affordable(self.began + SHORTEST_RUN, resident)
     }
 
+    /// Takes back the charge of a sample that every run has once.
+    pub fn forgive(&mut self, cost: u64) {
+        self.spent = self.spent.saturating_sub(cost);
+    }
+
     /// Whether a full sample may be taken that shows what no later one can.
     pub fn may_overdraw(&self, now: u64) -> bool {
         self.spent as f64 <= self.earned(now) + BURST as f64
+    }
+
+    /// Whether a full sample is to be taken at once because the process has grown from `then` to `resident` bytes since the
+    /// last. Growth by a tenth may spend half of the burst; the other half is for processes that grow so fast that they
+    /// may be killed for it before the next.
+    pub fn follows_growth(&self, now: u64, then: u64, resident: u64) -> bool {
+        let grown = resident.saturating_sub(then);
+        let half = self.spent as f64 <= self.earned(now) + BURST as f64 / 2.0;
+        grown > (then / 10).max(GROWTH) && half
+            || grown > (then / 4).max(FAST_GROWTH) && self.may_overdraw(now)
     }
 
     /// Time to the next tick after so many in a row that found nothing new, when what was last written
@@ -232,6 +253,24 @@ mod tests {
         assert!(duty.affordable(200_000_000, 10 << 20));
         assert!(!duty.affordable(1_000_000_000, 2 << 30));
         assert!(duty.affordable(3_000_000_000, 2 << 30));
+    }
+
+    #[test]
+    fn growth_by_a_tenth_is_followed_within_half_the_burst() {
+        let mut duty = Duty::new(20_000_000, 0.005, 0);
+        let mib = 1 << 20;
+        assert!(!duty.follows_growth(0, 100 * mib, 109 * mib));
+        assert!(duty.follows_growth(0, 100 * mib, 111 * mib));
+        // A small process has to grow by what libraries take, and more.
+        assert!(!duty.follows_growth(0, 2 * mib, 6 * mib));
+        assert!(duty.follows_growth(0, 2 * mib, 7 * mib));
+        assert!(!duty.follows_growth(0, 100 * mib, 50 * mib));
+        duty.sampled(11_000_000, 0);
+        assert!(!duty.follows_growth(0, 100 * mib, 111 * mib));
+        assert!(duty.follows_growth(0, 100 * mib, 165 * mib));
+        assert!(duty.follows_growth(1_000_000_000, 100 * mib, 111 * mib));
+        duty.forgive(11_000_000);
+        assert!(duty.follows_growth(0, 100 * mib, 111 * mib));
     }
 
     #[test]

@@ -144,7 +144,13 @@ impl Sampler {
                 && (overdraws && self.may_overdraw()
                     || !may_wait && self.affordable_ahead(resident));
         if looks {
+            let before = self.head.cpu_ns;
             self.full(sample::PHASE);
+            if is_first {
+                // Every run has it, and in a short one it would leave nothing for what follows.
+                let cost = self.head.cpu_ns - before;
+                self.duty.iter_mut().for_each(|duty| duty.forgive(cost));
+            }
         }
         if begins {
             self.phases.outdated |= has_changed && !looks;

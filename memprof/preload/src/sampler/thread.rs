@@ -19,9 +19,6 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// What the thread waits for between ticks; it never comes.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// A process that has so much more than at the last full sample is looked at before its time.
-const GROWTH: u64 = 64 << 20;
-
 /// What the thread needs beside what the C library puts on its stack.
 const STACK: usize = 128 * 1024;
 
@@ -177,8 +174,7 @@ fn look(last: &mut Last) -> bool {
         // A full sample in between, before a release or because somebody asked, counts as well.
         let is_due = now.saturating_sub(last.full) >= duty.interval();
         let then = sampler.resident_then;
-        // What grows so fast may be killed for it before there is time for the next.
-        let has_grown = resident > then + (then / 4).max(GROWTH) && duty.may_overdraw(now);
+        let has_grown = duty.follows_growth(now, then, resident);
         // Who is killed early is to be told of as well.
         let is_first = then == 0;
         let is_affordable = last.pending && is_due && duty.affordable(now, resident);

@@ -47,6 +47,8 @@ int MPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void
 int MPI_Win_free(MPI_Win *win);
 /* Unloads the plugin. */
 int MPI_T_finalize(void);
+/* Nothing at all: the profiler acts on its calls. */
+int MPI_Pcontrol(const int level, ...);
 /* Nothing at all: for measurements. */
 int MPI_Comm_rank(MPI_Comm comm, int *rank);
 

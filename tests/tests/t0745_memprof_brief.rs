@@ -1,0 +1,91 @@
+//! Memory that a process has for a moment only: seen before it goes, or named as unseen.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi};
+use quo_tests::suite::{self, Test};
+use quo_tests::{Checkout, run_compiler};
+use serde_json::Value;
+
+const TESTS: &[Test] = &[
+    ("stacks_of_ending_threads_are_seen_before_they_go", stacks),
+    ("memory_no_sample_saw_is_named_in_all_reports", paused),
+];
+
+const LIMIT: Duration = Duration::from_secs(120);
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// Runs the program `brief.c`, linked with the fake MPI, and leaves its trace in `traces`.
+fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
+    let mpi = fake_mpi()?;
+    let programs = Checkout::find()?.root().join(PROGRAMS);
+    let program = folder.join("brief");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror"]);
+    compiler.arg(programs.join("brief.c")).arg("-o").arg(&program);
+    compiler.arg(format!("-I{}", programs.join("fakempi").display()));
+    compiler.arg(format!("-L{}", mpi.display())).args(["-lfakempi", "-lboth", "-pthread"]);
+    compiler.arg(format!("-Wl,-rpath,{}", mpi.display()));
+    run_compiler(compiler.arg(format!("-Wl,-rpath-link,{}", mpi.display())))?;
+    let traces = folder.join("traces");
+    fs::create_dir(&traces)?;
+    let mebi = mebi.to_string();
+    Profiled::new(program, &traces)?.arg(how).arg(&mebi).run(LIMIT)?.expect_success()?;
+    Ok(())
+}
+
+/// What `memprof report` says of the traces, with these options.
+fn report(folder: &Path, options: &[&str]) -> Result<String> {
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    let output = command.arg("report").args(options).arg(folder.join("traces")).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The only rank, and the peak of its node at least and at most.
+fn rank(folder: &Path) -> Result<(Value, u64, u64)> {
+    let job: Value = serde_json::from_str(&report(folder, &["--json"])?)?;
+    let node = &job["nodes"][0];
+    let least = node["timeline"]["peak"]["bytes"].as_u64().context("no peak")?;
+    let most = node["timeline"]["peak_at_most"].as_u64().context("no bound")?;
+    Ok((node["ranks"][0].clone(), least, most))
+}
+
+fn stacks() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    run(folder.path(), "stacks", 25)?;
+    let (rank, least, _) = rank(folder.path())?;
+    let held = rank["held"].as_array().context("no components")?;
+    let stacks = held.iter().find(|one| one["name"] == "stack:brief").context("no stacks")?;
+    let peak = stacks["resident_peak"].as_u64().context("no peak")?;
+    ensure!((50 * MEBI..52 * MEBI).contains(&peak), "stacks of {peak} B: {stacks}");
+    ensure!(least >= peak && rank["unseen"] == 0, "{rank}");
+    Ok(())
+}
+
+fn paused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    run(folder.path(), "paused", 64)?;
+    let (rank, least, most) = rank(folder.path())?;
+    let number = |name: &str| rank[name].as_u64().context(name.to_owned());
+    let (kernel, unseen) = (number("kernel_peak")?, number("unseen")?);
+    ensure!((64 * MEBI..80 * MEBI).contains(&kernel), "the kernel's peak is {kernel} B");
+    ensure!(unseen == kernel - least && unseen >= 56 * MEBI, "{unseen} B unseen of {kernel}");
+    ensure!(most == kernel, "the node had at most {most} B, not {kernel}");
+    for options in [&[][..], &["--rank", "0"]] {
+        let text = report(folder.path(), options)?;
+        ensure!(text.contains("note: rank 0: the kernel counted"), "{options:?}:\n{text}");
+    }
+    let page = folder.path().join("page.html");
+    report(folder.path(), &["--html", page.to_str().context("path")?])?;
+    ensure!(fs::read_to_string(page)?.contains("rank 0: the kernel counted"), "not in the page");
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! `memprof live`: what a job holds now, from the files its ranks write.
 
-use crate::model::{Group, Job, LoadError, Rank, State, Who};
+use crate::model::{Child, Group, Job, LoadError, Rank, State, Who};
 use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
 use crate::terminal::{self, Look, clean};
@@ -109,7 +109,9 @@ fn pause(length: Duration) -> bool {
 /// Whether all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are
 /// over when they have closed their files.
 fn over(job: &Job) -> bool {
-    let ended = |rank: &Rank| matches!(rank.state, State::Closed | State::Killed | State::Replaced);
+    let ended = |rank: &Rank| {
+        matches!(rank.state, State::Closed | State::Killed | State::Gone | State::Replaced)
+    };
     job.ranks().all(ended)
 }
 
@@ -233,6 +235,8 @@ struct Document<'a> {
 struct RankNow<'a> {
     rank: Option<u32>,
     spawned: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    child: Option<Child>,
     job: Option<u32>,
     host: &'a str,
     pid: u32,
@@ -255,6 +259,7 @@ fn json(job: &Job) -> anyhow::Result<String> {
     let ranks = job.ranks().map(|rank| RankNow {
         rank: rank.identity.rank,
         spawned: rank.identity.spawned,
+        child: rank.identity.child,
         job: rank.job,
         host: &rank.identity.host,
         pid: rank.identity.pid,

@@ -19,7 +19,7 @@ use quo_tests::{
     APPLICATION, BindTo, Books, Checkout, Frames, Launcher, MPI, Recorded, Running, Selection,
     Still, fortran_support, mpicc, mpifort, run_compiler,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const TESTS: &[Test] = &[
     ("usual_programs_close_their_books_on_every_rank", usual),
@@ -31,6 +31,7 @@ const TESTS: &[Test] = &[
     ("a_program_gets_a_sample_by_either_name_of_mpi_pcontrol", pcontrol),
     ("time_that_is_not_recorded_is_said_as_a_phase", silence),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
+    ("children_of_ranks_are_told_apart_in_reports", children_told),
     ("a_job_in_which_a_rank_is_killed_leaves_the_traces_of_all", killed),
     ("a_sweep_finds_what_a_program_owns_for_each_of_its_ranks", sweep),
     ("an_mpi_loaded_at_run_time_is_seen", dlopened),
@@ -427,6 +428,46 @@ fn memprof_run(traces: &Path, ranks: usize) -> Result<Command> {
     command.arg(launch.get_program()).args(launch.get_args());
     command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
     Ok(command)
+}
+
+fn children_told() -> Result<()> {
+    let program = compile_c("children.c")?;
+    let folder = tempfile::tempdir()?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let report = |traces: &Path, options: &[&str]| -> Result<String> {
+        let output = Command::new(&memprof).arg("report").args(options).arg(traces).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let limit = Duration::from_secs(100);
+    let (ranks, all) = (folder.path().join("ranks"), folder.path().join("all"));
+    for traces in [&ranks, &all] {
+        let mut command = memprof_run(traces, 2)?;
+        if traces == &all {
+            command.env("MEMPROF_RECORD", "all");
+        }
+        let description = format!("{:?}", command.arg(&program));
+        Running::start(&mut command, &description, limit)?.finish()?.expect_success()?;
+    }
+    let said = report(&ranks, &[])?;
+    ensure!(said.contains("note: children that ranks 0, 1 forked held memory"), "{said}");
+    let job: Value = serde_json::from_str(&report(&all, &["--json"])?)?;
+    let processes = job["nodes"][0]["ranks"].as_array().context("no ranks")?;
+    let mut numbers: Vec<u64> =
+        processes.iter().filter_map(|one| one["identity"]["rank"].as_u64()).collect();
+    numbers.sort_unstable();
+    ensure!(numbers == [0, 1], "ranks {numbers:?}");
+    for rank in [0, 1] {
+        // The first has 100 MiB and ends by _exit, as children do.
+        let first = |one: &&Value| one["identity"]["child"] == json!({"rank": rank, "number": 1});
+        let child = processes.iter().find(first).context("no first child")?;
+        ensure!(child["state"] == "gone", "{child}");
+        let peak = child["peak"]["bytes"].as_u64().context("no peak")?;
+        ensure!(peak > 100 * MEBI, "the child of rank {rank} had {peak} B");
+    }
+    let said = report(&all, &[])?;
+    ensure!(said.contains("child 1 of rank") && !said.contains("(killed, or _exit)"), "{said}");
+    Ok(())
 }
 
 fn killed() -> Result<()> {

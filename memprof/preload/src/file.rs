@@ -160,6 +160,17 @@ pub fn leave_word(folder: &[u8], process: &Process, rank: i32, error: Errno) {
     }
 }
 
+/// Says in the folder that children of this process hold memory that no trace has: an empty file
+/// `HOST.PID.START.RANK.children`, one for all of them.
+pub fn tell_of_children(folder: &[u8], process: &Process, rank: i32) {
+    let mut path = stem(folder, process);
+    let _ = write!(path, ".{rank}.children\0");
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    if let Ok(file) = kernel::open_with(c_path(&path), flags, 0o600) {
+        kernel::close(file);
+    }
+}
+
 /// Whether the file is a trace whose process never called MPI. What is not ours to judge is none: a
 /// link, or a pipe that somebody put there to have us wait.
 fn was_no_rank(path: &Path) -> bool {
@@ -344,6 +355,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         leave_word(&place(&folder), &process(), 3, Errno(libc::ENOSPC));
         assert!(folder.path().join("a_b.c.7.99.3.28.missing").exists());
+    }
+
+    #[test]
+    fn word_on_children_is_left_once() {
+        let folder = tempfile::tempdir().unwrap();
+        tell_of_children(&place(&folder), &process(), 3);
+        tell_of_children(&place(&folder), &process(), 3);
+        assert!(folder.path().join("a_b.c.7.99.3.children").exists());
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     }
 
     #[test]

@@ -139,7 +139,7 @@ unsafe extern "C" fn child() {
     if ASIDE.load(Ordering::Relaxed) {
         return;
     }
-    start::forget_fork();
+    let was_kept = start::forget_fork();
     writer::detach();
     sampler::forget();
     faults::forget();
@@ -150,5 +150,5 @@ unsafe extern "C" fn child() {
     }
     ranges::forget_calls();
     boundary::after_fork();
-    start::forked();
+    start::forked(was_kept);
 }

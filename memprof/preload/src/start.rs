@@ -4,11 +4,11 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use memprof_trace::layout::flags;
 
-use crate::identity::{self, Place};
+use crate::identity::{self, Place, Process};
 use crate::kernel::Errno;
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
@@ -40,10 +40,28 @@ static LOADED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// Somebody wants to have recorded what is to be recorded of this process.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// A fork made this process, and it has no file of its own yet.
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// The trace of this process is in a file.
+static KEPT: AtomicBool = AtomicBool::new(false);
+/// What is left to do in a process that a fork made, as a [`Forked`].
+static FORKED: AtomicU8 = AtomicU8::new(Forked::No as u8);
+/// What all owned at that fork, and who the parent is.
+static OWNED_AT_FORK: AtomicU64 = AtomicU64::new(0);
+static PARENT: AtomicU32 = AtomicU32::new(0);
 /// There can be no trace, which has been said.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+/// The duty of a process that a fork made, as soon as it does something.
+#[repr(u8)]
+enum Forked {
+    No,
+    /// It begins a trace of its own.
+    Records,
+    /// Its parent is recorded, and it is not: it says so once it holds much memory.
+    Tells,
+}
+
+/// What a child owns more than at its fork before that has to be told: less is what it takes to start a program.
+const CHILD: u64 = 1 << 20;
+
 /// Held while a trace begins; `fork` takes it. Outside of all others.
 static OPENING: SpinLock = SpinLock::new();
 
@@ -234,6 +252,7 @@ fn record(keep: bool) {
         limit::look();
         let kept = writer::keep(options, place, &process);
         GIVEN_UP.store(!kept, Ordering::Relaxed);
+        KEPT.store(kept, Ordering::Release);
     }
     OPENING.unlock();
     if begins && writer::is_recording() {
@@ -263,29 +282,59 @@ pub fn lock() -> &'static SpinLock {
     &OPENING
 }
 
-/// A child of a fork goes on without a file, or has one of its own as soon as it does something.
-pub fn forked() {
+/// A child of a fork goes on without a file, or has one of its own as soon as it does something. `was_kept` says that
+/// its parent has one, or has yet to tell of itself.
+pub fn forked(was_kept: bool) {
     GIVEN_UP.store(false, Ordering::Relaxed);
     let all = settled().is_some_and(|settled| settled.options.record == Record::All);
-    if all {
+    let duty = match (all, was_kept) {
+        (true, _) => Forked::Records,
+        (false, true) => Forked::Tells,
+        (false, false) => Forked::No,
+    };
+    if all || was_kept {
         // So that little brings it to `late`.
         heap::begin_own_anew();
+        OWNED_AT_FORK.store(heap::all().0, Ordering::Relaxed);
+        PARENT.store(kernel::parent(), Ordering::Relaxed);
     }
-    FORKED.store(all, Ordering::Release);
+    FORKED.store(duty as u8, Ordering::Release);
 }
 
 /// A child begins: its parent, a child itself, may not have come to [`late`], which would open a trace here, under
-/// the locks of the fork.
-pub fn forget_fork() {
-    FORKED.store(false, Ordering::Release);
+/// the locks of the fork. Returns what [`forked`] asks.
+pub fn forget_fork() -> bool {
+    let duty = FORKED.swap(Forked::No as u8, Ordering::AcqRel);
+    KEPT.swap(false, Ordering::AcqRel) || duty == Forked::Tells as u8
 }
 
 /// To be called where work is done that is not on a hot path: a child of a fork opens its file there,
 /// since in the handler of the fork it may do little.
 pub fn late() {
-    if FORKED.load(Ordering::Relaxed) && FORKED.swap(false, Ordering::AcqRel) {
+    if FORKED.load(Ordering::Relaxed) != Forked::No as u8 {
+        after_fork();
+    }
+}
+
+#[cold]
+fn after_fork() {
+    let duty = FORKED.load(Ordering::Relaxed);
+    let grown = heap::all().0.saturating_sub(OWNED_AT_FORK.load(Ordering::Relaxed));
+    if duty == Forked::Tells as u8 && grown < CHILD
+        || FORKED
+            .compare_exchange(duty, Forked::No as u8, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+    {
+        return;
+    }
+    if duty == Forked::Records as u8 {
         record(true);
         sampler::start();
+    } else if let Some(Settled { options, place, .. }) = settled() {
+        let _guard = Guard::enter();
+        let parent = PARENT.load(Ordering::Relaxed);
+        let parent = Process { pid: parent, start_ticks: 0, ..identity::process() };
+        file::tell_of_children(options.directory.as_bytes(), &parent, place.rank);
     }
 }
 

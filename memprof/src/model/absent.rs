@@ -10,6 +10,9 @@ use std::path::Path;
 pub struct Absent {
     /// Ranks that could make no trace, in their order.
     pub refused: Vec<Refused>,
+    /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a
+    /// process without a rank.
+    pub forked: Vec<Option<u32>>,
     /// Traces of programs that ranks started, and that never called MPI: not counted.
     pub helpers: usize,
 }
@@ -37,6 +40,37 @@ pub fn refused(folder: &Path) -> Vec<Refused> {
     let mut refused: Vec<Refused> = names.filter_map(|name| word(&name)).collect();
     refused.sort_by_key(|word| (word.rank.is_none(), word.rank, word.pid));
     refused
+}
+
+/// Ranks of which such words say that children were not recorded: empty files named `HOST.PID.START.RANK.children`.
+pub fn forked(folder: &Path) -> Vec<Option<u32>> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let rank = |name: String| {
+        let rank: i32 = name.strip_suffix(".children")?.rsplit('.').next()?.parse().ok()?;
+        Some(u32::try_from(rank).ok())
+    };
+    let mut ranks: Vec<Option<u32>> = names.filter_map(rank).collect();
+    ranks.sort_unstable_by_key(|rank| (rank.is_none(), *rank));
+    ranks.dedup();
+    ranks
+}
+
+/// A sentence on children that were not recorded; nothing where there are none.
+pub fn forked_told(forked: &[Option<u32>]) -> Option<String> {
+    let ranks: Vec<String> = forked.iter().flatten().take(8).map(u32::to_string).collect();
+    let more = if forked.iter().flatten().count() > ranks.len() { ", ..." } else { "" };
+    let who = match (forked.len(), ranks.len()) {
+        (0, _) => return None,
+        (_, 0) => "the process".to_owned(),
+        (_, 1) => format!("rank {}", ranks[0]),
+        _ => format!("ranks {}{more}", ranks.join(", ")),
+    };
+    Some(format!(
+        "children that {who} forked held memory that is not counted here; memprof run --all records them"
+    ))
 }
 
 /// These in sentences, one for each reason.
@@ -71,6 +105,8 @@ fn word(name: &str) -> Option<Refused> {
 pub struct Who {
     /// Boot of the machine, number and start of the process.
     pub process: ([u8; 16], u32, u64),
+    /// Number of the process that started it.
+    pub parent: u32,
     /// Number of the program among those of the process.
     pub image: u32,
     /// Name of the job and number in it.
@@ -122,7 +158,7 @@ mod tests {
 
     fn who(pid: u32, rank: Option<u32>, mpi: bool) -> Who {
         let rank = rank.map(|rank| ("job".to_owned(), rank));
-        Who { process: ([1; 16], pid, 7), image: 0, rank, mpi, all: false }
+        Who { process: ([1; 16], pid, 7), parent: 1, image: 0, rank, mpi, all: false }
     }
 
     #[test]
@@ -143,6 +179,22 @@ mod tests {
         assert_eq!(parts(&all), [Part::Replaced, Part::Member, Part::Member]);
         let beside = Who { image: 1, ..who(1, Some(1), true) };
         assert_eq!(parts(&[who(1, Some(0), true), beside]), [Part::Member, Part::Member]);
+    }
+
+    #[test]
+    fn words_on_children_are_told_by_rank() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(forked_told(&forked(folder.path())), None);
+        for name in ["h.7.0.-1.children", "h.7.0.4.children", "h.b.9.0.4.children", "x.children"] {
+            std::fs::write(folder.path().join(name), "").expect("written");
+        }
+        let ranks = forked(folder.path());
+        assert_eq!(ranks, [Some(4), None]);
+        let told = forked_told(&ranks).expect("a sentence");
+        assert!(told.starts_with("children that rank 4 forked held memory"), "{told}");
+        let many: Vec<_> = (0..9).map(Some).collect();
+        let told = forked_told(&many).expect("a sentence");
+        assert!(told.contains("ranks 0, 1, 2, 3, 4, 5, 6, 7, ... forked"), "{told}");
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl Axis {
     /// Whether a process that has ended was not there any more when the last of its node began, or long before the last
     /// that is known of any of them.
     fn has_left(&self, clock: &Clock, state: State) -> bool {
-        let has_ended = matches!(state, State::Closed | State::Replaced | State::Killed);
+        let has_ended =
+            matches!(state, State::Closed | State::Replaced | State::Killed | State::Gone);
         let end_ns = self.offset_ns(clock).saturating_add(clock.duration_ns);
         has_ended
             && self.nodes.get(&(clock.host.clone(), clock.boot_id)).is_some_and(|node| {

@@ -140,7 +140,7 @@ mod tests {
 
     fn who(name: &str, pid: u32, rank: Option<u32>, mpi: bool) -> Who {
         let rank = rank.map(|rank| (name.to_owned(), rank));
-        Who { process: ([1; 16], pid, 7), image: 0, rank, mpi, all: false }
+        Who { process: ([1; 16], pid, 7), parent: 1, image: 0, rank, mpi, all: false }
     }
 
     fn belongs(all: &[(Who, u64)]) -> Vec<Option<Belongs>> {

@@ -1,6 +1,7 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
 use super::absent::{self, Who};
+use super::children::{self, Child, Relation};
 use super::jobs::Belongs;
 use super::living::Living;
 use super::reduce::{self, First, Part};
@@ -145,7 +146,14 @@ impl Job {
                 let file = file.clone();
                 match first {
                     Ok(first) => {
-                        readable.push(Found { file, first, job: None, replaced: false });
+                        readable.push(Found {
+                            file,
+                            first,
+                            job: None,
+                            replaced: false,
+                            is_no_rank: false,
+                            child: None,
+                        });
                     }
                     Err(why) => unread.push(Unread { file, why }),
                 }
@@ -165,6 +173,7 @@ impl Job {
             });
         }
         number(&mut readable);
+        relate(&mut readable);
         if let Some(number) = only {
             let count =
                 readable.iter().filter_map(|found| found.job).map(|of| of.job).max().unwrap_or(0);
@@ -192,6 +201,7 @@ impl Job {
                     Ok(mut reduced) => {
                         reduced.rank.job = found.job.map(|of| of.job);
                         reduced.rank.identity.spawned = found.job.and_then(|of| of.start);
+                        belong(&mut reduced.rank, found);
                         if found.replaced && reduced.rank.state != State::Closed {
                             reduced.rank.state = State::Replaced;
                         }
@@ -206,7 +216,8 @@ impl Job {
             }
         }
         let mut job = assembler.finish(folder.to_owned(), unread);
-        job.absent = Absent { refused: absent::refused(folder), helpers };
+        let forked = absent::forked(folder);
+        job.absent = Absent { refused: absent::refused(folder), forked, helpers };
         if part == Part::Everything {
             shade(&mut job);
         }
@@ -225,6 +236,10 @@ struct Found {
     job: Option<Belongs>,
     /// Its process became another program.
     replaced: bool,
+    /// It has the variables of a rank that another process is.
+    is_no_rank: bool,
+    /// The rank that started it.
+    child: Option<Child>,
 }
 
 /// The traces that count, and how many others there are.
@@ -248,6 +263,38 @@ fn number(traces: &mut [Found]) {
     let numbers = jobs::numbers(&all);
     for (found, number) in traces.iter_mut().zip(numbers) {
         found.job = number;
+    }
+}
+
+/// Tells the ranks from the processes around them.
+fn relate(traces: &mut [Found]) {
+    let begun = |found: &Found| found.first.clock.realtime_ns;
+    let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
+    let relations = children::relations(&all);
+    let roots: Vec<_> = traces
+        .iter()
+        .map(|found| (found.first.who.rank.as_ref().map(|(_, rank)| *rank), found.job))
+        .collect();
+    for (found, relation) in traces.iter_mut().zip(relations) {
+        found.is_no_rank = relation != Relation::Itself;
+        if let Relation::ChildOf(root, number) = relation
+            && let (Some(rank), job) = roots[root]
+        {
+            found.child = Some(Child { rank, spawned: job.and_then(|of| of.start), number });
+        }
+    }
+}
+
+/// Says in the summary of a process that it is no rank, and whose child it is.
+fn belong(rank: &mut Rank, found: &Found) {
+    if !found.is_no_rank {
+        return;
+    }
+    rank.identity.rank = None;
+    rank.identity.spawned = None;
+    rank.identity.child = found.child;
+    if found.child.is_some() && rank.state == State::Killed {
+        rank.state = State::Gone;
     }
 }
 

@@ -6,6 +6,7 @@
 mod absent;
 mod assemble;
 mod balance;
+mod children;
 mod component;
 mod jobs;
 mod join;
@@ -19,9 +20,10 @@ pub mod statistics;
 mod timeline;
 mod touch;
 
-pub use absent::{Absent, Refused, refused, told};
+pub use absent::{Absent, Refused, forked_told, refused, told};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
+pub use children::Child;
 pub use component::Group;
 pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};

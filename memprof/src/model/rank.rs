@@ -1,6 +1,6 @@
 //! One process.
 
-use super::{Group, Moment, RankPhase, Span, Touches, Who};
+use super::{Child, Group, Moment, RankPhase, Span, Touches, Who};
 use memprof_trace::read::Trace;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -71,6 +71,9 @@ pub struct Identity {
     pub job: Arc<str>,
     /// Of ranks that other ranks have started: which start of the job it was, from 1 on. They count from 0 again.
     pub spawned: Option<u32>,
+    /// Of processes that a rank has started: its place among them. They have no rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<Child>,
     /// Path of the program.
     pub program: Arc<str>,
     /// File name of the MPI library, empty where there is none.
@@ -89,6 +92,8 @@ pub enum State {
     Running,
     /// It is gone and did not close its file: killed, or ended by `_exit`.
     Killed,
+    /// The child of a rank is gone: by `_exit`, as children of forks end, or killed.
+    Gone,
     /// It did not close its file and its machine is another one: running or killed.
     Open,
 }
@@ -101,6 +106,7 @@ impl State {
             State::Replaced => "replaced",
             State::Running => "running",
             State::Killed => "killed",
+            State::Gone => "gone",
             State::Open => "open",
         }
     }
@@ -214,16 +220,18 @@ pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
 
 impl Rank {
     /// The order in which ranks are shown: those that were launched, those of later starts, other processes.
-    pub fn order(&self) -> (bool, Option<u32>, Option<u32>, u32) {
+    pub fn order(&self) -> (bool, Option<u32>, Option<u32>, Option<Child>, u32) {
         let who = &self.identity;
-        (who.rank.is_none(), who.spawned, who.rank, who.pid)
+        (who.rank.is_none(), who.spawned, who.rank, who.child, who.pid)
     }
 
-    /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, or `process 4711 on host` where there is no rank.
+    /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, `child 1 of rank 0` of a process that a rank has
+    /// started, or `process 4711 on host` where there is no rank.
     pub fn label(&self) -> String {
-        match self.identity.rank {
-            Some(_) => format!("rank {}", Who::of(self)),
-            None => format!("process {} on {}", self.identity.pid, self.identity.host),
+        match (self.identity.rank, &self.identity.child) {
+            (Some(_), _) => format!("rank {}", Who::of(self)),
+            (None, Some(child)) => child.to_string(),
+            (None, None) => format!("process {} on {}", self.identity.pid, self.identity.host),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Over ranks: smallest, mean and largest, and who.
 
 use super::timeline::NAMES;
-use super::{Group, Rank};
+use super::{Child, Group, Rank};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ pub struct Who {
     /// Of a rank that others have started: which start it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned: Option<u32>,
+    /// Of a process that a rank has started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<Child>,
     /// Its process number.
     pub pid: u32,
     /// Its machine.
@@ -24,16 +27,23 @@ impl Who {
     /// Names a process.
     pub fn of(rank: &Rank) -> Who {
         let from = &rank.identity;
-        Who { rank: from.rank, spawned: from.spawned, pid: from.pid, host: from.host.clone() }
+        Who {
+            rank: from.rank,
+            spawned: from.spawned,
+            child: from.child,
+            pid: from.pid,
+            host: from.host.clone(),
+        }
     }
 }
 
 impl std::fmt::Display for Who {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.rank, self.spawned) {
-            (Some(rank), None) => write!(out, "{rank}"),
-            (Some(rank), Some(start)) => write!(out, "{rank} of start {start}"),
-            (None, _) => write!(out, "pid {}", self.pid),
+        match (self.rank, self.spawned, &self.child) {
+            (Some(rank), None, _) => write!(out, "{rank}"),
+            (Some(rank), Some(start), _) => write!(out, "{rank} of start {start}"),
+            (None, _, Some(child)) => write!(out, "{child}"),
+            (None, _, None) => write!(out, "pid {}", self.pid),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
-    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, statistics, told,
+    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, forked_told, statistics, told,
 };
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
@@ -469,6 +469,7 @@ pub fn missing(job: &Job, look: Look) -> String {
         line(format!("{ranks}{of} left no trace: {}{more}{why}", some.join(", ")));
     }
     told(&job.absent.refused).into_iter().for_each(&mut line);
+    forked_told(&job.absent.forked).into_iter().for_each(&mut line);
     if job.absent.helpers > 0 {
         let traces = count(job.absent.helpers, "trace");
         line(format!("{traces} of programs that ranks started, not counted"));

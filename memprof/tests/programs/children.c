@@ -38,6 +38,8 @@ int main(int argc, char **argv)
     if (child == 0) {
         char *more = malloc(100 << 20);
         memset(more, 1, 100 << 20);
+        // Else the compiler leaves the block out.
+        __asm__ volatile("" : : "r"(more) : "memory");
         int right = memory[5 << 20] == rank;
         free(memory);
         free(more);

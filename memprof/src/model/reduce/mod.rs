@@ -65,6 +65,7 @@ fn who(trace: &Trace) -> Who {
     let from = &trace.identity;
     Who {
         process: (from.boot_id, from.pid, from.start_ticks),
+        parent: from.parent_pid,
         image: from.image,
         rank: u32::try_from(from.rank).ok().map(|rank| (from.job.to_string(), rank)),
         mpi: trace.has(flags::MPI_SEEN),
@@ -235,6 +236,7 @@ fn identity(trace: &Trace) -> Identity {
         host: from.host.to_string().into(),
         job: jobs::name(&from.job.to_string()).0.into(),
         spawned: None,
+        child: None,
         program: from.program.to_string().into(),
         mpi_library: trace.state.mpi_library.to_string().into(),
     }

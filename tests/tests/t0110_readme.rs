@@ -1,5 +1,5 @@
-//! The C and the C++ program of the README compile and run, and its launch line runs on any machine. (The Rust one is an example in the
-//! documentation of the harness.)
+//! The C program of the README and the C++ program of the guide compile and run, and the README's launch line runs on any
+//! machine. (The Rust one is an example in the documentation of the harness.)
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use quo_tests::{Checkout, Job, Launcher, Running};
 
-/// Writes the first block of a language into a file.
+/// Writes the first block of a language, of the README or of the page on the other languages, into a file.
 fn written(checkout: &Checkout, language: &str, file: &Path) -> Result<()> {
-    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
-    let (_, rest) = readme.split_once(&format!("```{language}\n")).context("no example")?;
+    let page = if language == "c" { "README.md" } else { "docs/languages.md" };
+    let page = fs::read_to_string(checkout.root().join(page))?;
+    let (_, rest) = page.split_once(&format!("```{language}\n")).context("no example")?;
     let (example, _) = rest.split_once("```").context("the example has no end")?;
     Ok(fs::write(file, example)?)
 }

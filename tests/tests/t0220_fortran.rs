@@ -286,10 +286,10 @@ fn another_compiler_takes_the_sources() -> Result<()> {
     Ok(())
 }
 
-fn the_example_of_the_readme_compiles_and_runs() -> Result<()> {
+fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
     let checkout = Checkout::find()?;
-    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
-    let (_, rest) = readme.split_once("```fortran\n").context("no Fortran example")?;
+    let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
+    let (_, rest) = page.split_once("```fortran\n").context("no Fortran example")?;
     let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("example.f90");
@@ -303,11 +303,11 @@ fn the_example_of_the_readme_compiles_and_runs() -> Result<()> {
     Ok(())
 }
 
-/// The README's example with a parallel region in the worker, and one after the phase.
-fn openmp_follows_the_phase_in_the_readme_example() -> Result<()> {
+/// The guide's example with a parallel region in the worker, and one after the phase.
+fn openmp_follows_the_phase_in_the_guide_example() -> Result<()> {
     let checkout = Checkout::find()?;
-    let readme = fs::read_to_string(checkout.root().join("README.md"))?;
-    let (_, rest) = readme.split_once("```fortran\n").context("no Fortran example")?;
+    let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
+    let (_, rest) = page.split_once("```fortran\n").context("no Fortran example")?;
     let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
     let team = "contains
   integer function team()
@@ -364,8 +364,8 @@ tests! {
     every_function_has_a_procedure
     no_program_is_forgotten
     no_source_is_forgotten
-    the_example_of_the_readme_compiles_and_runs
-    openmp_follows_the_phase_in_the_readme_example
+    the_example_of_the_guide_compiles_and_runs
+    openmp_follows_the_phase_in_the_guide_example
     the_modules_compile_with_wide_default_integers
     the_modules_do_without_mpi_f08
     the_modules_need_no_runtime_library_of_fortran

@@ -5,6 +5,7 @@
 mod elastic;
 mod memprof;
 mod micro;
+mod page;
 mod quiescence;
 mod table;
 
@@ -35,9 +36,9 @@ pub struct Options {
     /// Also write everything measured to FILE.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print the tables as Markdown.
-    #[arg(long)]
-    markdown: bool,
+    /// Also write the tables into PAGE, with the machine and the revision: docs/benchmarks.md.
+    #[arg(long, value_name = "PAGE")]
+    write: Option<PathBuf>,
     /// Leave out the microbenchmarks of the Rust crate.
     #[arg(long)]
     operations_only: bool,
@@ -66,11 +67,10 @@ pub fn run(options: &Options) -> Result<()> {
     setup::ensure()?;
     if options.elastic_only {
         let measured = elastic::run(options.rounds)?;
-        println!(
-            "\n{}",
-            table::lines(&elastic::HEADINGS, &elastic::lines(&measured), options.markdown)
-        );
+        let lines = elastic::lines(&measured);
+        println!("\n{}", table::lines(&elastic::HEADINGS, &lines, false));
         let synthetic = elastic::synthetic()?;
+        write_page(options, "elastic", table::lines(&elastic::HEADINGS, &lines, true))?;
         println!("\n{synthetic}");
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
@@ -83,7 +83,11 @@ pub fn run(options: &Options) -> Result<()> {
             }
             false => memprof::messages(&folder)?,
         };
-        print_profiled(&measured, options);
+        let part = match options.long_only {
+            true => "memprof long".to_owned(),
+            false => format!("memprof messages {}", crate::mpi::chosen().unwrap_or_default()),
+        };
+        print_profiled(&measured, part.trim_end(), options)?;
         return write_json(options, &json!({"memprof": measured.to_json()}));
     }
     if options.memprof_only {
@@ -107,7 +111,11 @@ pub fn run(options: &Options) -> Result<()> {
         quiescence.round(&programs.quiescence, 2)?;
     }
     let rows = table::rows(&measurements);
-    print_tables(&rows, &quiescence, options.markdown);
+    println!("\n{}", table::plain(&rows));
+    println!("{}", table::lines(&quiescence::HEADINGS, &quiescence.lines(), false));
+    write_page(options, "operations", table::markdown(&rows))?;
+    let waiting = table::lines(&quiescence::HEADINGS, &quiescence.lines(), true);
+    write_page(options, "waiting", waiting)?;
     let micro = if options.operations_only { Vec::new() } else { micro::run()? };
     let profiled = match options.operations_only {
         true => memprof::Measured::default(),
@@ -143,31 +151,20 @@ fn profiled(options: &Options) -> Result<memprof::Measured> {
         programs.round(&mut measured, round == 1)?;
     }
     programs.turns(&mut measured)?;
-    print_profiled(&measured, options);
+    print_profiled(&measured, "memprof", options)?;
     Ok(measured)
 }
 
-fn print_profiled(measured: &memprof::Measured, options: &Options) {
-    println!("\n{}", table::lines(&memprof::HEADINGS, &measured.lines(), options.markdown));
+fn print_profiled(measured: &memprof::Measured, part: &str, options: &Options) -> Result<()> {
+    let lines = measured.lines();
+    println!("\n{}", table::lines(&memprof::HEADINGS, &lines, false));
+    write_page(options, part, table::lines(&memprof::HEADINGS, &lines, true))
 }
 
-fn print_tables(rows: &[table::Row], quiescence: &Quiescence, markdown: bool) {
-    let text = if markdown { table::markdown(rows) } else { table::plain(rows) };
-    println!("\n{text}");
-    if markdown {
-        println!("| how the others wait | phase ÷ ideal | CPU of a waiter |\n|---|--:|--:|");
-    } else {
-        println!(
-            "{:<30}  {:>13}  {:>15}",
-            "how the others wait", "phase ÷ ideal", "CPU of a waiter"
-        );
-    }
-    for [name, times, share] in quiescence.lines() {
-        if markdown {
-            println!("| {name} | {times} | {share} |");
-        } else {
-            println!("{name:<30}  {times:>13}  {share:>15}");
-        }
+fn write_page(options: &Options, part: &str, table: String) -> Result<()> {
+    match &options.write {
+        Some(file) => page::write(file, part, &table),
+        None => Ok(()),
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::program_output;
 
+pub const HEADINGS: [&str; 3] = ["how the others wait", "phase ÷ ideal", "CPU of a waiter"];
+
 /// Enough work for a phase of about a second.
 const WORK: &str = "1000";
 

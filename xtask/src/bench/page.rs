@@ -1,0 +1,121 @@
+//! The page of figures: a table for each part of the benchmarks, between marks, with the run that it is from.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{project, run};
+
+/// The page, from the root of the checkout.
+pub const PAGE: &str = "docs/benchmarks.md";
+
+/// Replaces the table of a part in a page, and says which run it is from. Fails where the page has no such part.
+pub fn replace(page: &str, part: &str, stamp: &str, table: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- end of {part} -->\n"));
+    let missing =
+        || format!("the page has no part `{part}`: it needs the lines {begin:?}, {end:?}");
+    let (before, rest) = page.split_once(&begin).with_context(missing)?;
+    let (_, after) = rest.split_once(&end).with_context(missing)?;
+    Ok(format!("{before}{begin}{stamp}\n\n{}\n{end}{after}", table.trim_end()))
+}
+
+/// Writes the table of a part into a file that has its marks.
+pub fn write(file: &Path, part: &str, table: &str) -> Result<()> {
+    let page = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    fs::write(file, replace(&page, part, &stamp()?, table)?)
+        .with_context(|| format!("writing {}", file.display()))?;
+    println!("\nwritten to {}", file.display());
+    Ok(())
+}
+
+/// The machine, the MPI, the revision and the day, in one line.
+fn stamp() -> Result<String> {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let processor = processor(&text("/proc/cpuinfo"));
+    let system = system(&text("/etc/os-release"));
+    let kernel = text("/proc/sys/kernel/osrelease");
+    let mpi = crate::mpi::chosen().map_or_else(default_mpi, Ok)?;
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        run::captured(git.current_dir(project::root()).args(arguments))
+    };
+    let revision = git(&["describe", "--always", "--dirty", "--exclude", "*"])?;
+    let day = git(&["log", "-1", "--format=%cs"])?;
+    Ok(format!(
+        "Measured on {processor}, {system}, Linux {}, with {mpi}; revision {} of {}.",
+        kernel.trim(),
+        revision.trim(),
+        day.trim()
+    ))
+}
+
+/// The name and version of the MPI that is used where none is chosen.
+fn default_mpi() -> Result<String> {
+    let said = run::captured(Command::new("mpirun").arg("--version"))?;
+    Ok(said.lines().next().unwrap_or_default().replace("mpirun (", "").replace(')', ""))
+}
+
+fn processor(cpuinfo: &str) -> String {
+    let value = |line: &str| line.split_once(':').map(|(_, value)| value.trim().to_owned());
+    let count = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let model = cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(value);
+    let model = model.unwrap_or_else(|| "a processor without a name".to_owned());
+    format!("{count} processors of {model}")
+}
+
+fn system(os_release: &str) -> String {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| "an unknown system".to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
+/// Rows of tables in the README's part on performance that the page has not, word for word.
+pub fn rows_of_its_own(readme: &str, page: &str) -> Vec<String> {
+    let part = readme.split("\n## ").find(|part| part.starts_with("Performance\n"));
+    let rows = part.unwrap_or_default().lines().filter(|line| line.starts_with("| "));
+    // The first is the heading, which may have other words.
+    rows.skip(1).filter(|row| !page.lines().any(|line| line == *row)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_of_a_part_is_replaced_and_others_stay() {
+        let page =
+            "a\n<!-- one -->\nold\n<!-- end of one -->\nb\n<!-- two -->\n<!-- end of two -->\n";
+        let new = replace(page, "one", "of today", "| x |\n").unwrap();
+        let expected = "a\n<!-- one -->\nof today\n\n| x |\n<!-- end of one -->\nb\n<!-- two -->\n<!-- end of two -->\n";
+        assert_eq!(new, expected);
+        assert_eq!(replace(&new, "one", "of today", "| x |").unwrap(), expected);
+        let error = replace(page, "three", "", "").unwrap_err().to_string();
+        assert!(error.contains("no part `three`"), "{error}");
+    }
+
+    #[test]
+    fn machine_is_named_from_what_the_kernel_says() {
+        let cpuinfo =
+            "processor\t: 0\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel name\t: AMD EPYC\n";
+        assert_eq!(processor(cpuinfo), "2 processors of AMD EPYC");
+        assert_eq!(system("ID=x\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
+        assert_eq!(system(""), "an unknown system");
+    }
+
+    #[test]
+    fn readme_rows_missing_on_the_page_are_found() {
+        let readme = "# x\n\n## Performance\n\n| what | a |\n|---|---|\n| push | 1 |\n| pop | 2 |\n\n## More\n\n| z | 9 |\n";
+        let page = "| operation | ours |\n|---|---|\n| push | 1 |\n";
+        assert_eq!(rows_of_its_own(readme, page), ["| pop | 2 |"]);
+        assert!(rows_of_its_own("no such part", page).is_empty());
+    }
+
+    #[test]
+    fn all_rows_of_the_readme_are_on_the_page() {
+        let text = |name: &str| fs::read_to_string(project::root().join(name)).unwrap();
+        let (readme, page) = (text("README.md"), text(PAGE));
+        assert!(readme.contains("\n## Performance\n"), "the README has no part on performance");
+        assert_eq!(rows_of_its_own(&readme, &page), [""; 0]);
+    }
+}

@@ -12,6 +12,9 @@
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
 //!   [`barriers`], [`phase`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
+//!
+//! floors: codes < guard < types < handle < version < create < mask < query < bind < collective < members <
+//!     barriers < phase < xpm < world < fortran_helpers < reshape < fortran
 #![allow(
     non_snake_case,
     non_camel_case_types,

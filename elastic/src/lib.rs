@@ -14,6 +14,10 @@
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
+//!
+//! floors: member < trim < round < reach < back_end < sets < points < layout < place < order < change < plan <
+//!     lobby < live < watch < data < error < agents < invitation < acceptor < starter < manager <
+//!     coordinator < desk < world < reshape
 
 pub mod change;
 pub mod data;

@@ -1,4 +1,7 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
+//!
+//! floors: units < signals < output < terminal < model < picture < report < export < diff < run < sweep < live
+//!     < made_up < flags
 
 pub mod diff;
 pub mod export;

@@ -32,6 +32,9 @@
 //! - [`explain`]: who is bound where, and why;
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
+//!
+//! floors: cpuset < sys < regions < environment < topology < plan < affinity < node < group < error < context <
+//!     phase < explain
 
 pub mod affinity;
 pub mod context;

@@ -1,4 +1,7 @@
 //! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | mpi | install | uninstall`.
+//!
+//! floors: run < project < tally < release < headers < rules < machine < hosts < mpi < setup < fuzz < bench <
+//!     demo < fresh < install < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;

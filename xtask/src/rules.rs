@@ -1,5 +1,7 @@
 //! House rules that no compiler checks. Each finding is one line: place, then what to do.
 
+mod figures;
+mod floors;
 mod links;
 
 use std::fs;
@@ -183,6 +185,8 @@ pub fn check() -> Result<Findings> {
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);
     findings.errors.extend(links::broken(root));
+    findings.errors.extend(floors::wrong(root)?);
+    findings.errors.extend(figures::wrong(root));
     Ok(findings)
 }
 

@@ -4,6 +4,10 @@
 //!
 //! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
 //! aside. After start it allocates nothing from the heap of the program.
+//!
+//! floors: options < arch < kernel < lock < component < thread < memory < kept < identity < note < losses <
+//!     limit < file < objects < sites < heap < ranges < phases < conflicts < faults < writer < sampler <
+//!     boundary < subscription < start < hooks < archive < fork
 
 // As an archive (memprof/archive), and in tests, which interpose nothing, it uses less of itself.
 #![cfg_attr(any(test, feature = "archive"), allow(unused_imports, dead_code))]

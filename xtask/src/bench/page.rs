@@ -8,9 +8,6 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-/// The page, from the root of the checkout.
-pub const PAGE: &str = "docs/benchmarks.md";
-
 /// Replaces the table of a part in a page, and says which run it is from. Fails where the page has no such part.
 pub fn replace(page: &str, part: &str, stamp: &str, table: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- end of {part} -->\n"));
@@ -70,14 +67,6 @@ fn system(os_release: &str) -> String {
     name.map_or_else(|| "an unknown system".to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
-/// Rows of tables in the README's part on performance that the page has not, word for word.
-pub fn rows_of_its_own(readme: &str, page: &str) -> Vec<String> {
-    let part = readme.split("\n## ").find(|part| part.starts_with("Performance\n"));
-    let rows = part.unwrap_or_default().lines().filter(|line| line.starts_with("| "));
-    // The first is the heading, which may have other words.
-    rows.skip(1).filter(|row| !page.lines().any(|line| line == *row)).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,21 +90,5 @@ mod tests {
         assert_eq!(processor(cpuinfo), "2 processors of AMD EPYC");
         assert_eq!(system("ID=x\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
         assert_eq!(system(""), "an unknown system");
-    }
-
-    #[test]
-    fn readme_rows_missing_on_the_page_are_found() {
-        let readme = "# x\n\n## Performance\n\n| what | a |\n|---|---|\n| push | 1 |\n| pop | 2 |\n\n## More\n\n| z | 9 |\n";
-        let page = "| operation | ours |\n|---|---|\n| push | 1 |\n";
-        assert_eq!(rows_of_its_own(readme, page), ["| pop | 2 |"]);
-        assert!(rows_of_its_own("no such part", page).is_empty());
-    }
-
-    #[test]
-    fn all_rows_of_the_readme_are_on_the_page() {
-        let text = |name: &str| fs::read_to_string(project::root().join(name)).unwrap();
-        let (readme, page) = (text("README.md"), text(PAGE));
-        assert!(readme.contains("\n## Performance\n"), "the README has no part on performance");
-        assert_eq!(rows_of_its_own(&readme, &page), [""; 0]);
     }
 }

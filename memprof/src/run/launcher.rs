@@ -106,12 +106,20 @@ impl Launcher {
 /// Adds `-x NAME` for each variable to each part of the command; `:` separates programs that start
 /// together. Named this way a variable has the value the launcher sees.
 fn name_each(command: &[OsString], variables: &[&str]) -> Vec<OsString> {
-    let options = || variables.iter().flat_map(|name| [OsString::from("-x"), OsString::from(name)]);
+    // What the part gives a value itself must not be named twice.
+    let gives = |part: &[OsString], name: &str| {
+        let is_its = |word: &OsString| {
+            word.to_str().is_some_and(|word| word.split_once('=').is_some_and(|(to, _)| to == name))
+        };
+        part.iter().any(is_its)
+    };
     let mut out = Vec::new();
     for (at, word) in command.iter().enumerate() {
         out.push(word.clone());
         if at == 0 || word == ":" {
-            out.extend(options());
+            let part = command[at + 1..].split(|word| word == ":").next().unwrap_or_default();
+            let named = variables.iter().filter(|name| !gives(part, name));
+            out.extend(named.flat_map(|name| [OsString::from("-x"), OsString::from(name)]));
         }
     }
     out
@@ -183,6 +191,15 @@ mod tests {
                         -x LD_PRELOAD -x MEMPROF_DIR -n 2 ./b";
         assert_eq!(command, words(expected));
         assert_eq!(told, None);
+    }
+
+    #[test]
+    fn variables_that_a_part_gives_itself_are_not_named_twice() {
+        let command = words("mpirun -x LD_PRELOAD=b.so ./a : ./b");
+        let (command, _) = Launcher::OpenMpi.pass(&command, &["LD_PRELOAD", "MEMPROF_DIR"]);
+        let expected = "mpirun -x MEMPROF_DIR -x LD_PRELOAD=b.so ./a : \
+                        -x LD_PRELOAD -x MEMPROF_DIR ./b";
+        assert_eq!(command, words(expected));
     }
 
     #[test]

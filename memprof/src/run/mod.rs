@@ -128,6 +128,8 @@ pub struct Recorded {
     /// The program of the ranks, as far as the command tells.
     program: PathBuf,
     all: bool,
+    /// What was done to have the ranks recorded, in words.
+    tried: String,
 }
 
 /// Runs the command under the profiler and waits for it.
@@ -149,8 +151,10 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
             "within another memprof run, for {other}: these ranks are recorded in {here}"
         ));
     }
+    let mut command = options.command.clone();
     // Nothing is loaded into a program that would not start with it.
     if program::kind(&program) != Kind::Musl {
+        command = preload::merge(&preload, &command);
         let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
         variables.push(("LD_PRELOAD", list));
         // It refuses to run where anything was loaded before it.
@@ -159,7 +163,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
 
     let launcher = Launcher::of(&options.command[0]);
     let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
-    let (command, told) = launcher.pass(&options.command, &names);
+    let (command, told) = launcher.pass(&command, &names);
     if let Some(told) = told {
         say(&told);
     }
@@ -171,7 +175,19 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     })?;
     signals::pass_to(child.id());
     let status = signals::wait(&mut child).context("cannot wait for the command")?;
-    Ok(Recorded { folder, status, program, all: options.all })
+    let tried = tried(&command, &variables);
+    Ok(Recorded { folder, status, program, all: options.all, tried })
+}
+
+/// Says what was done to have the ranks recorded, for whoever has to find out why they were not.
+fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
+    let shown = |name: &str| {
+        let value = variables.iter().find(|(known, _)| *known == name);
+        value.map(|(name, value)| format!("{name}={}", clean(&value.to_string_lossy())))
+    };
+    let set: Vec<String> = ["LD_PRELOAD", "MEMPROF_DIR"].into_iter().filter_map(shown).collect();
+    let words: Vec<_> = command.iter().map(|word| clean(&word.to_string_lossy())).collect();
+    format!("tried: {} in the environment of: {}", set.join(" "), words.join(" "))
 }
 
 /// Starts a command; a script that does not say what runs it is run as shells do.
@@ -252,6 +268,7 @@ fn summarize(recorded: &Recorded) {
             for why in nothing::reasons(folder, &recorded.program, recorded.all) {
                 say(&why);
             }
+            say(&recorded.tried);
             recorded.folder.drop_if_made();
         }
         Err(error) => say(&error.to_string()),

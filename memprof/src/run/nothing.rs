@@ -29,8 +29,8 @@ pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
     }
     if reasons.is_empty() && !all {
         reasons.push(format!(
-            "no process called MPI_Init (--all records every process, MPI or not), or the ranks ran where {} is \
-             not there",
+            "no process called MPI_Init (--all records every process, MPI or not), or the ranks ran without \
+             LD_PRELOAD and MEMPROF_DIR (a wrapper that clears the environment), or where {} is not there",
             folder.display()
         ));
     }

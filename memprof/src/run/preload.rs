@@ -74,6 +74,44 @@ pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
     value
 }
 
+/// The command with ours in every value of `LD_PRELOAD` that it gives itself, by `-x LD_PRELOAD=...`, `-genv LD_PRELOAD
+/// ...`, `--export=ALL,LD_PRELOAD=...` or `env LD_PRELOAD=...`: it would take the place of the variable that we set.
+pub fn merge(ours: &Path, command: &[OsString]) -> Vec<OsString> {
+    const NAME: &str = "LD_PRELOAD";
+    const VALUE: &str = "LD_PRELOAD=";
+    let mut merged: Vec<OsString> = Vec::new();
+    for (at, word) in command.iter().enumerate() {
+        let before = |back: usize| at.checked_sub(back).and_then(|at| command[at].to_str());
+        let is_value = before(1) == Some(NAME) && matches!(before(2), Some("-genv" | "-env"));
+        let new = match word.to_str() {
+            Some(value) if is_value => list(ours, Some(OsStr::new(value))),
+            Some(text) if text.starts_with(VALUE) => of_entry(ours, text),
+            Some(text) if text.starts_with("--export=") || before(1) == Some("--export") => {
+                let entries = text.split(',').map(|entry| match entry.find(VALUE) {
+                    Some(start) if start == 0 || entry[..start].ends_with('=') => {
+                        let mut new = OsString::from(&entry[..start]);
+                        new.push(of_entry(ours, &entry[start..]));
+                        new
+                    }
+                    _ => entry.into(),
+                });
+                entries.collect::<Vec<_>>().join(OsStr::new(","))
+            }
+            _ => word.clone(),
+        };
+        merged.push(new);
+    }
+    merged
+}
+
+/// `LD_PRELOAD=...` with ours in it.
+fn of_entry(ours: &Path, entry: &str) -> OsString {
+    let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+    let mut new = OsString::from(format!("{name}="));
+    new.push(list(ours, Some(OsStr::new(value))));
+    new
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +127,32 @@ mod tests {
             (Some("/p/ours.so:/x/b.so"), "/p/ours.so:/x/b.so"),
         ] {
             assert_eq!(list(ours, present.map(OsStr::new)), expected);
+        }
+    }
+
+    #[test]
+    fn preloads_of_the_command_keep_ours_and_theirs() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (command, expected) in [
+            ("mpirun -x LD_PRELOAD=b.so ./a", "mpirun -x LD_PRELOAD=/o.so:b.so ./a"),
+            ("mpirun -x LD_PRELOAD= ./a", "mpirun -x LD_PRELOAD=/o.so ./a"),
+            ("mpirun -x LD_PRELOAD ./a", "mpirun -x LD_PRELOAD ./a"),
+            ("mpiexec -genv LD_PRELOAD b.so ./a", "mpiexec -genv LD_PRELOAD /o.so:b.so ./a"),
+            (
+                "srun --export=ALL,LD_PRELOAD=b.so,X=1 ./a",
+                "srun --export=ALL,LD_PRELOAD=/o.so:b.so,X=1 ./a",
+            ),
+            ("srun --export=LD_PRELOAD=b.so ./a", "srun --export=LD_PRELOAD=/o.so:b.so ./a"),
+            (
+                "srun --export ALL,LD_PRELOAD=b.so ./a",
+                "srun --export ALL,LD_PRELOAD=/o.so:b.so ./a",
+            ),
+            (
+                "env LD_PRELOAD=b.so ./a MY_LD_PRELOAD=1",
+                "env LD_PRELOAD=/o.so:b.so ./a MY_LD_PRELOAD=1",
+            ),
+        ] {
+            assert_eq!(merge(Path::new("/o.so"), &words(command)), words(expected));
         }
     }
 }

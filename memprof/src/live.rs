@@ -30,12 +30,22 @@ pub struct Options {
     /// Seconds between refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub every: f64,
+    /// Seconds to wait for the first rank, as while a job is in a queue
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = waiting)]
+    pub wait: f64,
     /// Show so many ranks, those that hold most
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
     /// A line of JSON for each look, of all ranks
     #[arg(long, conflicts_with = "ranks")]
     pub json: bool,
+}
+
+fn waiting(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("seconds from 0 to 1e9".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -50,7 +60,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     signals::handle();
     let terminal = std::io::stdout().is_terminal() && !options.json;
     let look = Look::stdout();
-    let mut waited = false;
+    let (mut has_ranks, mut told) = (false, false);
+    let until = std::time::Instant::now() + Duration::from_secs_f64(options.wait);
     let mut unread = Unread::default();
     loop {
         let job = match Job::load_summaries(&options.folder, options.job, &mut |_, _| {}) {
@@ -58,7 +69,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             // A job that has just been started has no ranks yet, or one that is being made.
             Err(
                 LoadError::Empty { .. } | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
-            ) if !options.once => None,
+            ) if !options.once && (has_ranks || std::time::Instant::now() < until) => None,
             Err(error) => return Err(error.into()),
         };
         let ended = job.as_ref().is_some_and(|job| over(job) && unread.stay(job));
@@ -73,15 +84,16 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                     true => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
                     false => text,
                 };
-                let first = terminal && !options.once && !waited;
+                let first = terminal && !options.once && !has_ranks;
                 if !terminal::print(&format!("{}{text}", if first { "\x1b[2J" } else { "" }))? {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            None if !waited => terminal::say("waiting for ranks"),
+            None if !told => terminal::say("waiting for ranks"),
             None => {}
         }
-        waited = job.is_some() || waited;
+        told = true;
+        has_ranks |= job.is_some();
         if options.once || ended {
             return Ok(ExitCode::SUCCESS);
         }

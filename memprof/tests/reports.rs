@@ -143,6 +143,8 @@ fn a_folder_that_is_no_job_is_refused_with_the_reason() {
     fs::create_dir(place.path().join("empty")).expect("made");
     fails(&["report", &path("empty")], 1, "no traces");
     fails(&["live", "--once", &path("empty")], 1, "no traces");
+    fails(&["live", "--wait", "0.1", &path("empty")], 1, "no traces");
+    fails(&["live", "--wait", "x", &path("empty")], 2, "seconds from 0");
     fs::create_dir(place.path().join("junk")).expect("made");
     fs::write(place.path().join("junk/a.memprof"), "not a trace").expect("written");
     fails(&["report", &path("junk")], 1, "not a trace of memprof");

@@ -337,3 +337,16 @@ fn the_link_line_of_static_programs_needs_the_archive() {
     assert!(line.contains(&format!("-L{} ", place.path().display())), "{line}");
     assert!(line.contains("-lmemprof_static"), "{line}");
 }
+
+#[test]
+fn file_of_components_with_mistakes_is_refused_before_the_launch() {
+    let place = tempfile::tempdir().expect("a folder");
+    fs::write(place.path().join("parts"), "lib*.so app.lib # fine\nlibx.so\nliby.so kernel\n")
+        .expect("file");
+    let output = run(place.path(), &["--components", "parts", "--", "touch", "ran"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("parts:2: a line is PATTERN CLASS[:NAME]"), "{said}");
+    assert!(said.contains("parts:3: no such class for objects"), "{said}");
+    assert_eq!(left(place.path()), ["parts"]);
+}

@@ -12,7 +12,8 @@ const CAUSES: usize = 3;
 /// Owners and touchers that have a line.
 const TOUCHES: usize = 8;
 /// What kind each number of the table is.
-pub const KINDS: &str = "exact: owned and its peak; sampled: resident; at most: bound on resident at any time, between samples too";
+pub const KINDS: &str = "owned: not given back, exact; resident: in memory at samples; at peak: when the rank held most;\n\
+                         at most: bound on resident between samples too; slack: free in the allocator";
 
 /// How many components of a group stand by themselves before the rest is put together.
 const KEPT: usize = 6;

@@ -13,6 +13,7 @@ use crate::{signals, units};
 use anyhow::{Context, bail};
 use folder::Folder;
 use launcher::Launcher;
+use memprof_trace::overrides;
 pub(crate) use preload::beside;
 use program::Kind;
 use std::ffi::OsString;
@@ -243,7 +244,14 @@ fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>>
             bail!("{} is not a file", file.display());
         }
         // The ranks read it as well, where nobody can correct it any more.
-        std::fs::File::open(&absolute).with_context(name)?;
+        let text = std::fs::read_to_string(&absolute).with_context(name)?;
+        let mut faults = Vec::new();
+        overrides::each_fault(&text, |line, fault| {
+            faults.push(format!("{}:{line}: {}", file.display(), fault.text()));
+        });
+        if !faults.is_empty() {
+            bail!("{}", faults.join("\n"));
+        }
         variables.push(("MEMPROF_COMPONENTS", absolute.into()));
     }
     Ok(variables)

@@ -15,6 +15,7 @@
 pub mod bounds;
 pub mod generate;
 pub mod layout;
+pub mod overrides;
 mod plain;
 pub mod read;
 pub mod write;

@@ -1,0 +1,156 @@
+//! The grammar of files that put objects into components: lines `PATTERN CLASS[:NAME]`, with comments behind `#`. A pattern
+//! with a slash is held against the path of an object, another against its file name.
+
+use crate::layout::Class;
+
+/// The class of the objects that a line is about, and their name.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Override<'a> {
+    /// Their class.
+    pub class: Class,
+    /// Their name, where the line has one.
+    pub name: Option<&'a str>,
+}
+
+/// The mistake in a line.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is a pattern and nothing after it, or more than two words.
+    Words,
+    /// No class has this name, or objects cannot be of it.
+    Class,
+}
+
+impl Fault {
+    /// The mistake in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Fault::Words => "a line is PATTERN CLASS[:NAME]",
+            Fault::Class => "no such class for objects",
+        }
+    }
+}
+
+/// Calls `each` with the number of every line that is wrong, and its mistake.
+pub fn each_fault(text: &str, mut each: impl FnMut(usize, Fault)) {
+    for (index, text) in text.lines().enumerate() {
+        if let Err(fault) = line(text) {
+            each(index + 1, fault);
+        }
+    }
+}
+
+/// Reads a line: nothing, or a pattern and the component of its objects.
+///
+/// # Errors
+///
+/// The mistake in it.
+pub fn line(line: &str) -> Result<Option<(&str, Override<'_>)>, Fault> {
+    let line = line.split('#').next().unwrap_or_default();
+    let mut words = line.split_whitespace();
+    let Some(pattern) = words.next() else {
+        return Ok(None);
+    };
+    let (Some(what), None) = (words.next(), words.next()) else {
+        return Err(Fault::Words);
+    };
+    let (class, name) = what
+        .split_once(':')
+        .map_or((what, None), |(class, name)| (class, Some(name).filter(|name| !name.is_empty())));
+    let class = Class::from_name(class)
+        .filter(|class| {
+            matches!(
+                class,
+                Class::AppExecutable
+                    | Class::AppLibrary
+                    | Class::MpiCore
+                    | Class::MpiDependency
+                    | Class::Runtime
+                    | Class::OpenMp
+                    | Class::System
+                    | Class::Tool
+            )
+        })
+        .ok_or(Fault::Class)?;
+    Ok(Some((pattern, Override { class, name })))
+}
+
+/// Finds the first line that fits an object, by its path.
+#[must_use]
+pub fn find<'a>(text: &'a str, path: &str) -> Option<Override<'a>> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    text.lines().filter_map(|text| line(text).ok().flatten()).find_map(|(pattern, what)| {
+        let subject = if pattern.contains('/') { path } else { file };
+        fits(pattern.as_bytes(), subject.as_bytes()).then_some(what)
+    })
+}
+
+/// `*` is any text, `?` one character (byte).
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut position) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while position < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, position));
+            at += 1;
+        } else if pattern.get(at).is_some_and(|&byte| byte == b'?' || byte == text[position]) {
+            at += 1;
+            position += 1;
+        } else if let Some((star_at, from)) = star {
+            star = Some((star_at, from + 1));
+            at = star_at + 1;
+            position = from + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood_or_refused() {
+        assert_eq!(line("  # only words"), Ok(None));
+        assert_eq!(line(""), Ok(None));
+        assert_eq!(
+            line("libhdf5*.so* app.lib:hdf5 # ours"),
+            Ok(Some(("libhdf5*.so*", Override { class: Class::AppLibrary, name: Some("hdf5") })))
+        );
+        assert_eq!(
+            line("a system"),
+            Ok(Some(("a", Override { class: Class::System, name: None })))
+        );
+        assert_eq!(line("a"), Err(Fault::Words));
+        assert_eq!(line("a b c"), Err(Fault::Words));
+        assert_eq!(line("a mpi"), Err(Fault::Class));
+        assert_eq!(line("a kernel"), Err(Fault::Class));
+    }
+
+    #[test]
+    fn the_first_line_that_fits_wins() {
+        let text = "nonsense\n/opt/*/libx.so runtime\nlib?.so app.lib:letters\n*.so system\n";
+        let class = |path| find(text, path).map(|found| (found.class, found.name));
+        assert_eq!(class("/opt/deep/er/libx.so"), Some((Class::Runtime, None)));
+        assert_eq!(class("/usr/lib/libx.so"), Some((Class::AppLibrary, Some("letters"))));
+        assert_eq!(class("/usr/lib/libxy.so"), Some((Class::System, None)));
+        assert_eq!(class("/usr/lib/libxy.so.1"), None);
+    }
+
+    #[test]
+    fn stars_meet_every_length() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("", "", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("**a", "bba", true),
+            ("?", "", false),
+        ] {
+            assert_eq!(fits(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("stacks_of_ending_threads_are_seen_before_they_go", stacks),
+    ("memory_lent_by_mpi_peaks_as_the_users", lent),
     ("memory_no_sample_saw_is_named_in_all_reports", paused),
 ];
 
@@ -59,14 +60,33 @@ fn rank(folder: &Path) -> Result<(Value, u64, u64)> {
     Ok((node["ranks"][0].clone(), least, most))
 }
 
+/// The resident peak of a component, and its group.
+fn held<'a>(rank: &'a Value, component: &str) -> Result<(u64, &'a Value)> {
+    let held = rank["held"].as_array().context("no components")?;
+    let found = held.iter().find(|one| one["name"] == component);
+    let found = found.with_context(|| format!("no {component}"))?;
+    Ok((found["resident_peak"].as_u64().context("no peak")?, &found["group"]))
+}
+
+fn lent() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    run(folder.path(), "lent", 40)?;
+    let (rank, least, _) = rank(folder.path())?;
+    let (users, group) = held(&rank, "mpi.for_user")?;
+    ensure!((40 * MEBI..41 * MEBI).contains(&users), "{users} B for the user");
+    ensure!(group == "mpi_for_user", "in the group {group}");
+    let (own, _) = held(&rank, "mpi.core:libfakempi.so")?;
+    ensure!(own < 2 * MEBI, "{own} B of MPI's own");
+    ensure!(least >= users && rank["unseen"] == 0, "{rank}");
+    Ok(())
+}
+
 fn stacks() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "stacks", 25)?;
     let (rank, least, _) = rank(folder.path())?;
-    let held = rank["held"].as_array().context("no components")?;
-    let stacks = held.iter().find(|one| one["name"] == "stack:brief").context("no stacks")?;
-    let peak = stacks["resident_peak"].as_u64().context("no peak")?;
-    ensure!((50 * MEBI..52 * MEBI).contains(&peak), "stacks of {peak} B: {stacks}");
+    let (peak, _) = held(&rank, "stack:brief")?;
+    ensure!((50 * MEBI..52 * MEBI).contains(&peak), "stacks of {peak} B");
     ensure!(least >= peak && rank["unseen"] == 0, "{rank}");
     Ok(())
 }

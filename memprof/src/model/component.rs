@@ -9,8 +9,10 @@ use std::sync::Arc;
 pub enum Group {
     /// The program and the libraries it brought.
     Application,
-    /// The MPI library, what it depends on, its segments, and what it allocated for the user.
+    /// The MPI library, what it depends on, and its segments.
     Mpi,
+    /// Memory that MPI allocated for the program: `MPI_Alloc_mem`, `MPI_Win_allocate`.
+    MpiForUser,
     /// The runtime that coordinates phases.
     Runtime,
     /// OpenMP.
@@ -34,9 +36,10 @@ const OTHER: &str = "other ";
 
 impl Group {
     /// All, in the order in which they are shown.
-    pub const ALL: [Group; 10] = [
+    pub const ALL: [Group; 11] = [
         Group::Application,
         Group::Mpi,
+        Group::MpiForUser,
         Group::Runtime,
         Group::Omp,
         Group::System,
@@ -57,6 +60,7 @@ impl Group {
             return group;
         }
         match class.split('.').next().unwrap_or(class) {
+            _ if class == Group::MpiForUser.label() => Group::MpiForUser,
             "mpi" => Group::Mpi,
             "runtime" => Group::Runtime,
             "omp" => Group::Omp,
@@ -77,6 +81,7 @@ impl Group {
         match self {
             Group::Application => "application",
             Group::Mpi => "mpi",
+            Group::MpiForUser => "mpi.for_user",
             Group::Runtime => "runtime",
             Group::Omp => "omp",
             Group::System => "system",
@@ -118,7 +123,7 @@ mod tests {
             ("app.lib:libhdf5.so.103", Group::Application),
             ("app.shm", Group::Application),
             ("mpi.dep:libopen-pal.so.40", Group::Mpi),
-            ("mpi.for_user", Group::Mpi),
+            ("mpi.for_user", Group::MpiForUser),
             ("stack.main", Group::Stack),
             ("stack:libc.so.6", Group::Stack),
             ("omp:libgomp.so.1", Group::Omp),

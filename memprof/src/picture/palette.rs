@@ -6,9 +6,10 @@
 use super::Theme;
 
 /// The groups in the order in which they are stacked, from the bottom up.
-pub const GROUPS: [&str; 10] = [
+pub const GROUPS: [&str; 11] = [
     "application",
     "mpi",
+    "mpi.for_user",
     "runtime",
     "omp",
     "stack",
@@ -19,9 +20,10 @@ pub const GROUPS: [&str; 10] = [
     "unattributed",
 ];
 
-const HUES: [(u8, u8, u8); 10] = [
+const HUES: [(u8, u8, u8); 11] = [
     (0x00, 0x72, 0xb2),
     (0xd5, 0x5e, 0x00),
+    (0xf0, 0x9e, 0x6a),
     (0x00, 0x9e, 0x73),
     (0xcc, 0x79, 0xa7),
     (0xe6, 0xb4, 0x1e),
@@ -89,6 +91,7 @@ pub fn group_of(component: &str) -> &'static str {
     if class == "app" {
         return "application";
     }
+    let class = if component == "mpi.for_user" { component } else { class };
     GROUPS.iter().copied().find(|group| *group == class).unwrap_or("unattributed")
 }
 
@@ -147,9 +150,8 @@ impl Shades {
 fn own_shade(name: &str) -> Option<usize> {
     match name {
         "app.exe" | "mpi.core" | "stack.main" | "unattributed" | "tool" | "slack" | "kernel"
-        | "runtime" => Some(0),
+        | "runtime" | "mpi.for_user" => Some(0),
         "mpi.shm" => Some(1),
-        "mpi.for_user" => Some(2),
         "app.shm" => Some(3),
         name if name.starts_with("app.exe:") || name.starts_with("mpi.core:") => Some(0),
         _ => None,
@@ -216,6 +218,7 @@ mod tests {
             ("app.exe:solver", "application"),
             ("app.shm", "application"),
             ("mpi.dep:libopen-pal.so.40", "mpi"),
+            ("mpi.for_user", "mpi.for_user"),
             ("stack:libc.so.6", "stack"),
             ("slack", "slack"),
             ("something new", "unattributed"),
@@ -226,13 +229,8 @@ mod tests {
 
     #[test]
     fn components_of_a_group_differ_and_keep_their_colour_in_other_company() {
-        let names = [
-            "mpi.core:libmpi.so",
-            "mpi.dep:libopen-pal.so.40",
-            "mpi.dep:libpmix.so.2",
-            "mpi.shm",
-            "mpi.for_user",
-        ];
+        let names =
+            ["mpi.core:libmpi.so", "mpi.dep:libopen-pal.so.40", "mpi.dep:libpmix.so.2", "mpi.shm"];
         let shades = Shades::of(names.map(|name| (name, "mpi")));
         let mut colours: Vec<_> = names.iter().map(|name| shades.colour(name, "mpi")).collect();
         let alone = Shades::of([("mpi.core:libmpi.so", "mpi"), ("app.exe:x", "application")]);

@@ -1,6 +1,7 @@
-/* Has much memory for a moment only: brief stacks|paused MIB.
+/* Has much memory for a moment only: brief stacks|paused|lent MIB.
  * stacks: two threads touch so much of their stacks each, meet, and end at once.
- * paused: allocates, touches and frees so much while recording is off. */
+ * paused: allocates, touches and frees so much while recording is off.
+ * lent: has it from MPI_Alloc_mem. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,12 +44,20 @@ static int paused(void)
     return 0;
 }
 
+static int lent(void)
+{
+    char *block;
+    if (MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &block)) return 1;
+    memset(block, 1, bytes);
+    return MPI_Free_mem(block);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) return 2;
     bytes = (size_t)atoi(argv[2]) << 20;
     MPI_Init(&argc, &argv);
-    int failed = strcmp(argv[1], "stacks") ? paused() : stacks();
+    int failed = !strcmp(argv[1], "stacks") ? stacks() : !strcmp(argv[1], "lent") ? lent() : paused();
     MPI_Finalize();
     printf("done\n");
     return failed;

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::thunks::{self, Name};
 use crate::component::Component;
-use crate::{heap, kernel, objects, phases, ranges, start};
+use crate::{heap, kernel, objects, phases, ranges, sampler, start};
 
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
@@ -202,9 +202,12 @@ fn take_back(start: usize) {
     if let Some(length) = strike_out(&BLOCKS, start) {
         // It may have been freed by another way, and be something else by now.
         if let Some(block) = block_of(start, length) {
+            // While it is the program's: after that its peak would be MPI's own.
+            sampler::before_release(block, length);
             heap::give(block as *const u8, owner);
         }
     } else if let Some(length) = strike_out(&GIVEN, start) {
+        sampler::before_release(start, length);
         let shared =
             ranges::next(start).is_some_and(|piece| matches!(piece.kind, ranges::Kind::Shared));
         let owner = if shared { Component::MPI_SHARED } else { owner };

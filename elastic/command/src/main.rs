@@ -149,6 +149,10 @@ fn status_text(status: &WorldStatus) -> String {
         let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
         text.push_str(&format!("{}: {} slots, ranks: {ranks}\n", host.host, host.slots));
     }
+    for unit in &status.units {
+        let ranks: Vec<String> = unit.ranks.iter().map(u64::to_string).collect();
+        text.push_str(&format!("{}, leaves as a whole: ranks {}\n", unit.unit, ranks.join(" ")));
+    }
     text
 }
 

@@ -284,7 +284,7 @@ impl Client {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::fd::AsRawFd;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
@@ -300,7 +300,7 @@ mod tests {
     /// Variable of a process in which a test may lower the limit of descriptors.
     const FEW: &str = "ELASTIC_TEST_FEW_DESCRIPTORS";
 
-    fn requests() -> Requests {
+    pub(crate) fn requests() -> Requests {
         let job = Job {
             name: "test".to_owned(),
             hosts: vec!["a".to_owned()],

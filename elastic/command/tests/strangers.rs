@@ -1,4 +1,5 @@
 //! What the command believes, and what of it reaches the terminal.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // A test that cannot go on has failed; a skipped one says why.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -206,7 +206,7 @@ pub fn jobs(folder: &Path) -> Result<Vec<String>> {
 /// Makes the folder if it is not there, and checks it.
 fn prepare(folder: &Path, user: u32) -> Result<PathBuf> {
     match make(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => check(folder, user).map(|()| folder.to_owned()),
     }
 }
@@ -333,7 +333,7 @@ pub(super) mod tests {
         }
         assert_eq!(folders.list().unwrap(), Vec::<PathBuf>::new());
         let mut named = Folders::only(&taken);
-        assert_eq!(named.list().unwrap(), [taken.clone()]);
+        assert_eq!(named.list().unwrap(), std::slice::from_ref(&taken));
         named.user += 1;
         let expected = format!("the folder {}: belongs to another user", taken.display());
         assert_eq!(named.list().unwrap_err().to_string(), expected);

@@ -136,6 +136,7 @@ impl Drop for Lock {
 mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
 
     use super::super::folder::tests::Scratch;
     use super::*;
@@ -210,6 +211,30 @@ mod tests {
     }
 
     #[test]
+    fn new_socket_waits_for_the_lock_of_its_folder() {
+        let scratch = Scratch::new("waits");
+        let folder = &scratch.0;
+        let path = socket_of(folder, "test");
+        let inode = format!(":{} ", fs::metadata(folder).unwrap().ino());
+        let lock = Lock::take(folder, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let binding = scope.spawn(|| bind(folder, &path));
+            let is_waiting = || {
+                let locks = fs::read_to_string("/proc/locks").unwrap();
+                locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&inode))
+            };
+            let bound = Instant::now() + Duration::from_secs(60);
+            while !is_waiting() {
+                let is_due = binding.is_finished() || bound <= Instant::now();
+                assert!(!is_due, "nobody waits for the lock");
+            }
+            assert!(names(folder).is_empty());
+            drop(lock);
+            binding.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
     fn socket_that_is_there_can_be_connected_to_while_others_sweep() {
         const SOCKETS: usize = 200;
         let scratch = Scratch::new("connected");
@@ -237,13 +262,13 @@ mod tests {
                         drop(UnixListener::bind(folder.join("dead")).unwrap());
                         fs::rename(folder.join("dead"), path(number)).unwrap();
                     }
-                    let listener = bind(&folder, &path(number)).unwrap();
+                    let listener = bind(&folder, &path(number));
                     bound.store(number + 1, Ordering::Release);
                     listener
                 })
-                .collect::<Vec<UnixListener>>()
+                .collect::<Vec<Result<UnixListener>>>()
         });
-        assert_eq!(listeners.len(), SOCKETS);
+        listeners.iter().for_each(|listener| assert!(listener.is_ok(), "{listener:?}"));
         assert!((0..SOCKETS).all(|number| path(number).exists()));
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
 //! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
+//! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
 //! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
 //! them.
 #![allow(clippy::print_stdout)]
@@ -27,11 +28,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let most = std::env::var("ELASTIC_MOST").ok();
     // Processes are started by a thread of their own.
     let level = if most.is_some() { ThreadLevel::Multiple } else { ThreadLevel::Single };
-    let mut options = WorldOptions::new()
-        .name(name)
-        .start(start.parse()?)
-        .log(folder.join("events"))
-        .manager(ControlSocket::in_folder(folder.join("sockets")));
+    let mut options =
+        WorldOptions::new().name(name).start(start.parse()?).log(folder.join("events")).manager(
+            match std::env::var_os("ELASTIC_USUAL_SOCKET") {
+                Some(_) => ControlSocket::new(),
+                None => ControlSocket::in_folder(folder.join("sockets")),
+            },
+        );
     if let [plan] = plan {
         options = options.manager(ScriptedPlan::new(std::fs::read_to_string(plan)?.parse()?));
     }

@@ -28,10 +28,20 @@ pub(crate) struct Greeting {
     pub from: u64,
 }
 
-/// A word that only those know who were told.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The secret of an invitation.
+#[derive(Clone, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Token([u8; 16]);
+
+/// Compares in a time that does not depend on the bytes, so that nobody finds a secret byte by byte.
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        let bits = |(own, other): (&u8, &u8)| own ^ other;
+        let differ = self.0.iter().zip(&other.0).map(bits);
+        // Hidden from the compiler, which could otherwise stop at the first byte that differs.
+        differ.fold(0, |all, bits| std::hint::black_box(all | bits)) == 0
+    }
+}
 
 impl fmt::Debug for Token {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,6 +122,17 @@ mod tests {
         let greeting: Greeting = came.receive().unwrap().unwrap();
         assert!(invitation.was_for(&greeting) && greeting.from == 3);
         assert!(!Invitation::to(here, port).unwrap().was_for(&greeting));
+    }
+
+    #[test]
+    fn tokens_that_differ_in_any_bit_are_unequal() {
+        let token = Token([0x5a; 16]);
+        assert!(token == token.clone());
+        for bit in 0..128 {
+            let mut other = token.clone();
+            other.0[bit / 8] ^= 1 << (bit % 8);
+            assert!(token != other, "bit {bit}");
+        }
     }
 
     #[test]

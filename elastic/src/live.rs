@@ -9,7 +9,10 @@ use crate::order::Resize;
 pub(crate) struct Live {
     /// None for one that was launched, which can sleep but not end alone.
     units: Vec<Option<u64>>,
+    /// How many were launched.
+    launched: u64,
     limits: Limits,
+    /// How many units were started.
     started: u64,
     /// Nodes have come that the launcher did not begin with.
     took_new_nodes: bool,
@@ -55,7 +58,8 @@ impl NewNodes {
 
 impl Live {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
-        Self { units: vec![None; all], limits, started: 0, took_new_nodes: false }
+        let (units, launched) = (vec![None; all], all as u64);
+        Self { units, launched, limits, started: 0, took_new_nodes: false }
     }
 
     /// How many there are.
@@ -110,10 +114,11 @@ impl Live {
         &self.limits.reason
     }
 
-    /// What can only leave with it, by a number that no other unit has.
+    /// The number of the unit with which a process leaves, which no other unit ever has. Each launched process is a
+    /// unit; those that are started are numbered after them.
     pub(crate) fn unit_of(&self, process: usize) -> u64 {
         match self.units.get(process) {
-            Some(Some(unit)) => 1 << 32 | unit,
+            Some(Some(unit)) => self.launched + unit,
             _ => process as u64,
         }
     }
@@ -132,8 +137,8 @@ impl Live {
     /// After a resize that all have agreed on.
     pub(crate) fn go_over(&mut self, resize: &Resize) {
         for &size in &resize.units {
-            self.started += 1;
             self.units.extend(std::iter::repeat_n(Some(self.started), size));
+            self.started += 1;
         }
         let mut process = 0;
         self.units.retain(|_| {
@@ -172,7 +177,7 @@ mod tests {
         assert_eq!(live.count(), 7);
         let units: Vec<u64> = (0..7).map(|process| live.unit_of(process)).collect();
         assert_eq!((units[0], units[1]), (0, 1));
-        assert!(units[2] == units[4] && units[5] == units[6] && units[4] != units[5]);
+        assert_eq!(units[2..], [2, 2, 2, 3, 3]);
         assert_eq!(live.gone(&[6, 5, 1]), [6, 5]);
         live.go_over(&Resize { gone: vec![2, 3, 4], ..Resize::default() });
         assert_eq!((live.count(), live.unit_of(2)), (4, units[5]));

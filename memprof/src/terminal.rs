@@ -4,6 +4,9 @@ use anyhow::Context;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
+pub use quo_terminal::clean;
+use quo_terminal::clean_lines;
+
 /// How text is set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Look {
@@ -80,16 +83,6 @@ fn width(out: &impl AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Text from a trace or a file name, made safe to show: no control characters.
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) {
-            true => '\u{fffd}',
-            false => c,
-        })
-        .collect()
-}
-
 /// Writes to standard output. False, and no error, when nobody listens any more.
 pub fn print(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
@@ -103,10 +96,6 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
 /// may come from a trace, and file names from anywhere.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "memprof: {}", clean_lines(text));
-}
-
-fn clean_lines(text: &str) -> String {
-    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
 /// A line on standard error that says how far long work is, where somebody looks at it.
@@ -168,13 +157,6 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_trace_says_cannot_steer_the_terminal() {
-        assert_eq!(clean("a\x1b[2Jb\n\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
-        assert_eq!(clean("libfoo-µ.so"), "libfoo-µ.so");
-        assert_eq!(clean_lines("\x1b]0;x\x07\n  y\r"), "\u{fffd}]0;x\u{fffd}\n  y\u{fffd}");
-    }
 
     #[test]
     fn without_colour_text_stays_as_it_is() {

@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("a_client_that_vanishes_leaves_its_request_to_the_job", vanishing),
     ("another_user_is_not_heard", strangers),
     ("a_folder_that_others_can_open_is_refused_on_every_rank", open_folder),
+    ("killed_job_leaves_its_name_and_folder_to_the_next_one", killed),
     ("a_rank_that_is_late_is_named_when_the_grace_time_is_over_and_the_job_goes_on", late),
 ];
 
@@ -79,7 +80,16 @@ impl Controlled {
 
 fn launch(folder: &Path, processes: usize, ranks: usize, plan: Option<&str>) -> Result<Running> {
     let launcher = Launcher::find()?;
-    let mut command = launcher.command(processes, BindTo::None);
+    let command = launcher.command(processes, BindTo::None);
+    launch_by(command, folder, ranks, plan)
+}
+
+fn launch_by(
+    mut command: Command,
+    folder: &Path,
+    ranks: usize,
+    plan: Option<&str>,
+) -> Result<Running> {
     command.arg(Checkout::find()?.program("examples/controlled")?);
     command.args(["test", &ranks.to_string()]).arg(folder);
     if let Some(plan) = plan {
@@ -324,6 +334,38 @@ fn open_folder() -> Result<()> {
     ensure!(!outcome.status.success() && !outcome.out_of_time, "{}", outcome.report());
     let complaints = outcome.stderr.matches("it needs mode 0700").count();
     ensure!(complaints >= 1, "{}", outcome.report());
+    Ok(())
+}
+
+fn killed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let runtime = folder.path();
+    fs::set_permissions(runtime, fs::Permissions::from_mode(0o700))?;
+    let start = || {
+        let mut command = Launcher::find()?.command(2, BindTo::None);
+        command.env("XDG_RUNTIME_DIR", runtime).env("ELASTIC_USUAL_SOCKET", "1");
+        command.env_remove("QUO_ELASTIC_DIR");
+        let job = launch_by(command, runtime, 1, None)?;
+        job.wait_for("ready", 1)?;
+        anyhow::Ok(job)
+    };
+    let is_listed = |job: &str| {
+        let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.env_remove("QUO_ELASTIC_DIR").env("XDG_RUNTIME_DIR", runtime);
+        let output = command.arg("list").output()?;
+        ensure!(output.status.success(), "{}", said(&output));
+        // Other jobs of this user may be there, too.
+        anyhow::Ok(said(&output).lines().any(|line| line == job))
+    };
+    let socket = runtime.join("quo-elastic/test.sock");
+    for _ in 0..2 {
+        let job = start()?;
+        ensure!(is_listed("test: 1 of 2 ranks")?);
+        job.kill_all();
+        job.finish()?;
+        ensure!(socket.exists());
+    }
+    ensure!(!is_listed("test: 1 of 2 ranks")? && !socket.exists(), "a socket of nobody is left");
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use elastic::manager::control::wire::{Call, Hosts, Many};
     after_help = "JOB is the name of a job of yours, as `list` has them, or the path of its control socket.\n\
         A request is refused at once, or accepted and done at one of the job's next safe points;\n\
         with --wait the command tells how it ended. A grace time is reported when it is over.\n\
-        QUO_ELASTIC_DIR names another folder of control sockets.\n\n\
+        QUO_ELASTIC_DIR names the folder of control sockets, for jobs and commands.\n\n\
         Exit status: 0 done or accepted, 1 no answer, 2 usage, 3 refused, 4 given up.",
     max_term_width = 100
 )]

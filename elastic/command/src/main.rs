@@ -1,9 +1,8 @@
 //! `quo-elastic`: tells running elastic jobs to grow, shrink and move, and what became of it.
-#![allow(clippy::print_stderr)] // A command talks to its user.
 
 mod arguments;
+mod output;
 
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,11 +11,12 @@ use clap::{CommandFactory, Parser};
 use elastic::change::{Event, Happening, Step};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
-use elastic::manager::control::{Client, ClientError, folder, jobs, socket_of};
+use elastic::manager::control::{Client, ClientError, Folders, jobs, socket_of};
 
 use quo_pages::Words;
 
 use arguments::{Arguments, Command};
+use output::{complain, say, say_json};
 
 const REFUSED: u8 = 3;
 const GIVEN_UP: u8 = 4;
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         return match quo_pages::write_all(Arguments::command(), PAGES, &folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("quo-elastic: {}: {error}", folder.display());
+                complain(&format!("{}: {error}", folder.display()));
                 ExitCode::FAILURE
             }
         };
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("quo-elastic: {error:#}");
+            complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -54,14 +54,13 @@ fn run(arguments: Arguments) -> Result<u8> {
         return elastic::manager::slurm::agent(words).map_err(anyhow::Error::msg);
     }
     let Some((job, call)) = arguments.command.call() else { return list(json) };
-    let path =
-        if job.contains('/') { Path::new(&job).to_owned() } else { socket_of(&folder(), &job) };
-    let mut client = match Client::connect(&path) {
-        Err(ClientError::NoJob { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            bail!("there is no job {job:?} (quo-elastic list tells which there are)")
-        }
-        Err(ClientError::NoJob { source, .. }) if source.kind() == ErrorKind::ConnectionRefused => {
-            bail!("job {job:?} has died")
+    let connected = match job.contains('/') {
+        true => Client::connect(Path::new(&job)),
+        false => Client::of_job(&Folders::of_this_user(), &job),
+    };
+    let mut client = match connected {
+        Err(error @ ClientError::Unknown { .. }) => {
+            bail!("{error} (quo-elastic list tells which there are)")
         }
         connected => connected?,
     };
@@ -69,7 +68,7 @@ fn run(arguments: Arguments) -> Result<u8> {
     let mut answer = client.ask(&call)?;
     loop {
         if json {
-            say(&format!("{}\n", serde_json::to_string(&answer)?))?;
+            say_json(&serde_json::to_string(&answer)?)?;
         }
         match &answer {
             Answer::Status(status) if !json => say(&status_text(status))?,
@@ -85,14 +84,14 @@ fn run(arguments: Arguments) -> Result<u8> {
                 }
             }
             Answer::Refused { request, cause } => {
-                eprintln!("quo-elastic: {request} is refused: {cause}");
+                complain(&format!("{request} is refused: {cause}"));
                 return Ok(REFUSED);
             }
             Answer::Cancelled { request } if !json => say(&format!("{request} is taken back\n"))?,
             Answer::Cancelled { .. } => {}
             Answer::Event(event) if matches!(call, Call::Events { .. }) => {
                 if !json {
-                    say(&format!("{}\n", event.to_line()))?;
+                    say_json(&event.to_line())?;
                 }
                 answer = match client.wait() {
                     // The end of the job is the end of its events.
@@ -108,7 +107,7 @@ fn run(arguments: Arguments) -> Result<u8> {
             Answer::Event(event) => return end(event, json),
             Answer::End {} => {}
             Answer::Wrong { reason } if matches!(call, Call::Cancel { .. }) => {
-                eprintln!("quo-elastic: {reason}");
+                complain(reason);
                 return Ok(REFUSED);
             }
             Answer::Wrong { reason } => bail!("{reason}"),
@@ -126,7 +125,7 @@ fn end(event: &Event, json: bool) -> Result<u8> {
         return Ok(0);
     }
     let cause = event.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
-    eprintln!("quo-elastic: {request} was given up{cause}; there are {} ranks", event.size);
+    complain(&format!("{request} was given up{cause}; there are {} ranks", event.size));
     Ok(GIVEN_UP)
 }
 
@@ -149,34 +148,49 @@ fn status_text(status: &WorldStatus) -> String {
         let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
         text.push_str(&format!("{}: {} slots, ranks: {ranks}\n", host.host, host.slots));
     }
+    for unit in &status.units {
+        let ranks: Vec<String> = unit.ranks.iter().map(u64::to_string).collect();
+        text.push_str(&format!("{}, leaves as a whole: ranks {}\n", unit.unit, ranks.join(" ")));
+    }
     text
 }
 
 fn list(json: bool) -> Result<u8> {
-    let folder = folder();
-    let jobs = jobs(&folder).with_context(|| format!("reading {}", folder.display()))?;
-    for job in jobs {
-        let answer = Client::connect(&socket_of(&folder, &job))
-            .and_then(|mut client| client.ask(&Call::Status {}));
-        match answer {
-            Ok(Answer::Status(status)) if json => {
-                say(&format!("{}\n", serde_json::to_string(&Answer::Status(status))?))?;
+    let folders = Folders::of_this_user();
+    for folder in folders.list()? {
+        // Jobs that died are in nobody's way any more.
+        folders.sweep(&folder);
+        let jobs = jobs(&folder).with_context(|| format!("reading {}", folder.display()))?;
+        for job in jobs {
+            let answer = Client::connect(&socket_of(&folder, &job))
+                .and_then(|mut client| client.ask(&Call::Status {}));
+            match answer {
+                Ok(Answer::Status(status)) if json => {
+                    say_json(&serde_json::to_string(&Answer::Status(status))?)?;
+                }
+                Ok(Answer::Status(status)) => {
+                    say(&format!("{job}: {} of {} ranks\n", status.size, status.capacity))?;
+                }
+                // It has died, or is just ending.
+                _ => {}
             }
-            Ok(Answer::Status(status)) => {
-                say(&format!("{job}: {} of {} ranks\n", status.size, status.capacity))?;
-            }
-            // It has died, or is just ending.
-            _ => {}
         }
     }
     Ok(0)
 }
 
-/// A reader that has seen enough, such as `head`, is no error.
-fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-        done => done.context("writing to standard output"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_shows_hosts_ranks_and_units() {
+        let line = r#"{"status":{"job":"weather","epoch":3,"size":4,"capacity":8,"waiting":0,"next_event":1,"up_us":1,
+            "hosts":[{"host":"n1","slots":4,"ranks":[0,1]},{"host":"n2","slots":4,"ranks":[2,3]}],
+            "units":[{"unit":2,"ranks":[2,3]}]}}"#;
+        let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        let expected = "weather: 4 of 8 ranks, epoch 3\nn1: 4 slots, ranks: 0 1\nn2: 4 slots, ranks: 2 3\n\
+            unit 2, leaves as a whole: ranks 2 3\n";
+        assert_eq!(status_text(&status), expected);
     }
 }

@@ -28,6 +28,7 @@ pub use script::ScriptedPlan;
 pub use supply::Supply;
 
 use crate::change::{Event, RequestId, Step};
+use crate::member::UnitId;
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +105,9 @@ pub struct WorldStatus {
     pub up_us: u64,
     /// The nodes, and which ranks are there.
     pub hosts: Vec<HostStatus>,
+    /// The units of several ranks. A rank that is in none leaves alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<UnitStatus>,
     /// Why the file of the event log has not all events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_trouble: Option<String>,
@@ -117,5 +121,14 @@ pub struct HostStatus {
     /// How many ranks can be there.
     pub slots: u32,
     /// Those that are.
+    pub ranks: Vec<u64>,
+}
+
+/// Ranks that were started together and leave together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitStatus {
+    /// Its number, by which errors name it.
+    pub unit: UnitId,
+    /// Its ranks.
     pub ranks: Vec<u64>,
 }

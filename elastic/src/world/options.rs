@@ -7,6 +7,7 @@ use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
 use crate::live::{Limits, NewNodes};
 use crate::manager::ResourceManager;
+use crate::manager::control::is_job_name;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::sets::SetName;
@@ -173,9 +174,11 @@ impl WorldOptions {
         limits: Limits,
     ) -> Result<Job, String> {
         let name = self.name.clone().unwrap_or_else(|| std::process::id().to_string());
-        // Also a part of the socket's path.
-        if name.contains('/') || name.starts_with('.') {
-            return Err(format!("{name:?} is no name of a job"));
+        if !is_job_name(&name) {
+            return Err(format!(
+                "{name:?} is not a job name: it is empty, begins with a dot, or has a /, white space or a control \
+                 character"
+            ));
         }
         SetName::application(&name).map_err(|error| error.to_string())?;
         let all = u32::try_from(limits.most.max(limits.named)).unwrap_or(u32::MAX);

@@ -7,10 +7,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use quo::error::with_causes;
+use quo_terminal::{clean, clean_json, clean_lines};
 use serde::Serialize;
 
-/// Writes text as it is. A reader that has seen enough, such as `head`, is no error.
+/// Writes text, in which names may come from anywhere. A reader that has seen enough, such as `head`, is no error.
 pub fn text(text: &str) -> Result<()> {
+    write(&clean_lines(text))
+}
+
+fn write(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -21,7 +26,7 @@ pub fn text(text: &str) -> Result<()> {
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_string_pretty(value).context("writing JSON")?;
     line.push('\n');
-    text(&line)
+    write(&clean_json(&line))
 }
 
 /// Rows under a heading, in columns as wide as they need to be.
@@ -71,18 +76,18 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         return finish(text(&error.render().to_string()));
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{}", error.render());
+        eprint!("{}", clean_lines(&error.render().to_string()));
         return ExitCode::from(2);
     }
     let message = error.render().to_string();
     let end =
         ["\n\nUsage:", "\n\nFor more"].into_iter().filter_map(|mark| message.find(mark)).min();
     let words: Vec<&str> = message[..end.unwrap_or(message.len())].split_whitespace().collect();
-    let message = words.join(" ");
+    let message = clean(&words.join(" "));
     eprintln!("quo-info: {} (see --help)", message.strip_prefix("error: ").unwrap_or(&message));
     ExitCode::from(2)
 }
 
 fn one_line(error: &(dyn Error + 'static)) -> String {
-    with_causes(error).split_whitespace().collect::<Vec<_>>().join(" ")
+    clean(&with_causes(error).split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -316,3 +316,25 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
 }
+
+#[test]
+fn control_characters_never_reach_the_terminal() {
+    const HOSTILE: &str = "\u{1b}[31mEVIL\u{9b}2J\u{7f}\u{202e}";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{HOSTILE}.xml"));
+    let absent = file.to_str().unwrap().to_owned();
+    for words in [
+        &["topology", "--topology", &absent][..],
+        &["environment"],
+        &["environment", "--json"],
+        &[HOSTILE],
+    ] {
+        let output = program().args(words).env("QUO_TRACE", HOSTILE).output().unwrap();
+        let said = text(&output.stdout).to_owned() + text(&output.stderr);
+        assert!(
+            !said.contains(|c: char| c != '\n' && c.is_control() || c == '\u{202e}'),
+            "{said:?}"
+        );
+        assert!(said.contains("EVIL"), "{words:?}: {said:?}");
+    }
+}

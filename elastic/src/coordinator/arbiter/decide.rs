@@ -37,9 +37,9 @@ impl Arbiter {
             return self.decide(request).map(drop);
         }
         match request.wish {
-            Wish::Size(size) => self.check_size(u64::from(size), is_beyond(request)),
+            Wish::Size(size) => self.check_size(request, u64::from(size)),
             Wish::Grow(ranks) if u64::from(ranks) >= self.capacity() as u64 => {
-                self.check_size(u64::from(ranks) + 1, is_beyond(request))
+                self.check_size(request, u64::from(ranks) + 1)
             }
             _ => Ok(()),
         }
@@ -52,15 +52,18 @@ impl Arbiter {
         if is_needed { check().map_err(unsupported) } else { Ok(()) }
     }
 
-    fn check_size(&self, size: u64, beyond: bool) -> Result<(), Cause> {
+    /// Checks the number of ranks that a request leads to.
+    fn check_size(&self, request: &Request, size: u64) -> Result<(), Cause> {
         let now = self.running.len();
-        let all = if beyond { self.live.most_named() } else { self.capacity() };
+        let all = if is_beyond(request) { self.live.most_named() } else { self.capacity() };
         if size == 0 || size > all as u64 {
-            let detail = format!(
-                "{size} ranks were asked for; there are {now}, and there can be 1 to {all}{}",
-                self.live.reason()
-            );
-            return Err(Cause::new(CauseKind::NoCapacity, detail));
+            let (kind, reason) = match size {
+                0 => (CauseKind::NotAllowed, ""),
+                _ => (CauseKind::NoCapacity, self.live.reason()),
+            };
+            let asked = asked(request.wish);
+            let detail = format!("{asked}; there are {now}, and there can be 1 to {all}{reason}");
+            return Err(Cause::new(kind, detail));
         }
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.job.bounds.check(size).map_err(of_place)
@@ -69,13 +72,12 @@ impl Arbiter {
     /// Who joins and who leaves, as things are now.
     pub(super) fn decide(&self, request: &Request) -> Result<Decision, Cause> {
         let now = self.running.len() as u64;
-        let beyond = is_beyond(request);
         self.check_new_nodes(request)?;
         let nothing = || Cause::new(CauseKind::NotAllowed, "nothing would change");
         let (grow, reclaim) = match request.wish {
             Wish::Size(size) => {
                 let size = u64::from(size);
-                self.check_size(size, beyond)?;
+                self.check_size(request, size)?;
                 if size == now {
                     return Err(nothing());
                 }
@@ -86,11 +88,11 @@ impl Arbiter {
                 (size.saturating_sub(now), (size < now).then(|| now - size))
             }
             Wish::Grow(ranks) => {
-                self.check_size(now + u64::from(ranks), beyond)?;
+                self.check_size(request, now + u64::from(ranks))?;
                 (u64::from(ranks), None)
             }
             Wish::Shrink(ranks) => {
-                self.check_size(now.saturating_sub(u64::from(ranks)), false)?;
+                self.check_size(request, now.saturating_sub(u64::from(ranks)))?;
                 (0, Some(u64::from(ranks)))
             }
             Wish::Leave | Wish::Move => (0, None),
@@ -113,7 +115,7 @@ impl Arbiter {
             return Err(Cause::new(CauseKind::NotAllowed, detail));
         }
         if request.wish == Wish::Leave {
-            self.check_size(now - leaving.len() as u64, false)?;
+            self.check_size(request, now - leaving.len() as u64)?;
         }
         Ok(Decision { joiners, leavers: leaving, hosts })
     }
@@ -169,6 +171,16 @@ impl Arbiter {
             parts = deal(started, &self.rooms(hosts)).map_err(of_place)?;
         }
         Ok((joiners, parts))
+    }
+}
+
+/// The number that was asked for, in the words of an error.
+fn asked(wish: Wish) -> String {
+    match wish {
+        Wish::Size(ranks) => format!("{ranks} ranks were asked for"),
+        Wish::Grow(ranks) => format!("{ranks} ranks more were asked for"),
+        Wish::Shrink(ranks) => format!("{ranks} ranks fewer were asked for"),
+        Wish::Leave | Wish::Move => "no number of ranks was asked for".to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@ mod hosts;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::change::{
 };
 use crate::coordinator::journal::Journal;
 use crate::live::{Limits, Live};
-use crate::manager::{HostStatus, Supply, WorldStatus};
+use crate::manager::{HostStatus, Supply, UnitStatus, WorldStatus};
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::Resize;
 use crate::place::{Bounds, NodeState, Nodes, PlaceError, Seat};
@@ -435,6 +436,7 @@ impl Arbiter {
             next_event: self.journal.next(),
             up_us: u64::try_from(self.now().as_micros()).unwrap_or(u64::MAX),
             hosts: hosts.collect(),
+            units: self.units(),
             log_trouble: self.journal.trouble().map(str::to_owned),
         }
     }
@@ -473,6 +475,16 @@ impl Arbiter {
     /// Whether a resize of a set is going on, as a process is to see it.
     pub(crate) fn query(&self, caller: MemberId, bound: &SetName) -> View {
         self.changes.query(&self.job.name, caller, bound)
+    }
+
+    /// Units of several ranks.
+    fn units(&self) -> Vec<UnitStatus> {
+        let mut units: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (rank, &process) in self.running.iter().enumerate() {
+            units.entry(self.live.unit_of(process)).or_default().push(rank as u64);
+        }
+        let several = units.into_iter().filter(|(_, ranks)| ranks.len() > 1);
+        several.map(|(unit, ranks)| UnitStatus { unit: UnitId(unit), ranks }).collect()
     }
 
     fn ranks_on(&self, node: usize) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::change::{Event, Happening, Wish};
+use crate::manager::UnitStatus;
 use crate::place::Allowed;
 
 /// Six processes on three nodes, two of them ranks.
@@ -83,8 +84,8 @@ fn what_cannot_be_is_refused_at_once_with_its_cause_and_changes_nothing() {
     for (wish, on, from, kind) in [
         (Wish::Size(7), &[][..], &[][..], CauseKind::NoCapacity),
         (Wish::Grow(u32::MAX), &[], &[], CauseKind::NoCapacity),
-        (Wish::Shrink(2), &[], &[], CauseKind::NoCapacity),
-        (Wish::Size(0), &[], &[], CauseKind::NoCapacity),
+        (Wish::Shrink(2), &[], &[], CauseKind::NotAllowed),
+        (Wish::Size(0), &[], &[], CauseKind::NotAllowed),
         (Wish::Size(2), &[], &[], CauseKind::NotAllowed),
         (Wish::Size(1), &["n1"], &[], CauseKind::NotAllowed),
         (Wish::Grow(3), &["n1"], &[], CauseKind::NoCapacity),
@@ -101,6 +102,38 @@ fn what_cannot_be_is_refused_at_once_with_its_cause_and_changes_nothing() {
     assert_eq!(ends(&arbiter).len(), 13);
     assert!(arbiter.announce_next().is_none());
     assert_eq!(arbiter.running(), [0, 1]);
+}
+
+#[test]
+fn refusals_of_sizes_name_the_number_asked_for() {
+    let mut arbiter = arbiter();
+    for (wish, detail) in [
+        (Wish::Shrink(99), "99 ranks fewer were asked for"),
+        (Wish::Grow(99), "99 ranks more were asked for"),
+        (Wish::Size(99), "99 ranks were asked for"),
+    ] {
+        let cause = ask(&mut arbiter, wish, &[], &[]).unwrap_err();
+        assert_eq!(cause.detail, format!("{detail}; there are 2, and there can be 1 to 6"));
+    }
+}
+
+#[test]
+fn started_units_have_small_numbers_in_status_and_errors() {
+    let mut arbiter = arbiter();
+    arbiter.running = (0..6).collect();
+    arbiter.job.bounds = Bounds::new(1, 8, Allowed::Any).unwrap();
+    let started = Resize {
+        units: vec![2],
+        new: (0..8).collect(),
+        old: (0..6).collect(),
+        ..Resize::default()
+    };
+    let joining = [MemberId::new(1, 6), MemberId::new(1, 7)];
+    let hosts = ["n0", "n1", "n2"].map(str::to_owned).to_vec();
+    arbiter.take_places(&started, &joining, Some((hosts, vec![0, 0, 1, 1, 2, 2, 0, 0])));
+    assert_eq!(arbiter.status().units, [UnitStatus { unit: UnitId(6), ranks: vec![6, 7] }]);
+    let cause = ask(&mut arbiter, Wish::Shrink(1), &[], &[]).unwrap_err();
+    assert!(cause.detail.contains("1 would cut unit 6,"), "{cause}");
 }
 
 #[test]

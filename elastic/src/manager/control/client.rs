@@ -1,10 +1,13 @@
 //! The side of those who ask.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::folder::{self, Folders, is_job_name, is_socket_path, socket_of};
+use super::peer;
 use super::wire::{Answer, Call, line};
 
 /// How long a job may take for an answer; the end of a request may take as long as it likes.
@@ -29,6 +32,43 @@ pub enum ClientError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The name can be none of a job.
+    #[error("{name:?} is not a job name, nor the path of a control socket")]
+    NotAJob {
+        /// The name.
+        name: String,
+    },
+    /// The user has no job of this name.
+    #[error("there is no job {job:?}")]
+    Unknown {
+        /// Its name.
+        job: String,
+    },
+    /// The job has left its socket behind.
+    #[error("job {job:?} has died")]
+    Dead {
+        /// Its name.
+        job: String,
+    },
+    /// Several jobs have this name.
+    #[error("several jobs have the name {job:?}; give the path of one's socket: {}", paths(.sockets))]
+    Several {
+        /// Their name.
+        job: String,
+        /// Their sockets.
+        sockets: Vec<PathBuf>,
+    },
+    /// A folder of jobs cannot be read, or is not the user's alone.
+    #[error("finding the job: {0}")]
+    Folder(std::io::Error),
+    /// The socket is not one of the user's jobs.
+    #[error("the socket {} is not trusted: {reason}", .path.display())]
+    Untrusted {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The connection broke.
     #[error("the connection to the job: {0}")]
     Connection(#[from] std::io::Error),
@@ -40,17 +80,78 @@ pub enum ClientError {
     Unreadable(#[from] serde_json::Error),
 }
 
+fn paths(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 impl Client {
-    /// Connects to the socket at this path.
+    /// Connects to the socket at this path. It has to be of this process's user or the administrator's, as is the job
+    /// that listens there; the administrator may ask the jobs of all.
     ///
     /// # Errors
-    /// [`ClientError::NoJob`].
+    /// [`ClientError::NoJob`], [`ClientError::Untrusted`]; [`ClientError::NotAJob`] if there is something else.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let no_job = |source| ClientError::NoJob { path: path.to_owned(), source };
+        let untrusted = |user: u32| ClientError::Untrusted {
+            path: path.to_owned(),
+            reason: format!("it belongs to another user (number {user})"),
+        };
+        let not_a_job = || ClientError::NotAJob { name: path.to_string_lossy().into_owned() };
+        if !is_socket_path(path) {
+            return Err(not_a_job());
+        }
+        let found = path.metadata().map_err(no_job)?;
+        if !found.file_type().is_socket() {
+            return Err(not_a_job());
+        }
+        let (user, owner) = (folder::user(), found.uid());
+        if owner != user && owner != 0 && user != 0 {
+            return Err(untrusted(owner));
+        }
         let writer = UnixStream::connect(path).map_err(no_job)?;
+        let listener = peer::user(&writer).map_err(no_job)?;
+        if listener != owner {
+            return Err(untrusted(listener));
+        }
         writer.set_read_timeout(Some(PATIENCE))?;
         writer.set_write_timeout(Some(PATIENCE))?;
         Ok(Self { reader: BufReader::new(writer.try_clone()?), writer })
+    }
+
+    /// Connects to the user's job of this name, wherever in the folders its socket is. Removes the sockets of dead jobs
+    /// there.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn of_job(folders: &Folders, job: &str) -> Result<Self, ClientError> {
+        if !is_job_name(job) {
+            return Err(ClientError::NotAJob { name: job.to_owned() });
+        }
+        let job = job.to_owned();
+        let (mut living, mut is_dead) = (Vec::new(), false);
+        for folder in folders.list().map_err(ClientError::Folder)? {
+            let socket = socket_of(&folder, &job);
+            match Self::connect(&socket) {
+                Ok(client) => living.push((client, socket)),
+                Err(ClientError::NoJob { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                Err(ClientError::NoJob { source, .. })
+                    if source.kind() == ErrorKind::ConnectionRefused =>
+                {
+                    is_dead = true;
+                    folders.sweep(&folder);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if living.len() > 1 {
+            let sockets = living.into_iter().map(|(_, socket)| socket).collect();
+            return Err(ClientError::Several { job, sockets });
+        }
+        match living.pop() {
+            Some((client, _)) => Ok(client),
+            None if is_dead => Err(ClientError::Dead { job }),
+            None => Err(ClientError::Unknown { job }),
+        }
     }
 
     /// Asks, and reads the first answer.

@@ -1,11 +1,14 @@
 #![allow(unsafe_code)]
-//! Who is at the other end of a socket.
+//! What the standard library cannot do with Unix sockets: the user at the other end, and connecting without a wait.
 
-use std::os::fd::AsRawFd;
+use std::io::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
-/// The user that connected, as the kernel noted it then.
-pub(super) fn user(stream: &UnixStream) -> std::io::Result<u32> {
+/// Returns the user at the other end of a connection, as the kernel noted it: who connected, or who began to listen.
+pub(super) fn user(stream: &UnixStream) -> Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the descriptor is open; the kernel writes at most `length` bytes into a value of that size.
@@ -18,5 +21,69 @@ pub(super) fn user(stream: &UnixStream) -> std::io::Result<u32> {
             &raw mut length,
         )
     };
-    if done == 0 { Ok(found.uid) } else { Err(std::io::Error::last_os_error()) }
+    if done == 0 { Ok(found.uid) } else { Err(Error::last_os_error()) }
+}
+
+/// Connects to a socket if that needs no wait.
+///
+/// # Errors
+/// [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused): nobody listens.
+/// [`WouldBlock`](std::io::ErrorKind::WouldBlock): too many wait there already.
+pub(super) fn try_connect(path: &Path) -> Result<UnixStream> {
+    let path = path.as_os_str().as_bytes();
+    // SAFETY: for this type all zeros are a valid value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // The last byte stays zero.
+    let room = address.sun_path.len() - 1;
+    if path.len() > room || path.contains(&0) {
+        return Err(Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is involved.
+    let descriptor = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    if descriptor < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made, and nobody else has it.
+    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of a value of that size.
+    let done =
+        unsafe { libc::connect(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
+    if done == 0 { Ok(UnixStream::from(socket)) } else { Err(Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::os::unix::net::UnixListener;
+
+    use super::super::folder::tests::Scratch;
+    use super::*;
+
+    #[test]
+    fn full_backlog_is_told_from_a_dead_listener() {
+        let scratch = Scratch::new("backlog");
+        let path = scratch.0.join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
+        let mut waiting = Vec::new();
+        let full = loop {
+            match try_connect(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        assert_eq!(user(&waiting[0]).unwrap(), rustix::process::geteuid().as_raw());
+        drop(listener);
+        assert_eq!(try_connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let long = scratch.0.join("long".repeat(40));
+        assert_eq!(try_connect(&long).unwrap_err().raw_os_error(), Some(libc::ENAMETOOLONG));
+    }
 }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::peer;
 use super::wire::{Answer, Call, LONGEST_LINE, line};
@@ -15,6 +16,8 @@ use crate::manager::{Accepted, Requests};
 const MOST_CLIENTS: usize = 128;
 /// Bytes that a client may leave unread before it is let go.
 const MOST_UNREAD: usize = 4 << 20;
+/// Pause of accepting when there are no descriptors, and no client whose descriptor could be used.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -29,6 +32,9 @@ pub(super) struct Server {
     requests: Requests,
     /// The one that was quiet for longest comes first.
     clients: VecDeque<Client>,
+    /// The last accept failed and no client could make room: the listener is left alone until then.
+    paused_until: Option<Instant>,
+    pause: Duration,
 }
 
 #[derive(Debug)]
@@ -53,7 +59,8 @@ impl Server {
     ) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
-        Ok(Self { listener, is_over, woken, requests, clients: VecDeque::new() })
+        let clients = VecDeque::new();
+        Ok(Self { listener, is_over, woken, requests, clients, paused_until: None, pause: PAUSE })
     }
 
     pub(super) fn run(&mut self) {
@@ -81,11 +88,14 @@ impl Server {
         }
     }
 
-    /// Whether it is over, whether somebody comes, and which clients have something.
+    /// Waits until something happens. Returns three values: the end has come; a connection may be accepted; the clients
+    /// that have something, in their order.
     fn wait(&self) -> Option<(bool, bool, Vec<bool>)> {
+        // During a pause the listener, which is always ready then, would make this loop spin.
+        let awaited = if self.paused_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
         let mut all = vec![
             PollFd::new(&self.is_over, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.listener, awaited),
             PollFd::new(&self.woken, PollFlags::IN),
         ];
         for client in &self.clients {
@@ -95,25 +105,36 @@ impl Server {
             all.push(PollFd::new(&client.stream, flags));
         }
         loop {
-            match poll(&mut all, None) {
+            let left = self.paused_until.map(|end| end.saturating_duration_since(Instant::now()));
+            match poll(&mut all, left.and_then(|left| Timespec::try_from(left).ok()).as_ref()) {
                 Ok(_) => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return None,
             }
         }
         let happened: Vec<bool> = all.iter().map(|one| !one.revents().is_empty()).collect();
-        Some((happened[0], happened[1], happened[3..].to_vec()))
+        let is_resumed = self.paused_until.is_some_and(|end| end <= Instant::now());
+        Some((happened[0], happened[1] || is_resumed, happened[3..].to_vec()))
     }
 
     fn welcome(&mut self) {
+        self.paused_until = None;
+        let mut has_accepted = false;
         // So many at a time, that others are heard in between.
         for _ in 0..MOST_CLIENTS {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) if self.clients.pop_front().is_some() => continue, // no descriptors left
-                Err(_) => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // Without descriptors the kernel does not say that nobody waits: the next poll does.
+                Err(_) if has_accepted => return,
+                Err(_) if self.clients.pop_front().is_some() => continue,
+                Err(_) => {
+                    self.paused_until = Some(Instant::now() + self.pause);
+                    return;
+                }
             };
+            has_accepted = true;
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -259,5 +280,87 @@ impl Client {
         // Who closed its side may still read how its request ends; who has gone fails the next write.
         let is_done = self.is_leaving && self.is_idle() && self.unsent.is_empty();
         !is_done && self.unsent.len() <= MOST_UNREAD
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+    use std::sync::Arc;
+
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+    use crate::coordinator::{Arbiter, Job, Journal, Shared};
+    use crate::live::Limits;
+    use crate::place::{Allowed, Bounds};
+
+    /// Variable of a process in which a test may lower the limit of descriptors.
+    const FEW: &str = "ELASTIC_TEST_FEW_DESCRIPTORS";
+
+    pub(crate) fn requests() -> Requests {
+        let job = Job {
+            name: "test".to_owned(),
+            hosts: vec!["a".to_owned()],
+            places: vec![0],
+            start: 1,
+            bounds: Bounds::new(1, 1, Allowed::Any).unwrap(),
+            limits: Limits::default(),
+        };
+        Requests::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
+    }
+
+    #[test]
+    fn exhausted_descriptors_pause_listener_without_clients() {
+        if std::env::var_os(FEW).is_some() {
+            return pause_with_few_descriptors();
+        }
+        let name =
+            "manager::control::server::tests::exhausted_descriptors_pause_listener_without_clients";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(FEW, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    }
+
+    fn pause_with_few_descriptors() {
+        let name = format!("quo-control-few-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let (_over, is_over) = UnixStream::pair().unwrap();
+        let (mut wakes, woken) = UnixStream::pair().unwrap();
+        let mut server = Server::new(listener, is_over, woken, requests()).unwrap();
+        server.pause = Duration::from_secs(600);
+        let _client = UnixStream::connect_addr(&address).unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let free = file.as_raw_fd();
+        drop(file);
+        let before = getrlimit(Resource::Nofile);
+        let mut limit = before;
+        limit.current = Some(u64::try_from(free).unwrap());
+        setrlimit(Resource::Nofile, limit).unwrap();
+        assert!(server.wait().unwrap().1);
+        server.welcome();
+        wakes.write_all(&[1]).unwrap();
+        let (_, comes, _) = server.wait().unwrap();
+        assert!(!comes, "the listener that cannot accept is polled");
+        // Once there are descriptors, the end of the pause brings the client in.
+        setrlimit(Resource::Nofile, before).unwrap();
+        assert_eq!(server.woken.read(&mut [0; 8]).unwrap(), 1);
+        server.paused_until = Some(Instant::now() + Duration::from_millis(1));
+        assert!(server.wait().unwrap().1);
+        server.welcome();
+        assert_eq!(server.clients.len(), 1);
+        // The next one takes its place, and keeps it.
+        let _other = UnixStream::connect_addr(&address).unwrap();
+        limit.current = Some(u64::try_from(server.clients[0].stream.as_raw_fd()).unwrap() + 1);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        server.welcome();
+        assert_eq!(server.clients.len(), 1);
     }
 }

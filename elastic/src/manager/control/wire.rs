@@ -7,7 +7,7 @@
 //! < {"accepted":{"request":1}}
 //! < {"event":{"sequence":12,"event":"finalized","request":1,"epoch":1,"size":4,"steps":{...},...}}
 //! > {"call":"shrink","ranks":9}
-//! < {"refused":{"request":2,"cause":{"kind":"no-capacity","detail":"..."}}}
+//! < {"refused":{"request":2,"cause":{"kind":"not-allowed","detail":"..."}}}
 //! > {"call":"events","since":0,"follow":true}
 //! < {"event":{"sequence":0,"event":"started",...}}
 //! ```

@@ -1,0 +1,63 @@
+//! Text of others made safe to show: names of hosts, jobs, objects and files must not steer a terminal.
+//!
+//! Every command passes all it prints through one of these functions, at the one place where it prints; one that prints
+//! colours passes each name.
+
+/// Replaces control characters, line breaks among them, and those that turn the direction of writing.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|letter| if steers(letter) { char::REPLACEMENT_CHARACTER } else { letter })
+        .collect()
+}
+
+/// Cleans each line of a text, which keeps its line breaks.
+#[must_use]
+pub fn clean_lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes the characters of a JSON text that [`clean`] would replace as escapes, so that its strings stay what they are.
+#[must_use]
+pub fn clean_json(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        // Line breaks and other white space are between strings; all that steers has at most 16 bits.
+        if steers(letter) && !letter.is_ascii_whitespace() {
+            safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
+}
+
+fn steers(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\x1b[2Jb\x7f\u{9b}1m\u{202e}c\u{2066}\td\r\ne-µ";
+
+    #[test]
+    fn hostile_text_cannot_steer_the_terminal() {
+        let (mark, clean) = ('\u{fffd}', clean(HOSTILE));
+        assert_eq!(clean, format!("a{mark}[2Jb{mark}{mark}1m{mark}c{mark}{mark}d{mark}{mark}e-µ"));
+        let lines = clean_lines(HOSTILE);
+        assert_eq!(
+            lines.lines().collect::<Vec<_>>().concat(),
+            clean.replacen("d\u{fffd}\u{fffd}e", "d\u{fffd}e", 1)
+        );
+        assert_eq!(lines.lines().count(), 2);
+    }
+
+    #[test]
+    fn cleaned_json_has_the_same_strings() {
+        let line = "{\n  \"host\": \"\\u001b[31m\u{7f}\u{9b}\u{202e}µ\"\n}\n";
+        let expected = "{\n  \"host\": \"\\u001b[31m\\u007f\\u009b\\u202eµ\"\n}\n";
+        assert_eq!(clean_json(line), expected);
+    }
+}

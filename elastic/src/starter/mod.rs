@@ -6,6 +6,7 @@ mod mark;
 mod parting;
 mod process;
 mod program;
+mod refusal;
 mod slots;
 
 use std::sync::{Mutex, PoisonError};
@@ -25,6 +26,7 @@ pub(crate) use life::Life;
 pub(crate) use mark::Mark;
 pub(crate) use process::Employer;
 use process::Starter;
+pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
@@ -91,6 +93,20 @@ impl HostKey {
             Self::Name => host.to_owned(),
             Self::NameAndSlots => format!("{host}:{processes}"),
         }
+    }
+}
+
+/// Why a resize has no processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub cause: Cause,
+    /// The launcher starts nothing any more, and does not end with the job.
+    pub loses_launcher: bool,
+}
+
+impl From<Cause> for Failure {
+    fn from(cause: Cause) -> Self {
+        Self { cause, loses_launcher: false }
     }
 }
 
@@ -167,7 +183,7 @@ pub(crate) fn start(
     (ready, started): (&Ready, &Started),
     starter: Option<&Starter>,
     mut goes_on: impl FnMut(usize),
-) -> Result<Vec<Unit>, Cause> {
+) -> Result<Vec<Unit>, Failure> {
     // Before anything is started: launchers may end the job over a host that does not answer.
     for (at, host) in resize.hosts.iter().enumerate() {
         if !resize.brought && !resize.hosts[..at].contains(host) {
@@ -189,9 +205,9 @@ pub(crate) fn start(
                 started.add(&unit.lives);
                 ready.push(unit);
             }
-            Err(cause) => {
+            Err(failure) => {
                 ready.take().into_iter().for_each(Unit::send_away);
-                return Err(cause);
+                return Err(failure);
             }
         }
     }
@@ -205,7 +221,7 @@ fn start_one(
     is_new: bool,
     mark: &Mark,
     starter: Option<&Starter>,
-) -> Result<Unit, Cause> {
+) -> Result<Unit, Failure> {
     let mut info = recipe.info.clone();
     mark.put(quo_mpi::running(), &mut info);
     if let Some(host) = host {
@@ -214,7 +230,12 @@ fn start_one(
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
         info.push((key.to_owned(), recipe.host_key.value(host, processes)));
     }
-    let failed = |reason: String| Cause::new(CauseKind::SpawnFailed, reason);
+    let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
+    let refused = |error: &dyn std::fmt::Display| {
+        let loses_launcher = refusal::loses_launcher(quo_mpi::running());
+        let after = if loses_launcher { refusal::AFTER } else { "" };
+        Failure { loses_launcher, ..failed(failure(error, host) + after) }
+    };
     let is_elsewhere = |(key, _): &(String, String)| {
         matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
     };
@@ -233,16 +254,16 @@ fn start_one(
             "{processes} processes were started and not ready within {} s: {error}",
             recipe.limit.as_secs()
         );
-        Cause::new(CauseKind::JoinerLost, detail)
+        Failure::from(Cause::new(CauseKind::JoinerLost, detail))
     };
     if let Some(starter) = starter {
         return starter.start(request, recipe.limit).map_err(|trouble| match trouble {
-            process::Trouble::NotStarted(error) => failed(failure(&error, host)),
+            process::Trouble::NotStarted(error) => refused(&error),
             process::Trouble::NotReady(error) => late(error),
             process::Trouble::Lost(error) => failed(error),
         });
     }
-    let inter = spawn(&request).map_err(|error| failed(failure(&error, host)))?;
+    let inter = spawn(&request).map_err(|error| refused(&error))?;
     let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
     match hear_ready(&inter, &Host::Rank(Life::own()), &patience) {
         Ok(lives) => Ok(Unit { inter, lives }),

@@ -242,3 +242,22 @@ fn what_does_not_fit_on_the_named_hosts_is_refused_at_once() {
     }
     ask(&mut arbiter, Wish::Size(4), &["c"], &[]).unwrap();
 }
+
+#[test]
+fn launcher_that_was_lost_leaves_sleepers_to_come_back() {
+    let mut arbiter = growing();
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    arbiter.announce_next().unwrap();
+    assert!(arbiter.lose_launcher("no slots"), "all are on one node");
+    arbiter.ended(Err(Cause::new(CauseKind::SpawnFailed, "no slots")));
+    for (wish, on) in [(Wish::Grow(1), &[][..]), (Wish::Size(3), &[]), (Wish::Grow(1), &["b"])] {
+        let cause = ask(&mut arbiter, wish, on, &[]).unwrap_err();
+        assert_eq!(cause.kind, CauseKind::NoCapacity, "{wish:?} {on:?}: {cause}");
+        assert!(cause.detail.contains("refused an earlier start: no slots"), "{cause}");
+    }
+    assert_eq!(arbiter.status().capacity, 1);
+    let mut arbiter = self::arbiter();
+    assert!(!arbiter.lose_launcher("no slots"), "they are on three nodes");
+    ask(&mut arbiter, Wish::Size(6), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4, 5]);
+}

@@ -106,7 +106,7 @@ impl Live {
         match room.filter(|&room| all + started > room && !self.took_new_nodes) {
             None => Ok(()),
             Some(room) => Err(format!(
-                "{started} processes would be started before any of the {all} ends, and there can be {room}{}",
+                "{started} processes would be started before any of the {all} ends, and there are slots for {room}{}",
                 self.limits.reason
             )),
         }

@@ -9,11 +9,16 @@ use crate::live::{Limits, NewNodes};
 use crate::manager::ResourceManager;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
+use crate::room;
 use crate::sets::SetName;
 use crate::starter::{Employer, Hanging, HostKey, Recipe, Slots};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What to do where the slots are not known.
+const LIST: &str =
+    "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
 /// What a world begins with. What rank 0 says counts, but for [`start`](Self::start) and [`most`](Self::most), which
 /// are the same everywhere.
@@ -138,8 +143,10 @@ impl WorldOptions {
 
     /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
     /// are refused, unless it may be [crowded](Self::crowded). Of hosts that nobody said this of, the launcher knows.
+    /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
     ///
-    /// The name is the launcher's, as in its list of hosts.
+    /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
+    /// job's hosts, list all hosts: a world that grows has no other slots then.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>, slots: u32) -> Self {
         self.slots.push((name.into(), slots));
@@ -184,24 +191,47 @@ impl WorldOptions {
         Ok(Job { name, hosts, places, start, bounds, limits })
     }
 
-    /// How far the world may grow on this MPI.
-    pub(super) fn limits(&self, back_end: &BackEnd, launched: usize) -> Limits {
+    /// The hosts that the program has listed with their slots, or else the user.
+    ///
+    /// # Errors
+    /// What is wrong with the user's list.
+    pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
+        if self.slots.is_empty() { room::hosts() } else { Ok(self.slots.clone()) }
+    }
+
+    /// How far the world may grow on this MPI, onto these hosts.
+    pub(super) fn limits(
+        &self,
+        back_end: &BackEnd,
+        launched: usize,
+        hosts: Vec<(String, u32)>,
+    ) -> Limits {
         let unit = self.unit.unwrap_or(usize::MAX);
-        let as_launched = Limits { most: launched, unit, ..Limits::default() };
+        let room = Some(launched);
+        let as_launched =
+            Limits { most: launched, room, room_named: room, unit, ..Limits::default() };
         let Some(wanted) = self.most.filter(|&most| most > launched) else { return as_launched };
         if let Err(reason) = &back_end.spawned {
             return Limits { reason: format!(": {reason}"), ..as_launched };
         }
-        let slots = if self.crowded { Vec::new() } else { self.slots.clone() };
+        let slots = if self.crowded { Vec::new() } else { hosts };
         let new_nodes = NewNodes::of(quo_mpi::running());
         let all = Limits { most: wanted, named: wanted, new_nodes, slots, ..as_launched };
-        match back_end.slots.filter(|&slots| slots < wanted && !self.crowded) {
-            Some(slots) => {
-                let reason = format!(": the launcher has {slots} slots");
-                Limits { most: slots.max(launched), reason, ..all }
-            }
-            None => all,
-        }
+        let Some(room) = back_end.slots.filter(|_| !self.crowded) else { return all };
+        let reason = match back_end.has_more_slots {
+            _ if room >= wanted => String::new(),
+            true => format!(
+                ": {room} slots are known of, since mpirun's own node is none of the job's hosts; {LIST}"
+            ),
+            false => format!(": the launcher has {room} slots"),
+        };
+        let room = room.max(launched);
+        let most = wanted.min(room);
+        // Others start processes beyond their slots, or on other hosts.
+        let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
+        let room = Some(room).filter(|_| is_open_mpi);
+        let room_named = room.filter(|_| !back_end.has_more_slots);
+        Limits { most, room, room_named, reason, ..all }
     }
 
     /// By whom processes are started, where it is not rank 0.

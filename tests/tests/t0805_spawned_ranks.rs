@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
     ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
+    ("growth_beyond_the_slots_of_a_host_is_refused_and_the_job_ends", beyond_slots),
     ("start_that_the_launcher_refuses_stops_growth_and_the_job_ends", refused_start),
 ];
 
@@ -197,6 +198,24 @@ fn exact_slots() -> Result<()> {
     outcome.expect_success()?;
     outcome.expect_clean()?;
     expect_cycles(&changes(&outcome), cycles).with_context(|| outcome.report())
+}
+
+/// The launcher is not asked.
+fn beyond_slots() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if !matches!(launcher.family(), Family::OpenMpi4 | Family::OpenMpi5) {
+        return Err(Skipped("slots of this launcher are not known".to_owned()).into());
+    }
+    let mut command = launcher.command(2, BindTo::None);
+    command.args(["--host", "localhost:2"]);
+    command.arg(Checkout::find()?.program("examples/sizes")?).args(["2", "3", "1", "2"]);
+    command.envs([("ELASTIC_MOST", "4"), ("ELASTIC_EXACT", "1")]);
+    let outcome = Running::start(&mut command, "beyond the slots", LIMIT / 4)?.finish()?;
+    outcome.expect_success()?;
+    let refused = "there can be 1 to 2: the launcher has 2 slots";
+    let is_right = outcome.stdout.contains(refused) && changes(&outcome).len() == 2;
+    ensure!(is_right, "{}", outcome.report());
+    Ok(())
 }
 
 /// A host that the launcher has not is a start that it cannot place, as one without a free slot is.

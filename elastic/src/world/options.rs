@@ -216,7 +216,9 @@ impl WorldOptions {
         }
         let slots = if self.crowded { Vec::new() } else { hosts };
         let new_nodes = NewNodes::of(quo_mpi::running());
-        let all = Limits { most: wanted, named: wanted, new_nodes, slots, ..as_launched };
+        let as_wanted =
+            Limits { most: wanted, named: wanted, room: None, room_named: None, ..as_launched };
+        let all = Limits { new_nodes, slots, ..as_wanted };
         let Some(room) = back_end.slots.filter(|_| !self.crowded) else { return all };
         let reason = match back_end.has_more_slots {
             _ if room >= wanted => String::new(),
@@ -280,4 +282,37 @@ fn own_command() -> Result<(String, Vec<String>), String> {
     let program = program.into_os_string().into_string().map_err(unreadable)?;
     let arguments = std::env::args_os().skip(1).map(|word| word.into_string().map_err(unreadable));
     Ok((program, arguments.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use quo_mpi::members::ThreadLevel;
+
+    use super::*;
+    use crate::room::Room;
+
+    #[test]
+    fn slots_limit_a_world_unless_it_may_be_crowded() {
+        let mpi = quo_mpi::running();
+        let back_end = |room| BackEnd {
+            spawned: Ok(Join::Port),
+            ..BackEnd::choose(mpi, None, ThreadLevel::Multiple, room)
+        };
+        let limits = |crowded, room| {
+            let limits =
+                WorldOptions::new().most(8).crowded(crowded).limits(&back_end(room), 2, Vec::new());
+            (limits.most, limits.named, limits.room, limits.room_named)
+        };
+        // Of other MPIs' launchers slots are no limit where hosts are named.
+        let of_slots =
+            |room| Some(room).filter(|_| matches!(mpi.family(), quo_mpi::Family::OpenMpi));
+        assert_eq!(limits(false, Some(Room::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));
+        assert_eq!(limits(false, Some(Room::AtLeast(4))), (4, 8, of_slots(4), None));
+        assert_eq!(limits(false, Some(Room::Exactly(1))).0, 2, "all that were launched");
+        for (crowded, room) in [(true, Some(Room::Exactly(4))), (false, None)] {
+            assert_eq!(limits(crowded, room), (8, 8, None, None));
+        }
+        let launched = WorldOptions::new().limits(&back_end(None), 2, Vec::new());
+        assert_eq!((launched.most, launched.named, launched.room), (2, 0, Some(2)));
+    }
 }

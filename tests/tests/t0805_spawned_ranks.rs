@@ -22,6 +22,7 @@ const TESTS: &[Test] = &[
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
     ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
     ("growth_beyond_the_slots_of_a_host_is_refused_and_the_job_ends", beyond_slots),
+    ("growth_onto_a_host_outside_the_job_is_refused_and_the_job_ends", unknown_host),
     ("start_that_the_launcher_refuses_stops_growth_and_the_job_ends", refused_start),
 ];
 
@@ -215,6 +216,28 @@ fn beyond_slots() -> Result<()> {
     let refused = "there can be 1 to 2: the launcher has 2 slots";
     let is_right = outcome.stdout.contains(refused) && changes(&outcome).len() == 2;
     ensure!(is_right, "{}", outcome.report());
+    Ok(())
+}
+
+/// The launcher is not asked for hosts that it was not told of, nor for more slots of one than it was told.
+fn unknown_host() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if launcher.family() != Family::OpenMpi4 {
+        let reason = "other launchers go on after a start that they have refused";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let mut command = launcher.command(1, BindTo::None);
+    command.args(["--host", "localhost:2"]);
+    // The whole network 127 is this machine.
+    let steps =
+        ["8", "grow 1 on 127.0.0.2", "grow 2 on localhost", "grow 1 on localhost", "size 1"];
+    command.arg(Checkout::find()?.program("examples/over_hosts")?).args(steps);
+    let outcome = Running::start(&mut command, "an unknown host", LIMIT / 4)?.finish()?;
+    outcome.expect_success()?;
+    for words in ["127.0.0.2 is none of mpirun's hosts: localhost", "there are slots for 2"] {
+        ensure!(outcome.stdout.contains(words), "{words}: {}", outcome.report());
+    }
+    ensure!(changes(&outcome).len() == 2, "{}", outcome.report());
     Ok(())
 }
 

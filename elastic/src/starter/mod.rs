@@ -1,6 +1,7 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
 mod hanging;
+mod launch_hosts;
 mod life;
 mod mark;
 mod parting;
@@ -22,6 +23,7 @@ use crate::invitation::Invitation;
 use crate::order::Resize;
 use crate::reach::Reach;
 pub(crate) use hanging::{Ended, Hanging, outlive};
+pub(crate) use launch_hosts::LaunchHosts;
 pub(crate) use life::Life;
 pub(crate) use mark::Mark;
 pub(crate) use process::Employer;
@@ -58,6 +60,8 @@ pub(crate) struct Recipe {
     pub hanging: Hanging,
     /// Whether there may be more processes than places, so that one that hangs takes none away.
     pub crowded: bool,
+    /// The hosts of a launcher that does not survive to be asked for others, where they are known.
+    pub hosts: Option<LaunchHosts>,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
 }
@@ -66,6 +70,16 @@ impl Recipe {
     /// After so long without a unit that is ready, the launcher has not come back from a start.
     pub(crate) fn stuck_after(&self) -> Duration {
         self.limit.saturating_add(Duration::from_secs(2))
+    }
+
+    /// Finds the launcher's name of a host.
+    ///
+    /// # Errors
+    /// It is known to have no such host.
+    fn launchers_name(&self, host: &str) -> Result<String, Cause> {
+        let no_capacity = |detail| Cause::new(CauseKind::NoCapacity, detail);
+        let name = self.hosts.as_ref().map(|hosts| hosts.name(host).map_err(no_capacity));
+        name.unwrap_or_else(|| Ok(host.to_owned()))
     }
 }
 
@@ -190,6 +204,7 @@ pub(crate) fn start(
             goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
             recipe.reach.look(host).map_err(unreachable)?;
+            recipe.launchers_name(host)?;
         }
     }
     if let Some(slots) = recipe.slots {
@@ -228,7 +243,8 @@ fn start_one(
         info.retain(|(key, _)| key != "host");
         let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
-        info.push((key.to_owned(), recipe.host_key.value(host, processes)));
+        let name = if is_new { host.to_owned() } else { recipe.launchers_name(host)? };
+        info.push((key.to_owned(), recipe.host_key.value(&name, processes)));
     }
     let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
     let refused = |error: &dyn std::fmt::Display| {

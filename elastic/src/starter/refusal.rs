@@ -60,12 +60,13 @@ fn end_after(launcher: &Life, ranks: &[Life], pause: Duration) {
 }
 
 /// The numbers of the processes above this one, nearest first.
-fn ancestors() -> impl Iterator<Item = i32> {
+pub(super) fn ancestors() -> impl Iterator<Item = i32> {
     let own = std::process::id().cast_signed();
     std::iter::successors(life::parent(own), |&process| life::parent(process))
 }
 
-fn is_launcher(process: i32) -> bool {
+/// Returns true if the process has the name of one that starts ranks.
+pub(super) fn is_launcher(process: i32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     LAUNCHERS.iter().any(|launcher| name.starts_with(launcher))
 }

@@ -11,7 +11,7 @@ use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::room;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, Recipe, Slots};
+use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -191,12 +191,17 @@ impl WorldOptions {
         Ok(Job { name, hosts, places, start, bounds, limits })
     }
 
-    /// The hosts that the program has listed with their slots, or else the user.
+    /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.
     ///
     /// # Errors
     /// What is wrong with the user's list.
     pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
-        if self.slots.is_empty() { room::hosts() } else { Ok(self.slots.clone()) }
+        if !self.slots.is_empty() {
+            return Ok(self.slots.clone());
+        }
+        let listed = room::hosts()?;
+        let launchers = || LaunchHosts::of_launcher(quo_mpi::running()).map(|hosts| hosts.slots());
+        Ok(if listed.is_empty() { launchers().unwrap_or_default() } else { listed })
     }
 
     /// How far the world may grow on this MPI, onto these hosts.
@@ -272,7 +277,18 @@ impl WorldOptions {
         // Others do not fail, or collect processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
         let slots = count.map(|count| Slots { count, launched });
-        Ok(Recipe { command, arguments, info, host_key, reach, limit, hanging, crowded, slots })
+        let hosts = LaunchHosts::of_launcher(quo_mpi::running());
+        let recipe = Recipe {
+            command,
+            arguments,
+            info,
+            host_key,
+            reach,
+            limit,
+            hanging,
+            ..Recipe::default()
+        };
+        Ok(Recipe { crowded, hosts, slots, ..recipe })
     }
 }
 

@@ -178,7 +178,7 @@ fn head_node() -> Result<()> {
         outcome.expect_success()?;
         Ok(outcome)
     };
-    let outcome = run(1, &["size 3", "grow 1", "size 1"])?;
+    let outcome = run(1, &["size 3", "grow 1 on host1", "size 1"])?;
     let [refused, grown, _] = steps(&outcome)[..] else { anyhow::bail!("{}", outcome.report()) };
     let why = "there can be 1 to 2: 2 slots are known of, since mpirun's own node is none of the job's hosts; list";
     ensure!(refused.contains(why) && grown.starts_with("epoch 1 size 2: "), "{}", outcome.report());
@@ -196,12 +196,17 @@ fn refused_start() -> Result<()> {
     let hosts = Hosts::up(&suite::set("elasticrefused"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let job = hosts.job(&[(0, 1), (1, 1)], Checkout::find()?.program("examples/over_hosts")?);
-    let asked = [format!("grow 1 on {third}"), format!("grow 1 on {second}"), "grow 1".to_owned()];
+    let there = format!("grow 1 on {second}");
+    // One is no host of the job, and the other has no slot left, which only the launcher knows.
+    let asked = [format!("grow 1 on {third}"), there.clone(), there, "grow 1".to_owned()];
     let job = job.arg("8").limit(Duration::from_secs(60));
     let outcome = asked.iter().fold(job, |job, step| job.arg(step)).run()?;
     ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
     ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
-    let [failed, named, any] = steps(&outcome)[..] else { anyhow::bail!("{}", outcome.report()) };
+    let [unknown, failed, named, any] = steps(&outcome)[..] else {
+        anyhow::bail!("{}", outcome.report());
+    };
+    ensure!(unknown.contains(&format!("{third} is none of mpirun's hosts: ")), "{unknown}");
     ensure!(failed.starts_with("failed: processes could not be started: "), "{failed}");
     for refused in [named, any] {
         let words = ["refused: there is no room: ", "refused an earlier start: "];

@@ -21,9 +21,9 @@ const TESTS: &[Test] = &[
     ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
     ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
-    ("growth_beyond_the_slots_of_a_host_is_refused_and_the_job_ends", beyond_slots),
-    ("growth_onto_a_host_outside_the_job_is_refused_and_the_job_ends", unknown_host),
-    ("start_that_the_launcher_refuses_stops_growth_and_the_job_ends", refused_start),
+    ("growth_beyond_slots_is_refused_and_the_job_ends", beyond_slots),
+    ("growth_onto_an_unknown_host_is_refused_and_the_job_ends", unknown_host),
+    ("refused_start_stops_growth_and_the_job_ends", refused_start),
 ];
 
 fn main() -> ExitCode {

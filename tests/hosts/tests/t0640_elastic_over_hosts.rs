@@ -18,7 +18,7 @@ const TESTS: &[Test] = &[
     ("a_job_over_hosts_is_told_from_outside_to_grow_to_move_and_to_leave", told),
     ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
     ("slots_of_a_head_node_outside_the_job_are_not_counted", head_node),
-    ("start_refused_by_a_launcher_on_another_node_lets_the_job_end", refused_start),
+    ("refused_start_with_mpirun_elsewhere_lets_the_job_end", refused_start),
 ];
 
 /// The world goes no further while this is there on its first host.
@@ -102,7 +102,9 @@ fn told() -> Result<()> {
         let mut command = hosts.command(0, Checkout::find()?.program("quo-elastic")?);
         let output = command.args(words).arg("--wait").env("QUO_ELASTIC_DIR", sockets).output()?;
         let all = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(output.status.success() && all.contains(said), "{words:?}: {output:?}");
+        if !output.status.success() || !all.contains(said) {
+            anyhow::bail!("{words:?}: {output:?}\n{}", running.end()?.report());
+        }
     }
     let outcome = running.finish()?;
     outcome.expect_success()?;

@@ -5,6 +5,7 @@
 //! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
 //! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
 //! With `ELASTIC_EXACT=1` no more than the launcher has slots for.
+//! With `ELASTIC_HOST=NAME` they are started there.
 //! With `ELASTIC_STARTER=0` rank 0 starts them itself on every MPI.
 //! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
 #![allow(clippy::print_stdout)]
@@ -43,6 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if let Some(unit) = number("ELASTIC_UNIT")? {
         options = options.unit(unit);
+    }
+    if let Ok(host) = std::env::var("ELASTIC_HOST") {
+        options = options.info("host", host);
     }
     options = options.starter(number("ELASTIC_STARTER")? != Some(0));
     let mut world = World::create(options)?;

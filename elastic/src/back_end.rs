@@ -3,6 +3,8 @@
 use quo_mpi::members::ThreadLevel;
 use quo_mpi::{Family, Identity};
 
+use crate::room::Room;
+
 /// How processes that were started come to those who run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,13 +25,16 @@ pub struct BackEnd {
     pub launcher: Option<&'static str>,
     /// How MPI was initialised.
     pub threads: ThreadLevel,
-    /// Processes that the launcher has room for, where it says so.
+    /// Processes that the launcher has room for, where it says so: `MPI_UNIVERSE_SIZE`, but for slots that no host of the
+    /// job has.
     pub slots: Option<usize>,
     /// Whether processes can be started while the program runs, and how they join; or why not. Launched processes
     /// that are no ranks sleep in either case.
     pub spawned: Result<Join, String>,
     /// What whoever launches the job should change about it, and why.
     pub advice: Option<&'static str>,
+    /// The launcher may have more slots.
+    pub(crate) has_more_slots: bool,
 }
 
 /// Seen with PMIx 4.2.
@@ -49,7 +54,7 @@ impl BackEnd {
         mpi: &Identity,
         launcher: Option<&'static str>,
         threads: ThreadLevel,
-        slots: Option<usize>,
+        room: Option<Room>,
     ) -> Self {
         let join = match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(4..)) => Ok(Join::Port),
@@ -76,7 +81,9 @@ impl BackEnd {
         let is_open_mpi_4 = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
         let is_shared = spawned.is_ok() && is_open_mpi_4 && is_shared(&stores);
         let advice = is_shared.then_some(SHARED_STORE);
-        Self { mpi: mpi.to_string(), launcher, threads, slots, spawned, advice }
+        let slots = room.map(Room::sure);
+        let has_more_slots = matches!(room, Some(Room::AtLeast(_)));
+        Self { mpi: mpi.to_string(), launcher, threads, slots, spawned, advice, has_more_slots }
     }
 }
 
@@ -138,7 +145,8 @@ mod tests {
             let mpi = "Open MPI 4.1.4".to_owned();
             let threads = ThreadLevel::Multiple;
             let spawned = Ok(Join::Port);
-            BackEnd { mpi, launcher: Some("mpirun"), threads, slots: None, spawned, advice }
+            let (launcher, slots) = (Some("mpirun"), None);
+            BackEnd { mpi, launcher, threads, slots, spawned, advice, has_more_slots: false }
         };
         let plain = found(None).to_string();
         assert!(plain.ends_with("which join at a port"), "{plain}");

@@ -44,6 +44,7 @@ mod live;
 mod lobby;
 mod order;
 mod reach;
+mod room;
 mod starter;
 mod trim;
 mod watch;

@@ -16,6 +16,8 @@ pub(crate) struct Live {
     started: u64,
     /// Nodes have come that the launcher did not begin with.
     took_new_nodes: bool,
+    /// Why the launcher starts nothing any more.
+    lost: Option<String>,
 }
 
 /// How far a world may grow.
@@ -25,6 +27,10 @@ pub(crate) struct Limits {
     pub most: usize,
     /// So many with those on hosts that are named, beyond the launcher's slots; 0 where none can be started.
     pub named: usize,
+    /// Processes that the launcher has slots for, where it fails for want of them.
+    pub room: Option<usize>,
+    /// The same for processes on hosts that are named.
+    pub room_named: Option<usize>,
     /// Whether nodes can be brought that the launcher did not begin with.
     pub new_nodes: NewNodes,
     /// Hosts that the program knows the slots of.
@@ -59,7 +65,7 @@ impl NewNodes {
 impl Live {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
         let (units, launched) = (vec![None; all], all as u64);
-        Self { units, launched, limits, started: 0, took_new_nodes: false }
+        Self { units, launched, limits, started: 0, took_new_nodes: false, lost: None }
     }
 
     /// How many there are.
@@ -82,8 +88,39 @@ impl Live {
         self.limits.named.max(self.most())
     }
 
+    /// Records why the launcher starts nothing any more: there can be as many processes as there are.
+    pub(crate) fn lose_launcher(&mut self, reason: &str) {
+        (self.limits.most, self.limits.named) = (0, 0);
+        self.limits.reason = format!(": the launcher has refused an earlier start: {reason}");
+        self.lost = Some(format!("the launcher has refused an earlier start: {reason}"));
+    }
+
+    /// Returns why the launcher starts nothing any more, where that is so.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Fails where the launcher has no slots for so many more processes, on hosts that are named or on any.
+    pub(crate) fn check_room(&self, started: usize, is_named: bool) -> Result<(), String> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        let all = self.count();
+        let room = if is_named { self.limits.room_named } else { self.limits.room };
+        match room.filter(|&room| all + started > room && !self.took_new_nodes) {
+            None => Ok(()),
+            Some(room) => Err(format!(
+                "{started} processes would be started before any of the {all} ends, and there are slots for {room}{}",
+                self.limits.reason
+            )),
+        }
+    }
+
     /// Whether so many new nodes can be had, for a job on so many.
-    pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &'static str> {
+    pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &str> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
         match self.limits.new_nodes {
             NewNodes::Any => Ok(()),
             // It does not survive another one, also when the first has gone.

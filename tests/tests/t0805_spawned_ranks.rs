@@ -21,6 +21,9 @@ const TESTS: &[Test] = &[
     ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
     ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
+    ("growth_beyond_slots_is_refused_and_the_job_ends", beyond_slots),
+    ("growth_onto_an_unknown_host_is_refused_and_the_job_ends", unknown_host),
+    ("refused_start_stops_growth_and_the_job_ends", refused_start),
 ];
 
 fn main() -> ExitCode {
@@ -196,4 +199,70 @@ fn exact_slots() -> Result<()> {
     outcome.expect_success()?;
     outcome.expect_clean()?;
     expect_cycles(&changes(&outcome), cycles).with_context(|| outcome.report())
+}
+
+/// The launcher is not asked.
+fn beyond_slots() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if !matches!(launcher.family(), Family::OpenMpi4 | Family::OpenMpi5) {
+        return Err(Skipped("slots of this launcher are not known".to_owned()).into());
+    }
+    let mut command = launcher.command(2, BindTo::None);
+    command.args(["--host", "localhost:2"]);
+    command.arg(Checkout::find()?.program("examples/sizes")?).args(["2", "3", "1", "2"]);
+    command.envs([("ELASTIC_MOST", "4"), ("ELASTIC_EXACT", "1")]);
+    let outcome = Running::start(&mut command, "beyond the slots", LIMIT / 4)?.finish()?;
+    outcome.expect_success()?;
+    let refused = "there can be 1 to 2: the launcher has 2 slots";
+    let is_right = outcome.stdout.contains(refused) && changes(&outcome).len() == 2;
+    ensure!(is_right, "{}", outcome.report());
+    Ok(())
+}
+
+/// The launcher is not asked for hosts that it was not told of, nor for more slots of one than it was told.
+fn unknown_host() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if launcher.family() != Family::OpenMpi4 {
+        let reason = "other launchers go on after a start that they have refused";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let mut command = launcher.command(1, BindTo::None);
+    command.args(["--host", "localhost:2"]);
+    // The whole network 127 is this machine.
+    let steps =
+        ["8", "grow 1 on 127.0.0.2", "grow 2 on localhost", "grow 1 on localhost", "size 1"];
+    command.arg(Checkout::find()?.program("examples/over_hosts")?).args(steps);
+    let outcome = Running::start(&mut command, "an unknown host", LIMIT / 4)?.finish()?;
+    outcome.expect_success()?;
+    for words in ["127.0.0.2 is none of mpirun's hosts: localhost", "there are slots for 2"] {
+        ensure!(outcome.stdout.contains(words), "{words}: {}", outcome.report());
+    }
+    ensure!(changes(&outcome).len() == 2, "{}", outcome.report());
+    Ok(())
+}
+
+/// A host that the launcher has not is a start that it cannot place, as one without a free slot is.
+fn refused_start() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if launcher.family() != Family::OpenMpi4 {
+        let reason = "other launchers go on after a start that they have refused";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let mut command = launcher.command(2, BindTo::None);
+    command.args(["--host", "localhost:4"]);
+    command.arg(Checkout::find()?.program("examples/sizes")?).args(["2", "3", "3", "1", "2", "3"]);
+    command.envs([("ELASTIC_MOST", "4"), ("ELASTIC_HOST", "no-such-host.invalid")]);
+    let outcome = Running::start(&mut command, "a refused start", LIMIT / 4)?.finish()?;
+    ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+    outcome.expect_clean()?;
+    // Open MPI 4's own status of a start that it has refused, with ranks that end rightly as well.
+    ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
+    let failed = outcome.stdout.matches("failed: ").count();
+    let later = "there can be 1 to 2: the launcher has refused an earlier start: ";
+    ensure!(failed == 1 && outcome.stdout.matches(later).count() == 2, "{}", outcome.report());
+    // Launched ranks still sleep and come back.
+    let right =
+        ["epoch 1 size 1: 1 stay, 1 leave, 0 join", "epoch 2 size 2: 1 stay, 0 leave, 1 join"];
+    ensure!(changes(&outcome) == right, "{}", outcome.report());
+    Ok(())
 }

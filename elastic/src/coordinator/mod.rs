@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::invitation::Invitation;
 use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Order, Resize};
-use crate::starter::{Employer, Recipe, Unit};
+use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 use starting::{Late, Starting, Word};
@@ -331,7 +331,7 @@ impl State {
                     self.shared.arbiter().brought(request, brought);
                 }
                 Some(Message::Start(number, word)) => {
-                    if let Some((resize, started)) = self.starting.hear(number, word) {
+                    if let Some((resize, started)) = self.hear(number, word) {
                         self.go_on(resize, started);
                     }
                 }
@@ -494,8 +494,17 @@ impl State {
         self.shared.has_changed();
     }
 
+    /// Takes a word of a start: the resize that waited for it, and what became of the start.
+    fn hear(&mut self, number: u64, word: Word) -> Option<(Resize, Result<Vec<Unit>, Failure>)> {
+        if let Word::Ended(Err(Failure { cause, loses_launcher: true })) = &word {
+            let is_one_node = self.shared.arbiter().lose_launcher(&cause.detail);
+            end_launcher(is_one_node);
+        }
+        self.starting.hear(number, word)
+    }
+
     /// Processes have been started, or not.
-    fn go_on(&mut self, resize: Resize, started: Result<Vec<Unit>, Cause>) {
+    fn go_on(&mut self, resize: Resize, started: Result<Vec<Unit>, Failure>) {
         match started {
             Ok(units) => {
                 *self.units.lock().unwrap_or_else(PoisonError::into_inner) = units;
@@ -503,7 +512,7 @@ impl State {
                     take(&self.units).into_iter().for_each(Unit::send_away);
                 }
             }
-            Err(cause) => self.has_failed(cause),
+            Err(failure) => self.has_failed(failure.cause),
         }
     }
 
@@ -511,7 +520,7 @@ impl State {
     fn await_start(&mut self, messages: &Receiver<Message>) {
         while let Some(left) = self.starting.left() {
             if let Ok(Message::Start(number, word)) = messages.recv_timeout(left)
-                && let Some((_, Ok(units))) = self.starting.hear(number, word)
+                && let Some((_, Ok(units))) = self.hear(number, word)
             {
                 units.into_iter().for_each(Unit::send_away);
             }

@@ -10,7 +10,7 @@ use super::Message;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
 use crate::starter::{
-    Employer, Ended, Hanging, Life, Mark, Ready, Recipe, Started, Unit, outlive, start,
+    Employer, Ended, Failure, Hanging, Life, Mark, Ready, Recipe, Started, Unit, outlive, start,
 };
 
 /// What a thread that starts processes says.
@@ -18,7 +18,7 @@ pub(super) enum Word {
     /// It begins with the unit of this number.
     Next(usize),
     /// They are ready to join, or could not be started.
-    Ended(Result<Vec<Unit>, Cause>),
+    Ended(Result<Vec<Unit>, Failure>),
 }
 
 /// The start that a resize waits for, and those that nobody waits for any more.
@@ -164,7 +164,7 @@ impl Starting {
         &mut self,
         number: u64,
         word: Word,
-    ) -> Option<(Resize, Result<Vec<Unit>, Cause>)> {
+    ) -> Option<(Resize, Result<Vec<Unit>, Failure>)> {
         let is_current = self.current.as_ref().is_some_and(|current| current.number == number);
         match word {
             Word::Next(unit) => {

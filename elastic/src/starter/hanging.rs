@@ -130,7 +130,7 @@ for word in ${stat##*) }; do at=$((at + 1))
 pub(crate) fn outlive(lives: &[Life]) {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]);
-    command.args(lives.iter().map(|life| life.name().replace('-', ":")));
+    command.args(lives.iter().map(Life::word));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // The kernel closes it.
@@ -147,7 +147,7 @@ mod tests {
         let child = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (mut meant, mut spared) = (child(), child());
         let life = |child: &std::process::Child| Life::of(child.id().cast_signed()).unwrap();
-        let meant_as = life(&meant).name().replace('-', ":");
+        let meant_as = life(&meant).word();
         // The number of a process that began at another time.
         let spared_as = format!("{}:1", spared.id());
         let script = Command::new("sh")

@@ -34,6 +34,11 @@ impl Life {
         format!("{}-{}", self.process, self.began)
     }
 
+    /// The same as one word of a shell script: `PROCESS:BEGAN`.
+    pub(super) fn word(&self) -> String {
+        format!("{}:{}", self.process, self.began)
+    }
+
     /// Kills it, and no other process that has got its number; whether it was there.
     pub(super) fn kill(&self) -> bool {
         let Some(number) = Pid::from_raw(self.process) else { return false };
@@ -64,13 +69,39 @@ impl Life {
     }
 }
 
+/// The numbers of the processes of this host.
+pub(super) fn processes() -> impl Iterator<Item = i32> {
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok())
+}
+
+/// The numbers of a process's children.
+pub(super) fn children(process: i32) -> Vec<i32> {
+    processes().filter(|&child| parent(child) == Some(process)).collect()
+}
+
+/// The number of a process's parent; none where there is none, or no such process.
+pub(super) fn parent(process: i32) -> Option<i32> {
+    let text = stat(process)?;
+    let parent = words(&text)?.nth(1)?.parse().ok()?;
+    (parent > 0).then_some(parent)
+}
+
 /// The state of a process and when it began; none where there is no such process.
 fn state(process: i32) -> Option<(char, u64)> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name is in brackets and may have any in it.
-    let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let text = stat(process)?;
+    let mut words = words(&text)?;
     let state = words.next()?.chars().next()?;
     Some((state, words.nth(18)?.parse().ok()?))
+}
+
+fn stat(process: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{process}/stat")).ok()
+}
+
+/// What is behind the name, which is in brackets and may have any in it.
+fn words(stat: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
 fn boot() -> Option<String> {

@@ -2,7 +2,7 @@
 
 use quo_mpi::{Family, Identity};
 
-use super::life::Life;
+use super::life::{Life, processes};
 
 /// In the environment of what was started, and of what that starts.
 const VARIABLE: &str = "QUO_ELASTIC_START";
@@ -36,13 +36,11 @@ impl Mark {
     /// The living processes of this host that have it, as far as this user may know.
     pub(crate) fn processes(&self) -> Vec<Life> {
         let line = format!("{VARIABLE}={}", self.0);
-        let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
         let is_marked = |process: &i32| {
             let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|entry| entry == line.as_bytes())
         };
-        numbers.filter(is_marked).filter_map(Life::of).collect()
+        processes().filter(is_marked).filter_map(Life::of).collect()
     }
 }
 

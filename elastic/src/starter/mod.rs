@@ -1,11 +1,13 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
 mod hanging;
+mod launch_hosts;
 mod life;
 mod mark;
 mod parting;
 mod process;
 mod program;
+mod refusal;
 mod slots;
 
 use std::sync::{Mutex, PoisonError};
@@ -21,10 +23,12 @@ use crate::invitation::Invitation;
 use crate::order::Resize;
 use crate::reach::Reach;
 pub(crate) use hanging::{Ended, Hanging, outlive};
+pub(crate) use launch_hosts::LaunchHosts;
 pub(crate) use life::Life;
 pub(crate) use mark::Mark;
 pub(crate) use process::Employer;
 use process::Starter;
+pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
 
 /// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
@@ -56,6 +60,8 @@ pub(crate) struct Recipe {
     pub hanging: Hanging,
     /// Whether there may be more processes than places, so that one that hangs takes none away.
     pub crowded: bool,
+    /// The hosts of a launcher that does not survive to be asked for others, where they are known.
+    pub hosts: Option<LaunchHosts>,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
 }
@@ -64,6 +70,16 @@ impl Recipe {
     /// After so long without a unit that is ready, the launcher has not come back from a start.
     pub(crate) fn stuck_after(&self) -> Duration {
         self.limit.saturating_add(Duration::from_secs(2))
+    }
+
+    /// Finds the launcher's name of a host.
+    ///
+    /// # Errors
+    /// It is known to have no such host.
+    fn launchers_name(&self, host: &str) -> Result<String, Cause> {
+        let no_capacity = |detail| Cause::new(CauseKind::NoCapacity, detail);
+        let name = self.hosts.as_ref().map(|hosts| hosts.name(host).map_err(no_capacity));
+        name.unwrap_or_else(|| Ok(host.to_owned()))
     }
 }
 
@@ -91,6 +107,20 @@ impl HostKey {
             Self::Name => host.to_owned(),
             Self::NameAndSlots => format!("{host}:{processes}"),
         }
+    }
+}
+
+/// Why a resize has no processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub cause: Cause,
+    /// The launcher starts nothing any more, and does not end with the job.
+    pub loses_launcher: bool,
+}
+
+impl From<Cause> for Failure {
+    fn from(cause: Cause) -> Self {
+        Self { cause, loses_launcher: false }
     }
 }
 
@@ -167,13 +197,14 @@ pub(crate) fn start(
     (ready, started): (&Ready, &Started),
     starter: Option<&Starter>,
     mut goes_on: impl FnMut(usize),
-) -> Result<Vec<Unit>, Cause> {
+) -> Result<Vec<Unit>, Failure> {
     // Before anything is started: launchers may end the job over a host that does not answer.
     for (at, host) in resize.hosts.iter().enumerate() {
         if !resize.brought && !resize.hosts[..at].contains(host) {
             goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
             recipe.reach.look(host).map_err(unreachable)?;
+            recipe.launchers_name(host)?;
         }
     }
     if let Some(slots) = recipe.slots {
@@ -189,9 +220,9 @@ pub(crate) fn start(
                 started.add(&unit.lives);
                 ready.push(unit);
             }
-            Err(cause) => {
+            Err(failure) => {
                 ready.take().into_iter().for_each(Unit::send_away);
-                return Err(cause);
+                return Err(failure);
             }
         }
     }
@@ -205,16 +236,22 @@ fn start_one(
     is_new: bool,
     mark: &Mark,
     starter: Option<&Starter>,
-) -> Result<Unit, Cause> {
+) -> Result<Unit, Failure> {
     let mut info = recipe.info.clone();
     mark.put(quo_mpi::running(), &mut info);
     if let Some(host) = host {
         info.retain(|(key, _)| key != "host");
         let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
-        info.push((key.to_owned(), recipe.host_key.value(host, processes)));
+        let name = if is_new { host.to_owned() } else { recipe.launchers_name(host)? };
+        info.push((key.to_owned(), recipe.host_key.value(&name, processes)));
     }
-    let failed = |reason: String| Cause::new(CauseKind::SpawnFailed, reason);
+    let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
+    let refused = |error: &dyn std::fmt::Display| {
+        let loses_launcher = refusal::loses_launcher(quo_mpi::running());
+        let after = if loses_launcher { refusal::AFTER } else { "" };
+        Failure { loses_launcher, ..failed(failure(error, host) + after) }
+    };
     let is_elsewhere = |(key, _): &(String, String)| {
         matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
     };
@@ -233,16 +270,16 @@ fn start_one(
             "{processes} processes were started and not ready within {} s: {error}",
             recipe.limit.as_secs()
         );
-        Cause::new(CauseKind::JoinerLost, detail)
+        Failure::from(Cause::new(CauseKind::JoinerLost, detail))
     };
     if let Some(starter) = starter {
         return starter.start(request, recipe.limit).map_err(|trouble| match trouble {
-            process::Trouble::NotStarted(error) => failed(failure(&error, host)),
+            process::Trouble::NotStarted(error) => refused(&error),
             process::Trouble::NotReady(error) => late(error),
             process::Trouble::Lost(error) => failed(error),
         });
     }
-    let inter = spawn(&request).map_err(|error| failed(failure(&error, host)))?;
+    let inter = spawn(&request).map_err(|error| refused(&error))?;
     let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
     match hear_ready(&inter, &Host::Rank(Life::own()), &patience) {
         Ok(lives) => Ok(Unit { inter, lives }),

@@ -1,6 +1,6 @@
 //! How a world begins, for those who were launched and for those who were started later.
 
-use quo::group::Patience;
+use quo::group::{Group as _, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
 
 use super::site::{Head, Site};
@@ -11,37 +11,46 @@ use crate::error::Error;
 use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
 use crate::member::MemberId;
+use crate::room::{Room, Said};
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
-    let back_end = BackEnd::choose(
-        quo_mpi::running(),
-        quo_mpi::launcher(),
-        thread_level().map_err(&group)?,
-        universe().map_err(&group)?,
-    );
     let own = Communicator::world().map_err(&group)?;
     match Intercommunicator::parent().map_err(&group)? {
-        Some(parent) => attach(own, parent, back_end),
-        None => launched(own, options, back_end),
+        Some(parent) => attach(own, parent),
+        None => launched(own, options),
     }
 }
 
-fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Result<World, Error> {
+fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
+    let threads = thread_level().map_err(Error::group(CALL))?;
+    Ok(BackEnd::choose(quo_mpi::running(), quo_mpi::launcher(), threads, room))
+}
+
+fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
     let patience = Patience::for_at_most(PATIENCE);
     let site = Site::open(&base, &patience)?;
+    let hosts = options.hosts();
+    let listed = hosts.iter().flatten().map(|(_, slots)| *slots as usize).sum();
+    let said = base.lend().map_err(&group)?;
+    let said = said.allgather(&Said::own(listed).to_bytes(), &patience).map_err(&group)?;
+    let said: Vec<Said> = said.chunks_exact(32).map(Said::from_bytes).collect();
+    let nodes = site.lobby.context().node_count();
+    let universe = universe().map_err(&group)?;
+    let back_end = back_end(Room::of(quo_mpi::running(), universe, &said, nodes))?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
     let ranks: Vec<usize> = (0..start).collect();
     let me = base.rank();
-    let limits = options.limits(&back_end, base.size());
+    let (hosts, mut trouble) =
+        hosts.map_or_else(|error| (Vec::new(), error), |hosts| (hosts, String::new()));
+    let limits = options.limits(&back_end, base.size(), hosts);
     let most = limits.most;
     let mut coordinator = None;
     let mut directions = None;
-    let mut trouble = String::new();
-    if let Some(head) = site.head {
+    if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
         match begin(head, options, limits, start, &back_end) {
             Ok((started, way)) => (coordinator, directions) = (Some(started), way),
             Err(reason) => trouble = reason,
@@ -123,12 +132,10 @@ fn begin(
 
 /// A process that was started for a growth: it is ready now, and told when the ranks have come, or that it is not
 /// needed. Collective over its unit.
-fn attach(
-    unit: Communicator,
-    mut parent: Intercommunicator,
-    back_end: BackEnd,
-) -> Result<World, Error> {
+fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Error> {
     let group = Error::group(CALL);
+    let universe = universe().map_err(&group)?;
+    let back_end = back_end(universe.map(Room::Exactly))?;
     // Without those who started it, it is not needed.
     let together = Patience::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);

@@ -10,11 +10,16 @@ use crate::manager::ResourceManager;
 use crate::manager::control::is_job_name;
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
+use crate::room;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, Recipe, Slots};
+use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What to do where the slots are not known.
+const LIST: &str =
+    "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
 /// What a world begins with. What rank 0 says counts, but for [`start`](Self::start) and [`most`](Self::most), which
 /// are the same everywhere.
@@ -139,8 +144,10 @@ impl WorldOptions {
 
     /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
     /// are refused, unless it may be [crowded](Self::crowded). Of hosts that nobody said this of, the launcher knows.
+    /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
     ///
-    /// The name is the launcher's, as in its list of hosts.
+    /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
+    /// job's hosts, list all hosts: a world that grows has no other slots then.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>, slots: u32) -> Self {
         self.slots.push((name.into(), slots));
@@ -187,24 +194,54 @@ impl WorldOptions {
         Ok(Job { name, hosts, places, start, bounds, limits })
     }
 
-    /// How far the world may grow on this MPI.
-    pub(super) fn limits(&self, back_end: &BackEnd, launched: usize) -> Limits {
+    /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.
+    ///
+    /// # Errors
+    /// What is wrong with the user's list.
+    pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
+        if !self.slots.is_empty() {
+            return Ok(self.slots.clone());
+        }
+        let listed = room::hosts()?;
+        let launchers = || LaunchHosts::of_launcher(quo_mpi::running()).map(|hosts| hosts.slots());
+        Ok(if listed.is_empty() { launchers().unwrap_or_default() } else { listed })
+    }
+
+    /// How far the world may grow on this MPI, onto these hosts.
+    pub(super) fn limits(
+        &self,
+        back_end: &BackEnd,
+        launched: usize,
+        hosts: Vec<(String, u32)>,
+    ) -> Limits {
         let unit = self.unit.unwrap_or(usize::MAX);
-        let as_launched = Limits { most: launched, unit, ..Limits::default() };
+        let room = Some(launched);
+        let as_launched =
+            Limits { most: launched, room, room_named: room, unit, ..Limits::default() };
         let Some(wanted) = self.most.filter(|&most| most > launched) else { return as_launched };
         if let Err(reason) = &back_end.spawned {
             return Limits { reason: format!(": {reason}"), ..as_launched };
         }
-        let slots = if self.crowded { Vec::new() } else { self.slots.clone() };
+        let slots = if self.crowded { Vec::new() } else { hosts };
         let new_nodes = NewNodes::of(quo_mpi::running());
-        let all = Limits { most: wanted, named: wanted, new_nodes, slots, ..as_launched };
-        match back_end.slots.filter(|&slots| slots < wanted && !self.crowded) {
-            Some(slots) => {
-                let reason = format!(": the launcher has {slots} slots");
-                Limits { most: slots.max(launched), reason, ..all }
-            }
-            None => all,
-        }
+        let as_wanted =
+            Limits { most: wanted, named: wanted, room: None, room_named: None, ..as_launched };
+        let all = Limits { new_nodes, slots, ..as_wanted };
+        let Some(room) = back_end.slots.filter(|_| !self.crowded) else { return all };
+        let reason = match back_end.has_more_slots {
+            _ if room >= wanted => String::new(),
+            true => format!(
+                ": {room} slots are known of, since mpirun's own node is none of the job's hosts; {LIST}"
+            ),
+            false => format!(": the launcher has {room} slots"),
+        };
+        let room = room.max(launched);
+        let most = wanted.min(room);
+        // Others start processes beyond their slots, or on other hosts.
+        let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
+        let room = Some(room).filter(|_| is_open_mpi);
+        let room_named = room.filter(|_| !back_end.has_more_slots);
+        Limits { most, room, room_named, reason, ..all }
     }
 
     /// By whom processes are started, where it is not rank 0.
@@ -243,7 +280,18 @@ impl WorldOptions {
         // Others do not fail, or collect processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
         let slots = count.map(|count| Slots { count, launched });
-        Ok(Recipe { command, arguments, info, host_key, reach, limit, hanging, crowded, slots })
+        let hosts = LaunchHosts::of_launcher(quo_mpi::running());
+        let recipe = Recipe {
+            command,
+            arguments,
+            info,
+            host_key,
+            reach,
+            limit,
+            hanging,
+            ..Recipe::default()
+        };
+        Ok(Recipe { crowded, hosts, slots, ..recipe })
     }
 }
 
@@ -253,4 +301,37 @@ fn own_command() -> Result<(String, Vec<String>), String> {
     let program = program.into_os_string().into_string().map_err(unreadable)?;
     let arguments = std::env::args_os().skip(1).map(|word| word.into_string().map_err(unreadable));
     Ok((program, arguments.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use quo_mpi::members::ThreadLevel;
+
+    use super::*;
+    use crate::room::Room;
+
+    #[test]
+    fn slots_limit_a_world_unless_it_may_be_crowded() {
+        let mpi = quo_mpi::running();
+        let back_end = |room| BackEnd {
+            spawned: Ok(Join::Port),
+            ..BackEnd::choose(mpi, None, ThreadLevel::Multiple, room)
+        };
+        let limits = |crowded, room| {
+            let limits =
+                WorldOptions::new().most(8).crowded(crowded).limits(&back_end(room), 2, Vec::new());
+            (limits.most, limits.named, limits.room, limits.room_named)
+        };
+        // Of other MPIs' launchers slots are no limit where hosts are named.
+        let of_slots =
+            |room| Some(room).filter(|_| matches!(mpi.family(), quo_mpi::Family::OpenMpi));
+        assert_eq!(limits(false, Some(Room::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));
+        assert_eq!(limits(false, Some(Room::AtLeast(4))), (4, 8, of_slots(4), None));
+        assert_eq!(limits(false, Some(Room::Exactly(1))).0, 2, "all that were launched");
+        for (crowded, room) in [(true, Some(Room::Exactly(4))), (false, None)] {
+            assert_eq!(limits(crowded, room), (8, 8, None, None));
+        }
+        let launched = WorldOptions::new().limits(&back_end(None), 2, Vec::new());
+        assert_eq!((launched.most, launched.named, launched.room), (2, 0, Some(2)));
+    }
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite::{self, Skipped, Test};
 use quo_hosts::{HostJob, Hosts};
-use quo_tests::{Checkout, Outcome};
+use quo_tests::{Checkout, Family, Launcher, Outcome};
 
 use support::{expect_nothing_left, until};
 
@@ -17,6 +17,8 @@ const TESTS: &[Test] = &[
     ("hosts_join_and_one_is_left_for_good_while_the_job_goes_on", joins_and_leaves),
     ("a_job_over_hosts_is_told_from_outside_to_grow_to_move_and_to_leave", told),
     ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
+    ("slots_of_a_head_node_outside_the_job_are_not_counted", head_node),
+    ("refused_start_with_mpirun_elsewhere_lets_the_job_end", refused_start),
 ];
 
 /// The world goes no further while this is there on its first host.
@@ -100,7 +102,9 @@ fn told() -> Result<()> {
         let mut command = hosts.command(0, Checkout::find()?.program("quo-elastic")?);
         let output = command.args(words).arg("--wait").env("QUO_ELASTIC_DIR", sockets).output()?;
         let all = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(output.status.success() && all.contains(said), "{words:?}: {output:?}");
+        if !output.status.success() || !all.contains(said) {
+            anyhow::bail!("{words:?}: {output:?}\n{}", running.end()?.report());
+        }
     }
     let outcome = running.finish()?;
     outcome.expect_success()?;
@@ -150,6 +154,66 @@ fn cut_off() -> Result<()> {
         ensure!(parts.iter().all(|part| said.contains(part)), "{said}\n{}", outcome.report());
     }
     ensure!(link.contains(third), "{link}");
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}
+
+/// Open MPI 4, whose `mpirun` is on the front, which is none of the hosts.
+fn expect_open_mpi_4() -> Result<()> {
+    let is_it = Launcher::find()?.family() == Family::OpenMpi4;
+    let reason = || Skipped("other launchers count the hosts of the job alone".to_owned());
+    if is_it { Ok(()) } else { Err(reason().into()) }
+}
+
+fn head_node() -> Result<()> {
+    expect_open_mpi_4()?;
+    let hosts = Hosts::up(&suite::set("elastichead"), 2)?;
+    let [first, second] = [0, 1].map(|index| hosts.host(index).address());
+    let run = |slots: u32, steps: &[&str]| -> Result<Outcome> {
+        let mut job = hosts.job(&[(0, 1)], Checkout::find()?.program("examples/over_hosts")?);
+        job = job.option("--host").option(format!("{second}:{slots}"));
+        if slots > 1 {
+            job = job.env("QUO_ELASTIC_HOSTS", format!("{first}:1,{second}:{slots}"));
+        }
+        job = job.arg("8").limit(Duration::from_secs(90));
+        let outcome = steps.iter().fold(job, |job, step| job.arg(step)).run()?;
+        outcome.expect_success()?;
+        Ok(outcome)
+    };
+    let outcome = run(1, &["size 3", "grow 1 on host1", "size 1"])?;
+    let [refused, grown, _] = steps(&outcome)[..] else { anyhow::bail!("{}", outcome.report()) };
+    let why = "there can be 1 to 2: 2 slots are known of, since mpirun's own node is none of the job's hosts; list";
+    ensure!(refused.contains(why) && grown.starts_with("epoch 1 size 2: "), "{}", outcome.report());
+    let outcome = run(2, &["size 3", "size 4", "size 1"])?;
+    let [grown, refused, _] = steps(&outcome)[..] else { anyhow::bail!("{}", outcome.report()) };
+    let is_right =
+        grown.starts_with("epoch 1 size 3: ") && refused.contains("there can be 1 to 3: ");
+    ensure!(is_right, "{}", outcome.report());
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}
+
+fn refused_start() -> Result<()> {
+    expect_open_mpi_4()?;
+    let hosts = Hosts::up(&suite::set("elasticrefused"), 3)?;
+    let [second, third] = [1, 2].map(|index| hosts.host(index).address());
+    let job = hosts.job(&[(0, 1), (1, 1)], Checkout::find()?.program("examples/over_hosts")?);
+    let there = format!("grow 1 on {second}");
+    // One is no host of the job, and the other has no slot left, which only the launcher knows.
+    let asked = [format!("grow 1 on {third}"), there.clone(), there, "grow 1".to_owned()];
+    let job = job.arg("8").limit(Duration::from_secs(60));
+    let outcome = asked.iter().fold(job, |job, step| job.arg(step)).run()?;
+    ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+    ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
+    let [unknown, failed, named, any] = steps(&outcome)[..] else {
+        anyhow::bail!("{}", outcome.report());
+    };
+    ensure!(unknown.contains(&format!("{third} is none of mpirun's hosts: ")), "{unknown}");
+    ensure!(failed.starts_with("failed: processes could not be started: "), "{failed}");
+    for refused in [named, any] {
+        let words = ["refused: there is no room: ", "refused an earlier start: "];
+        ensure!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    }
     expect_nothing_left(&hosts)?;
     hosts.down()
 }

@@ -29,6 +29,9 @@ impl Arbiter {
         let to_grow_on = request.on.iter().filter(|_| !self.live.can_start());
         for host in to_grow_on.chain(&request.from) {
             if self.nodes.by_host(self.names.own(host)).is_none() {
+                if let Some(lost) = self.live.lost().filter(|_| request.on.contains(host)) {
+                    return Err(Cause::new(CauseKind::NoCapacity, lost));
+                }
                 let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };
                 return Err(of_place(error));
             }
@@ -105,6 +108,7 @@ impl Arbiter {
         let joining = if request.wish == Wish::Move { leaving.len() as u64 } else { grow };
         let joining = u32::try_from(joining).unwrap_or(u32::MAX);
         let (joiners, hosts) = self.joiners(joining, &request.on)?;
+        self.check_room(&joiners, request)?;
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
         }
@@ -118,6 +122,17 @@ impl Arbiter {
             self.check_size(request, now - leaving.len() as u64)?;
         }
         Ok(Decision { joiners, leavers: leaving, hosts })
+    }
+
+    /// Joiners are started before any leaver ends: a move needs slots for both.
+    fn check_room(&self, joiners: &[usize], request: &Request) -> Result<(), Cause> {
+        let started = joiners.iter().filter(|&&joiner| joiner >= self.processes()).count();
+        // Nodes that are brought have slots of their own.
+        if started == 0 || request.nodes > 0 {
+            return Ok(());
+        }
+        let no_capacity = |detail| Cause::new(CauseKind::NoCapacity, detail);
+        self.live.check_room(started, !request.on.is_empty()).map_err(no_capacity)
     }
 
     fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {

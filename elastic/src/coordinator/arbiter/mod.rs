@@ -165,6 +165,12 @@ impl Arbiter {
         self.supply = Some(supply);
     }
 
+    /// The launcher starts nothing any more: whatever needs that is refused. Returns true if all processes are on one node.
+    pub(crate) fn lose_launcher(&mut self, reason: &str) -> bool {
+        self.live.lose_launcher(reason);
+        self.job.hosts.len() == 1
+    }
+
     /// The request whose turn it is, if nodes have to be brought for it, and how many.
     pub(crate) fn next_to_supply(&mut self) -> Option<(RequestId, u32, Arc<dyn Supply>)> {
         let id = self.changes.next_in_turn()?;

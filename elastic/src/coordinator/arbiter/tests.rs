@@ -275,3 +275,49 @@ fn what_does_not_fit_on_the_named_hosts_is_refused_at_once() {
     }
     ask(&mut arbiter, Wish::Size(4), &["c"], &[]).unwrap();
 }
+
+#[test]
+fn launcher_that_was_lost_leaves_sleepers_to_come_back() {
+    let mut arbiter = growing();
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    arbiter.announce_next().unwrap();
+    assert!(arbiter.lose_launcher("no slots"), "all are on one node");
+    arbiter.ended(Err(Cause::new(CauseKind::SpawnFailed, "no slots")));
+    for (wish, on) in [(Wish::Grow(1), &[][..]), (Wish::Size(3), &[]), (Wish::Grow(1), &["b"])] {
+        let cause = ask(&mut arbiter, wish, on, &[]).unwrap_err();
+        assert_eq!(cause.kind, CauseKind::NoCapacity, "{wish:?} {on:?}: {cause}");
+        assert!(cause.detail.contains("refused an earlier start: no slots"), "{cause}");
+    }
+    assert_eq!(arbiter.status().capacity, 1);
+    let mut arbiter = self::arbiter();
+    assert!(!arbiter.lose_launcher("no slots"), "they are on three nodes");
+    ask(&mut arbiter, Wish::Size(6), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn move_beyond_the_slots_is_refused_at_once() {
+    let mut arbiter = growing();
+    ask(&mut arbiter, Wish::Grow(2), &["b"], &[]).unwrap();
+    go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]);
+    // Two are started before two end: there are five for a moment.
+    for (room, room_named, on, is_refused) in [
+        (4, None, &[][..], true),
+        (4, None, &["c"], false),
+        (4, Some(4), &["c"], true),
+        (5, Some(5), &[], false),
+        (5, Some(5), &["c"], false),
+    ] {
+        let limits = Limits { room: Some(room), room_named, ..growing().job.limits };
+        arbiter.live = Live::launched(1, limits);
+        arbiter.live.go_over(&Resize { units: vec![2], ..Resize::default() });
+        let mut request = Request::new(Wish::Move, "test");
+        (request.on, request.from) =
+            (on.iter().map(|&host| host.to_owned()).collect(), vec!["b".to_owned()]);
+        let decided = arbiter.decide(&request);
+        assert_eq!(decided.is_err(), is_refused, "{room} {on:?}: {decided:?}");
+        if let Err(cause) = decided {
+            assert_eq!(cause.kind, CauseKind::NoCapacity, "{cause}");
+        }
+    }
+}

@@ -7,12 +7,24 @@ use crate::order::Resize;
 /// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// None for one that was launched, which can sleep but not end alone.
-    units: Vec<Option<u64>>,
+    sources: Vec<Source>,
+    /// Those that have ended in their sleep, until the others go on without them.
+    lost: Vec<usize>,
+    /// All that ever were, by their ranks at launch.
+    ended: Vec<usize>,
     limits: Limits,
     started: u64,
     /// Nodes have come that the launcher did not begin with.
     took_new_nodes: bool,
+}
+
+/// Where a live process comes from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// It was launched with this rank, and can sleep but not end alone.
+    Launched(usize),
+    /// It was started with this unit.
+    Unit(u64),
 }
 
 /// How far a world may grow.
@@ -55,22 +67,60 @@ impl NewNodes {
 
 impl Live {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
-        Self { units: vec![None; all], limits, started: 0, took_new_nodes: false }
+        let (sources, lost, ended) = ((0..all).map(Source::Launched).collect(), vec![], vec![]);
+        Self { sources, lost, ended, limits, started: 0, took_new_nodes: false }
     }
 
-    /// How many there are.
+    /// How many are counted, with the lost.
     pub(crate) fn count(&self) -> usize {
-        self.units.len()
+        self.sources.len()
     }
 
     /// Whether it was there from the beginning.
     pub(crate) fn was_launched(&self, process: usize) -> bool {
-        self.units.get(process) == Some(&None)
+        matches!(self.sources.get(process), Some(Source::Launched(_)))
+    }
+
+    /// The process that was launched with this rank, unless it has ended and the others have gone on without it.
+    pub(crate) fn launched_as(&self, rank: usize) -> Option<usize> {
+        self.sources.iter().position(|source| *source == Source::Launched(rank))
+    }
+
+    /// How many were launched and are there.
+    pub(crate) fn count_launched(&self) -> usize {
+        let launched = (0..self.count()).filter(|&process| self.was_launched(process));
+        launched.filter(|process| !self.lost.contains(process)).count()
+    }
+
+    /// Goes on without launched processes that have ended in their sleep. Returns those that are new to it.
+    pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Vec<usize> {
+        let mut new = Vec::new();
+        for &process in processes {
+            if let Some(&Source::Launched(rank)) = self.sources.get(process)
+                && !self.lost.contains(&process)
+            {
+                self.lost.push(process);
+                self.ended.push(rank);
+                new.push(process);
+            }
+        }
+        new
+    }
+
+    /// Those that are counted and have ended in their sleep.
+    pub(crate) fn lost(&self) -> &[usize] {
+        &self.lost
+    }
+
+    /// The ranks at launch of all that have ended in their sleep.
+    pub(crate) fn ended(&self) -> &[usize] {
+        &self.ended
     }
 
     /// How many there can be.
     pub(crate) fn most(&self) -> usize {
-        self.limits.most.max(self.count())
+        let ended = if self.can_start() { 0 } else { self.ended.len() };
+        self.limits.most.saturating_sub(ended).max(self.count() - self.lost.len())
     }
 
     /// How many there can be with processes on named hosts.
@@ -112,8 +162,8 @@ impl Live {
 
     /// What can only leave with it, by a number that no other unit has.
     pub(crate) fn unit_of(&self, process: usize) -> u64 {
-        match self.units.get(process) {
-            Some(Some(unit)) => 1 << 32 | unit,
+        match self.sources.get(process) {
+            Some(Source::Unit(unit)) => 1 << 32 | unit,
             _ => process as u64,
         }
     }
@@ -126,20 +176,21 @@ impl Live {
 
     /// Those of the leavers that end for good.
     pub(crate) fn gone(&self, leavers: &[usize]) -> Vec<usize> {
-        leavers.iter().copied().filter(|&leaver| self.units[leaver].is_some()).collect()
+        leavers.iter().copied().filter(|&leaver| !self.was_launched(leaver)).collect()
     }
 
     /// After a resize that all have agreed on.
     pub(crate) fn go_over(&mut self, resize: &Resize) {
         for &size in &resize.units {
             self.started += 1;
-            self.units.extend(std::iter::repeat_n(Some(self.started), size));
+            self.sources.extend(std::iter::repeat_n(Source::Unit(self.started), size));
         }
         let mut process = 0;
-        self.units.retain(|_| {
+        self.sources.retain(|_| {
             process += 1;
             !resize.gone.contains(&(process - 1))
         });
+        self.lost = self.lost.iter().filter_map(|&lost| resize.renumber(lost)).collect();
     }
 }
 
@@ -161,6 +212,18 @@ mod tests {
             live.takes_new_nodes();
             assert_eq!(live.check_new_nodes(1, 1).is_ok(), again);
         }
+    }
+
+    #[test]
+    fn a_lost_process_is_counted_until_the_others_go_on_without_it() {
+        let mut live = Live::launched(3, Limits { most: 3, ..Limits::default() });
+        assert_eq!(live.strike_off(&[1]), [1]);
+        assert_eq!(live.strike_off(&[1]), [0_usize; 0]);
+        assert_eq!((live.count(), live.most(), live.count_launched()), (3, 2, 2));
+        live.go_over(&Resize { gone: vec![1], lost: vec![1], ..Resize::default() });
+        assert_eq!((live.count(), live.most(), live.count_launched()), (2, 2, 2));
+        assert_eq!((live.launched_as(2), live.launched_as(1)), (Some(1), None));
+        assert_eq!((live.lost(), live.ended()), (&[][..], &[1][..]));
     }
 
     #[test]

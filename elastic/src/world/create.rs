@@ -10,7 +10,9 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
+use crate::lobby::Seat;
 use crate::member::MemberId;
+use crate::order::Losses;
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
@@ -62,6 +64,7 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.lobby.rings();
+    site.lobby.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
     base.barrier(&patience).map_err(&group)?;
     Ok(World {
@@ -81,6 +84,7 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
         current,
         round: 0,
         rings,
+        losses: Losses::default(),
         pending: None,
         invited: None,
         tag,
@@ -149,6 +153,7 @@ fn attach(
         current: None,
         round: 0,
         rings: 0,
+        losses: Losses::default(),
         pending: None,
         invited: None,
         tag: 0,

@@ -33,6 +33,14 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         (None, Ok(join)) => *join,
         (None, Err(_)) => Join::Bridge,
     };
+    // Those who are there come without the lost.
+    let mut wide: Option<Communicator> = None;
+    if world.invited.is_none() && !resize.lost.is_empty() {
+        let all: Vec<usize> = (0..world.base.size()).collect();
+        let living: Vec<usize> =
+            all.into_iter().filter(|process| !resize.lost.contains(process)).collect();
+        wide = Some(world.base.part(&living, resize.tag(6)).map_err(&failed)?);
+    }
     let mut called = Called::default();
     if world.coordinator.is_some() {
         called = call(world, resize, join)?;
@@ -43,15 +51,18 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         let look = || watch.look();
         let patience = patient(world.patience, &look);
         let reason = called.missing.take().unwrap_or_default().into_bytes();
-        let reason = world.base.broadcast(reason, 0, &patience).map_err(&failed)?;
+        let inside = wide.as_ref().unwrap_or(&world.base);
+        let reason = inside.broadcast(reason, 0, &patience).map_err(&failed)?;
         if !reason.is_empty() {
+            if let Some(wide) = wide {
+                wide.free().map_err(&failed)?;
+            }
             return Ok(Joined::Missing(String::from_utf8_lossy(&reason).into_owned()));
         }
     }
     let invited = world.invited.take();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
-    let mut wide: Option<Communicator> = None;
     let mut units = called.units.into_iter();
     let mut ports = called.ports.into_iter();
     for unit in 0..resize.units.len() {

@@ -16,7 +16,7 @@ pub(super) use crate::coordinator::Head;
 use crate::error::Error;
 use crate::invitation::{Invitation, addresses};
 use crate::lobby::Lobby;
-use crate::order::Order;
+use crate::order::{Losses, Order};
 
 const CALL: &str = "meet";
 
@@ -122,7 +122,11 @@ fn answer(mut link: Link, lobby: &Lobby) {
         }
     }
     // Nobody will call the sleepers any more, and nobody will tell a round.
-    let _ = serve(lobby, &Call::Post(Order::End));
+    if !matches!(serde_json::from_slice(&lobby.mail()), Ok(Order::End(_))) {
+        // Rank 0 has gone without a word.
+        let losses = Losses { counted: vec![0], launched: vec![0] };
+        let _ = serve(lobby, &Call::Post(Order::End(losses)));
+    }
     let everybody = (0..lobby.context().node_size()).collect();
     let _ = serve(lobby, &Call::Ring(everybody));
     let _ = serve(lobby, &Call::Lower);

@@ -12,7 +12,7 @@ use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
-use crate::lobby::Lobby;
+use crate::lobby::{Lobby, Seat};
 use crate::order::{Part, Resize};
 use crate::watch::{Watch, patient};
 
@@ -88,13 +88,19 @@ impl<'a> Window<'a> {
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
         let all = wide.as_ref().unwrap_or(&world.base);
+        let places = |processes: Vec<usize>| match &wide {
+            Some(_) => resize.without_lost(&processes),
+            None => processes,
+        };
         let everybody = if grows {
-            Some(all.part(&resize.everybody(), resize.tag(0)).map_err(&failed)?)
+            let everybody = places(resize.everybody());
+            Some(all.part(&everybody, resize.tag(0)).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
-            Some(all.part(&resize.new, resize.tag(1)).map_err(&failed)?)
+            let new = places(resize.new.clone());
+            Some(all.part(&new, resize.tag(1)).map_err(&failed)?)
         } else {
             None
         };
@@ -359,12 +365,18 @@ impl<'a> Window<'a> {
             Part::Leaves => Status::Parked,
             _ => Status::Staying,
         };
+        if let Some(lobby) = &world.lobby {
+            lobby.sit(self.resize.seat(world.process));
+        }
         world.current = next;
         let new = self.resize.new.iter();
         world.ranks = new.filter_map(|&process| self.resize.renumber(process)).collect();
         world.epoch += 1;
         if self.resize.changes_processes() {
             self.go_over()?;
+        }
+        if let (Status::Parked, Some(lobby)) = (self.world.status, &self.world.lobby) {
+            lobby.sit(Seat::Asleep);
         }
         self.world.settle_data(true);
         Ok(())
@@ -376,8 +388,17 @@ impl<'a> Window<'a> {
         let all = self.wide.as_ref().unwrap_or(&self.world.base);
         let mut reason = None;
         if !self.resize.gone.contains(&self.world.process) {
+            // The wide one came without the lost.
+            let gone = match &self.wide {
+                Some(_) => {
+                    let gone = self.resize.gone.iter().copied();
+                    let gone = gone.filter(|process| !self.resize.lost.contains(process));
+                    self.resize.without_lost(&gone.collect::<Vec<_>>())
+                }
+                None => self.resize.gone.clone(),
+            };
             let rest: Vec<usize> =
-                (0..all.size()).filter(|process| !self.resize.gone.contains(process)).collect();
+                (0..all.size()).filter(|process| !gone.contains(process)).collect();
             let base = if rest.len() < all.size() {
                 Some(all.part(&rest, self.resize.tag(4)).map_err(Error::group("commit"))?)
             } else {
@@ -386,6 +407,7 @@ impl<'a> Window<'a> {
             match Site::open(base.as_ref().unwrap_or(all), patience) {
                 Ok(site) => {
                     let rings = site.lobby.rings();
+                    site.lobby.sit(self.resize.seat_until_end(self.world.process));
                     self.after = Some(After { base, site, rings });
                 }
                 Err(error) => reason = Some(error.to_string()),
@@ -449,6 +471,9 @@ impl<'a> Window<'a> {
         if self.part == Part::Joins {
             let sleeps = self.world.lobby.is_some();
             self.world.status = if sleeps { Status::Parked } else { Status::Ended };
+            if let Some(lobby) = &self.world.lobby {
+                lobby.sit(Seat::Asleep);
+            }
         }
         self.world.settle_data(false);
         Ok(())
@@ -473,8 +498,13 @@ impl Lost {
     /// A joiner, if one has ended on this node and nobody else has.
     fn kind(&self) -> CauseKind {
         let Some(resize) = &self.resize else { return CauseKind::MemberLost };
-        let dead =
-            |lobby: &Option<Arc<Lobby>>| lobby.iter().flat_map(|lobby| lobby.dead()).collect();
+        let dead = |lobby: &Option<Arc<Lobby>>| {
+            let missed = |lobby: &Arc<Lobby>| {
+                let missed = lobby.missed().into_iter();
+                missed.map(|member| lobby.process_of(member)).collect::<Vec<_>>()
+            };
+            lobby.iter().flat_map(missed).collect()
+        };
         let (mut ended, after): (Vec<usize>, Vec<usize>) = (dead(&self.before), dead(&self.after));
         ended.extend(after.into_iter().map(|process| resize.before(process)));
         let joined = |process: &usize| resize.part_of(*process) == Part::Joins;

@@ -106,7 +106,7 @@ impl Arbiter {
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
         }
-        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.processes() {
+        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.living() {
             // They would have to be woken to know the others anew.
             let detail =
                 "processes that were started cannot end while launched ones sleep: grow first";
@@ -116,6 +116,10 @@ impl Arbiter {
             self.check_size(now - leaving.len() as u64, false)?;
         }
         Ok(Decision { joiners, leavers: leaving, hosts })
+    }
+
+    fn is_asleep(&self, process: &usize) -> bool {
+        !self.running.contains(process) && !self.live.lost().contains(process)
     }
 
     fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
@@ -132,8 +136,7 @@ impl Arbiter {
             return Ok(Default::default());
         }
         let all = self.processes();
-        let mut sleepers: Vec<usize> =
-            (0..all).filter(|process| !self.running.contains(process)).collect();
+        let mut sleepers: Vec<usize> = (0..all).filter(|process| self.is_asleep(process)).collect();
         let mut named = self.names.owns(hosts);
         let asleep = if hosts.is_empty() {
             count.min(sleepers.len() as u32)

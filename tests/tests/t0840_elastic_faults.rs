@@ -29,6 +29,7 @@ const TESTS: &[Test] = &[
     ("a_leaver_killed_while_data_move_ends_the_job_with_one_error", leaver),
     ("a_rank_killed_while_all_probe_fails_the_next_resize_and_no_rank_hangs", probing),
     ("a_rank_killed_while_others_wait_for_it_in_a_resize_is_named", awaited),
+    ("ranks_killed_while_begin_makes_a_communicator_are_named", in_create_group),
     ("sleeper_killed_before_the_end_is_named_by_all_ranks", asleep),
     ("sleeper_killed_is_struck_off_and_the_world_changes_on", struck_off),
     ("sleeper_killed_is_struck_off_before_others_are_started", struck_off_by_start),
@@ -68,6 +69,11 @@ const WHOLE: Launch = Launch { survives: false, ..ALONE };
 
 impl Faulted {
     fn start(launch: Launch) -> Result<Faulted> {
+        Self::start_with(launch, |_| {})
+    }
+
+    /// As [`start`](Self::start), with what is done to the launcher's command.
+    fn start_with(launch: Launch, prepare: impl FnOnce(&mut Command)) -> Result<Faulted> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
         launch.files.iter().try_for_each(|name| fs::write(path.join(name), ""))?;
@@ -83,6 +89,7 @@ impl Faulted {
         if !launch.files.contains(&"slots") {
             command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         }
+        prepare(&mut command);
         let job = Running::start(&mut command, "faults", LIMIT)?;
         job.wait_for("is there: rank", launch.ranks)?;
         let this = Faulted { folder, job, family: launcher.family() };
@@ -567,6 +574,22 @@ fn awaited() -> Result<()> {
     let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
     job.wait_for_event("agreed")?;
     job.kill("waits: 1")?;
+    ended_with_one_error(job, "member-lost", 2)
+}
+
+fn in_create_group() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let checkout = Checkout::find()?;
+    let source = "tests/programs/dies_in_create_group.c";
+    let library = checkout.compile_c(source, folder.path(), &["-shared", "-fPIC"])?;
+    let dying = folder.path().join("dying");
+    let launch = Launch { processes: 4, ranks: 4, ..ALONE };
+    let job = Faulted::start_with(launch, |command| {
+        command.env("LD_PRELOAD", &library).env("DIES_IN_CREATE_GROUP", &dying);
+    })?;
+    fs::write(&dying, "1 2")?;
+    let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
+    job.wait_for_event("agreed")?;
     ended_with_one_error(job, "member-lost", 2)
 }
 

@@ -57,7 +57,11 @@ fn launched(base: Communicator, options: WorldOptions, back_end: BackEnd) -> Res
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, &patience)?;
-    let current = if me < start { Some(base.part(&ranks, 0).map_err(&group)?) } else { None };
+    let current = if me < start {
+        Some(base.part_within(&ranks, 0, &patience).map_err(&group)?)
+    } else {
+        None
+    };
     if let Some(current) = &current {
         current.mark(tag).map_err(&group)?;
     }

@@ -211,7 +211,10 @@ impl World {
             call: CALL,
             reason: "a parked process is in no context: it joins first",
         })?;
-        let group = current.group().map_err(Error::group(CALL))?;
+        let watch = self.watch();
+        let look = || watch.look();
+        let group = current.group_within(&patient(self.patience, &look));
+        let group = group.map_err(Error::group(CALL))?;
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 

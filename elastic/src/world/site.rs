@@ -49,7 +49,8 @@ impl Site {
     /// Makes it over all live processes. Collective.
     pub(super) fn open(base: &Communicator, patience: &Patience<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
-        let all = Context::create(base.group().map_err(&group)?).map_err(Error::context(CALL))?;
+        let all = Context::create(base.group_within(patience).map_err(&group)?);
+        let all = all.map_err(Error::context(CALL))?;
         let mut place =
             [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
         place.extend(host_name());

@@ -64,10 +64,10 @@ impl<'a> Window<'a> {
             reason: "no resize is pending: probe or wait first",
         })?;
         let part = resize.part_of(world.process);
-        // Nobody goes on into calls that cannot be given up before all are here.
+        let watch = world.watch();
+        let look = || watch.look();
+        // All are here before communicators are made.
         if let Some(old) = &world.current {
-            let watch = world.watch();
-            let look = || watch.look();
             old.barrier(&patient(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
@@ -87,6 +87,7 @@ impl<'a> Window<'a> {
         }
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
+        let patience = patient(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
             Some(_) => resize.without_lost(&processes),
@@ -94,13 +95,13 @@ impl<'a> Window<'a> {
         };
         let everybody = if grows {
             let everybody = places(resize.everybody());
-            Some(all.part(&everybody, resize.tag(0)).map_err(&failed)?)
+            Some(all.part_within(&everybody, resize.tag(0), &patience).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
             let new = places(resize.new.clone());
-            Some(all.part(&new, resize.tag(1)).map_err(&failed)?)
+            Some(all.part_within(&new, resize.tag(1), &patience).map_err(&failed)?)
         } else {
             None
         };
@@ -204,17 +205,22 @@ impl<'a> Window<'a> {
     pub fn between(&self) -> Result<Option<Intercommunicator>, Error> {
         const CALL: &str = "between";
         let failed = Error::group(CALL);
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = &patient(self.world.patience, &look);
         let Some(everybody) = &self.everybody else { return Ok(None) };
         let olds = self.resize.old.len();
         let inter = if self.joins() {
             let joiners: Vec<usize> = (olds..everybody.size()).collect();
-            let part = everybody.part(&joiners, self.resize.tag(2)).map_err(&failed)?;
-            let inter = part.meet(0, everybody, 0, self.resize.tag(3)).map_err(&failed)?;
+            let part =
+                everybody.part_within(&joiners, self.resize.tag(2), patience).map_err(&failed)?;
+            let inter = part.meet_within(0, everybody, 0, self.resize.tag(3), patience);
+            let inter = inter.map_err(&failed)?;
             part.free().map_err(&failed)?;
             inter
         } else {
             let old = self.world.current.as_ref().unwrap_or(everybody);
-            old.meet(0, everybody, olds, self.resize.tag(3)).map_err(&failed)?
+            old.meet_within(0, everybody, olds, self.resize.tag(3), patience).map_err(&failed)?
         };
         Ok(Some(inter))
     }
@@ -400,7 +406,8 @@ impl<'a> Window<'a> {
             let rest: Vec<usize> =
                 (0..all.size()).filter(|process| !gone.contains(process)).collect();
             let base = if rest.len() < all.size() {
-                Some(all.part(&rest, self.resize.tag(4)).map_err(Error::group("commit"))?)
+                let rest = all.part_within(&rest, self.resize.tag(4), patience);
+                Some(rest.map_err(Error::group("commit"))?)
             } else {
                 None
             };

@@ -28,6 +28,10 @@ pub(crate) enum Call {
     Post(Order),
     /// Ring for sleepers, named by their node ranks.
     Ring(Vec<usize>),
+    /// Which processes of the node have ended without a word.
+    Dead,
+    /// Let nobody wait for these processes, named by their node ranks, which have ended.
+    StrikeOff(Vec<usize>),
     /// Wait until sleepers are ready to join.
     Ready {
         /// The resize.
@@ -49,6 +53,8 @@ pub(crate) enum Answer {
     Floor(u64),
     /// Node ranks of those who have not come.
     Late(Vec<usize>),
+    /// Node ranks of those who have ended.
+    Dead(Vec<usize>),
     /// It could not be done.
     Failed(String),
 }
@@ -58,12 +64,13 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
     match call {
         Call::Raise(running) => {
             // One that is dead would be waited for by all who enter.
-            let dead = lobby.dead();
-            if !dead.is_empty() {
-                return Answer::Failed(format!("process {} has ended", dead[0]));
+            if let Some(&dead) = lobby.missed().first() {
+                return Answer::Failed(format!("rank {} has ended", lobby.name_of(dead)));
             }
             return Answer::Floor(lobby.raise(running));
         }
+        Call::Dead => return Answer::Dead(lobby.dead()),
+        Call::StrikeOff(members) => lobby.strike_off(members),
         Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),
         Call::Tell(round) => lobby.tell_round(*round),
         Call::Lower => lobby.lower(),
@@ -160,9 +167,26 @@ impl Agents {
         Self { here, others, places }
     }
 
-    /// A process of this node that has ended without a word.
-    pub(crate) fn dead_here(&self) -> Option<usize> {
-        self.here.dead().first().copied()
+    /// The rank of a process of this node that has ended without a word while it was awake.
+    pub(crate) fn missed_here(&self) -> Option<usize> {
+        self.here.missed().first().map(|&member| self.here.name_of(member))
+    }
+
+    /// The processes that have ended without a word.
+    pub(crate) fn dead(&mut self) -> Result<Vec<usize>, Error> {
+        let answers =
+            self.ask("look for processes that have ended", vec![Call::Dead; self.nodes()])?;
+        let is_dead = |(process, (node, node_rank)): (usize, &(usize, usize))| {
+            let is = matches!(&answers[*node], Answer::Dead(dead) if dead.contains(node_rank));
+            is.then_some(process)
+        };
+        Ok(self.places.iter().enumerate().filter_map(is_dead).collect())
+    }
+
+    /// Lets nobody wait for processes that have ended.
+    pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Result<(), Error> {
+        let calls = self.by_node(processes.iter().copied()).into_iter().map(Call::StrikeOff);
+        self.ask("strike processes off", calls.collect()).map(drop)
     }
 
     fn nodes(&self) -> usize {

@@ -34,12 +34,12 @@ pub enum Error {
         reason: String,
     },
     /// A process of this node has ended without a word.
-    #[error("{call}: node rank {node_rank} has ended")]
+    #[error("{call}: rank {rank} has ended without a word")]
     Dead {
         /// The call.
         call: &'static str,
-        /// Which of the processes of this node, with those that sleep.
-        node_rank: usize,
+        /// Its rank in the world, or among all processes where it had none.
+        rank: usize,
     },
     /// Agents of other nodes could not be reached, or answered wrongly.
     #[error("{call}: the agent of node {node}: {reason}")]
@@ -124,7 +124,7 @@ impl Error {
 
     pub(crate) fn node(call: &'static str) -> impl Fn(LobbyError) -> Self {
         move |error| match error {
-            LobbyError::Dead(node_rank) => Self::Dead { call, node_rank },
+            LobbyError::Dead(rank) => Self::Dead { call, rank },
             error => Self::Node { call, reason: error.to_string() },
         }
     }

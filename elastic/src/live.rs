@@ -7,17 +7,29 @@ use crate::order::Resize;
 /// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// None for one that was launched, which can sleep but not end alone.
-    units: Vec<Option<u64>>,
+    sources: Vec<Source>,
     /// How many were launched.
     launched: u64,
+    /// Those that have ended in their sleep, until the others go on without them.
+    lost: Vec<usize>,
+    /// All that ever were, by their ranks at launch.
+    ended: Vec<usize>,
     limits: Limits,
     /// How many units were started.
     started: u64,
     /// Nodes have come that the launcher did not begin with.
     took_new_nodes: bool,
     /// Why the launcher starts nothing any more.
-    lost: Option<String>,
+    refusal: Option<String>,
+}
+
+/// Where a live process comes from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// It was launched with this rank, and can sleep but not end alone.
+    Launched(usize),
+    /// It was started with this unit.
+    Unit(u64),
 }
 
 /// How far a world may grow.
@@ -64,23 +76,63 @@ impl NewNodes {
 
 impl Live {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
-        let (units, launched) = (vec![None; all], all as u64);
-        Self { units, launched, limits, started: 0, took_new_nodes: false, lost: None }
+        let sources = (0..all).map(Source::Launched).collect();
+        let (lost, ended) = (Vec::new(), Vec::new());
+        let launched = all as u64;
+        let (started, took_new_nodes, refusal) = (0, false, None);
+        Self { sources, launched, lost, ended, limits, started, took_new_nodes, refusal }
     }
 
-    /// How many there are.
+    /// How many are counted, with the lost.
     pub(crate) fn count(&self) -> usize {
-        self.units.len()
+        self.sources.len()
     }
 
     /// Whether it was there from the beginning.
     pub(crate) fn was_launched(&self, process: usize) -> bool {
-        self.units.get(process) == Some(&None)
+        matches!(self.sources.get(process), Some(Source::Launched(_)))
+    }
+
+    /// The process that was launched with this rank, unless it has ended and the others have gone on without it.
+    pub(crate) fn launched_as(&self, rank: usize) -> Option<usize> {
+        self.sources.iter().position(|source| *source == Source::Launched(rank))
+    }
+
+    /// How many were launched and are there.
+    pub(crate) fn count_launched(&self) -> usize {
+        let launched = (0..self.count()).filter(|&process| self.was_launched(process));
+        launched.filter(|process| !self.lost.contains(process)).count()
+    }
+
+    /// Goes on without launched processes that have ended in their sleep. Returns those that are new to it.
+    pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Vec<usize> {
+        let mut new = Vec::new();
+        for &process in processes {
+            if let Some(&Source::Launched(rank)) = self.sources.get(process)
+                && !self.lost.contains(&process)
+            {
+                self.lost.push(process);
+                self.ended.push(rank);
+                new.push(process);
+            }
+        }
+        new
+    }
+
+    /// Those that are counted and have ended in their sleep.
+    pub(crate) fn lost(&self) -> &[usize] {
+        &self.lost
+    }
+
+    /// The ranks at launch of all that have ended in their sleep.
+    pub(crate) fn ended(&self) -> &[usize] {
+        &self.ended
     }
 
     /// How many there can be.
     pub(crate) fn most(&self) -> usize {
-        self.limits.most.max(self.count())
+        let ended = if self.can_start() { 0 } else { self.ended.len() };
+        self.limits.most.saturating_sub(ended).max(self.count() - self.lost.len())
     }
 
     /// How many there can be with processes on named hosts.
@@ -92,18 +144,18 @@ impl Live {
     pub(crate) fn lose_launcher(&mut self, reason: &str) {
         (self.limits.most, self.limits.named) = (0, 0);
         self.limits.reason = format!(": the launcher has refused an earlier start: {reason}");
-        self.lost = Some(format!("the launcher has refused an earlier start: {reason}"));
+        self.refusal = Some(format!("the launcher has refused an earlier start: {reason}"));
     }
 
     /// Returns why the launcher starts nothing any more, where that is so.
-    pub(crate) fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Fails where the launcher has no slots for so many more processes, on hosts that are named or on any.
     pub(crate) fn check_room(&self, started: usize, is_named: bool) -> Result<(), String> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.clone());
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
         }
         let all = self.count();
         let room = if is_named { self.limits.room_named } else { self.limits.room };
@@ -118,8 +170,8 @@ impl Live {
 
     /// Whether so many new nodes can be had, for a job on so many.
     pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &str> {
-        if let Some(lost) = self.lost() {
-            return Err(lost);
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
         }
         match self.limits.new_nodes {
             NewNodes::Any => Ok(()),
@@ -154,8 +206,9 @@ impl Live {
     /// The number of the unit with which a process leaves, which no other unit ever has. Each launched process is a
     /// unit; those that are started are numbered after them.
     pub(crate) fn unit_of(&self, process: usize) -> u64 {
-        match self.units.get(process) {
-            Some(Some(unit)) => self.launched + unit,
+        match self.sources.get(process) {
+            Some(&Source::Unit(unit)) => self.launched + unit,
+            Some(&Source::Launched(rank)) => rank as u64,
             _ => process as u64,
         }
     }
@@ -168,20 +221,21 @@ impl Live {
 
     /// Those of the leavers that end for good.
     pub(crate) fn gone(&self, leavers: &[usize]) -> Vec<usize> {
-        leavers.iter().copied().filter(|&leaver| self.units[leaver].is_some()).collect()
+        leavers.iter().copied().filter(|&leaver| !self.was_launched(leaver)).collect()
     }
 
     /// After a resize that all have agreed on.
     pub(crate) fn go_over(&mut self, resize: &Resize) {
         for &size in &resize.units {
-            self.units.extend(std::iter::repeat_n(Some(self.started), size));
+            self.sources.extend(std::iter::repeat_n(Source::Unit(self.started), size));
             self.started += 1;
         }
         let mut process = 0;
-        self.units.retain(|_| {
+        self.sources.retain(|_| {
             process += 1;
             !resize.gone.contains(&(process - 1))
         });
+        self.lost = self.lost.iter().filter_map(|&lost| resize.renumber(lost)).collect();
     }
 }
 
@@ -203,6 +257,18 @@ mod tests {
             live.takes_new_nodes();
             assert_eq!(live.check_new_nodes(1, 1).is_ok(), again);
         }
+    }
+
+    #[test]
+    fn a_lost_process_is_counted_until_the_others_go_on_without_it() {
+        let mut live = Live::launched(3, Limits { most: 3, ..Limits::default() });
+        assert_eq!(live.strike_off(&[1]), [1]);
+        assert_eq!(live.strike_off(&[1]), [0_usize; 0]);
+        assert_eq!((live.count(), live.most(), live.count_launched()), (3, 2, 2));
+        live.go_over(&Resize { gone: vec![1], lost: vec![1], ..Resize::default() });
+        assert_eq!((live.count(), live.most(), live.count_launched()), (2, 2, 2));
+        assert_eq!((live.launched_as(2), live.launched_as(1)), (Some(1), None));
+        assert_eq!((live.lost(), live.ended()), (&[][..], &[1][..]));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lobby::Seat;
 use crate::member::MemberId;
 
 /// What is to be done now.
@@ -11,7 +12,18 @@ pub(crate) enum Order {
     /// The world becomes another one.
     Resize(Resize),
     /// The job is over: sleepers may go.
-    End,
+    End(Losses),
+}
+
+/// Processes that have ended without a word and that the job has gone on without.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Losses {
+    /// Those that are still counted among the live ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<usize>,
+    /// All of them, by their ranks at launch, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launched: Vec<usize>,
 }
 
 /// One change of the world. Processes are named by their ranks in the communicator of all live processes.
@@ -35,9 +47,13 @@ pub(crate) struct Resize {
     /// The hosts were brought for it: the launcher does not know them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brought: bool,
-    /// Leavers that end for good, the others sleep.
+    /// Those that are not counted any more afterwards: leavers that end for good, where others sleep, and the
+    /// [lost](Self::lost).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<usize>,
+    /// Those that have ended in their sleep. Only where all others take part, who go on without them from here on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<usize>,
 }
 
 /// What a resize makes of a process.
@@ -60,6 +76,19 @@ impl Resize {
         }
     }
 
+    /// What the others take a process for that takes part.
+    pub(crate) fn seat(&self, process: usize) -> Seat {
+        self.new.iter().position(|&new| new == process).map_or(Seat::Asleep, Seat::Rank)
+    }
+
+    /// As [`seat`](Self::seat), where a leaver is waited for until the resize has ended.
+    pub(crate) fn seat_until_end(&self, process: usize) -> Seat {
+        match self.old.iter().position(|&old| old == process) {
+            Some(rank) if self.part_of(process) == Part::Leaves => Seat::Rank(rank),
+            _ => self.seat(process),
+        }
+    }
+
     /// Whether there are other live processes afterwards.
     pub(crate) fn changes_processes(&self) -> bool {
         !(self.units.is_empty() && self.gone.is_empty())
@@ -69,6 +98,13 @@ impl Resize {
     pub(crate) fn renumber(&self, process: usize) -> Option<usize> {
         let before = self.gone.iter().filter(|&&gone| gone < process).count();
         (!self.gone.contains(&process)).then(|| process - before)
+    }
+
+    /// The ranks of processes in a communicator that lacks the [lost](Self::lost).
+    pub(crate) fn without_lost(&self, processes: &[usize]) -> Vec<usize> {
+        let before = |process: usize| self.lost.iter().filter(|&&lost| lost < process).count();
+        let present = processes.iter().filter(|process| !self.lost.contains(process));
+        present.map(|&process| process - before(process)).collect()
     }
 
     /// The process that [is](Self::renumber) this one afterwards.
@@ -131,6 +167,13 @@ mod tests {
         assert_eq!(ranks, [Some(0), None, Some(1), None, Some(2)]);
         assert_eq!([0, 1, 2, 3].map(|process| resize.before(process)), [0, 2, 4, 5]);
         assert!(resize.changes_processes() && !Resize::default().changes_processes());
+    }
+
+    #[test]
+    fn ranks_behind_lost_processes_move_up() {
+        let resize = Resize { lost: vec![1], gone: vec![1, 2], ..Resize::default() };
+        assert_eq!(resize.without_lost(&[0, 1, 2, 3]), [0, 1, 2]);
+        assert_eq!(resize.renumber(3), Some(1));
     }
 
     #[test]

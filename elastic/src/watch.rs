@@ -19,12 +19,25 @@ impl Watch {
         Self { lobbies: lobbies.into_iter().collect() }
     }
 
-    /// Fails when one has ended without a word.
+    /// Fails when one has ended without a word that was not asleep.
     pub(crate) fn look(&self) -> Result<(), GroupError> {
-        match self.lobbies.iter().map(|lobby| lobby.dead()).find(|dead| !dead.is_empty()) {
-            None => Ok(()),
-            Some(ranks) => Err(GroupError::Dead { call: "resize", ranks }),
+        self.find("resize", Lobby::missed)
+    }
+
+    /// Fails when one has ended without a word, also one that was asleep.
+    pub(crate) fn look_for_all(&self) -> Result<(), GroupError> {
+        self.find("end", Lobby::dead)
+    }
+
+    fn find(&self, call: &'static str, dead: fn(&Lobby) -> Vec<usize>) -> Result<(), GroupError> {
+        for lobby in &self.lobbies {
+            let dead = dead(lobby);
+            if !dead.is_empty() {
+                let ranks = dead.into_iter().map(|member| lobby.name_of(member)).collect();
+                return Err(GroupError::Dead { call, ranks });
+            }
         }
+        Ok(())
     }
 }
 

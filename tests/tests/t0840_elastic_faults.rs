@@ -29,7 +29,10 @@ const TESTS: &[Test] = &[
     ("a_leaver_killed_while_data_move_ends_the_job_with_one_error", leaver),
     ("a_rank_killed_while_all_probe_fails_the_next_resize_and_no_rank_hangs", probing),
     ("a_rank_killed_while_others_wait_for_it_in_a_resize_is_named", awaited),
+    ("ranks_killed_while_begin_makes_a_communicator_are_named", in_create_group),
     ("sleeper_killed_before_the_end_is_named_by_all_ranks", asleep),
+    ("sleeper_killed_is_struck_off_and_the_world_changes_on", struck_off),
+    ("sleeper_killed_is_struck_off_before_others_are_started", struck_off_by_start),
     ("a_launcher_that_ends_the_job_with_a_killed_rank_leaves_nothing", ended_by_launcher),
 ];
 
@@ -66,6 +69,11 @@ const WHOLE: Launch = Launch { survives: false, ..ALONE };
 
 impl Faulted {
     fn start(launch: Launch) -> Result<Faulted> {
+        Self::start_with(launch, |_| {})
+    }
+
+    /// As [`start`](Self::start), with what is done to the launcher's command.
+    fn start_with(launch: Launch, prepare: impl FnOnce(&mut Command)) -> Result<Faulted> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
         launch.files.iter().try_for_each(|name| fs::write(path.join(name), ""))?;
@@ -81,6 +89,7 @@ impl Faulted {
         if !launch.files.contains(&"slots") {
             command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         }
+        prepare(&mut command);
         let job = Running::start(&mut command, "faults", LIMIT)?;
         job.wait_for("is there: rank", launch.ranks)?;
         let this = Faulted { folder, job, family: launcher.family() };
@@ -568,6 +577,22 @@ fn awaited() -> Result<()> {
     ended_with_one_error(job, "member-lost", 2)
 }
 
+fn in_create_group() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let checkout = Checkout::find()?;
+    let source = "tests/programs/dies_in_create_group.c";
+    let library = checkout.compile_c(source, folder.path(), &["-shared", "-fPIC"])?;
+    let dying = folder.path().join("dying");
+    let launch = Launch { processes: 4, ranks: 4, ..ALONE };
+    let job = Faulted::start_with(launch, |command| {
+        command.env("LD_PRELOAD", &library).env("DIES_IN_CREATE_GROUP", &dying);
+    })?;
+    fs::write(&dying, "1 2")?;
+    let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
+    job.wait_for_event("agreed")?;
+    ended_with_one_error(job, "member-lost", 2)
+}
+
 fn asleep() -> Result<()> {
     let job = Faulted::start(Launch { processes: 4, ..THREE })?;
     job.kill("is there: no rank")?;
@@ -577,6 +602,63 @@ fn asleep() -> Result<()> {
     let named = lines.iter().filter(|line| line.contains("rank 3")).count();
     ensure!(lines.len() == 3 && named == 3, "{}", outcome.report());
     Ok(())
+}
+
+/// A job of two ranks and sleepers, of which one has been killed.
+fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
+    if Launcher::find()?.family() == Family::OpenMpi5 {
+        let reason = "it ends every process that was connected to one that is killed";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let job = Faulted::start(Launch { processes, ranks: 2, ..ALONE })?;
+    job.job.wait_for("is there: no rank", processes - 2)?;
+    job.kill("is there: no rank")?;
+    Ok(job)
+}
+
+/// All that are there say at the end who is not.
+fn ends_without_the_dead(job: Faulted, survivors: usize) -> Result<()> {
+    let (events, outcome) = job.stop()?;
+    let said = outcome.stdout.lines().filter(|line| line.contains(" ends with: "));
+    let names = |line: &&str| line.contains("MPI_Finalize: rank 2") || line.contains("rank 3");
+    let (named, said): (Vec<&str>, Vec<&str>) = said.partition(names);
+    ensure!(said.is_empty() && named.len() == survivors, "{}", outcome.report());
+    let noted = events.iter().filter(|event| event.to_string().contains("is struck off")).count();
+    ensure!(noted == 1, "{events:?}");
+    ensure!(ends(&events)?.iter().all(|end| end.0 == "finalized"), "{events:?}");
+    Ok(())
+}
+
+fn struck_off() -> Result<()> {
+    let job = with_a_dead_sleeper(4)?;
+    for (words, said) in [
+        (["shrink", "test", "1"], "is done: 1 ranks, epoch 1"),
+        (["grow", "test", "1"], "is done: 2 ranks, epoch 2"),
+        // With this one nobody sleeps any more, and the dead one is not counted from here on.
+        (["grow", "test", "1"], "is done: 3 ranks, epoch 3"),
+        (["shrink", "test", "2"], "is done: 1 ranks, epoch 4"),
+        (["grow", "test", "2"], "is done: 3 ranks, epoch 5"),
+    ] {
+        let answer = job.tell(&[&words[..], &["--wait"]].concat())?;
+        ensure!(answer.contains(said), "{words:?}: {answer}\n{}", job.job.said());
+    }
+    ends_without_the_dead(job, 3)
+}
+
+fn struck_off_by_start() -> Result<()> {
+    if Launcher::find()?.family() == Family::Mpich {
+        return Err(Skipped("MPICH starts nothing after a process was killed".to_owned()).into());
+    }
+    let job = with_a_dead_sleeper(3)?;
+    let answer = job.tell(&["grow", "test", "2", "--wait"])?;
+    if answer.contains("no-capacity") && job.job.said().contains("parked ranks only: ") {
+        job.stop()?;
+        return Err(Skipped("nothing can be started here".to_owned()).into());
+    }
+    ensure!(answer.contains("is done: 4 ranks, epoch 1"), "{answer}\n{}", job.job.said());
+    let answer = job.tell(&["shrink", "test", "1", "--wait"])?;
+    ensure!(answer.contains("is done: 3 ranks, epoch 2"), "{answer}\n{}", job.job.said());
+    ends_without_the_dead(job, 3)
 }
 
 fn ended_by_launcher() -> Result<()> {

@@ -22,7 +22,7 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::invitation::Invitation;
 use crate::manager::{Moment, Requests, ResourceManager, Supply};
-use crate::order::{Order, Resize};
+use crate::order::{Losses, Order, Resize};
 use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
@@ -242,11 +242,13 @@ impl Coordinator {
         Arc::clone(&self.shared)
     }
 
-    /// Ends it: whether MPI is free again, or has a start from which it has not come back.
-    pub(crate) fn end(self) -> bool {
+    /// Ends it: whether MPI is free again, or has a start from which it has not come back; and the processes that the
+    /// job has gone on without.
+    pub(crate) fn end(self) -> (bool, Losses) {
         let shared = self.shared();
         drop(self);
-        !shared.is_stuck.load(Ordering::Acquire)
+        let losses = shared.arbiter().losses();
+        (!shared.is_stuck.load(Ordering::Acquire), losses)
     }
 
     /// The way to ask for resizes.
@@ -355,10 +357,8 @@ impl State {
             }
         }
         self.await_start(messages);
-        let open = match self.agents.dead_here() {
-            Some(process) => {
-                Cause::new(CauseKind::MemberLost, format!("process {process} has ended"))
-            }
+        let open = match self.agents.missed_here() {
+            Some(rank) => Cause::new(CauseKind::MemberLost, format!("rank {rank} has ended")),
             None => Cause::new(CauseKind::Cancelled, "the job has ended"),
         };
         self.shared.arbiter().close(&open);
@@ -372,7 +372,9 @@ impl State {
             (arbiter.processes(), arbiter.running().to_vec())
         };
         let sleepers: Vec<_> = (0..all).filter(|rank| !running.contains(rank)).collect();
-        let _ = self.agents.post(&Order::End);
+        self.strike_off();
+        let losses = self.shared.arbiter().losses();
+        let _ = self.agents.post(&Order::End(losses));
         let _ = self.agents.ring(sleepers);
     }
 
@@ -427,6 +429,9 @@ impl State {
     /// From the announcement to the agreed round, for the next request that can be done. Nothing has happened to
     /// the ranks if that fails.
     fn do_next(&mut self) {
+        if self.shared.arbiter().has_next() {
+            self.strike_off();
+        }
         loop {
             let wanted = self.shared.arbiter().next_to_supply();
             if let Some((request, nodes, supply)) = wanted {
@@ -440,6 +445,22 @@ impl State {
                 if resize.units.is_empty() { self.bring(resize) } else { self.start(resize) };
             if begun {
                 return;
+            }
+        }
+    }
+
+    /// Goes on without sleepers that have ended.
+    fn strike_off(&mut self) {
+        // A node that does not answer is found out when it is needed.
+        let dead = self.agents.dead().unwrap_or_default();
+        if dead.is_empty() {
+            return;
+        }
+        let new = self.shared.arbiter().strike_off(&dead);
+        if !new.is_empty() {
+            let _ = self.agents.strike_off(&new);
+            if let Some(slots) = &mut self.recipe.slots {
+                slots.launched = self.shared.arbiter().launched();
             }
         }
     }

@@ -21,11 +21,42 @@ const SLICE: Duration = Duration::from_millis(350);
 /// Bytes that an agent can tell the processes of its node at once.
 pub(crate) const MAIL_BYTES: usize = words::MAIL_BYTES;
 
+/// What a process is to the others of its node.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// It has not said so yet.
+    Unsaid,
+    /// Nobody waits for it.
+    Asleep,
+    /// This rank of the world, now or after the resize that it has been called to.
+    Rank(usize),
+}
+
+impl Seat {
+    const ASLEEP: u32 = u32::MAX;
+
+    fn encode(self) -> u32 {
+        match self {
+            Self::Unsaid => 0,
+            Self::Asleep => Self::ASLEEP,
+            Self::Rank(rank) => u32::try_from(rank + 1).unwrap_or(0),
+        }
+    }
+
+    fn decode(word: u32) -> Self {
+        match word {
+            0 => Self::Unsaid,
+            Self::ASLEEP => Self::Asleep,
+            word => Self::Rank(word as usize - 1),
+        }
+    }
+}
+
 /// Why a process could not go on waiting in the lobby.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LobbyError {
     /// A process of the node has ended without a word.
-    #[error("node rank {0} has ended")]
+    #[error("rank {0} has ended")]
     Dead(usize),
     /// Nobody came before the deadline.
     #[error("nothing came in time")]
@@ -72,7 +103,7 @@ impl Lobby {
     pub(crate) fn probe(&self, round: u64) -> Result<Probe, LobbyError> {
         let mut held = Held { lobby: self, dead: None };
         probe(self.words.signal(), self.words.slot(self.own), round, &mut held)
-            .map_err(|Interrupted| LobbyError::Dead(held.dead.unwrap_or(self.own)))
+            .map_err(|Interrupted| LobbyError::Dead(self.name_of(held.dead.unwrap_or(self.own))))
     }
 
     /// Before the first probe of an epoch.
@@ -180,18 +211,59 @@ impl Lobby {
             }
             sleep(word, seen, left.min(SLICE));
             self.look()?;
+            // It has not said that it is awake.
+            if self.dead().contains(&member) {
+                return Err(LobbyError::Dead(self.name_of(member)));
+            }
         }
     }
 
-    /// The processes of the node that have ended, by their ranks among all live ones.
+    /// Says what this process is.
+    pub(crate) fn sit(&self, seat: Seat) {
+        self.words.seat(self.own).store(seat.encode(), Ordering::Release);
+    }
+
+    /// Strikes off processes of the node that have ended: nobody waits for them. For the agent.
+    pub(crate) fn strike_off(&self, members: &[usize]) {
+        let dead = self.dead();
+        for &member in members.iter().filter(|member| dead.contains(member)) {
+            self.words.seat(member).store(Seat::Asleep.encode(), Ordering::Release);
+        }
+    }
+
+    /// The processes of the node that have ended without a word, by their node ranks.
     pub(crate) fn dead(&self) -> Vec<usize> {
-        let dead = self.context.dead_node_ranks();
-        dead.into_iter().filter_map(|dead| self.context.rank_of(dead)).collect()
+        self.context.dead_node_ranks()
+    }
+
+    /// As [`dead`](Self::dead), without those that were asleep.
+    pub(crate) fn missed(&self) -> Vec<usize> {
+        let mut dead = self.dead();
+        dead.retain(|&member| self.seat(member) != Seat::Asleep);
+        dead
+    }
+
+    /// What a process of the node is.
+    fn seat(&self, member: usize) -> Seat {
+        Seat::decode(self.words.seat(member).load(Ordering::Acquire))
+    }
+
+    /// The rank of a process of the node among all live ones.
+    pub(crate) fn process_of(&self, member: usize) -> usize {
+        self.context.rank_of(member).unwrap_or(member)
+    }
+
+    /// By which number a process of the node is named: its rank in the world, or else among all live ones.
+    pub(crate) fn name_of(&self, member: usize) -> usize {
+        match self.seat(member) {
+            Seat::Rank(rank) => rank,
+            Seat::Unsaid | Seat::Asleep => self.process_of(member),
+        }
     }
 
     fn look(&self) -> Result<(), LobbyError> {
-        match self.context.dead_node_ranks().first() {
-            Some(&dead) => Err(LobbyError::Dead(dead)),
+        match self.missed().first() {
+            Some(&dead) => Err(LobbyError::Dead(self.name_of(dead))),
             None => Ok(()),
         }
     }
@@ -206,12 +278,25 @@ struct Held<'a> {
 impl Hold<std::sync::atomic::AtomicU64> for Held<'_> {
     fn hold(&mut self, _: &std::sync::atomic::AtomicU64) -> Result<(), Interrupted> {
         sleep(self.lobby.words.signal_half(), u32::MAX, SLICE);
-        match self.lobby.context.dead_node_ranks().first() {
+        match self.lobby.missed().first() {
             Some(&dead) => {
                 self.dead = Some(dead);
                 Err(Interrupted)
             }
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_survive_their_encoding() {
+        for seat in [Seat::Unsaid, Seat::Asleep, Seat::Rank(0), Seat::Rank(70_000)] {
+            assert_eq!(Seat::decode(seat.encode()), seat);
+        }
+        assert_eq!(Seat::decode(0), Seat::Unsaid, "memory begins with zeros");
     }
 }

@@ -29,7 +29,8 @@ struct Own {
     _apart: [u64; LINE / 8 - 1],
     bell: AtomicU32,
     ready: AtomicU32,
-    _rest: [u32; LINE / 4 - 2],
+    seat: AtomicU32,
+    _rest: [u32; LINE / 4 - 3],
 }
 
 /// The words of a node: the first process's part begins with what is common and the mailbox.
@@ -82,6 +83,11 @@ impl Words {
     /// The number of the last resize that this process was ready to join, its lower half.
     pub(super) fn ready(&self, member: usize) -> &AtomicU32 {
         &self.own(member).ready
+    }
+
+    /// The [`Seat`](super::Seat) of this process, encoded.
+    pub(super) fn seat(&self, member: usize) -> &AtomicU32 {
+        &self.own(member).seat
     }
 
     pub(super) fn rings(&self, member: usize) -> u32 {

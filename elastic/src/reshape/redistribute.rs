@@ -10,6 +10,7 @@ use crate::data::{Change, DataError, Element, Grids, Moved, Pattern, redistribut
 use crate::error::Error;
 use crate::layout::{Grid, Storage};
 use crate::points::Configuration;
+use crate::watch::patient;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -93,7 +94,9 @@ impl Reshape {
         const CALL: &str = "redistribute";
         let reason = "a process that is no rank has no data";
         let current = self.world.communicator().ok_or(Error::Misplaced { call: CALL, reason })?;
-        let group = current.group().map_err(DataError::from)?;
+        let watch = self.world.watch();
+        let look = || watch.look();
+        let group = current.group_within(&patient(PATIENCE, &look)).map_err(DataError::from)?;
         let (from, to, old, new) = match self.points.shrinks() {
             Some(to) => (self.points.current(), to, group.size(), self.world.staying()),
             None => {
@@ -101,7 +104,7 @@ impl Reshape {
                 (from, to, from.size() as usize, (0..group.size()).collect())
             }
         };
-        let (node, watch) = (self.world.node(), self.world.watch());
+        let node = self.world.node();
         Ok((group, Change { old, new, node, patience: PATIENCE, watch }, (from, to)))
     }
 }

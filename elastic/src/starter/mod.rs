@@ -169,6 +169,9 @@ pub(crate) struct Invited {
     pub most: usize,
     /// The way to the registry of process sets, if the world has them.
     pub directions: Option<Invitation>,
+    /// Whom the unit knows: its own processes and rank 0.
+    #[serde(skip)]
+    pub lives: Vec<Life>,
 }
 
 /// The units of a start that are ready, for whoever gives it up.
@@ -349,6 +352,13 @@ impl Unit {
         all_live(&self.lives)
     }
 
+    /// Parts from it, once it has joined.
+    pub(crate) fn part(self, deadline: Option<Instant>) -> Result<(), GroupError> {
+        let Self { inter, lives } = self;
+        let watch = || all_live(&lives);
+        inter.disconnect_within(&Patience { deadline, watch: &watch })
+    }
+
     /// Tells its first process.
     fn tell(&self, welcome: &Welcome, patience: &Patience<'_>) -> Result<(), GroupError> {
         let bytes = serde_json::to_vec(welcome).unwrap_or_default();
@@ -430,7 +440,11 @@ pub(crate) fn wait_for_welcome(
         if is_first { said.and_then(|()| be_told(parent, &patience)) } else { Ok(Welcome::Go) };
     let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
     let told = unit.broadcast(told, 0, &patience)?;
-    Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
+    let mut welcome = serde_json::from_slice(&told).unwrap_or(Welcome::Go);
+    if let Welcome::Join(invited) = &mut welcome {
+        invited.lives.clone_from(&lives);
+    }
+    Ok(welcome)
 }
 
 fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcome, GroupError> {
@@ -446,7 +460,8 @@ fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcom
     Ok(welcome)
 }
 
-fn all_live(lives: &[Life]) -> Result<(), GroupError> {
+/// Fails when one of these processes has ended, as far as this host can know.
+pub(crate) fn all_live(lives: &[Life]) -> Result<(), GroupError> {
     match lives.iter().find_map(Life::has_ended) {
         None => Ok(()),
         Some(process) => {

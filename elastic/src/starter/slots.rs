@@ -47,7 +47,8 @@ impl Started {
 
     fn wait(&self, slots: Slots, resize: &Resize, limit: Duration) -> Result<(), Cause> {
         let wanted: usize = resize.units.iter().sum();
-        let before = resize.new.iter().max().map_or(0, |last| last + 1).saturating_sub(wanted);
+        let counted = resize.new.iter().max().map_or(0, |last| last + 1);
+        let before = counted.saturating_sub(wanted + resize.lost.len());
         let members = before.saturating_sub(slots.launched);
         let deadline = Instant::now() + limit;
         loop {

@@ -6,6 +6,7 @@ use super::{Window, World};
 use crate::data::{Change, DataError, Move, Moved, Registry};
 use crate::error::Error;
 use crate::order::Part;
+use crate::watch::patient;
 
 impl World {
     /// The arrays that belong to the world. Local.
@@ -74,13 +75,16 @@ impl Window<'_> {
     /// # Errors
     /// [`Error::Data`] when ranks do not agree on what there is, or cannot have the memory: the same on all.
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
-        let group = self.everybody().group().map_err(DataError::from)?;
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = patient(self.world.patience, &look);
+        let group = self.everybody().group_within(&patience).map_err(DataError::from)?;
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),
             node: self.node(),
             patience: self.world.patience,
-            watch: self.watch(),
+            watch,
         };
         let data = &mut self.world.data;
         Move::begin(data, group, change).map_err(Error::from)

@@ -111,7 +111,7 @@ impl Window<'_> {
         if self.part != Part::Leaves {
             let mut adapted = 0;
             for identity in &identities {
-                match self.take_over(own.get(identity)) {
+                match self.take_over(own.get(identity), patience) {
                     Ok(new) => made.extend(new),
                     Err(error) => {
                         taken.reason = Some(error.to_string());
@@ -139,7 +139,7 @@ impl Window<'_> {
         drop(made);
         if let Some(old) = self.old() {
             for identity in &identities[..adapted] {
-                let back = old.group().map_err(Error::group(CALL))?;
+                let back = old.group_within(patience).map_err(Error::group(CALL))?;
                 if let Some(context) = own.get(identity) {
                     context.adapt(back, &AdaptOptions::new()).map_err(Error::context(CALL))?;
                 }
@@ -157,11 +157,15 @@ impl Window<'_> {
     }
 
     /// One context over the new ranks: this process's own, or one that it did not have before.
-    fn take_over(&self, own: Option<&Registered>) -> Result<Option<Context>, Error> {
+    fn take_over(
+        &self,
+        own: Option<&Registered>,
+        patience: &Patience<'_>,
+    ) -> Result<Option<Context>, Error> {
         let next = self
             .next()
             .ok_or(Error::Misplaced { call: CALL, reason: "a leaver takes no context over" })?;
-        let group = next.group().map_err(Error::group(CALL))?;
+        let group = next.group_within(patience).map_err(Error::group(CALL))?;
         let failed = Error::context(CALL);
         match own {
             Some(context) => {

@@ -10,7 +10,9 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
+use crate::lobby::Seat;
 use crate::member::MemberId;
+use crate::order::Losses;
 use crate::room::{Room, Said};
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
@@ -64,13 +66,18 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, &patience)?;
-    let current = if me < start { Some(base.part(&ranks, 0).map_err(&group)?) } else { None };
+    let current = if me < start {
+        Some(base.part_within(&ranks, 0, &patience).map_err(&group)?)
+    } else {
+        None
+    };
     if let Some(current) = &current {
         current.mark(tag).map_err(&group)?;
     }
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.lobby.rings();
+    site.lobby.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
     base.barrier(&patience).map_err(&group)?;
     Ok(World {
@@ -90,6 +97,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         current,
         round: 0,
         rings,
+        losses: Losses::default(),
         pending: None,
         invited: None,
         tag,
@@ -156,6 +164,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         current: None,
         round: 0,
         rings: 0,
+        losses: Losses::default(),
         pending: None,
         invited: None,
         tag: 0,

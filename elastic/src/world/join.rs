@@ -1,12 +1,13 @@
 //! Processes that were started come to those who run: from two worlds of MPI, one communicator.
 
+use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator, Port};
 
 use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
 use crate::order::Resize;
-use crate::starter::{Invited, Unit};
+use crate::starter::{Invited, Unit, all_live};
 use crate::watch::patient;
 
 const CALL: &str = "begin";
@@ -33,25 +34,38 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         (None, Ok(join)) => *join,
         (None, Err(_)) => Join::Bridge,
     };
+    let watch = world.watch();
+    let lives = world.invited.as_ref().map_or_else(Vec::new, |(_, invited)| invited.lives.clone());
+    // Of one that was started, those whom it knows: it is on no node yet.
+    let look = || watch.look().and_then(|()| all_live(&lives));
+    let patience = patient(world.patience, &look);
+    // Those who are there come without the lost.
+    let mut wide: Option<Communicator> = None;
+    if world.invited.is_none() && !resize.lost.is_empty() {
+        let all: Vec<usize> = (0..world.base.size()).collect();
+        let living: Vec<usize> =
+            all.into_iter().filter(|process| !resize.lost.contains(process)).collect();
+        wide = Some(world.base.part_within(&living, resize.tag(6), &patience).map_err(&failed)?);
+    }
     let mut called = Called::default();
     if world.coordinator.is_some() {
         called = call(world, resize, join)?;
     }
     if world.invited.is_none() {
         // The others learn from rank 0 whether anybody comes.
-        let watch = world.watch();
-        let look = || watch.look();
-        let patience = patient(world.patience, &look);
         let reason = called.missing.take().unwrap_or_default().into_bytes();
-        let reason = world.base.broadcast(reason, 0, &patience).map_err(&failed)?;
+        let inside = wide.as_ref().unwrap_or(&world.base);
+        let reason = inside.broadcast(reason, 0, &patience).map_err(&failed)?;
         if !reason.is_empty() {
+            if let Some(wide) = wide {
+                wide.free().map_err(&failed)?;
+            }
             return Ok(Joined::Missing(String::from_utf8_lossy(&reason).into_owned()));
         }
     }
     let invited = world.invited.take();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
-    let mut wide: Option<Communicator> = None;
     let mut units = called.units.into_iter();
     let mut ports = called.ports.into_iter();
     for unit in 0..resize.units.len() {
@@ -61,10 +75,10 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         let tag = resize.tag(5);
         let merged = if own == Some(unit) {
             let Some((parent, port)) = visitor.take() else { break };
-            come(&world.base, parent, port.as_deref(), tag)
+            come(&world.base, parent, port.as_deref(), tag, &patience)
         } else {
             let inside = wide.as_ref().unwrap_or(&world.base);
-            receive(inside, units.next(), ports.next(), join, tag)
+            receive(inside, (units.next(), ports.next()), join, tag, &patience)
         };
         let merged = merged.map_err(&failed)?;
         if let Some(before) = wide.replace(merged) {
@@ -102,6 +116,7 @@ fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
             port: called.ports.get(unit).map(Port::name),
             most: world.most,
             directions: world.directions.clone(),
+            lives: Vec::new(),
         };
         if let Err(error) = started.call(invited) {
             called.missing = Some(format!("processes that were started have gone: {error}"));
@@ -120,45 +135,57 @@ fn come(
     parent: Intercommunicator,
     port: Option<&str>,
     tag: u16,
-) -> Result<Communicator, quo::group::GroupError> {
+    patience: &Patience<'_>,
+) -> Result<Communicator, GroupError> {
     let merged = if let Some(port) = port {
-        merge(unit.connect(port)?, true)?
+        merge(unit.connect_within(port, patience)?, true, patience)?
     } else {
-        let bridge = parent.merge(true)?;
-        let merged = merge(unit.meet(0, &bridge, 0, tag)?, true)?;
+        let bridge = parent.merge_within(true, patience)?;
+        let merged = merge(unit.meet_within(0, &bridge, 0, tag, patience)?, true, patience)?;
         bridge.free()?;
         merged
     };
-    parent.disconnect()?;
+    parent.disconnect_within(patience)?;
     Ok(merged)
 }
 
 /// Those who are there receive one; rank 0 has the way to it.
 fn receive(
     inside: &Communicator,
-    unit: Option<Unit>,
-    port: Option<Port>,
+    (unit, port): (Option<Unit>, Option<Port>),
     join: Join,
     tag: u16,
-) -> Result<Communicator, quo::group::GroupError> {
+    patience: &Patience<'_>,
+) -> Result<Communicator, GroupError> {
+    let deadline = patience.deadline;
+    // Rank 0 knows its processes.
+    let look = || (patience.watch)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::look));
+    let patience = &Patience { watch: &look, ..*patience };
     let merged = if join == Join::Port {
-        merge(inside.accept(&port.as_ref().map_or_else(String::new, Port::name))?, false)?
+        let name = port.as_ref().map_or_else(String::new, Port::name);
+        merge(inside.accept_within(&name, patience)?, false, patience)?
     } else {
-        let bridge = unit.as_ref().map(|unit| unit.inter.merge(false)).transpose()?;
-        let merged = merge(inside.meet(0, bridge.as_ref().unwrap_or(inside), 1, tag)?, false)?;
+        let bridge = unit.as_ref().map(|unit| unit.inter.merge_within(false, patience));
+        let bridge = bridge.transpose()?;
+        let peer = bridge.as_ref().unwrap_or(inside);
+        let merged = merge(inside.meet_within(0, peer, 1, tag, patience)?, false, patience)?;
         if let Some(bridge) = bridge {
             bridge.free()?;
         }
         merged
     };
     if let Some(unit) = unit {
-        unit.inter.disconnect()?;
+        unit.part(deadline)?;
     }
     Ok(merged)
 }
 
-fn merge(inter: Intercommunicator, high: bool) -> Result<Communicator, quo::group::GroupError> {
-    let merged = inter.merge(high)?;
+fn merge(
+    inter: Intercommunicator,
+    high: bool,
+    patience: &Patience<'_>,
+) -> Result<Communicator, GroupError> {
+    let merged = inter.merge_within(high, patience)?;
     // Its name is given back; parting would wait where the merged one lives on.
     inter.free()?;
     Ok(merged)

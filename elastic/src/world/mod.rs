@@ -47,6 +47,7 @@ mod window;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
@@ -61,13 +62,16 @@ use crate::error::Error;
 use crate::lobby::Lobby;
 use crate::manager::Requests;
 use crate::member::MemberId;
-use crate::order::{Order, Resize};
+use crate::order::{Losses, Order, Resize};
 use crate::round::Probe;
 use crate::starter::Invited;
 use crate::watch::{Absence, Watch, patient};
 
 /// How long the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long processes that end with an error wait for each other.
+const LAST_BARRIER: Duration = Duration::from_secs(5);
 
 /// What this process is to the world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -118,6 +122,8 @@ pub struct World {
     round: u64,
     /// The bell has been heard so often.
     rings: u32,
+    /// At the end, those that the job has gone on without.
+    losses: Losses,
     pending: Option<Resize>,
     /// How a process that was started comes to the others.
     invited: Option<(Intercommunicator, Box<Invited>)>,
@@ -205,7 +211,10 @@ impl World {
             call: CALL,
             reason: "a parked process is in no context: it joins first",
         })?;
-        let group = current.group().map_err(Error::group(CALL))?;
+        let watch = self.watch();
+        let look = || watch.look();
+        let group = current.group_within(&patient(self.patience, &look));
+        let group = group.map_err(Error::group(CALL))?;
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
@@ -274,7 +283,7 @@ impl World {
                 self.pending = Some(resize);
                 Ok(())
             }
-            Order::End => {
+            Order::End(_) => {
                 Err(Error::Misplaced { call: "probe", reason: "the job has ended on rank 0" })
             }
         }
@@ -308,26 +317,39 @@ impl World {
     /// parked or [`Status::Ended`] as well, before MPI is finalised.
     ///
     /// # Errors
-    /// [`Error::Group`]. [`Error::Node`] on rank 0 where MPI would crash in its end, because a start of processes was
+    /// [`Error::Group`], also where parked processes have ended without a word: the job has gone on without them, the
+    /// world has ended, and MPI may not come back from its end. [`Error::Node`] on rank 0 where MPI would crash in its end, because a start of processes was
     /// given up from which it has not come back: the process is to end without.
     pub fn end(mut self) -> Result<(), Error> {
         const CALL: &str = "end";
         let failed = Error::group(CALL);
+        let watch = self.watch();
+        let mut is_free = true;
         if let Some(current) = self.current.take() {
-            let watch = self.watch();
             let look = || watch.look();
-            current.barrier(&patient(self.patience, &look)).map_err(&failed)?;
+            let patience = patient(self.patience, &look);
+            current.barrier(&patience).map_err(&failed)?;
+            if let Some(coordinator) = self.coordinator.take() {
+                // Ends the sleepers' sleep.
+                (is_free, self.losses) = coordinator.end();
+            }
+            self.losses = broadcast(&current, &self.losses, &patience)?;
             current.free().map_err(&failed)?;
         }
-        // Ends the sleepers' sleep.
-        let is_free = self.coordinator.take().is_none_or(Coordinator::end);
         while self.status == Status::Parked {
             self.wait()?;
         }
         drop(self.agent.take());
-        let watch = self.watch();
         let absent = Absence::default();
-        let look = || absent.judge(Instant::now(), watch.look());
+        if !self.losses.launched.is_empty() {
+            let look = || absent.judge(Instant::now(), watch.look());
+            // Nobody ends before all have heard. One that is missed as well is not the first to be named.
+            let patience = patient(LAST_BARRIER, &look);
+            let _ = last_barrier(&self.base, &self.losses.counted, &patience);
+            let ranks = std::mem::take(&mut self.losses.launched);
+            return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
+        }
+        let look = || absent.judge(Instant::now(), watch.look_for_all());
         self.base.barrier(&patient(self.patience, &look)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
         // Open MPI goes on to its end all the same.
@@ -338,4 +360,39 @@ impl World {
             "MPI has not come back from a start of processes and cannot be finalised: exit without";
         Err(Error::Node { call: CALL, reason: reason.to_owned() })
     }
+}
+
+/// What rank 0 knows. Collective.
+fn broadcast(
+    current: &Communicator,
+    losses: &Losses,
+    patience: &Patience<'_>,
+) -> Result<Losses, Error> {
+    const CALL: &str = "end";
+    let unreadable = |error: serde_json::Error| Error::Node {
+        call: CALL,
+        reason: format!("the list of processes that have ended: {error}"),
+    };
+    let bytes = serde_json::to_vec(losses).map_err(unreadable)?;
+    let bytes = current.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    serde_json::from_slice(&bytes).map_err(unreadable)
+}
+
+/// A barrier of all processes but those that have ended, by messages: a collective of MPI would wait for them.
+fn last_barrier(
+    base: &Communicator,
+    lost: &[usize],
+    patience: &Patience<'_>,
+) -> Result<(), GroupError> {
+    const TAG: u16 = 1;
+    let all: Vec<usize> = (0..base.size()).filter(|process| !lost.contains(process)).collect();
+    let Some(own) = all.iter().position(|&process| process == base.rank()) else { return Ok(()) };
+    let mut step = 1;
+    while step < all.len() {
+        let to = all[(own + step) % all.len()];
+        let from = all[(own + all.len() - step) % all.len()];
+        base.exchange(Some((to, vec![0])), Some((from, 1)), TAG, patience)?;
+        step *= 2;
+    }
+    Ok(())
 }

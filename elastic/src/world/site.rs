@@ -16,7 +16,7 @@ pub(super) use crate::coordinator::Head;
 use crate::error::Error;
 use crate::invitation::{Invitation, addresses};
 use crate::lobby::Lobby;
-use crate::order::Order;
+use crate::order::{Losses, Order};
 
 const CALL: &str = "meet";
 
@@ -49,7 +49,8 @@ impl Site {
     /// Makes it over all live processes. Collective.
     pub(super) fn open(base: &Communicator, patience: &Patience<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
-        let all = Context::create(base.group().map_err(&group)?).map_err(Error::context(CALL))?;
+        let all = Context::create(base.group_within(patience).map_err(&group)?);
+        let all = all.map_err(Error::context(CALL))?;
         let mut place =
             [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
         place.extend(host_name());
@@ -122,7 +123,11 @@ fn answer(mut link: Link, lobby: &Lobby) {
         }
     }
     // Nobody will call the sleepers any more, and nobody will tell a round.
-    let _ = serve(lobby, &Call::Post(Order::End));
+    if !matches!(serde_json::from_slice(&lobby.mail()), Ok(Order::End(_))) {
+        // Rank 0 has gone without a word.
+        let losses = Losses { counted: vec![0], launched: vec![0] };
+        let _ = serve(lobby, &Call::Post(Order::End(losses)));
+    }
     let everybody = (0..lobby.context().node_size()).collect();
     let _ = serve(lobby, &Call::Ring(everybody));
     let _ = serve(lobby, &Call::Lower);

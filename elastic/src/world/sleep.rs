@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Status, World};
 use crate::error::Error;
-use crate::lobby::{Lobby, LobbyError};
+use crate::lobby::{Lobby, LobbyError, Seat};
 use crate::order::{Order, Part, Resize};
 
 const CALL: &str = "wait";
@@ -35,7 +35,8 @@ impl World {
         self.rings = sleep(&lobby, self.rings).map_err(Error::node(CALL))?;
         loop {
             match self.read_order(CALL)? {
-                Order::End => {
+                Order::End(losses) => {
+                    self.losses = losses;
                     self.status = Status::Ended;
                     return Ok(false);
                 }
@@ -47,11 +48,15 @@ impl World {
                     return Ok(true);
                 }
                 Order::Resize(resize) if resize.part_of(self.process) == Part::Joins => {
+                    lobby.sit(resize.seat(self.process));
                     lobby.say_ready(resize.number);
                     ready = Some(resize);
                 }
                 // Taken back.
-                Order::Resize(_) => ready = None,
+                Order::Resize(_) => {
+                    lobby.sit(Seat::Asleep);
+                    ready = None;
+                }
             }
             self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
         }

@@ -12,7 +12,7 @@ use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
-use crate::lobby::Lobby;
+use crate::lobby::{Lobby, Seat};
 use crate::order::{Part, Resize};
 use crate::watch::{Watch, patient};
 
@@ -64,10 +64,10 @@ impl<'a> Window<'a> {
             reason: "no resize is pending: probe or wait first",
         })?;
         let part = resize.part_of(world.process);
-        // Nobody goes on into calls that cannot be given up before all are here.
+        let watch = world.watch();
+        let look = || watch.look();
+        // All are here before communicators are made.
         if let Some(old) = &world.current {
-            let watch = world.watch();
-            let look = || watch.look();
             old.barrier(&patient(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
@@ -87,14 +87,21 @@ impl<'a> Window<'a> {
         }
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
+        let patience = patient(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
+        let places = |processes: Vec<usize>| match &wide {
+            Some(_) => resize.without_lost(&processes),
+            None => processes,
+        };
         let everybody = if grows {
-            Some(all.part(&resize.everybody(), resize.tag(0)).map_err(&failed)?)
+            let everybody = places(resize.everybody());
+            Some(all.part_within(&everybody, resize.tag(0), &patience).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
-            Some(all.part(&resize.new, resize.tag(1)).map_err(&failed)?)
+            let new = places(resize.new.clone());
+            Some(all.part_within(&new, resize.tag(1), &patience).map_err(&failed)?)
         } else {
             None
         };
@@ -198,17 +205,22 @@ impl<'a> Window<'a> {
     pub fn between(&self) -> Result<Option<Intercommunicator>, Error> {
         const CALL: &str = "between";
         let failed = Error::group(CALL);
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = &patient(self.world.patience, &look);
         let Some(everybody) = &self.everybody else { return Ok(None) };
         let olds = self.resize.old.len();
         let inter = if self.joins() {
             let joiners: Vec<usize> = (olds..everybody.size()).collect();
-            let part = everybody.part(&joiners, self.resize.tag(2)).map_err(&failed)?;
-            let inter = part.meet(0, everybody, 0, self.resize.tag(3)).map_err(&failed)?;
+            let part =
+                everybody.part_within(&joiners, self.resize.tag(2), patience).map_err(&failed)?;
+            let inter = part.meet_within(0, everybody, 0, self.resize.tag(3), patience);
+            let inter = inter.map_err(&failed)?;
             part.free().map_err(&failed)?;
             inter
         } else {
             let old = self.world.current.as_ref().unwrap_or(everybody);
-            old.meet(0, everybody, olds, self.resize.tag(3)).map_err(&failed)?
+            old.meet_within(0, everybody, olds, self.resize.tag(3), patience).map_err(&failed)?
         };
         Ok(Some(inter))
     }
@@ -359,12 +371,18 @@ impl<'a> Window<'a> {
             Part::Leaves => Status::Parked,
             _ => Status::Staying,
         };
+        if let Some(lobby) = &world.lobby {
+            lobby.sit(self.resize.seat(world.process));
+        }
         world.current = next;
         let new = self.resize.new.iter();
         world.ranks = new.filter_map(|&process| self.resize.renumber(process)).collect();
         world.epoch += 1;
         if self.resize.changes_processes() {
             self.go_over()?;
+        }
+        if let (Status::Parked, Some(lobby)) = (self.world.status, &self.world.lobby) {
+            lobby.sit(Seat::Asleep);
         }
         self.world.settle_data(true);
         Ok(())
@@ -376,16 +394,27 @@ impl<'a> Window<'a> {
         let all = self.wide.as_ref().unwrap_or(&self.world.base);
         let mut reason = None;
         if !self.resize.gone.contains(&self.world.process) {
+            // The wide one came without the lost.
+            let gone = match &self.wide {
+                Some(_) => {
+                    let gone = self.resize.gone.iter().copied();
+                    let gone = gone.filter(|process| !self.resize.lost.contains(process));
+                    self.resize.without_lost(&gone.collect::<Vec<_>>())
+                }
+                None => self.resize.gone.clone(),
+            };
             let rest: Vec<usize> =
-                (0..all.size()).filter(|process| !self.resize.gone.contains(process)).collect();
+                (0..all.size()).filter(|process| !gone.contains(process)).collect();
             let base = if rest.len() < all.size() {
-                Some(all.part(&rest, self.resize.tag(4)).map_err(Error::group("commit"))?)
+                let rest = all.part_within(&rest, self.resize.tag(4), patience);
+                Some(rest.map_err(Error::group("commit"))?)
             } else {
                 None
             };
             match Site::open(base.as_ref().unwrap_or(all), patience) {
                 Ok(site) => {
                     let rings = site.lobby.rings();
+                    site.lobby.sit(self.resize.seat_until_end(self.world.process));
                     self.after = Some(After { base, site, rings });
                 }
                 Err(error) => reason = Some(error.to_string()),
@@ -449,6 +478,9 @@ impl<'a> Window<'a> {
         if self.part == Part::Joins {
             let sleeps = self.world.lobby.is_some();
             self.world.status = if sleeps { Status::Parked } else { Status::Ended };
+            if let Some(lobby) = &self.world.lobby {
+                lobby.sit(Seat::Asleep);
+            }
         }
         self.world.settle_data(false);
         Ok(())
@@ -473,8 +505,13 @@ impl Lost {
     /// A joiner, if one has ended on this node and nobody else has.
     fn kind(&self) -> CauseKind {
         let Some(resize) = &self.resize else { return CauseKind::MemberLost };
-        let dead =
-            |lobby: &Option<Arc<Lobby>>| lobby.iter().flat_map(|lobby| lobby.dead()).collect();
+        let dead = |lobby: &Option<Arc<Lobby>>| {
+            let missed = |lobby: &Arc<Lobby>| {
+                let missed = lobby.missed().into_iter();
+                missed.map(|member| lobby.process_of(member)).collect::<Vec<_>>()
+            };
+            lobby.iter().flat_map(missed).collect()
+        };
         let (mut ended, after): (Vec<usize>, Vec<usize>) = (dead(&self.before), dead(&self.after));
         ended.extend(after.into_iter().map(|process| resize.before(process)));
         let joined = |process: &usize| resize.part_of(*process) == Part::Joins;

@@ -62,6 +62,19 @@ impl MpiGroup {
     /// # Safety
     /// `comm` is the null communicator or one that has not been freed.
     pub unsafe fn from_raw(comm: Comm) -> Result<Self, GroupError> {
+        let patience = Patience::for_at_most(create_timeout());
+        // SAFETY: by this function's contract.
+        unsafe { Self::from_raw_within(comm, &patience) }
+    }
+
+    /// As [`from_raw`](Self::from_raw), for as long as the patience lasts.
+    ///
+    /// # Errors
+    /// As [`from_raw`](Self::from_raw), and the patience's own.
+    ///
+    /// # Safety
+    /// As [`from_raw`](Self::from_raw).
+    pub unsafe fn from_raw_within(comm: Comm, patience: &Patience<'_>) -> Result<Self, GroupError> {
         const CALL: &str = "create";
         is_usable()?;
         if comm.is_null() {
@@ -86,7 +99,7 @@ impl MpiGroup {
         let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
             raw::quo_mpi_comm_idup(comm.0, place)
         })?;
-        Self::adopt(begun.wait(&Patience::for_at_most(create_timeout()))?)
+        Self::adopt(begun.wait(patience)?)
     }
 
     /// Takes ownership of a communicator made here.

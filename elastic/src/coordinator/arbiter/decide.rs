@@ -29,8 +29,8 @@ impl Arbiter {
         let to_grow_on = request.on.iter().filter(|_| !self.live.can_start());
         for host in to_grow_on.chain(&request.from) {
             if self.nodes.by_host(self.names.own(host)).is_none() {
-                if let Some(lost) = self.live.lost().filter(|_| request.on.contains(host)) {
-                    return Err(Cause::new(CauseKind::NoCapacity, lost));
+                if let Some(refusal) = self.live.refusal().filter(|_| request.on.contains(host)) {
+                    return Err(Cause::new(CauseKind::NoCapacity, refusal));
                 }
                 let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };
                 return Err(of_place(error));
@@ -112,7 +112,7 @@ impl Arbiter {
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
         }
-        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.processes() {
+        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.living() {
             // They would have to be woken to know the others anew.
             let detail =
                 "processes that were started cannot end while launched ones sleep: grow first";
@@ -135,6 +135,10 @@ impl Arbiter {
         self.live.check_room(started, !request.on.is_empty()).map_err(no_capacity)
     }
 
+    fn is_asleep(&self, process: &usize) -> bool {
+        !self.running.contains(process) && !self.live.lost().contains(process)
+    }
+
     fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
         let ranks: Vec<MemberId> = self.running.iter().map(|&rank| self.members[rank]).collect();
         let leaving = leavers(&self.nodes, &ranks, ranks[0], reclaim).map_err(of_place)?;
@@ -149,8 +153,7 @@ impl Arbiter {
             return Ok(Default::default());
         }
         let all = self.processes();
-        let mut sleepers: Vec<usize> =
-            (0..all).filter(|process| !self.running.contains(process)).collect();
+        let mut sleepers: Vec<usize> = (0..all).filter(|process| self.is_asleep(process)).collect();
         let mut named = self.names.owns(hosts);
         let asleep = if hosts.is_empty() {
             count.min(sleepers.len() as u32)

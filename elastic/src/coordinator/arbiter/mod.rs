@@ -16,7 +16,7 @@ use crate::coordinator::journal::Journal;
 use crate::live::{Limits, Live};
 use crate::manager::{HostStatus, Supply, UnitStatus, WorldStatus};
 use crate::member::{MemberId, NodeId, UnitId};
-use crate::order::Resize;
+use crate::order::{Losses, Resize};
 use crate::place::{Bounds, NodeState, Nodes, PlaceError, Seat};
 use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError};
 use decide::Decision;
@@ -104,8 +104,14 @@ impl Arbiter {
     fn settle(&mut self) -> Result<(), PlaceError> {
         let mut nodes = Nodes::new();
         for (node, host) in self.job.hosts.iter().enumerate() {
-            let slots = self.job.places.iter().filter(|&&place| place == node).count();
-            nodes.add(host, slots as u32, NodeState::Available)?;
+            let here = |(process, place): &(usize, &usize)| {
+                **place == node && !self.live.lost().contains(process)
+            };
+            let slots = self.job.places.iter().enumerate().filter(here).count();
+            let id = nodes.add(host, slots.max(1) as u32, NodeState::Available)?;
+            if slots == 0 {
+                nodes.set_state(id, NodeState::Gone)?;
+            }
         }
         let seats: Vec<Seat> = self.running.iter().map(|&process| self.seat(process)).collect();
         nodes.occupy(&seats)?;
@@ -123,9 +129,14 @@ impl Arbiter {
         &self.running
     }
 
-    /// How many processes there are, with those that sleep.
+    /// How many processes are counted, with those that sleep and those that have ended in their sleep.
     pub(crate) fn processes(&self) -> usize {
         self.live.count()
+    }
+
+    /// How many processes there are, with those that sleep.
+    fn living(&self) -> usize {
+        self.live.count() - self.live.lost().len()
     }
 
     /// How many ranks there can be.
@@ -147,6 +158,38 @@ impl Arbiter {
         };
         self.publish();
         (id, answer)
+    }
+
+    /// Returns true if a request waits for its turn.
+    pub(crate) fn has_next(&self) -> bool {
+        self.changes.next_in_turn().is_some()
+    }
+
+    /// Goes on without those of these processes, which have ended, that were asleep. Returns them.
+    pub(crate) fn strike_off(&mut self, dead: &[usize]) -> Vec<usize> {
+        let asleep = dead.iter().copied().filter(|process| !self.running.contains(process));
+        let new = self.live.strike_off(&asleep.collect::<Vec<_>>());
+        for process in &new {
+            let detail =
+                format!("process {process} has ended while it was parked, and is struck off");
+            self.changes.note(Cause::new(CauseKind::MemberLost, detail), self.now());
+        }
+        if !new.is_empty() {
+            // Hosts have different names: it cannot fail.
+            let _ = self.settle();
+            self.publish();
+        }
+        new
+    }
+
+    /// Those that the job has gone on without.
+    pub(crate) fn losses(&self) -> Losses {
+        Losses { counted: self.live.lost().to_vec(), launched: self.live.ended().to_vec() }
+    }
+
+    /// How many processes were launched and are there.
+    pub(crate) fn launched(&self) -> usize {
+        self.live.count_launched()
     }
 
     /// Takes back a request that waits for its turn.
@@ -255,6 +298,12 @@ impl Arbiter {
             let started = joiners.iter().filter(|&&new| new >= self.processes()).count();
             units = self.live.units_for(started);
         }
+        let asleep = joiners.iter().filter(|&&joiner| joiner < self.processes()).count();
+        // With somebody asleep the lost stay counted: all live processes take part in the change of the count.
+        let all_take_part = self.living() == self.running.len() + asleep;
+        let lost = if all_take_part { self.live.lost().to_vec() } else { Vec::new() };
+        let mut gone = self.live.gone(&leavers);
+        gone.extend(&lost);
         let resize = Resize {
             number: id.0,
             epoch: self.changes.epoch(),
@@ -263,7 +312,8 @@ impl Arbiter {
             units,
             hosts: named,
             brought: is_brought,
-            gone: self.live.gone(&leavers),
+            gone,
+            lost,
         };
         self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas });
         Ok(resize)
@@ -455,8 +505,7 @@ impl Arbiter {
     /// Where a process is by the id that it had first, which stays when others end before it.
     pub(crate) fn process_of(&self, birth: MemberId) -> Option<usize> {
         if !birth.is_joiner() {
-            // Launched processes come first and do not end: their places stay.
-            return Some(birth.index() as usize).filter(|&process| self.live.was_launched(process));
+            return self.live.launched_as(birth.index() as usize);
         }
         // One that was started is a member from its start to its end.
         let is_started = |process: &usize| !self.live.was_launched(*process);

@@ -321,3 +321,42 @@ fn move_beyond_the_slots_is_refused_at_once() {
         }
     }
 }
+
+#[test]
+fn a_sleeper_that_has_ended_is_never_called_in() {
+    let mut arbiter = arbiter();
+    assert_eq!(arbiter.strike_off(&[1, 2]), [2], "rank 1 runs");
+    assert_eq!(arbiter.strike_off(&[1, 2]), [0_usize; 0]);
+    let refused = ask(&mut arbiter, Wish::Size(6), &[], &[]).unwrap_err();
+    assert!(refused.detail.contains("there can be 1 to 5"), "{refused:?}");
+    ask(&mut arbiter, Wish::Size(4), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 3, 4]);
+    let noted = arbiter.journal.since(0).any(|event| {
+        serde_json::to_string(event).unwrap().contains("process 2 has ended while it was parked")
+    });
+    assert!(noted);
+}
+
+#[test]
+fn the_lost_are_counted_until_all_others_take_part() {
+    let mut arbiter = arbiter();
+    arbiter.strike_off(&[2]);
+    ask(&mut arbiter, Wish::Size(4), &[], &[]).unwrap();
+    let resize = arbiter.announce_next().unwrap();
+    assert_eq!((&resize.lost[..], &resize.gone[..]), (&[][..], &[][..]), "process 5 sleeps");
+    arbiter.ended(Err(other("not now")));
+    ask(&mut arbiter, Wish::Size(5), &[], &[]).unwrap();
+    let resize = arbiter.announce_next().unwrap();
+    assert_eq!((&resize.lost[..], &resize.gone[..]), (&[2][..], &[2][..]));
+    for step in [Step::Launched, Step::Ready] {
+        arbiter.step(step);
+    }
+    arbiter.agreed(3);
+    arbiter.step(Step::Begun);
+    let places = (["n0", "n1", "n2"].map(str::to_owned).to_vec(), vec![0, 0, 1, 2, 2]);
+    arbiter.ended_at(Ok(()), Some(places));
+    assert_eq!((arbiter.running(), arbiter.processes()), (&[0, 1, 2, 3, 4][..], 5));
+    assert_eq!(arbiter.process_of(MemberId::new(0, 5)), Some(4));
+    assert_eq!(arbiter.process_of(MemberId::new(0, 2)), None);
+    assert_eq!(arbiter.losses().launched, [2]);
+}

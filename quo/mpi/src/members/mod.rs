@@ -1,6 +1,7 @@
 //! Communicators whose members change: parts, merges, and processes that are started while the program runs.
 #![allow(unsafe_code)]
 
+mod bounded;
 mod start;
 
 use std::ffi::{CString, c_int, c_void};
@@ -139,6 +140,15 @@ impl Communicator {
     pub fn group(&self) -> Result<MpiGroup, GroupError> {
         // SAFETY: ours and live.
         unsafe { MpiGroup::from_raw(self.comm) }
+    }
+
+    /// As [`group`](Self::group), for as long as the patience lasts.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw_within`].
+    pub fn group_within(&self, patience: &Patience<'_>) -> Result<MpiGroup, GroupError> {
+        // SAFETY: ours and live.
+        unsafe { MpiGroup::from_raw_within(self.comm, patience) }
     }
 
     /// The number that Fortran knows it by (`MPI_Comm_c2f`). MPIs give a new communicator a number that is free, mostly the

@@ -1,0 +1,19 @@
+/* Preloaded into a job, kills ranks in the middle of a collective call that makes a communicator: each rank of
+ * MPI_COMM_WORLD whose number is in the file that DIES_IN_CREATE_GROUP names, as soon as there is one. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int
+MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out)
+{
+    const char *path = getenv("DIES_IN_CREATE_GROUP");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    int rank = -1, dies;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    while (file && fscanf(file, "%d", &dies) == 1)
+        if (dies == rank) raise(SIGKILL);
+    if (file) fclose(file);
+    return PMPI_Comm_create_group(comm, group, tag, out);
+}

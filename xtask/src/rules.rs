@@ -23,6 +23,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/phase.rs",
     "bindings-c/src/reshape.rs",
     "bindings-c/src/types.rs",
+    "bindings-c/src/types/sized.rs",
     "bindings-c/src/world/arrays.rs",
     "bindings-c/src/world/carry.rs",
     "bindings-c/src/world/mod.rs",

@@ -154,11 +154,11 @@ unsafe impl Growing for QUO_move_metrics_t {
     const NAME: &'static str = "QUO_move_metrics_t";
 }
 
-impl QUO_move_metrics_t {
-    fn new(size: usize, moved: &Moved) -> Self {
+impl From<&Moved> for QUO_move_metrics_t {
+    fn from(moved: &Moved) -> Self {
         let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
-            size,
+            size: size_of::<Self>(),
             arrays: moved.arrays,
             steps: moved.steps,
             sent: bytes(moved.sent),
@@ -180,11 +180,11 @@ pub extern "C" fn QUO_world_last_move(
 ) -> c_int {
     entry("QUO_world_last_move", || {
         with(w, |open| {
-            let (place, size) = out_metrics.sized_place("out_metrics")?;
+            let place = out_metrics.sized_place("out_metrics")?;
             let moved = open.data().last_move();
             let moved =
                 moved.ok_or_else(|| Failure::new(Code::NotFound, "nothing has been moved yet"))?;
-            place.set(QUO_move_metrics_t::new(size, moved));
+            place.set(&QUO_move_metrics_t::from(moved));
             Ok(())
         })
     })

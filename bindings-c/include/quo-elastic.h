@@ -3,7 +3,11 @@
  * The elastic world: a job has more or fewer ranks while it runs. Since quo 0.1.
  *
  * Part of libquo. The rules of quo.h hold here; what is said to be *collective* is made by all ranks
- * of the world, in the same order.
+ * of the world, in the same order. A world is used by one thread at a time, which may be any: a call
+ * that comes while another thread is inside one fails with QUO_ERR_BUSY.
+ *
+ * A structure that starts with its size may be that of an earlier header: absent fields have their
+ * defaults. One of a later header is taken if what this version does not know is zero.
  *
  * @code{.c}
  * QUO_world w = NULL;
@@ -69,8 +73,39 @@ typedef enum {
     QUO_WORLD_ENDED
 } QUO_world_status_t;
 
+/** Tells which sizes the program can have: returns not 0 for a size that it can have, always the same
+    for a size. Called on rank 0, by threads of the library too, until QUO_world_end(); it calls no
+    function of this header. */
+typedef int (*QUO_size_allowed_t)(void *data, int size);
+
+/** How Slurm is used. Start from #QUO_SLURM_OPTIONS_INIT. Times are in seconds. */
+typedef struct QUO_slurm_options_t {
+    /** sizeof(QUO_slurm_options_t), so that fields can be appended. */
+    size_t size;
+    /** For how long a growth waits for its nodes before it is given up; 0: 60. */
+    double wait;
+    /** For how long each of Slurm's commands may run; 0: 20. */
+    double command_limit;
+    /** How long before the end of a job its nodes are to be left, and its end is an event; 0: 120. */
+    double grace;
+    /** How long those who left may take to end before their node goes back; 0: 5. */
+    double linger;
+    /** How often a job that holds nodes looks for the world's own job, in whole seconds; 0: 10. */
+    double watch;
+    /** With less time than this before the end of the job, growth on new nodes is refused; 0: 120. */
+    double least;
+    /** More options for sbatch, such as --constraint=fast, a line each; NULL: none. */
+    const char *submit;
+} QUO_slurm_options_t;
+
+/** Initialiser: the times that are said above. */
+#define QUO_SLURM_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
+    }
+
 /** What a world begins with. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
-    processes; of the rest, what rank 0 says counts. */
+    processes; of the rest, what rank 0 says counts. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
     size_t size;
@@ -95,12 +130,52 @@ typedef struct QUO_world_options_t {
     const char *log;
     /** A plan: when the world is to have which size, in the language of plans; NULL: none. */
     const char *plan;
+    /** Not 0: ranks may use process sets, and rank 0 listens for them. */
+    int process_sets;
+    /** Not 0: rank 0 starts processes itself also where it stands still meanwhile (with MPICH), and no
+        process comes along that starts them. */
+    int without_starter;
+    /** The fewest ranks that the program can have: requests for fewer are refused; 0: one. */
+    int min;
+    /** The most ranks that the program can have; 0: as many as there can be. */
+    int max;
+    /** The number of ranks is a multiple of this; 0: any. Only one of step, sizes and allows is given. */
+    int step;
+    /** The numbers of ranks that the program can have, such as "1,2,4,6"; "power-of-two" or "square";
+        NULL: all. */
+    const char *sizes;
+    /** Tells which numbers of ranks the program can have; NULL: all. */
+    QUO_size_allowed_t allows;
+    /** Passed to allows. */
+    void *allows_data;
+    /** Hosts that the world may grow onto when they are named, as the launcher knows them, and how many
+        processes each takes: "n1:4,n2:4". Requests for more there are refused, unless crowded. NULL:
+        the launcher knows. */
+    const char *hosts;
+    /** Seconds in which a named host has to answer before something is started there; 0: three;
+        negative: nobody looks, for networks that drop connections without a word. */
+    double reach_limit;
+    /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
+        none. */
+    const char *agent;
+    /** What is started: the program and its arguments, a line each; NULL: this program with its own
+        arguments. */
+    const char *command;
+    /** Keys and values for the launcher with everything that is started: KEY=VALUE, a line each; NULL:
+        none. */
+    const char *info;
+    /** The folder of the control socket, closed to others; NULL: the usual one. Only with control. */
+    const char *control_folder;
+    /** In a job of Slurm, nodes come and go with ranks, in this way; elsewhere without meaning. NULL:
+        without Slurm. */
+    const QUO_slurm_options_t *slurm;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and nobody from outside decides. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL                       \
+        sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
+            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL                                    \
     }
 
 /** What has become of a request. */

@@ -11,9 +11,9 @@ use quo_c::Code;
 use quo_c::create::QUO_create_options_t;
 use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
 use quo_c::reshape::QUO_reshape_topology_t;
-use quo_c::world::QUO_world_options_t;
 use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
+use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
@@ -303,10 +303,11 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
+        QUO_slurm_options_t l = QUO_SLURM_OPTIONS_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -377,7 +378,15 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         remap_seconds as "remap_seconds");
     structure!(QUO_world_options_t, size as "size", start as "start", most as "most",
         unit as "unit", crowded as "crowded", control as "control", messages as "messages",
-        start_limit as "start_limit", name as "name", log as "log", plan as "plan");
+        start_limit as "start_limit", name as "name", log as "log", plan as "plan",
+        process_sets as "process_sets", without_starter as "without_starter", min as "min",
+        max as "max", step as "step", sizes as "sizes", allows as "allows",
+        allows_data as "allows_data", hosts as "hosts", reach_limit as "reach_limit",
+        agent as "agent", command as "command", info as "info",
+        control_folder as "control_folder", slurm as "slurm");
+    structure!(QUO_slurm_options_t, size as "size", wait as "wait",
+        command_limit as "command_limit", grace as "grace", linger as "linger",
+        watch as "watch", least as "least", submit as "submit");
     structure!(QUO_array_spec_t, size as "size", kind as "kind", storage as "storage",
         element as "element", rows as "rows", columns as "columns", block_rows as "block_rows",
         block_columns as "block_columns", grid_rows as "grid_rows",

@@ -3,9 +3,8 @@
 !> order.
 module quo_elastic
   use quo_elastic_types
-  use quo_world, for_reshape => c_world_options_of
+  use quo_world
   use quo_world_arrays
   implicit none
   public
-  private :: for_reshape
 end module quo_elastic

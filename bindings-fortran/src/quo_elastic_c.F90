@@ -19,7 +19,34 @@ module quo_elastic_c
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
     type(c_ptr) :: plan = c_null_ptr
+    integer(c_int) :: process_sets
+    integer(c_int) :: without_starter
+    integer(c_int) :: min
+    integer(c_int) :: max
+    integer(c_int) :: step
+    type(c_ptr) :: sizes = c_null_ptr
+    type(c_funptr) :: allows = c_null_funptr
+    type(c_ptr) :: allows_data = c_null_ptr
+    type(c_ptr) :: hosts = c_null_ptr
+    real(c_double) :: reach_limit
+    type(c_ptr) :: agent = c_null_ptr
+    type(c_ptr) :: command = c_null_ptr
+    type(c_ptr) :: info = c_null_ptr
+    type(c_ptr) :: control_folder = c_null_ptr
+    type(c_ptr) :: slurm = c_null_ptr
   end type c_world_options
+
+  !> `QUO_slurm_options_t`
+  type, bind(c), public :: c_slurm_options
+    integer(c_size_t) :: size
+    real(c_double) :: wait
+    real(c_double) :: command_limit
+    real(c_double) :: grace
+    real(c_double) :: linger
+    real(c_double) :: watch
+    real(c_double) :: least
+    type(c_ptr) :: submit = c_null_ptr
+  end type c_slurm_options
 
   !> `QUO_array_spec_t`
   type, bind(c), public :: c_array_spec

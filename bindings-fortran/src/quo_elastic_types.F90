@@ -1,6 +1,6 @@
 !> Constants and structures of the elastic world.
 module quo_elastic_types
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_ptr, c_size_t
   implicit none
   private
 
@@ -49,6 +49,39 @@ module quo_elastic_types
   !> Parts of a matrix column by column, as in Fortran.
   integer(c_int), parameter, public :: QUO_ARRAY_BY_COLUMNS = 1
 
+  abstract interface
+    !> Tells which sizes the program can have: not 0 for a size that it can have, always the same for a size. Called
+    !> on rank 0, by threads of the library too, until the end of the world; it calls no procedure of this module.
+    function quo_size_allowed(data, number) result(answer) bind(c)
+      import :: c_int, c_ptr
+      implicit none
+      !> Without meaning here.
+      type(c_ptr), value :: data
+      !> How many ranks.
+      integer(c_int), value :: number
+      integer(c_int) :: answer
+    end function quo_size_allowed
+  end interface
+  public :: quo_size_allowed
+
+  !> How Slurm is used, in seconds; what is 0 is as said in quo-elastic.h.
+  type, public :: quo_slurm_options_t
+    !> For how long a growth waits for its nodes.
+    real(c_double) :: wait = 0
+    !> For how long each of Slurm's commands may run.
+    real(c_double) :: command_limit = 0
+    !> How long before the end of a job its nodes are to be left.
+    real(c_double) :: grace = 0
+    !> How long those who left may take to end before their node goes back.
+    real(c_double) :: linger = 0
+    !> How often a job that holds nodes looks for the world's own job.
+    real(c_double) :: watch = 0
+    !> With less time than this before the end of the job, growth on new nodes is refused.
+    real(c_double) :: least = 0
+    !> More options for sbatch, a line each; not allocated: none.
+    character(len=:, kind=c_char), allocatable :: submit
+  end type quo_slurm_options_t
+
   !> What a world begins with. `start` and `most` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
@@ -73,6 +106,34 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: log
     !> A plan; not allocated: none.
     character(len=:, kind=c_char), allocatable :: plan
+    !> Ranks may use process sets, and rank 0 listens for them.
+    logical :: process_sets = .false.
+    !> Rank 0 starts processes itself also where it stands still meanwhile.
+    logical :: without_starter = .false.
+    !> The fewest ranks that the program can have; 0: one.
+    integer(c_int) :: min = 0
+    !> The most ranks that the program can have; 0: as many as there can be.
+    integer(c_int) :: max = 0
+    !> The number of ranks is a multiple of this; 0: any. Only one of `step`, `sizes` and `allows` is given.
+    integer(c_int) :: step = 0
+    !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
+    character(len=:, kind=c_char), allocatable :: sizes
+    !> Tells which numbers of ranks the program can have.
+    procedure(quo_size_allowed), pointer, nopass :: allows => null()
+    !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
+    character(len=:, kind=c_char), allocatable :: hosts
+    !> Seconds in which a named host has to answer; 0: three; negative: nobody looks.
+    real(c_double) :: reach_limit = 0
+    !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
+    character(len=:, kind=c_char), allocatable :: agent
+    !> What is started: the program and its arguments, a line each; not allocated: this program.
+    character(len=:, kind=c_char), allocatable :: command
+    !> Keys and values for the launcher: KEY=VALUE, a line each.
+    character(len=:, kind=c_char), allocatable :: info
+    !> The folder of the control socket; only with `control`.
+    character(len=:, kind=c_char), allocatable :: control_folder
+    !> In a job of Slurm, nodes come and go with ranks, in this way; not allocated: without Slurm.
+    type(quo_slurm_options_t), allocatable :: slurm
   end type quo_world_options_t
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.

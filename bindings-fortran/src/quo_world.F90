@@ -7,6 +7,7 @@ module quo_world
 #endif
   use quo_elastic_c
   use quo_elastic_types, only: quo_world_options_t
+  use quo_world_options, only: c_world_options_of, option_texts
   use quo_text, only: out_of_memory, take_text, to_c, truth
   implicit none
   private
@@ -33,7 +34,6 @@ module quo_world
     module procedure quo_window_tell_number
   end interface quo_window_tell
 
-  public :: c_world_options_of
   public :: quo_world_create, quo_world_end, quo_world_status, quo_world_rank, quo_world_size, &
     quo_world_capacity, quo_world_was_started, quo_world_probe, quo_world_wait, quo_world_epoch, &
     quo_world_back_end, quo_world_comm, quo_world_report_iteration, quo_world_request, &
@@ -52,9 +52,9 @@ contains
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_DISAGREE`, and as quo_create.
     integer(c_int), intent(out) :: ierr
     type(c_world_options) :: given
-    character(kind=c_char), allocatable, target :: name(:), log(:), plan(:)
+    type(option_texts), target :: texts
     logical :: ready
-    call c_world_options_of(options, given, name, log, plan, ready)
+    call c_world_options_of(options, given, texts, ready)
     ! Takes part all the same, and makes it fail everywhere.
     if (.not. ready) given%start = -1
     w = c_null_ptr
@@ -349,40 +349,6 @@ contains
       ierr = c_world_abort(w, none)
     end if
   end subroutine quo_world_abort
-
-  !> The options for C, with places for the texts, which have to live as long. For `quo_reshape`.
-  subroutine c_world_options_of(options, given, name, log, plan, ready)
-    type(quo_world_options_t), intent(in) :: options
-    type(c_world_options), intent(out) :: given
-    character(kind=c_char), allocatable, target, intent(out) :: name(:), log(:), plan(:)
-    logical, intent(out) :: ready
-    given%size = c_sizeof(given)
-    given%start = options%start
-    given%most = options%most
-    given%unit = options%unit
-    given%crowded = merge(1, 0, options%crowded)
-    given%control = merge(1, 0, options%control)
-    given%messages = merge(1, 0, options%messages)
-    given%start_limit = options%start_limit
-    ready = .true.
-    if (allocated(options%name)) call put(options%name, name, given%name, ready)
-    if (allocated(options%log)) call put(options%log, log, given%log, ready)
-    if (allocated(options%plan)) call put(options%plan, plan, given%plan, ready)
-  end subroutine c_world_options_of
-
-  subroutine put(text, bytes, place, ready)
-    character(len=*, kind=c_char), intent(in) :: text
-    character(kind=c_char), allocatable, target, intent(out) :: bytes(:)
-    type(c_ptr), intent(out) :: place
-    logical, intent(inout) :: ready
-    place = c_null_ptr
-    call to_c(text, bytes)
-    if (allocated(bytes)) then
-      place = c_loc(bytes)
-    else
-      ready = .false.
-    end if
-  end subroutine put
 #ifndef QUO_NO_MPI_F08
 
   subroutine quo_world_comm_f08(w, comm, ierr)

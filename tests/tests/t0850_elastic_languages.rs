@@ -18,6 +18,8 @@ const TESTS: &[Test] = &[
     ("in_fortran_arrays_and_a_context_follow_parked_ranks", fortran_parked),
     ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
     ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
+    ("c_program_with_the_first_options_structure_runs", c_shorter),
+    ("c_options_decide_which_requests_are_accepted", c_options),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
     ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
     ("in_c_a_rank_that_has_ended_has_the_code_of_a_dead_member", c_dead),
@@ -198,6 +200,14 @@ fn fortran_skeleton() -> Result<()> {
 
 fn c_refused() -> Result<()> {
     is_ok(&in_c("refused", 2, &[])?)
+}
+
+fn c_shorter() -> Result<()> {
+    is_ok(&in_c("shorter", 2, &[])?)
+}
+
+fn c_options() -> Result<()> {
+    is_ok(&in_c("options", 2, &[])?)
 }
 
 fn c_redistributed() -> Result<()> {

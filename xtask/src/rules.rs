@@ -27,6 +27,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/arrays.rs",
     "bindings-c/src/world/carry.rs",
     "bindings-c/src/world/mod.rs",
+    "bindings-c/src/world/options.rs",
     "bindings-c/src/world/window.rs",
     "elastic/src/data/block.rs",
     "elastic/src/data/element.rs",

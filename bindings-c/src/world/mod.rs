@@ -1,6 +1,7 @@
 //! The elastic world: what `quo-elastic.h` declares.
 //!
 //! - this file: making and ending a world, what this process is to it, requests;
+//! - [`options`]: what a world begins with;
 //! - [`window`]: a resize between its beginning and its end;
 //! - [`arrays`]: arrays that go along;
 //! - [`carry`]: data that the program moves itself;
@@ -10,6 +11,7 @@
 pub mod arrays;
 pub mod carry;
 mod error;
+pub mod options;
 pub mod window;
 
 use std::ffi::{c_char, c_int, c_longlong};
@@ -19,55 +21,20 @@ use std::time::Duration;
 
 use elastic::change::{RequestId, Step};
 use elastic::data::{Registry, Transport};
-use elastic::manager::{ControlSocket, ScriptedPlan};
-use elastic::{Status, Window, World, WorldOptions};
+use elastic::{Status, Window, World};
 use quo::Error;
 use quo::group::{Group as _, Patience};
 use quo_mpi::Comm;
 use quo_mpi::members::Communicator;
 
 use crate::codes::Code;
-use crate::collective::limit;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{CommPlace, Growing, In, Out, QUO_world_t, Text, int, text_for_c};
+use crate::types::{CommPlace, In, Out, QUO_world_t, int, text_for_c};
+pub use options::QUO_world_options_t;
 
 static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" });
-
-/// `QUO_world_options_t`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct QUO_world_options_t {
-    /// The size that the caller knows.
-    pub size: usize,
-    /// Ranks at first; 0: all that were launched.
-    pub start: c_int,
-    /// Ranks that there can be; 0: as many as were launched.
-    pub most: c_int,
-    /// Processes that are started and leave together; 0: all of one growth.
-    pub unit: c_int,
-    /// Whether more processes are started than the launcher has slots for.
-    pub crowded: c_int,
-    /// Whether the job listens for `quo-elastic`.
-    pub control: c_int,
-    /// Whether arrays go in messages also within a node.
-    pub messages: c_int,
-    /// Seconds until processes that were started have to be ready; 0: a minute.
-    pub start_limit: f64,
-    /// The job's name, or NULL.
-    pub name: Text,
-    /// A file for events, or NULL.
-    pub log: Text,
-    /// A plan, or NULL.
-    pub plan: Text,
-}
-
-// SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
-// checked when they are read.
-unsafe impl Growing for QUO_world_options_t {
-    const NAME: &'static str = "QUO_world_options_t";
-}
 
 /// A world that C holds, with the window that is open.
 pub(crate) struct Open {
@@ -190,54 +157,13 @@ pub(crate) fn with<T>(
     what(&mut open)
 }
 
-fn count(name: &str, value: c_int) -> Result<Option<usize>, Failure> {
-    match usize::try_from(value) {
-        Ok(0) => Ok(None),
-        Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Failure::invalid(format!("{name} is {value}: it is no number of ranks"))),
-    }
-}
-
-/// What C wants, and whether arrays go in messages.
-pub(crate) fn options(
-    given: In<QUO_world_options_t>,
-) -> Result<(WorldOptions, bool, (c_int, c_int)), Failure> {
-    let mut options = WorldOptions::new();
-    let Some(given) = given.read()? else { return Ok((options, false, (0, 0))) };
-    if let Some(start) = count("start", given.start)? {
-        options = options.start(start);
-    }
-    if let Some(most) = count("most", given.most)? {
-        options = options.most(most);
-    }
-    if let Some(unit) = count("unit", given.unit)? {
-        options = options.unit(unit);
-    }
-    options = options.crowded(given.crowded != 0);
-    let start_limit = limit(given.start_limit)?;
-    if start_limit != Duration::ZERO {
-        options = options.start_limit(start_limit);
-    }
-    if !given.name.is_null() {
-        options = options.name(given.name.read("name")?);
-    }
-    if !given.log.is_null() {
-        options = options.log(given.log.read("log")?);
-    }
-    if !given.plan.is_null() {
-        let plan = given.plan.read("plan")?.parse();
-        let plan = plan.map_err(|error| Failure::invalid(format!("the plan: {error}")))?;
-        options = options.manager(ScriptedPlan::new(plan));
-    }
-    if given.control != 0 {
-        options = options.manager(ControlSocket::new());
-    }
-    Ok((options, given.messages != 0, (given.start, given.most)))
-}
-
-/// All who were launched together have good options, and the same. Collective over them.
-pub(crate) fn agree<T>(mine: Result<(T, (c_int, c_int)), Failure>) -> Result<T, Failure> {
+/// All who were launched together have good options, and the same: made by `make` for so many processes. Collective
+/// over them.
+pub(crate) fn agree<T>(
+    make: impl FnOnce(usize) -> Result<(T, (c_int, c_int)), Failure>,
+) -> Result<T, Failure> {
     let world = Communicator::world().map_err(Error::from)?;
+    let mine = make(world.size());
     let mut words = [0; 3];
     if let Ok((_, (start, most))) = &mine {
         words = [1, *start, *most];
@@ -269,11 +195,10 @@ pub(crate) fn create_world(
     guard::stay_quiet();
     let place = w.null_place("w");
     mpi_usable()?;
-    let checked = place.and_then(|place| {
-        let (options, messages, same) = options(given)?;
-        Ok(((place, options, messages), same))
-    });
-    let (place, options, messages) = agree(checked)?;
+    let (place, options, messages) = agree(|launched| {
+        let (place, wanted) = (place?, options::wanted(given, launched)?);
+        Ok(((place, wanted.options, wanted.messages), wanted.same))
+    })?;
     let mut world = World::create(options)?;
     if messages {
         world.data_mut().via(Transport::Messages);

@@ -188,6 +188,156 @@ typedef enum {
     QUO_REQUEST_FAILED
 } QUO_request_state_t;
 
+/** What is asked of the world. */
+typedef enum {
+    /** ranks in all. Requests that still wait are dropped for it. */
+    QUO_REQUEST_SIZE = 0,
+    /** ranks more. */
+    QUO_REQUEST_GROW,
+    /** ranks fewer. Growth that still waits is dropped for it. */
+    QUO_REQUEST_SHRINK,
+    /** Nobody on the hosts of from. Growth that still waits is dropped for it. */
+    QUO_REQUEST_LEAVE,
+    /** As many ranks, with those on the hosts of from on the hosts of on instead. */
+    QUO_REQUEST_MOVE
+} QUO_request_kind_t;
+
+/** A request. Start from #QUO_REQUEST_SPEC_INIT. */
+typedef struct QUO_request_spec_t {
+    /** sizeof(QUO_request_spec_t), so that fields can be appended. */
+    size_t size;
+    /** One of #QUO_request_kind_t. */
+    int kind;
+    /** How many, at least 1; without meaning for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
+    int ranks;
+    /** So many nodes that the job does not have yet are brought by its resource manager, to grow on. */
+    int nodes;
+    /** Hosts to grow on, or to move to, with commas between them; NULL: any. */
+    const char *on;
+    /** Hosts to leave, with commas between them; NULL: the highest ranks leave. */
+    const char *from;
+    /** Seconds that ranks may take from the announcement on until the resize is done; 0: any time. */
+    double grace;
+    /** Who asks, as it stands in the log of events; NULL: application. */
+    const char *origin;
+} QUO_request_spec_t;
+
+/** Initialiser: a number of ranks that has yet to be said. */
+#define QUO_REQUEST_SPEC_INIT                                                                      \
+    {                                                                                              \
+        sizeof(QUO_request_spec_t), QUO_REQUEST_SIZE, 0, 0, NULL, NULL, 0.0, NULL                  \
+    }
+
+/** What an event is about. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which
+    refused, finalized and aborted are ends. */
+typedef enum {
+    /** The world began. */
+    QUO_EVENT_STARTED = 0,
+    /** Somebody has something to say: a job that ends soon, a command that failed. */
+    QUO_EVENT_NOTICE,
+    /** The grace time of a resize is over, and it has not ended. */
+    QUO_EVENT_OVERDUE,
+    /** It was asked for. */
+    QUO_EVENT_REQUESTED,
+    /** End: it will not happen. */
+    QUO_EVENT_REFUSED,
+    /** It will be tried when its turn comes. */
+    QUO_EVENT_ACCEPTED,
+    /** Processes that query are told. */
+    QUO_EVENT_ANNOUNCED,
+    /** Joiners are being started. */
+    QUO_EVENT_LAUNCHED,
+    /** All joiners are ready. */
+    QUO_EVENT_READY,
+    /** The ranks have said in which set the joiners will be. */
+    QUO_EVENT_PENDING,
+    /** All joiners have read that. */
+    QUO_EVENT_CONFIRMED,
+    /** The probe at which all enter is known. */
+    QUO_EVENT_AGREED,
+    /** The window is open. */
+    QUO_EVENT_BEGUN,
+    /** Data are where the new world wants them. */
+    QUO_EVENT_MOVED,
+    /** End: the world is the new one. */
+    QUO_EVENT_FINALIZED,
+    /** End: the world is what it was. */
+    QUO_EVENT_ABORTED
+} QUO_event_kind_t;
+
+/** Why something was refused or aborted, or what a notice is about. */
+typedef enum {
+    /** There is no cause. */
+    QUO_CAUSE_NONE = 0,
+    /** No slots, nodes or cores. */
+    QUO_CAUSE_NO_CAPACITY,
+    /** A size that the program cannot have, or a rank or node that may not leave. */
+    QUO_CAUSE_NOT_ALLOWED,
+    /** The MPI in use cannot do it. */
+    QUO_CAUSE_UNSUPPORTED,
+    /** A host does not answer. */
+    QUO_CAUSE_UNREACHABLE,
+    /** Processes could not be started. */
+    QUO_CAUSE_SPAWN_FAILED,
+    /** A joiner ended, or was not ready in time. */
+    QUO_CAUSE_JOINER_LOST,
+    /** A rank ended. */
+    QUO_CAUSE_MEMBER_LOST,
+    /** Data could not be moved. */
+    QUO_CAUSE_DATA_LOST,
+    /** A rank did not want it. */
+    QUO_CAUSE_GIVEN_UP,
+    /** The grace time is over. */
+    QUO_CAUSE_DEADLINE,
+    /** A later request made it pointless. */
+    QUO_CAUSE_SUPERSEDED,
+    /** It was cancelled. */
+    QUO_CAUSE_CANCELLED,
+    /** The resource manager refused. */
+    QUO_CAUSE_MANAGER,
+    /** Anything else: the text says what. */
+    QUO_CAUSE_OTHER
+} QUO_cause_t;
+
+/** An event of the world. Set size to sizeof. */
+typedef struct QUO_event_t {
+    /** sizeof(QUO_event_t), so that fields can be appended. */
+    size_t size;
+    /** Counts all events from 0 without gaps; one that is missing was too old to be kept. */
+    long long number;
+    /** Seconds since the job began. */
+    double time;
+    /** One of #QUO_event_kind_t. */
+    int kind;
+    /** One of #QUO_cause_t. */
+    int cause;
+    /** Of which request; 0: of none. */
+    long long request;
+    /** The epoch from this event on. */
+    long long epoch;
+    /** The number of ranks from this event on. */
+    long long ranks;
+    /** The number of ranks that the request leads to; -1 before that is decided. */
+    long long target;
+    /** Announced: how many join; else -1. */
+    long long joining;
+    /** Announced: how many leave; else -1. */
+    long long leaving;
+    /** Agreed: the probe at which all enter; else -1. */
+    long long round;
+    /** Moved: how many bytes went from one rank to another; else -1. */
+    long long bytes;
+    /** The cause in words; empty without one. */
+    const char *text;
+    /** The whole event as a line of JSON, as in the log: also who is late, what was asked for, and when
+        each step was reached. */
+    const char *json;
+} QUO_event_t;
+
+/** Is brought an event, which is good until it returns. It may call functions of this header on the
+    world, but none that is collective and not QUO_world_end(). */
+typedef void (*QUO_event_handler_t)(void *data, const QUO_event_t *event);
+
 /** Communicators of a resize. */
 typedef enum {
     /** All who stay, leave or join: the old ranks first, in their order. */
@@ -428,6 +578,17 @@ QUO_world_epoch(QUO_world w,
                 long long *out_epoch);
 
 /**
+ * Gives the number of the node of this process, the same for all processes there. Local. Better than
+ * MPI_Comm_split_type, which fails on Open MPI 4 where processes were started later.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_node The number, from 0.
+ */
+int
+QUO_world_node(QUO_world w,
+               int *out_node);
+
+/**
  * What the MPI can do for this world, and how that was found, in a line. Local.
  *
  * @param[in]  w        A world.
@@ -503,6 +664,66 @@ QUO_world_request(QUO_world w,
                   long long *out_request);
 
 /**
+ * Asks for any resize. Local, on rank 0; answered at once. What has to be started is started while the
+ * ranks go on, which enter at one of their next probes; one event ends the request.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  spec        What is asked for.
+ * @param[out] out_request The number of the request, also of one that is refused; NULL is allowed.
+ * @param[out] out_after   The request that has to end before the turn of this one comes, 0 for none;
+ *                         NULL is allowed.
+ * @retval QUO_ERR_REFUSED   It cannot be, and nothing has changed: QUO_last_error() says why.
+ * @retval QUO_ERR_INVLD_ARG spec is NULL, or a field is out of range.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_ask(QUO_world w,
+              const QUO_request_spec_t *spec,
+              long long *out_request,
+              long long *out_after);
+
+/**
+ * Takes back a request that waits for its turn. Local, on rank 0.
+ *
+ * @param[in] w       A world.
+ * @param[in] request The number of a request.
+ * @retval QUO_ERR_REFUSED   It has ended, or its resize is under way.
+ * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_cancel(QUO_world w,
+                 long long request);
+
+/**
+ * Makes an event #QUO_EVENT_NOTICE, which starts nothing. Local, on rank 0.
+ *
+ * @param[in] w     A world.
+ * @param[in] cause One of #QUO_cause_t but #QUO_CAUSE_NONE.
+ * @param[in] text  What there is to say.
+ * @retval QUO_ERR_INVLD_ARG cause is none of them, or text is NULL.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_note(QUO_world w,
+               int cause,
+               const char *text);
+
+/**
+ * Gives the latest step of a request. Local, on rank 0.
+ *
+ * @param[in]  w        A world.
+ * @param[in]  request  The number of a request.
+ * @param[out] out_step One of #QUO_event_kind_t, from #QUO_EVENT_REQUESTED on.
+ * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_request_step(QUO_world w,
+                       long long request,
+                       int *out_step);
+
+/**
  * What has become of a request. Local, on rank 0.
  *
  * @param[in]  w         A world.
@@ -517,6 +738,51 @@ QUO_world_request_state(QUO_world w,
                         long long request,
                         int *out_state,
                         char **out_cause);
+
+/**
+ * Gives the next event that has not been given by this function yet, from the beginning of the job on;
+ * the latest 4096 are kept. Local, on rank 0.
+ *
+ * @param[in]     w         A world.
+ * @param[in,out] out_event Set its size first. Its texts are good until the next call of this function,
+ *                          or the end of the world.
+ * @param[out]    out_found 1, or 0 where there is none: out_event is what it was.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_next_event(QUO_world w,
+                     QUO_event_t *out_event,
+                     int *out_found);
+
+/**
+ * Brings all events to a function, from the first that is kept on. Local; on other ranks than 0 it is
+ * never called.
+ *
+ * It is called by the thread that is in QUO_world_probe(), QUO_world_commit(), QUO_world_abort() or
+ * QUO_world_end(), before these return (QUO_world_end(): before it begins), with what has happened
+ * until then. With it a probe on rank 0 takes a lock.
+ *
+ * @param[in] w       A world.
+ * @param[in] handler The function, in the place of an earlier one; NULL: none.
+ * @param[in] data    Passed to it.
+ */
+int
+QUO_world_on_event(QUO_world w,
+                   QUO_event_handler_t handler,
+                   void *data);
+
+/**
+ * Gives the job as it is now, as an object of JSON: job, epoch, size, capacity, waiting, under_way and
+ * step (of a resize that is under way), next_event, up_us, hosts (host, slots, ranks), log_trouble.
+ * Local, on rank 0.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_json To be freed with free(); NULL on failure.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_report(QUO_world w,
+                 char **out_json);
 
 /** @} */
 /** @name Resizes */
@@ -585,6 +851,44 @@ QUO_window_tell(QUO_world w,
  */
 int
 QUO_window_move(QUO_world w);
+
+/**
+ * Begins to move all arrays, which go on in QUO_window_move_test() while the program computes. Until the
+ * move has ended, of this world only QUO_window_move_test(), QUO_window_move_end(), QUO_world_commit(),
+ * QUO_world_abort(), QUO_world_array() and QUO_world_array_origin() can be called, other calls are
+ * QUO_ERR_MISPLACED; arrays are read and not written, and communicators that were asked for before are
+ * good. Collective over everybody.
+ *
+ * @param[in] w A world.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR           A rank could not do its part; likewise.
+ * @retval QUO_ERR_MISPLACED No resize has begun, or arrays have been moved in it.
+ */
+int
+QUO_window_move_begin(QUO_world w);
+
+/**
+ * Moves what can be moved without waiting, at most a few megabytes. Local.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_done 1 when this process has nothing left to do, else 0.
+ * @retval QUO_ERR_MISPLACED No move has begun.
+ * @retval QUO_ERR_MPI       MPI failed.
+ */
+int
+QUO_window_move_test(QUO_world w,
+                     int *out_done);
+
+/**
+ * Waits until the arrays of all processes are where they belong. They are the world's with the commit,
+ * which makes this call where it was not made. Collective over everybody.
+ *
+ * @param[in] w A world.
+ * @retval QUO_ERR           A rank could not do its part; the resize can only be given up.
+ * @retval QUO_ERR_MISPLACED No move has begun.
+ */
+int
+QUO_window_move_end(QUO_world w);
 
 /**
  * Ends the resize: the world is the new one if everybody commits. Arrays are moved and contexts adapted.

@@ -13,7 +13,9 @@ use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
 use quo_c::reshape::QUO_reshape_topology_t;
 use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
+use quo_c::world::events::QUO_event_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
+use quo_c::world::requests::QUO_request_spec_t;
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
@@ -24,7 +26,7 @@ const HEADERS: [&str; 4] = [
     include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 19] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -39,7 +41,9 @@ const SOURCES: [&str; 17] = [
     include_str!("../src/version.rs"),
     include_str!("../src/world/arrays.rs"),
     include_str!("../src/world/carry.rs"),
+    include_str!("../src/world/events.rs"),
     include_str!("../src/world/mod.rs"),
+    include_str!("../src/world/requests.rs"),
     include_str!("../src/world/window.rs"),
     include_str!("../src/xpm.rs"),
 ];
@@ -109,6 +113,9 @@ const TYPES: &[(&str, &str)] = &[
     ("const QUO_world_options_t *", "In<QUO_world_options_t>"),
     ("const QUO_array_spec_t *", "In<QUO_array_spec_t>"),
     ("const QUO_carry_t *", "In<QUO_carry_t>"),
+    ("const QUO_request_spec_t *", "In<QUO_request_spec_t>"),
+    ("QUO_event_t *", "Out<QUO_event_t>"),
+    ("QUO_event_handler_t", "QUO_event_handler_t"),
     ("QUO_move_metrics_t *", "Out<QUO_move_metrics_t>"),
     ("QUO_context *", "Out<*mut QUO_t>"),
     ("QUO_t **", "Out<*mut QUO_t>"),
@@ -304,10 +311,11 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
         QUO_slurm_options_t l = QUO_SLURM_OPTIONS_INIT;\n\
+        QUO_request_spec_t r = QUO_REQUEST_SPEC_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -339,12 +347,54 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
-    let families: [(&str, &[&str]); 8] = [
+    let families: [(&str, &[&str]); 11] = [
         ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
         ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
         ("RESHAPE", &["STAYS", "JOINS", "ENDED"]),
         ("WORLD", &["NEW", "JOINING", "STAYING", "LEAVING", "PARKED", "ENDED"]),
         ("REQUEST", &["OPEN", "DONE", "FAILED"]),
+        ("REQUEST", &["SIZE", "GROW", "SHRINK", "LEAVE", "MOVE"]),
+        (
+            "EVENT",
+            &[
+                "STARTED",
+                "NOTICE",
+                "OVERDUE",
+                "REQUESTED",
+                "REFUSED",
+                "ACCEPTED",
+                "ANNOUNCED",
+                "LAUNCHED",
+                "READY",
+                "PENDING",
+                "CONFIRMED",
+                "AGREED",
+                "BEGUN",
+                "MOVED",
+                "FINALIZED",
+                "ABORTED",
+            ],
+        ),
+        (
+            "CAUSE",
+            &[
+                "NONE",
+                "NO_CAPACITY",
+                "NOT_ALLOWED",
+                "UNSUPPORTED",
+                "UNREACHABLE",
+                "SPAWN_FAILED",
+                "JOINER_LOST",
+                "MEMBER_LOST",
+                "DATA_LOST",
+                "GIVEN_UP",
+                "DEADLINE",
+                "SUPERSEDED",
+                "CANCELLED",
+                "MANAGER",
+                "OTHER",
+            ],
+        ),
         ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
         ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
         ("ARRAY_BY", &["ROWS", "COLUMNS"]),
@@ -394,6 +444,12 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
         sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");
+    structure!(QUO_request_spec_t, size as "size", kind as "kind", ranks as "ranks",
+        nodes as "nodes", on as "on", from as "from", grace as "grace", origin as "origin");
+    structure!(QUO_event_t, size as "size", number as "number", time as "time", kind as "kind",
+        cause as "cause", request as "request", epoch as "epoch", ranks as "ranks",
+        target as "target", joining as "joining", leaving as "leaving", round as "round",
+        bytes as "bytes", text as "text", json as "json");
     structure!(QUO_seats_t, old_size as "old_size", new_size as "new_size",
         old_rank as "old_rank", new_rank as "new_rank");
     structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",

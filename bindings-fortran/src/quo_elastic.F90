@@ -4,7 +4,9 @@
 module quo_elastic
   use quo_elastic_types
   use quo_world
+  use quo_world_requests, not_for_programs => forget_events
   use quo_world_arrays
   implicit none
   public
+  private :: not_for_programs
 end module quo_elastic

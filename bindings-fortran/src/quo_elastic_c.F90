@@ -153,6 +153,14 @@ module quo_elastic_c
       integer(c_int) :: ierr
     end function c_world_epoch
 
+    function c_world_node(w, node) result(ierr) bind(c, name="QUO_world_node")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int), intent(inout) :: node
+      integer(c_int) :: ierr
+    end function c_world_node
+
     function c_world_back_end(w, text) result(ierr) bind(c, name="QUO_world_back_end")
       import :: c_int, c_ptr
       implicit none
@@ -255,6 +263,28 @@ module quo_elastic_c
       type(c_ptr), value :: w
       integer(c_int) :: ierr
     end function c_window_move
+
+    function c_window_move_begin(w) result(ierr) bind(c, name="QUO_window_move_begin")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int) :: ierr
+    end function c_window_move_begin
+
+    function c_window_move_test(w, done) result(ierr) bind(c, name="QUO_window_move_test")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: ierr
+    end function c_window_move_test
+
+    function c_window_move_end(w) result(ierr) bind(c, name="QUO_window_move_end")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int) :: ierr
+    end function c_window_move_end
 
     function c_world_commit(w) result(ierr) bind(c, name="QUO_world_commit")
       import :: c_int, c_ptr
@@ -487,6 +517,7 @@ module quo_elastic_c
     c_world_capacity, c_world_was_started, c_world_epoch, c_world_back_end, c_world_comm, &
     c_world_probe, c_world_wait, c_world_report_iteration, c_world_request, &
     c_world_request_state, c_world_begin, c_window_comm, c_window_counts, c_window_tell, &
+    c_world_node, c_window_move_begin, c_window_move_test, c_window_move_end, &
     c_window_move, c_world_commit, c_world_abort, c_world_array_add, c_world_array, &
     c_world_array_origin, c_world_array_lay_out, c_world_array_remove, c_world_carry, &
     c_carry_give, c_world_last_move, c_reshape_init_with, c_reshape_accept, c_reshape_exit, &

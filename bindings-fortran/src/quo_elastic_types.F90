@@ -1,6 +1,7 @@
 !> Constants and structures of the elastic world.
 module quo_elastic_types
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: &
+    c_char, c_double, c_int, c_long_long, c_ptr, c_size_t
   implicit none
   private
 
@@ -22,6 +23,78 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_DONE = 1
   !> Refused or given up.
   integer(c_int), parameter, public :: QUO_REQUEST_FAILED = 2
+  !> So many ranks in all.
+  integer(c_int), parameter, public :: QUO_REQUEST_SIZE = 0
+  !> So many ranks more.
+  integer(c_int), parameter, public :: QUO_REQUEST_GROW = 1
+  !> So many ranks fewer.
+  integer(c_int), parameter, public :: QUO_REQUEST_SHRINK = 2
+  !> Nobody on hosts.
+  integer(c_int), parameter, public :: QUO_REQUEST_LEAVE = 3
+  !> As many ranks, on other hosts.
+  integer(c_int), parameter, public :: QUO_REQUEST_MOVE = 4
+  !> The world began.
+  integer(c_int), parameter, public :: QUO_EVENT_STARTED = 0
+  !> Somebody has something to say.
+  integer(c_int), parameter, public :: QUO_EVENT_NOTICE = 1
+  !> The grace time of a resize is over, and it has not ended.
+  integer(c_int), parameter, public :: QUO_EVENT_OVERDUE = 2
+  !> A resize was asked for.
+  integer(c_int), parameter, public :: QUO_EVENT_REQUESTED = 3
+  !> End: it will not happen.
+  integer(c_int), parameter, public :: QUO_EVENT_REFUSED = 4
+  !> It will be tried when its turn comes.
+  integer(c_int), parameter, public :: QUO_EVENT_ACCEPTED = 5
+  !> Processes that query are told.
+  integer(c_int), parameter, public :: QUO_EVENT_ANNOUNCED = 6
+  !> Joiners are being started.
+  integer(c_int), parameter, public :: QUO_EVENT_LAUNCHED = 7
+  !> All joiners are ready.
+  integer(c_int), parameter, public :: QUO_EVENT_READY = 8
+  !> The ranks have said in which set the joiners will be.
+  integer(c_int), parameter, public :: QUO_EVENT_PENDING = 9
+  !> All joiners have read that.
+  integer(c_int), parameter, public :: QUO_EVENT_CONFIRMED = 10
+  !> The probe at which all enter is known.
+  integer(c_int), parameter, public :: QUO_EVENT_AGREED = 11
+  !> The window is open.
+  integer(c_int), parameter, public :: QUO_EVENT_BEGUN = 12
+  !> Data are where the new world wants them.
+  integer(c_int), parameter, public :: QUO_EVENT_MOVED = 13
+  !> End: the world is the new one.
+  integer(c_int), parameter, public :: QUO_EVENT_FINALIZED = 14
+  !> End: the world is what it was.
+  integer(c_int), parameter, public :: QUO_EVENT_ABORTED = 15
+  !> There is no cause.
+  integer(c_int), parameter, public :: QUO_CAUSE_NONE = 0
+  !> No slots, nodes or cores.
+  integer(c_int), parameter, public :: QUO_CAUSE_NO_CAPACITY = 1
+  !> A size that the program cannot have, or a rank or node that may not leave.
+  integer(c_int), parameter, public :: QUO_CAUSE_NOT_ALLOWED = 2
+  !> The MPI in use cannot do it.
+  integer(c_int), parameter, public :: QUO_CAUSE_UNSUPPORTED = 3
+  !> A host does not answer.
+  integer(c_int), parameter, public :: QUO_CAUSE_UNREACHABLE = 4
+  !> Processes could not be started.
+  integer(c_int), parameter, public :: QUO_CAUSE_SPAWN_FAILED = 5
+  !> A joiner ended, or was not ready in time.
+  integer(c_int), parameter, public :: QUO_CAUSE_JOINER_LOST = 6
+  !> A rank ended.
+  integer(c_int), parameter, public :: QUO_CAUSE_MEMBER_LOST = 7
+  !> Data could not be moved.
+  integer(c_int), parameter, public :: QUO_CAUSE_DATA_LOST = 8
+  !> A rank did not want it.
+  integer(c_int), parameter, public :: QUO_CAUSE_GIVEN_UP = 9
+  !> The grace time is over.
+  integer(c_int), parameter, public :: QUO_CAUSE_DEADLINE = 10
+  !> A later request made it pointless.
+  integer(c_int), parameter, public :: QUO_CAUSE_SUPERSEDED = 11
+  !> It was cancelled.
+  integer(c_int), parameter, public :: QUO_CAUSE_CANCELLED = 12
+  !> The resource manager refused.
+  integer(c_int), parameter, public :: QUO_CAUSE_MANAGER = 13
+  !> Anything else: the text says what.
+  integer(c_int), parameter, public :: QUO_CAUSE_OTHER = 14
   !> All who stay, leave or join.
   integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0
   !> The world as it was.
@@ -135,6 +208,77 @@ module quo_elastic_types
     !> In a job of Slurm, nodes come and go with ranks, in this way; not allocated: without Slurm.
     type(quo_slurm_options_t), allocatable :: slurm
   end type quo_world_options_t
+
+  !> A request: a number of ranks that has yet to be said.
+  type, public :: quo_request_spec_t
+    !> One of `QUO_REQUEST_SIZE` and so on.
+    integer(c_int) :: kind = QUO_REQUEST_SIZE
+    !> How many ranks, at least 1; without meaning for `QUO_REQUEST_LEAVE` and `QUO_REQUEST_MOVE`.
+    integer(c_int) :: ranks = 0
+    !> So many nodes that the job does not have yet are brought by its resource manager, to grow on.
+    integer(c_int) :: nodes = 0
+    !> Hosts to grow on, or to move to, with commas between them; not allocated: any.
+    character(len=:, kind=c_char), allocatable :: on
+    !> Hosts to leave; not allocated: the highest ranks leave.
+    character(len=:, kind=c_char), allocatable :: from
+    !> Seconds that ranks may take from the announcement on until the resize is done; 0: any time.
+    real(c_double) :: grace = 0
+    !> Who asks, as it stands in the log of events; not allocated: application.
+    character(len=:, kind=c_char), allocatable :: origin
+  end type quo_request_spec_t
+
+  !> An event of the world.
+  type, public :: quo_event_t
+    !> Counts all events from 0 without gaps; one that is missing was too old to be kept.
+    integer(c_long_long) :: number = 0
+    !> Seconds since the job began.
+    real(c_double) :: time = 0
+    !> One of `QUO_EVENT_...`.
+    integer(c_int) :: kind = 0
+    !> One of `QUO_CAUSE_...`.
+    integer(c_int) :: cause = 0
+    !> Of which request; 0: of none.
+    integer(c_long_long) :: request = 0
+    !> The epoch from this event on.
+    integer(c_long_long) :: epoch = 0
+    !> The number of ranks from this event on.
+    integer(c_long_long) :: ranks = 0
+    !> The number of ranks that the request leads to; -1 before that is decided.
+    integer(c_long_long) :: target = -1
+    !> Announced: how many join; else -1.
+    integer(c_long_long) :: joining = -1
+    !> Announced: how many leave; else -1.
+    integer(c_long_long) :: leaving = -1
+    !> Agreed: the probe at which all enter; else -1.
+    integer(c_long_long) :: round = -1
+    !> Moved: how many bytes went from one rank to another; else -1.
+    integer(c_long_long) :: bytes = -1
+    !> The cause in words; empty without one.
+    character(len=:, kind=c_char), allocatable :: text
+    !> The whole event as a line of JSON.
+    character(len=:, kind=c_char), allocatable :: json
+  end type quo_event_t
+
+  abstract interface
+    !> Is brought an event.
+    subroutine quo_event_handler(event)
+      import :: quo_event_t
+      implicit none
+      !> The event.
+      type(quo_event_t), intent(in) :: event
+    end subroutine quo_event_handler
+
+    !> Is brought an event, and an object of the program's.
+    subroutine quo_event_handler_on(event, data)
+      import :: quo_event_t
+      implicit none
+      !> The event.
+      type(quo_event_t), intent(in) :: event
+      !> What was given with the procedure.
+      class(*), intent(inout) :: data
+    end subroutine quo_event_handler_on
+  end interface
+  public :: quo_event_handler, quo_event_handler_on
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.
   type, public :: quo_array_spec_t

@@ -1,13 +1,13 @@
 !> Options of worlds on their way to C. For the other modules of this library only.
 module quo_world_options
-  use, intrinsic :: iso_c_binding, only: c_char, c_funloc, c_int, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_char, c_funloc, c_loc, c_ptr, c_sizeof
   use quo_elastic_c, only: c_slurm_options, c_world_options
   use quo_elastic_types, only: quo_slurm_options_t, quo_world_options_t
-  use quo_text, only: to_c
+  use quo_text, only: put_text
   implicit none
   private
 
-  public :: c_world_options_of, put_text
+  public :: c_world_options_of
 
   !> A text for C.
   type :: bytes
@@ -80,19 +80,4 @@ contains
     logical, intent(inout) :: ready
     if (allocated(text)) call put_text(text, kept%bytes, place, ready)
   end subroutine put
-
-  !> A text for C, and where it is.
-  subroutine put_text(text, bytes, place, ready)
-    character(len=*, kind=c_char), intent(in) :: text
-    character(kind=c_char), allocatable, target, intent(out) :: bytes(:)
-    type(c_ptr), intent(out) :: place
-    logical, intent(inout) :: ready
-    place = c_null_ptr
-    call to_c(text, bytes)
-    if (allocated(bytes)) then
-      place = c_loc(bytes)
-    else
-      ready = .false.
-    end if
-  end subroutine put_text
 end module quo_world_options

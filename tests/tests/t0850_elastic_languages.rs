@@ -20,6 +20,7 @@ const TESTS: &[Test] = &[
     ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
     ("c_program_with_the_first_options_structure_runs", c_shorter),
     ("c_options_decide_which_requests_are_accepted", c_options),
+    ("c_requests_events_and_background_moves_are_as_in_rust", c_requests),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
     ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
     ("in_c_a_rank_that_has_ended_has_the_code_of_a_dead_member", c_dead),
@@ -208,6 +209,10 @@ fn c_shorter() -> Result<()> {
 
 fn c_options() -> Result<()> {
     is_ok(&in_c("options", 2, &[])?)
+}
+
+fn c_requests() -> Result<()> {
+    is_ok(&in_c("requests", 3, &[])?)
 }
 
 fn c_redistributed() -> Result<()> {

@@ -1,7 +1,9 @@
 //! The elastic world: what `quo-elastic.h` declares.
 //!
-//! - this file: making and ending a world, what this process is to it, requests;
+//! - this file: making and ending a world, what this process is to it;
 //! - [`options`]: what a world begins with;
+//! - [`requests`]: asking for resizes, and how the job is;
+//! - [`events`]: what has happened;
 //! - [`window`]: a resize between its beginning and its end;
 //! - [`arrays`]: arrays that go along;
 //! - [`carry`]: data that the program moves itself;
@@ -11,16 +13,18 @@
 pub mod arrays;
 pub mod carry;
 mod error;
+pub mod events;
+mod open;
 pub mod options;
+pub mod requests;
 pub mod window;
 
 use std::ffi::{c_char, c_int, c_longlong};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use elastic::change::{RequestId, Step};
-use elastic::data::{Registry, Transport};
+use elastic::data::Transport;
 use elastic::{Status, Window, World};
 use quo::Error;
 use quo::group::{Group as _, Patience};
@@ -32,101 +36,13 @@ use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{CommPlace, In, Out, QUO_world_t, int, text_for_c};
+use open::Open;
+pub(crate) use open::misplaced;
 pub use options::QUO_world_options_t;
 
 static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" });
 
-/// A world that C holds, with the window that is open.
-pub(crate) struct Open {
-    /// Borrows from `world`, and goes first.
-    window: Option<Window<'static>>,
-    /// From a Box; reached through the window while there is one.
-    world: *mut World,
-}
-
-// SAFETY: by the contract of the C interface one thread at a time is in a call of a world, which the
-// lock around it enforces; what C gave along (callbacks) may be used by each thread that calls.
-unsafe impl Send for Open {}
-
 type Shared = Mutex<Open>;
-
-impl Open {
-    fn new(world: World) -> Self {
-        Self { window: None, world: Box::into_raw(Box::new(world)) }
-    }
-
-    pub(crate) fn world(&self) -> &World {
-        match &self.window {
-            Some(window) => window.world(),
-            // SAFETY: the pointer is from a Box, and no window borrows from it.
-            None => unsafe { &*self.world },
-        }
-    }
-
-    /// The world, while no window is open.
-    fn world_mut(&mut self) -> Result<&mut World, Failure> {
-        if self.window.is_some() {
-            return Err(misplaced("a resize has begun: commit it, or abort it"));
-        }
-        // SAFETY: as in `world`, and this borrows all of `self`.
-        Ok(unsafe { &mut *self.world })
-    }
-
-    pub(crate) fn data(&self) -> &Registry {
-        self.world().data()
-    }
-
-    pub(crate) fn data_mut(&mut self) -> &mut Registry {
-        match &mut self.window {
-            Some(window) => window.data_mut(),
-            // SAFETY: as in `world_mut`.
-            None => unsafe { (*self.world).data_mut() },
-        }
-    }
-
-    fn begin(&mut self) -> Result<(), Failure> {
-        self.world_mut()?;
-        // SAFETY: the world stays where it is until this is dropped, which drops the window first; until
-        // the window is gone the world is reached through it only.
-        let world: &'static mut World = unsafe { &mut *self.world };
-        self.window = Some(world.begin()?);
-        Ok(())
-    }
-
-    fn window(&self) -> Result<&Window<'static>, Failure> {
-        self.window.as_ref().ok_or_else(|| misplaced("no resize has begun"))
-    }
-
-    fn window_mut(&mut self) -> Result<&mut Window<'static>, Failure> {
-        self.window.as_mut().ok_or_else(|| misplaced("no resize has begun"))
-    }
-
-    fn take_window(&mut self) -> Result<Window<'static>, Failure> {
-        self.window.take().ok_or_else(|| misplaced("no resize has begun"))
-    }
-
-    fn into_world(mut self) -> World {
-        let world = std::mem::replace(&mut self.world, ptr::null_mut());
-        // Whoever ends a world with a window open gives the resize up.
-        drop(self.window.take());
-        // SAFETY: from a Box, which nobody else takes back: `drop` finds a null pointer.
-        *unsafe { Box::from_raw(world) }
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        drop(self.window.take());
-        if !self.world.is_null() {
-            // SAFETY: from a Box, and taken back once.
-            drop(unsafe { Box::from_raw(self.world) });
-        }
-    }
-}
-
-pub(crate) fn misplaced(text: &str) -> Failure {
-    Failure::new(Code::Misplaced, text)
-}
 
 /// The world of a handle.
 fn held(w: *mut QUO_world_t) -> Result<Held<Shared>, Failure> {
@@ -226,8 +142,10 @@ pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
         }
         // Looked up first, so that a wrong handle is told from a late call.
         drop(held(w)?);
-        let open = WORLDS.remove(w.addr())?;
-        let open = open.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        events::bring(w);
+        let mut open = WORLDS.remove(w.addr())?;
+        open.get_mut().unwrap_or_else(PoisonError::into_inner).close();
+        let open = open.into_inner().unwrap_or_else(PoisonError::into_inner);
         open.into_world().end()?;
         Ok(())
     })
@@ -239,8 +157,8 @@ pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: Out<c_int>) 
     entry("QUO_world_status", || {
         with(w, |open| {
             let place = out_status.place("out_status")?;
-            place.set(match open.world().status() {
-                _ if open.window.as_ref().is_some_and(Window::leaves) => 3,
+            place.set(match open.world()?.status() {
+                _ if open.has_window() && open.window().is_ok_and(Window::leaves) => 3,
                 Status::New => 0,
                 Status::Joining => 1,
                 Status::Staying => 2,
@@ -258,7 +176,7 @@ fn number(
     out: Out<c_int>,
     what: impl FnOnce(&World) -> usize,
 ) -> Result<(), Failure> {
-    with(w, |open| out.place(name)?.set_number(what(open.world())))
+    with(w, |open| out.place(name)?.set_number(what(open.world()?)))
 }
 
 /// `QUO_world_rank`.
@@ -267,8 +185,9 @@ pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c
     entry("QUO_world_rank", || {
         with(w, |open| {
             let place = out_rank.place("out_rank")?;
-            match open.world().status() {
-                Status::New | Status::Staying => place.set_number(open.world().rank()),
+            let world = open.world()?;
+            match world.status() {
+                Status::New | Status::Staying => place.set_number(world.rank()),
                 Status::Joining | Status::Parked | Status::Ended => {
                     place.set(quo_mpi::undefined());
                     Ok(())
@@ -303,8 +222,22 @@ pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_
 pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong>) -> c_int {
     entry("QUO_world_epoch", || {
         with(w, |open| {
-            out_epoch.place("out_epoch")?.set(open.world().epoch().cast_signed());
+            out_epoch.place("out_epoch")?.set(open.world()?.epoch().cast_signed());
             Ok(())
+        })
+    })
+}
+
+/// `QUO_world_node`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: Out<c_int>) -> c_int {
+    entry("QUO_world_node", || {
+        with(w, |open| {
+            let place = out_node.place("out_node")?;
+            if open.has_window() {
+                return place.set_number(open.window()?.node());
+            }
+            place.set_number(open.world()?.node())
         })
     })
 }
@@ -315,7 +248,7 @@ pub extern "C" fn QUO_world_back_end(w: *mut QUO_world_t, out_text: Out<*mut c_c
     entry("QUO_world_back_end", || {
         let place = out_text.null_place("out_text");
         with(w, |open| {
-            place?.set(text_for_c(&open.world().back_end().to_string())?);
+            place?.set(text_for_c(&open.world()?.back_end().to_string())?);
             Ok(())
         })
     })
@@ -329,7 +262,7 @@ pub(crate) fn communicator<P>(
 ) -> Result<(), Failure> {
     with(w, |open| {
         let place = place?;
-        store(place, open.world().communicator().map_or_else(Comm::null, Communicator::as_raw));
+        store(place, open.world()?.communicator().map_or_else(Comm::null, Communicator::as_raw));
         Ok(())
     })
 }
@@ -344,13 +277,17 @@ pub extern "C" fn QUO_world_comm(w: *mut QUO_world_t, out_comm: CommPlace) -> c_
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -> c_int {
     entry("QUO_world_probe", || {
-        with(w, |open| {
+        let brings = with(w, |open| {
             let place = out_enters.place("out_enters");
             // A rank with a wrong argument probes with the others all the same.
             let enters = open.world_mut()?.probe()?;
             place?.set(c_int::from(enters));
-            Ok(())
-        })
+            Ok(open.seen.has_handler())
+        })?;
+        if brings {
+            events::bring(w);
+        }
+        Ok(())
     })
 }
 
@@ -373,66 +310,7 @@ pub extern "C" fn QUO_world_report_iteration(w: *mut QUO_world_t, number: c_long
         with(w, |open| {
             let counted = u64::try_from(number)
                 .map_err(|_| Failure::invalid(format!("{number} is no number of an iteration")))?;
-            open.world().report_iteration(counted);
-            Ok(())
-        })
-    })
-}
-
-/// `QUO_world_request`.
-#[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_request(
-    w: *mut QUO_world_t,
-    size: c_int,
-    out_request: Out<c_longlong>,
-) -> c_int {
-    entry("QUO_world_request", || {
-        with(w, |open| {
-            let wanted = usize::try_from(size).ok().filter(|&wanted| wanted > 0);
-            let wanted = wanted.ok_or_else(|| {
-                Failure::invalid(format!("size is {size}: it is no number of ranks"))
-            })?;
-            let number = open.world().request(wanted)?;
-            if let Some(place) = out_request.optional() {
-                place.set(number.cast_signed());
-            }
-            Ok(())
-        })
-    })
-}
-
-/// `QUO_world_request_state`.
-#[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_request_state(
-    w: *mut QUO_world_t,
-    request: c_longlong,
-    out_state: Out<c_int>,
-    out_cause: Out<*mut c_char>,
-) -> c_int {
-    entry("QUO_world_request_state", || {
-        let cause = out_cause.optional();
-        if let Some(cause) = cause {
-            cause.set(ptr::null_mut());
-        }
-        with(w, |open| {
-            let place = out_state.place("out_state")?;
-            let requests = open.world().requests();
-            let requests = requests.ok_or_else(|| misplaced("requests go through rank 0"))?;
-            let number = RequestId(request.cast_unsigned());
-            let step = requests.step_of(number).ok_or_else(|| {
-                Failure::new(Code::NotFound, format!("no request {request} is known"))
-            })?;
-            if let Some(cause) = cause {
-                let mut ended = requests.events(0).into_iter();
-                let ended = ended.rfind(|event| event.request == Some(number) && event.is_end());
-                let reason = ended.and_then(|event| event.cause).map(|cause| cause.to_string());
-                cause.set(text_for_c(&reason.unwrap_or_default())?);
-            }
-            place.set(match step {
-                Step::Finalized => 1,
-                step if step.is_end() => 2,
-                _ => 0,
-            });
+            open.world()?.report_iteration(counted);
             Ok(())
         })
     })

@@ -338,6 +338,88 @@ typedef struct QUO_event_t {
     world, but none that is collective and not QUO_world_end(). */
 typedef void (*QUO_event_handler_t)(void *data, const QUO_event_t *event);
 
+/** How two process sets make a third. */
+typedef enum {
+    /** Who is in either. */
+    QUO_PSET_UNION = 0,
+    /** Who is in the first and not in the second. */
+    QUO_PSET_DIFFERENCE,
+    /** Who is in both. */
+    QUO_PSET_INTERSECTION
+} QUO_pset_op_t;
+
+/** What kind of change a process is told of. */
+typedef enum {
+    /** There is none. */
+    QUO_PSET_NO_CHANGE = 0,
+    /** Processes join. */
+    QUO_PSET_ADD,
+    /** Processes leave. */
+    QUO_PSET_SUB,
+    /** Some join and some leave. */
+    QUO_PSET_REPLACE
+} QUO_pset_change_kind_t;
+
+/** What is to be different from the attributes that a process set has or inherits. Start from
+    #QUO_PSET_CHANGE_INIT. */
+typedef struct QUO_pset_change_t {
+    /** sizeof(QUO_pset_change_t), so that fields can be appended. */
+    size_t size;
+    /** 1: only the program changes the members; -1: resizes change them as well; 0: as it is. */
+    int active;
+    /** Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away. Keys
+        begin with mpi_ps_sched_. NULL: as they are. */
+    const char *hints;
+} QUO_pset_change_t;
+
+/** Initialiser: everything is inherited. */
+#define QUO_PSET_CHANGE_INIT                                                                       \
+    {                                                                                              \
+        sizeof(QUO_pset_change_t), 0, NULL                                                         \
+    }
+
+/** A process set, as a process sees it. Set size to sizeof. */
+typedef struct QUO_pset_info_t {
+    /** sizeof(QUO_pset_info_t), so that fields can be appended. */
+    size_t size;
+    /** 1: only the program changes the members; 0: resizes change them as well. */
+    int active;
+    /** 1: this process joined while the job was running; else 0. */
+    int dynamic;
+    /** 1: this process is in the set; else 0. */
+    int included;
+    /** How many members the set has. */
+    long long members;
+    /** How many times its members have changed. */
+    long long version;
+    /** The resize that last altered it, counted from 1; 0: none. */
+    long long epoch;
+} QUO_pset_info_t;
+
+/** A resize that is going on, as a process is to see it. Set size to sizeof. */
+typedef struct QUO_pset_view_t {
+    /** sizeof(QUO_pset_view_t), so that fields can be appended. */
+    size_t size;
+    /** One of #QUO_pset_change_kind_t. */
+    int kind;
+    /** 1: this process joins or leaves; else 0. */
+    int included;
+    /** #QUO_EVENT_ANNOUNCED or #QUO_EVENT_PENDING; 0 without a change. */
+    int step;
+    /** The request; 0 without a change. */
+    long long request;
+} QUO_pset_view_t;
+
+/** What an acceptance has led to. */
+typedef enum {
+    /** Not all is ready: compute, and accept again. */
+    QUO_ACCEPT_PENDING = 0,
+    /** All ranks have come to the resize: QUO_world_begin() is next. */
+    QUO_ACCEPT_ENTERS,
+    /** The resize was given up; the world is what it was. */
+    QUO_ACCEPT_ABORTED
+} QUO_acceptance_t;
+
 /** Communicators of a resize. */
 typedef enum {
     /** All who stay, leave or join: the old ranks first, in their order. */
@@ -1035,6 +1117,249 @@ QUO_carry_give(int new_rank,
 int
 QUO_world_last_move(QUO_world w,
                     QUO_move_metrics_t *out_metrics);
+
+/** @} */
+/** @name Process sets
+ *
+ * A process set has a name: mpi://WORLD for all ranks, mpi://SELF for the caller, mpi://app/NAME for the job
+ * of that name, and below that what the program makes. Rank 0 keeps the sets; every call is local and waits
+ * for nobody but rank 0, and calls of several processes have one order. They need the option process_sets.
+ * A resize is a set too, of those who join or leave: a delta.
+ *
+ * Errors of all of these: QUO_ERR_MISPLACED without process_sets, QUO_ERR_INVLD_ARG for what is no name,
+ * QUO_ERR_NOT_FOUND for a set that is not there, QUO_ERR_REFUSED for what the sets do not allow and in a
+ * parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
+/** @{ */
+
+/**
+ * Gives the id of this process, which no other process ever has. Local; also in a parked process.
+ *
+ * @param[in]  w          A world.
+ * @param[out] out_member The id; -1 while it is parked.
+ */
+int
+QUO_pset_member(QUO_world w,
+                long long *out_member);
+
+/**
+ * Gives the names of the sets that this process is shown, mpi://WORLD and mpi://SELF first. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[out] out_names The names, one a line, to be freed with free(); NULL on failure.
+ */
+int
+QUO_pset_names(QUO_world w,
+               char **out_names);
+
+/**
+ * Gives what is to be known of a set. Local.
+ *
+ * @param[in]     w        A world.
+ * @param[in]     set      Its name.
+ * @param[in,out] out_info Set its size first.
+ */
+int
+QUO_pset_info(QUO_world w,
+              const char *set,
+              QUO_pset_info_t *out_info);
+
+/**
+ * Gives a hint of a set. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[in]  set       Its name.
+ * @param[in]  key       The key of the hint.
+ * @param[out] out_value The value, to be freed with free(); NULL on failure.
+ * @retval QUO_ERR_NOT_FOUND There is no such set, or it has no such hint.
+ */
+int
+QUO_pset_hint(QUO_world w,
+              const char *set,
+              const char *key,
+              char **out_value);
+
+/**
+ * Gives the ids of the members of a set, in order. Local.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  set         Its name.
+ * @param[out] out_members The ids, to be freed with free(); NULL for none, and on failure.
+ * @param[out] out_count   How many.
+ */
+int
+QUO_pset_members(QUO_world w,
+                 const char *set,
+                 long long **out_members,
+                 int *out_count);
+
+/**
+ * Makes a set of two, or a new version of the first. Local.
+ *
+ * @param[in]  w          A world.
+ * @param[in]  op         One of #QUO_pset_op_t.
+ * @param[in]  first      A set.
+ * @param[in]  second     Another one.
+ * @param[in]  target     The name of the new set, or first for a new version of it; NULL: a name is made.
+ * @param[in]  attributes What is not inherited from first; NULL: nothing.
+ * @param[out] out_set    The name, to be freed with free(); NULL on failure. NULL is allowed.
+ * @retval QUO_ERR_REFUSED The result has no member, the name is taken or not the program's.
+ */
+int
+QUO_pset_operate(QUO_world w,
+                 int op,
+                 const char *first,
+                 const char *second,
+                 const char *target,
+                 const QUO_pset_change_t *attributes,
+                 char **out_set);
+
+/**
+ * Changes the attributes of a set. Local.
+ *
+ * @param[in] w          A world.
+ * @param[in] set        Its name.
+ * @param[in] attributes What is to be different.
+ */
+int
+QUO_pset_update(QUO_world w,
+                const char *set,
+                const QUO_pset_change_t *attributes);
+
+/**
+ * Splits a set into parts, in the order of its members. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[in]  set       Its name.
+ * @param[in]  sizes     How many members each part has.
+ * @param[in]  count     How many parts.
+ * @param[in]  below     The name below which the parts have theirs.
+ * @param[out] out_names The names, one a line, to be freed with free(); NULL is allowed.
+ * @retval QUO_ERR_INVLD_ARG The parts are not the set.
+ */
+int
+QUO_pset_split(QUO_world w,
+               const char *set,
+               const long long *sizes,
+               int count,
+               const char *below,
+               char **out_names);
+
+/**
+ * Forgets the name of a set that has lost its last member. Local.
+ *
+ * @param[in] w   A world.
+ * @param[in] set Its name.
+ * @retval QUO_ERR_REFUSED It has members.
+ */
+int
+QUO_pset_prune(QUO_world w,
+               const char *set);
+
+/**
+ * Leaves bytes under a key at a set, for whoever looks them up. Local.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  set         Its name; not mpi://SELF.
+ * @param[in]  key         The key, of at most 255 bytes.
+ * @param[in]  data        The bytes, at most 65,536, which are copied.
+ * @param[in]  length      How many.
+ * @param[out] out_version Which value under the key this is, from 1; NULL is allowed.
+ */
+int
+QUO_pset_publish(QUO_world w,
+                 const char *set,
+                 const char *key,
+                 const void *data,
+                 size_t length,
+                 long long *out_version);
+
+/**
+ * Takes away what lies under a key at a set. Local.
+ *
+ * @param[in] w   A world.
+ * @param[in] set Its name.
+ * @param[in] key The key.
+ */
+int
+QUO_pset_withdraw(QUO_world w,
+                  const char *set,
+                  const char *key);
+
+/**
+ * Gives what lies under a key at a set, and waits until something does. Local.
+ *
+ * @param[in]  w             A world.
+ * @param[in]  set           Its name.
+ * @param[in]  key           The key.
+ * @param[in]  wait          For how many seconds to wait; 0: not at all.
+ * @param[out] out_data      The bytes, to be freed with free(); NULL on failure.
+ * @param[out] out_length    How many.
+ * @param[out] out_version   Which value under the key this is; NULL is allowed.
+ * @param[out] out_publisher The id of the process that left it; NULL is allowed.
+ * @retval QUO_ERR_TIMEOUT Nothing came in this time.
+ */
+int
+QUO_pset_lookup(QUO_world w,
+                const char *set,
+                const char *key,
+                double wait,
+                void **out_data,
+                size_t *out_length,
+                long long *out_version,
+                long long *out_publisher);
+
+/**
+ * Tells of a resize that is going on. That there is none is no error. Local.
+ *
+ * @param[in]     w         A world.
+ * @param[in]     bound     The set that is resized, such as mpi://WORLD; mpi://SELF: a resize in which this
+ *                          process joins or leaves.
+ * @param[in,out] out_view  Set its size first.
+ * @param[out]    out_delta The name of the delta that concerns this process, empty without a change, to be
+ *                          freed with free(); NULL on failure. NULL is allowed.
+ */
+int
+QUO_pset_query(QUO_world w,
+               const char *bound,
+               QUO_pset_view_t *out_view,
+               char **out_delta);
+
+/**
+ * Accepts a resize, and probes. Collective over the ranks, in the same places as probes; does not wait for
+ * joiners. What others than rank 0 give as delta, set and wait does not count.
+ *
+ * @param[in]  w              A world.
+ * @param[in]  delta          The delta of the resize.
+ * @param[in]  set            The set that the new world will be.
+ * @param[in]  wait           For how many seconds to accept again and again while it is pending; 0: once.
+ * @param[out] out_acceptance One of #QUO_acceptance_t.
+ * @param[out] out_set        The set, on all, where all enter, else empty; to be freed with free(); NULL on
+ *                            failure. NULL is allowed.
+ * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
+ * @retval QUO_ERR_REFUSED   The sets of rank 0 do not allow it: the same on all.
+ */
+int
+QUO_world_accept(QUO_world w,
+                 const char *delta,
+                 const char *set,
+                 double wait,
+                 int *out_acceptance,
+                 char **out_set);
+
+/**
+ * Gives the name of the set that this process joins. Local, for one whose status is #QUO_WORLD_JOINING,
+ * before QUO_world_begin(); waits until the ranks have accepted.
+ *
+ * @param[in]  w       A world.
+ * @param[in]  wait    For how many seconds.
+ * @param[out] out_set The name, to be freed with free(); NULL on failure.
+ * @retval QUO_ERR_MISPLACED This process does not join.
+ * @retval QUO_ERR_GIVEN_UP  There is no resize any more, or the ranks did not accept in time.
+ */
+int
+QUO_world_confirm(QUO_world w,
+                  double wait,
+                  char **out_set);
 
 /** @} */
 /** @name For Fortran */

@@ -4,7 +4,7 @@
 
 mod sized;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 
 use elastic::data::Element;
 use quo::ObjectType;
@@ -285,6 +285,38 @@ impl HeapPlace {
     }
 }
 
+/// An array of numbers that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Longs(*const c_longlong);
+
+impl Longs {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// As [`Qids::new`].
+    pub unsafe fn new(pointer: *const c_longlong) -> Self {
+        Self(pointer)
+    }
+
+    /// So many numbers, none of them negative.
+    pub(crate) fn read(self, name: &str, count: c_int) -> Result<Vec<u64>, Failure> {
+        let length = usize::try_from(count).ok().filter(|&length| length > 0 && !self.0.is_null());
+        let length = length.ok_or_else(|| {
+            Failure::invalid(format!(
+                "the argument {name} is NULL, or {count} are said to be there"
+            ))
+        })?;
+        // SAFETY: by the contract of the C interface the array holds `count` numbers.
+        let numbers = unsafe { std::slice::from_raw_parts(self.0, length) };
+        let positive = |&number: &c_longlong| {
+            u64::try_from(number)
+                .map_err(|_| Failure::invalid(format!("the argument {name} has {number}")))
+        };
+        numbers.iter().map(positive).collect()
+    }
+}
+
 /// An array of qids that C owns, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -406,6 +438,27 @@ pub(crate) fn numbers_for_c(ranks: &[usize]) -> Result<*mut c_int, Failure> {
         // SAFETY: an int is not longer than a usize, so the block has room for all of them; malloc
         // aligns for both.
         unsafe { block.add(index).write(number) };
+    }
+    Ok(block)
+}
+
+/// A copy of bytes in memory that C frees.
+pub(crate) fn bytes_for_c(bytes: &[u8]) -> Result<*mut c_void, Failure> {
+    let block = allocate(bytes.len().max(1))?;
+    // SAFETY: the new block has room for them.
+    unsafe { block.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    Ok(block)
+}
+
+/// A copy of a list of ids in memory that C frees; NULL for an empty one.
+pub(crate) fn ids_for_c(ids: &[u64]) -> Result<*mut c_longlong, Failure> {
+    if ids.is_empty() {
+        return Ok(std::ptr::null_mut());
+    }
+    let block = allocate(size_of_val(ids))?.cast::<c_longlong>();
+    for (index, id) in ids.iter().enumerate() {
+        // SAFETY: the block has room for all of them, and malloc aligns for them.
+        unsafe { block.add(index).write(id.cast_signed()) };
     }
     Ok(block)
 }

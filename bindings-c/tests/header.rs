@@ -15,6 +15,7 @@ use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::events::QUO_event_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
+use quo_c::world::psets::{QUO_pset_change_t, QUO_pset_info_t, QUO_pset_view_t};
 use quo_c::world::requests::QUO_request_spec_t;
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
@@ -26,7 +27,7 @@ const HEADERS: [&str; 4] = [
     include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 20] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -43,6 +44,7 @@ const SOURCES: [&str; 19] = [
     include_str!("../src/world/carry.rs"),
     include_str!("../src/world/events.rs"),
     include_str!("../src/world/mod.rs"),
+    include_str!("../src/world/psets.rs"),
     include_str!("../src/world/requests.rs"),
     include_str!("../src/world/window.rs"),
     include_str!("../src/xpm.rs"),
@@ -83,6 +85,7 @@ const COMPATIBLE: [&str; 28] = [
 /// What a C type is on the Rust side; a pointer to int may also be an array to read.
 const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
+    ("double", "c_double"),
     ("double", "f64"),
     ("size_t", "usize"),
     ("void *", "*mut c_void"),
@@ -114,6 +117,11 @@ const TYPES: &[(&str, &str)] = &[
     ("const QUO_array_spec_t *", "In<QUO_array_spec_t>"),
     ("const QUO_carry_t *", "In<QUO_carry_t>"),
     ("const QUO_request_spec_t *", "In<QUO_request_spec_t>"),
+    ("const QUO_pset_change_t *", "In<QUO_pset_change_t>"),
+    ("QUO_pset_info_t *", "Out<QUO_pset_info_t>"),
+    ("QUO_pset_view_t *", "Out<QUO_pset_view_t>"),
+    ("const long long *", "Longs"),
+    ("long long **", "Out<*mut c_longlong>"),
     ("QUO_event_t *", "Out<QUO_event_t>"),
     ("QUO_event_handler_t", "QUO_event_handler_t"),
     ("QUO_move_metrics_t *", "Out<QUO_move_metrics_t>"),
@@ -312,10 +320,11 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
         QUO_slurm_options_t l = QUO_SLURM_OPTIONS_INIT;\n\
         QUO_request_spec_t r = QUO_REQUEST_SPEC_INIT;\n\
+        QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + r.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + n.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -347,7 +356,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
-    let families: [(&str, &[&str]); 11] = [
+    let families: [(&str, &[&str]); 14] = [
         ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
         ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
         ("RESHAPE", &["STAYS", "JOINS", "ENDED"]),
@@ -395,6 +404,9 @@ fn constants_and_structures_are_the_same_on_both_sides() {
                 "OTHER",
             ],
         ),
+        ("PSET", &["UNION", "DIFFERENCE", "INTERSECTION"]),
+        ("PSET", &["NO_CHANGE", "ADD", "SUB", "REPLACE"]),
+        ("ACCEPT", &["PENDING", "ENTERS", "ABORTED"]),
         ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
         ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
         ("ARRAY_BY", &["ROWS", "COLUMNS"]),
@@ -450,6 +462,11 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         cause as "cause", request as "request", epoch as "epoch", ranks as "ranks",
         target as "target", joining as "joining", leaving as "leaving", round as "round",
         bytes as "bytes", text as "text", json as "json");
+    structure!(QUO_pset_change_t, size as "size", active as "active", hints as "hints");
+    structure!(QUO_pset_info_t, size as "size", active as "active", dynamic as "dynamic",
+        included as "included", members as "members", version as "version", epoch as "epoch");
+    structure!(QUO_pset_view_t, size as "size", kind as "kind", included as "included",
+        step as "step", request as "request");
     structure!(QUO_seats_t, old_size as "old_size", new_size as "new_size",
         old_rank as "old_rank", new_rank as "new_rank");
     structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",

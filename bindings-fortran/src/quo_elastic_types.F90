@@ -95,6 +95,26 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_CAUSE_MANAGER = 13
   !> Anything else: the text says what.
   integer(c_int), parameter, public :: QUO_CAUSE_OTHER = 14
+  !> Who is in either of two process sets.
+  integer(c_int), parameter, public :: QUO_PSET_UNION = 0
+  !> Who is in the first and not in the second.
+  integer(c_int), parameter, public :: QUO_PSET_DIFFERENCE = 1
+  !> Who is in both.
+  integer(c_int), parameter, public :: QUO_PSET_INTERSECTION = 2
+  !> There is no change of a process set.
+  integer(c_int), parameter, public :: QUO_PSET_NO_CHANGE = 0
+  !> Processes join.
+  integer(c_int), parameter, public :: QUO_PSET_ADD = 1
+  !> Processes leave.
+  integer(c_int), parameter, public :: QUO_PSET_SUB = 2
+  !> Some join and some leave.
+  integer(c_int), parameter, public :: QUO_PSET_REPLACE = 3
+  !> Not all is ready: compute, and accept again.
+  integer(c_int), parameter, public :: QUO_ACCEPT_PENDING = 0
+  !> All ranks have come to the resize: quo_world_begin is next.
+  integer(c_int), parameter, public :: QUO_ACCEPT_ENTERS = 1
+  !> The resize was given up; the world is what it was.
+  integer(c_int), parameter, public :: QUO_ACCEPT_ABORTED = 2
   !> All who stay, leave or join.
   integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0
   !> The world as it was.
@@ -279,6 +299,42 @@ module quo_elastic_types
     end subroutine quo_event_handler_on
   end interface
   public :: quo_event_handler, quo_event_handler_on
+
+  !> What is to be different from the attributes that a process set has or inherits.
+  type, public :: quo_pset_change_t
+    !> 1: only the program changes the members; -1: resizes change them as well; 0: as it is.
+    integer(c_int) :: active = 0
+    !> Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away.
+    character(len=:, kind=c_char), allocatable :: hints
+  end type quo_pset_change_t
+
+  !> A process set, as a process sees it.
+  type, public :: quo_pset_info_t
+    !> Only the program changes the members; else resizes change them as well.
+    logical :: active = .false.
+    !> This process joined while the job was running.
+    logical :: dynamic = .false.
+    !> This process is in the set.
+    logical :: included = .false.
+    !> How many members the set has.
+    integer(c_long_long) :: members = 0
+    !> How many times its members have changed.
+    integer(c_long_long) :: version = 0
+    !> The resize that last altered it, counted from 1; 0: none.
+    integer(c_long_long) :: epoch = 0
+  end type quo_pset_info_t
+
+  !> A resize that is going on, as a process is to see it.
+  type, public :: quo_pset_view_t
+    !> `QUO_PSET_NO_CHANGE`, `QUO_PSET_ADD`, `QUO_PSET_SUB` or `QUO_PSET_REPLACE`.
+    integer(c_int) :: kind = QUO_PSET_NO_CHANGE
+    !> This process joins or leaves.
+    logical :: included = .false.
+    !> `QUO_EVENT_ANNOUNCED` or `QUO_EVENT_PENDING`; 0 without a change.
+    integer(c_int) :: step = 0
+    !> The request; 0 without a change.
+    integer(c_long_long) :: request = 0
+  end type quo_pset_view_t
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.
   type, public :: quo_array_spec_t

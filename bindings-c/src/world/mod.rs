@@ -4,6 +4,7 @@
 //! - [`options`]: what a world begins with;
 //! - [`requests`]: asking for resizes, and how the job is;
 //! - [`events`]: what has happened;
+//! - [`psets`]: process sets;
 //! - [`window`]: a resize between its beginning and its end;
 //! - [`arrays`]: arrays that go along;
 //! - [`carry`]: data that the program moves itself;
@@ -16,6 +17,7 @@ mod error;
 pub mod events;
 mod open;
 pub mod options;
+pub mod psets;
 pub mod requests;
 pub mod window;
 

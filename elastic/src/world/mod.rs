@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
-pub use sets::{Accepted, ProcessSets};
+pub use sets::{Acceptance, Accepted, ProcessSets};
 pub use window::Window;
 
 use crate::back_end::BackEnd;

@@ -254,6 +254,89 @@ fn every_declared_function_is_defined_with_the_same_arguments() {
     }
 }
 
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// The rows of the first table of the guide after a heading, as what is quoted in each column.
+fn table(guide: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
+    let start = guide.find(heading).expect("a table with this heading");
+    let rows = guide[start..].lines().skip(2).take_while(|line| line.starts_with('|'));
+    let columns = |row: &str| row.trim_matches('|').split(" | ").map(names_in).collect();
+    rows.map(columns).collect()
+}
+
+fn names_in(column: &str) -> Vec<String> {
+    quoted(column).into_iter().map(str::to_owned).collect()
+}
+
+/// The names of the public functions of the crate `elastic`.
+fn in_rust() -> BTreeSet<String> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../elastic/src")];
+    let mut found = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            for start in text.split(" fn ").skip(1) {
+                let end = start.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(0);
+                found.insert(start[..end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn guide_lists_every_call_of_the_world_in_three_languages() {
+    let guide = include_str!("../../docs/elastic.md");
+    let rust = in_rust();
+    let mut listed = BTreeSet::new();
+    for row in table(guide, "| Rust | C | Fortran |") {
+        let [in_rust, in_c, in_fortran] = &row[..] else { panic!("{row:?}") };
+        for name in in_rust {
+            let method = name.split("::").nth(1).unwrap();
+            assert!(rust.contains(method), "{name} is not in Rust");
+        }
+        let expected: Vec<String> = in_c.iter().map(|name| name.to_lowercase()).collect();
+        assert_eq!(in_fortran, &expected);
+        listed.extend(in_c.iter().cloned());
+    }
+    let of_the_world = |name: &String| {
+        let families = ["QUO_world_", "QUO_window_", "QUO_pset_", "QUO_carry_"];
+        families.iter().any(|family| name.starts_with(family)) && !name.ends_with("_f2c")
+    };
+    let declared: BTreeSet<String> = declared().into_keys().filter(of_the_world).collect();
+    assert_eq!(listed, declared);
+}
+
+#[test]
+fn guide_lists_every_option_of_the_world() {
+    let guide = include_str!("../../docs/elastic.md");
+    let header = without_comments(HEADERS[2]);
+    let (_, fields) = header.split_once("typedef struct QUO_world_options_t {").unwrap();
+    let (fields, _) = fields.split_once('}').unwrap();
+    let name = |field: &str| field.rsplit([' ', '*']).next().unwrap().trim().to_owned();
+    let mut fields: BTreeSet<String> =
+        fields.split(';').map(str::trim).filter(|field| !field.is_empty()).map(name).collect();
+    fields.remove("size");
+    let rows = table(guide, "| `WorldOptions` in Rust |");
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| row[1].clone()).collect();
+    assert_eq!(listed, fields);
+    let rust = include_str!("../../elastic/src/world/options.rs");
+    let methods = rust.split("    pub fn ").skip(1).map(|text| text.split('(').next().unwrap());
+    let methods: BTreeSet<String> =
+        methods.map(str::to_owned).filter(|name| name != "new").collect();
+    let mut listed: BTreeSet<String> = rows.iter().flat_map(|row| row[0].clone()).collect();
+    listed.remove("Registry::via");
+    assert_eq!(listed, methods);
+}
+
 #[test]
 fn the_functions_of_quo_1_4_1_have_not_changed() {
     let declared = declared();

@@ -4,8 +4,15 @@
 module languages_events
   use quo_elastic
   implicit none
+  integer :: heard = 0
 contains
   !> Counts events.
+  subroutine on_any_event(event)
+    type(quo_event_t), intent(in) :: event
+    if (allocated(event%json)) heard = heard + 1
+  end subroutine on_any_event
+
+  !> Counts events whose numbers have no gaps.
   subroutine on_event(event, data)
     type(quo_event_t), intent(in) :: event
     class(*), intent(inout) :: data
@@ -49,7 +56,7 @@ program elastic_languages
   options%slurm = quo_slurm_options_t(wait=10)
   call quo_world_create(w, options, ierr)
   call need(ierr)
-  call quo_world_on_event(w, on_event, seen, ierr)
+  call quo_world_on_event(w, on_any_event, ierr)
   call need(ierr)
   call quo_world_status(w, status, ierr)
   call need(ierr)
@@ -58,6 +65,7 @@ program elastic_languages
     call quo_world_capacity(w, most, ierr)
     if (own_rank() == 0) print '(2(a,i0),a)', 'world: ', number, ' of ', most, ' ranks'
     call add_vector()
+    call heard_events()
     if (own_rank() == 0) call sets()
     if (own_rank() == 0) call ask()
     call MPI_Barrier(comm(), mpi_code)
@@ -130,6 +138,17 @@ contains
     logical, intent(in) :: truth
     one = merge(1, 0, truth)
   end function one
+
+  ! The procedure for events is replaced by another one, with data; nothing goes by unheard.
+  subroutine heard_events()
+    call quo_world_probe(w, enters, ierr)
+    call need(ierr)
+    call right(merge(heard > 0, heard == 0, own_rank() == 0), 'the first events')
+    call quo_world_on_event(w, ierr)
+    call need(ierr)
+    call quo_world_on_event(w, on_event, seen, ierr)
+    call need(ierr)
+  end subroutine heard_events
 
   subroutine add_vector()
     real(c_double), pointer :: vector(:)

@@ -206,7 +206,17 @@ main(int argc, char **argv)
         REQUIRE_OK(QUO_world_status(w, &status));
         if (QUO_WORLD_PARKED != status) check_vector();
     }
-    if (0 == check_rank) events();
+    if (0 == check_rank) {
+        int count = seen.count;
+        events();
+        /* Nothing is brought any more. */
+        REQUIRE_OK(QUO_world_on_event(w, NULL, NULL));
+        CHECK_OK(QUO_world_note(w, QUO_CAUSE_OTHER, "unheard"));
+        REQUIRE_OK(QUO_world_probe(w, &enters));
+        CHECK_INT(seen.count, count);
+    } else if (QUO_WORLD_PARKED != status) {
+        REQUIRE_OK(QUO_world_probe(w, &enters));
+    }
     if (0 != check_rank) CHECK_INT(seen.count, 0);
     REQUIRE_OK(QUO_world_end(w));
     if (0 == check_rank && 0 == check_failures) printf("ok\n");

@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("c_program_with_the_first_options_structure_runs", c_shorter),
     ("c_options_decide_which_requests_are_accepted", c_options),
     ("c_requests_events_and_background_moves_are_as_in_rust", c_requests),
+    ("c_moves_that_are_given_up_leave_the_arrays", c_moves),
     ("one_program_in_rust_c_fortran_prints_the_same", languages),
     ("c_process_sets_with_wrong_arguments_fail_on_all", c_psets),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
@@ -237,6 +238,10 @@ fn languages() -> Result<()> {
         ensure!(said == LANGUAGES.lines().collect::<Vec<_>>(), "{}", outcome.report());
     }
     Ok(())
+}
+
+fn c_moves() -> Result<()> {
+    is_ok(&in_c("moves", 2, &[])?)
 }
 
 fn c_psets() -> Result<()> {

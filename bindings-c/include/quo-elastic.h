@@ -3,7 +3,11 @@
  * The elastic world: a job has more or fewer ranks while it runs. Since quo 0.1.
  *
  * Part of libquo. The rules of quo.h hold here; what is said to be *collective* is made by all ranks
- * of the world, in the same order.
+ * of the world, in the same order. A world is used by one thread at a time, which may be any: a call
+ * that comes while another thread is inside one fails with QUO_ERR_BUSY.
+ *
+ * A structure that starts with its size may be that of an earlier header: absent fields have their
+ * defaults. One of a later header is taken if what this version does not know is zero.
  *
  * @code{.c}
  * QUO_world w = NULL;
@@ -69,8 +73,39 @@ typedef enum {
     QUO_WORLD_ENDED
 } QUO_world_status_t;
 
+/** Tells which sizes the program can have: returns not 0 for a size that it can have, always the same
+    for a size. Called on rank 0, by threads of the library too, until QUO_world_end(); it calls no
+    function of this header. */
+typedef int (*QUO_size_allowed_t)(void *data, int size);
+
+/** How Slurm is used. Start from #QUO_SLURM_OPTIONS_INIT. Times are in seconds. */
+typedef struct QUO_slurm_options_t {
+    /** sizeof(QUO_slurm_options_t), so that fields can be appended. */
+    size_t size;
+    /** For how long a growth waits for its nodes before it is given up; 0: 60. */
+    double wait;
+    /** For how long each of Slurm's commands may run; 0: 20. */
+    double command_limit;
+    /** How long before the end of a job its nodes are to be left, and its end is an event; 0: 120. */
+    double grace;
+    /** How long those who left may take to end before their node goes back; 0: 5. */
+    double linger;
+    /** How often a job that holds nodes looks for the world's own job, in whole seconds; 0: 10. */
+    double watch;
+    /** With less time than this before the end of the job, growth on new nodes is refused; 0: 120. */
+    double least;
+    /** More options for sbatch, such as --constraint=fast, a line each; NULL: none. */
+    const char *submit;
+} QUO_slurm_options_t;
+
+/** Initialiser: the times that are said above. */
+#define QUO_SLURM_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
+    }
+
 /** What a world begins with. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
-    processes; of the rest, what rank 0 says counts. */
+    processes; of the rest, what rank 0 says counts. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
     size_t size;
@@ -95,12 +130,52 @@ typedef struct QUO_world_options_t {
     const char *log;
     /** A plan: when the world is to have which size, in the language of plans; NULL: none. */
     const char *plan;
+    /** Not 0: ranks may use process sets, and rank 0 listens for them. */
+    int process_sets;
+    /** Not 0: rank 0 starts processes itself also where it stands still meanwhile (with MPICH), and no
+        process comes along that starts them. */
+    int without_starter;
+    /** The fewest ranks that the program can have: requests for fewer are refused; 0: one. */
+    int min;
+    /** The most ranks that the program can have; 0: as many as there can be. */
+    int max;
+    /** The number of ranks is a multiple of this; 0: any. Only one of step, sizes and allows is given. */
+    int step;
+    /** The numbers of ranks that the program can have, such as "1,2,4,6"; "power-of-two" or "square";
+        NULL: all. */
+    const char *sizes;
+    /** Tells which numbers of ranks the program can have; NULL: all. */
+    QUO_size_allowed_t allows;
+    /** Passed to allows. */
+    void *allows_data;
+    /** Hosts that the world may grow onto when they are named, as the launcher knows them, and how many
+        processes each takes: "n1:4,n2:4". Requests for more there are refused, unless crowded. NULL:
+        the launcher knows. */
+    const char *hosts;
+    /** Seconds in which a named host has to answer before something is started there; 0: three;
+        negative: nobody looks, for networks that drop connections without a word. */
+    double reach_limit;
+    /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
+        none. */
+    const char *agent;
+    /** What is started: the program and its arguments, a line each; NULL: this program with its own
+        arguments. */
+    const char *command;
+    /** Keys and values for the launcher with everything that is started: KEY=VALUE, a line each; NULL:
+        none. */
+    const char *info;
+    /** The folder of the control socket, closed to others; NULL: the usual one. Only with control. */
+    const char *control_folder;
+    /** In a job of Slurm, nodes come and go with ranks, in this way; elsewhere without meaning. NULL:
+        without Slurm. */
+    const QUO_slurm_options_t *slurm;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and nobody from outside decides. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL                       \
+        sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
+            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL                                    \
     }
 
 /** What has become of a request. */
@@ -112,6 +187,238 @@ typedef enum {
     /** It was refused or given up; the world is what it was. */
     QUO_REQUEST_FAILED
 } QUO_request_state_t;
+
+/** What is asked of the world. */
+typedef enum {
+    /** ranks in all. Requests that still wait are dropped for it. */
+    QUO_REQUEST_SIZE = 0,
+    /** ranks more. */
+    QUO_REQUEST_GROW,
+    /** ranks fewer. Growth that still waits is dropped for it. */
+    QUO_REQUEST_SHRINK,
+    /** Nobody on the hosts of from. Growth that still waits is dropped for it. */
+    QUO_REQUEST_LEAVE,
+    /** As many ranks, with those on the hosts of from on the hosts of on instead. */
+    QUO_REQUEST_MOVE
+} QUO_request_kind_t;
+
+/** A request. Start from #QUO_REQUEST_SPEC_INIT. */
+typedef struct QUO_request_spec_t {
+    /** sizeof(QUO_request_spec_t), so that fields can be appended. */
+    size_t size;
+    /** One of #QUO_request_kind_t. */
+    int kind;
+    /** How many, at least 1; without meaning for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
+    int ranks;
+    /** So many nodes that the job does not have yet are brought by its resource manager, to grow on. */
+    int nodes;
+    /** Hosts to grow on, or to move to, with commas between them; NULL: any. */
+    const char *on;
+    /** Hosts to leave, with commas between them; NULL: the highest ranks leave. */
+    const char *from;
+    /** Seconds that ranks may take from the announcement on until the resize is done; 0: any time. */
+    double grace;
+    /** Who asks, as it stands in the log of events; NULL: application. */
+    const char *origin;
+} QUO_request_spec_t;
+
+/** Initialiser: a number of ranks that has yet to be said. */
+#define QUO_REQUEST_SPEC_INIT                                                                      \
+    {                                                                                              \
+        sizeof(QUO_request_spec_t), QUO_REQUEST_SIZE, 0, 0, NULL, NULL, 0.0, NULL                  \
+    }
+
+/** What an event is about. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which
+    refused, finalized and aborted are ends. */
+typedef enum {
+    /** The world began. */
+    QUO_EVENT_STARTED = 0,
+    /** Somebody has something to say: a job that ends soon, a command that failed. */
+    QUO_EVENT_NOTICE,
+    /** The grace time of a resize is over, and it has not ended. */
+    QUO_EVENT_OVERDUE,
+    /** It was asked for. */
+    QUO_EVENT_REQUESTED,
+    /** End: it will not happen. */
+    QUO_EVENT_REFUSED,
+    /** It will be tried when its turn comes. */
+    QUO_EVENT_ACCEPTED,
+    /** Processes that query are told. */
+    QUO_EVENT_ANNOUNCED,
+    /** Joiners are being started. */
+    QUO_EVENT_LAUNCHED,
+    /** All joiners are ready. */
+    QUO_EVENT_READY,
+    /** The ranks have said in which set the joiners will be. */
+    QUO_EVENT_PENDING,
+    /** All joiners have read that. */
+    QUO_EVENT_CONFIRMED,
+    /** The probe at which all enter is known. */
+    QUO_EVENT_AGREED,
+    /** The window is open. */
+    QUO_EVENT_BEGUN,
+    /** Data are where the new world wants them. */
+    QUO_EVENT_MOVED,
+    /** End: the world is the new one. */
+    QUO_EVENT_FINALIZED,
+    /** End: the world is what it was. */
+    QUO_EVENT_ABORTED
+} QUO_event_kind_t;
+
+/** Why something was refused or aborted, or what a notice is about. */
+typedef enum {
+    /** There is no cause. */
+    QUO_CAUSE_NONE = 0,
+    /** No slots, nodes or cores. */
+    QUO_CAUSE_NO_CAPACITY,
+    /** A size that the program cannot have, or a rank or node that may not leave. */
+    QUO_CAUSE_NOT_ALLOWED,
+    /** The MPI in use cannot do it. */
+    QUO_CAUSE_UNSUPPORTED,
+    /** A host does not answer. */
+    QUO_CAUSE_UNREACHABLE,
+    /** Processes could not be started. */
+    QUO_CAUSE_SPAWN_FAILED,
+    /** A joiner ended, or was not ready in time. */
+    QUO_CAUSE_JOINER_LOST,
+    /** A rank ended. */
+    QUO_CAUSE_MEMBER_LOST,
+    /** Data could not be moved. */
+    QUO_CAUSE_DATA_LOST,
+    /** A rank did not want it. */
+    QUO_CAUSE_GIVEN_UP,
+    /** The grace time is over. */
+    QUO_CAUSE_DEADLINE,
+    /** A later request made it pointless. */
+    QUO_CAUSE_SUPERSEDED,
+    /** It was cancelled. */
+    QUO_CAUSE_CANCELLED,
+    /** The resource manager refused. */
+    QUO_CAUSE_MANAGER,
+    /** Anything else: the text says what. */
+    QUO_CAUSE_OTHER
+} QUO_cause_t;
+
+/** An event of the world. Set size to sizeof. */
+typedef struct QUO_event_t {
+    /** sizeof(QUO_event_t), so that fields can be appended. */
+    size_t size;
+    /** Counts all events from 0 without gaps; one that is missing was too old to be kept. */
+    long long number;
+    /** Seconds since the job began. */
+    double time;
+    /** One of #QUO_event_kind_t. */
+    int kind;
+    /** One of #QUO_cause_t. */
+    int cause;
+    /** Of which request; 0: of none. */
+    long long request;
+    /** The epoch from this event on. */
+    long long epoch;
+    /** The number of ranks from this event on. */
+    long long ranks;
+    /** The number of ranks that the request leads to; -1 before that is decided. */
+    long long target;
+    /** Announced: how many join; else -1. */
+    long long joining;
+    /** Announced: how many leave; else -1. */
+    long long leaving;
+    /** Agreed: the probe at which all enter; else -1. */
+    long long round;
+    /** Moved: how many bytes went from one rank to another; else -1. */
+    long long bytes;
+    /** The cause in words; empty without one. */
+    const char *text;
+    /** The whole event as a line of JSON, as in the log: also who is late, what was asked for, and when
+        each step was reached. */
+    const char *json;
+} QUO_event_t;
+
+/** Is brought an event, which is good until it returns. It may call functions of this header on the
+    world, but none that is collective and not QUO_world_end(). */
+typedef void (*QUO_event_handler_t)(void *data, const QUO_event_t *event);
+
+/** How two process sets make a third. */
+typedef enum {
+    /** Who is in either. */
+    QUO_PSET_UNION = 0,
+    /** Who is in the first and not in the second. */
+    QUO_PSET_DIFFERENCE,
+    /** Who is in both. */
+    QUO_PSET_INTERSECTION
+} QUO_pset_op_t;
+
+/** What kind of change a process is told of. */
+typedef enum {
+    /** There is none. */
+    QUO_PSET_NO_CHANGE = 0,
+    /** Processes join. */
+    QUO_PSET_ADD,
+    /** Processes leave. */
+    QUO_PSET_SUB,
+    /** Some join and some leave. */
+    QUO_PSET_REPLACE
+} QUO_pset_change_kind_t;
+
+/** What is to be different from the attributes that a process set has or inherits. Start from
+    #QUO_PSET_CHANGE_INIT. */
+typedef struct QUO_pset_change_t {
+    /** sizeof(QUO_pset_change_t), so that fields can be appended. */
+    size_t size;
+    /** 1: only the program changes the members; -1: resizes change them as well; 0: as it is. */
+    int active;
+    /** Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away. Keys
+        begin with mpi_ps_sched_. NULL: as they are. */
+    const char *hints;
+} QUO_pset_change_t;
+
+/** Initialiser: everything is inherited. */
+#define QUO_PSET_CHANGE_INIT                                                                       \
+    {                                                                                              \
+        sizeof(QUO_pset_change_t), 0, NULL                                                         \
+    }
+
+/** A process set, as a process sees it. Set size to sizeof. */
+typedef struct QUO_pset_info_t {
+    /** sizeof(QUO_pset_info_t), so that fields can be appended. */
+    size_t size;
+    /** 1: only the program changes the members; 0: resizes change them as well. */
+    int active;
+    /** 1: this process joined while the job was running; else 0. */
+    int dynamic;
+    /** 1: this process is in the set; else 0. */
+    int included;
+    /** How many members the set has. */
+    long long members;
+    /** How many times its members have changed. */
+    long long version;
+    /** The resize that last altered it, counted from 1; 0: none. */
+    long long epoch;
+} QUO_pset_info_t;
+
+/** A resize that is going on, as a process is to see it. Set size to sizeof. */
+typedef struct QUO_pset_view_t {
+    /** sizeof(QUO_pset_view_t), so that fields can be appended. */
+    size_t size;
+    /** One of #QUO_pset_change_kind_t. */
+    int kind;
+    /** 1: this process joins or leaves; else 0. */
+    int included;
+    /** #QUO_EVENT_ANNOUNCED or #QUO_EVENT_PENDING; 0 without a change. */
+    int step;
+    /** The request; 0 without a change. */
+    long long request;
+} QUO_pset_view_t;
+
+/** What an acceptance has led to. */
+typedef enum {
+    /** Not all is ready: compute, and accept again. */
+    QUO_ACCEPT_PENDING = 0,
+    /** All ranks have come to the resize: QUO_world_begin() is next. */
+    QUO_ACCEPT_ENTERS,
+    /** The resize was given up; the world is what it was. */
+    QUO_ACCEPT_ABORTED
+} QUO_acceptance_t;
 
 /** Communicators of a resize. */
 typedef enum {
@@ -353,6 +660,17 @@ QUO_world_epoch(QUO_world w,
                 long long *out_epoch);
 
 /**
+ * Gives the number of the node of this process, the same for all processes there. Local. Better than
+ * MPI_Comm_split_type, which fails on Open MPI 4 where processes were started later.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_node The number, from 0.
+ */
+int
+QUO_world_node(QUO_world w,
+               int *out_node);
+
+/**
  * What the MPI can do for this world, and how that was found, in a line. Local.
  *
  * @param[in]  w        A world.
@@ -428,6 +746,66 @@ QUO_world_request(QUO_world w,
                   long long *out_request);
 
 /**
+ * Asks for any resize. Local, on rank 0; answered at once. What has to be started is started while the
+ * ranks go on, which enter at one of their next probes; one event ends the request.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  spec        What is asked for.
+ * @param[out] out_request The number of the request, also of one that is refused; NULL is allowed.
+ * @param[out] out_after   The request that has to end before the turn of this one comes, 0 for none;
+ *                         NULL is allowed.
+ * @retval QUO_ERR_REFUSED   It cannot be, and nothing has changed: QUO_last_error() says why.
+ * @retval QUO_ERR_INVLD_ARG spec is NULL, or a field is out of range.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_ask(QUO_world w,
+              const QUO_request_spec_t *spec,
+              long long *out_request,
+              long long *out_after);
+
+/**
+ * Takes back a request that waits for its turn. Local, on rank 0.
+ *
+ * @param[in] w       A world.
+ * @param[in] request The number of a request.
+ * @retval QUO_ERR_REFUSED   It has ended, or its resize is under way.
+ * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_cancel(QUO_world w,
+                 long long request);
+
+/**
+ * Makes an event #QUO_EVENT_NOTICE, which starts nothing. Local, on rank 0.
+ *
+ * @param[in] w     A world.
+ * @param[in] cause One of #QUO_cause_t but #QUO_CAUSE_NONE.
+ * @param[in] text  What there is to say.
+ * @retval QUO_ERR_INVLD_ARG cause is none of them, or text is NULL.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_note(QUO_world w,
+               int cause,
+               const char *text);
+
+/**
+ * Gives the latest step of a request. Local, on rank 0.
+ *
+ * @param[in]  w        A world.
+ * @param[in]  request  The number of a request.
+ * @param[out] out_step One of #QUO_event_kind_t, from #QUO_EVENT_REQUESTED on.
+ * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_request_step(QUO_world w,
+                       long long request,
+                       int *out_step);
+
+/**
  * What has become of a request. Local, on rank 0.
  *
  * @param[in]  w         A world.
@@ -442,6 +820,51 @@ QUO_world_request_state(QUO_world w,
                         long long request,
                         int *out_state,
                         char **out_cause);
+
+/**
+ * Gives the next event that has not been given by this function yet, from the beginning of the job on;
+ * the latest 4096 are kept. Local, on rank 0.
+ *
+ * @param[in]     w         A world.
+ * @param[in,out] out_event Set its size first. Its texts are good until the next call of this function,
+ *                          or the end of the world.
+ * @param[out]    out_found 1, or 0 where there is none: out_event is what it was.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_next_event(QUO_world w,
+                     QUO_event_t *out_event,
+                     int *out_found);
+
+/**
+ * Brings all events to a function, from the first that is kept on. Local; on other ranks than 0 it is
+ * never called.
+ *
+ * It is called by the thread that is in QUO_world_probe(), QUO_world_commit(), QUO_world_abort() or
+ * QUO_world_end(), before these return (QUO_world_end(): before it begins), with what has happened
+ * until then. With it a probe on rank 0 takes a lock.
+ *
+ * @param[in] w       A world.
+ * @param[in] handler The function, in the place of an earlier one; NULL: none.
+ * @param[in] data    Passed to it.
+ */
+int
+QUO_world_on_event(QUO_world w,
+                   QUO_event_handler_t handler,
+                   void *data);
+
+/**
+ * Gives the job as it is now, as an object of JSON: job, epoch, size, capacity, waiting, under_way and
+ * step (of a resize that is under way), next_event, up_us, hosts (host, slots, ranks), log_trouble.
+ * Local, on rank 0.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_json To be freed with free(); NULL on failure.
+ * @retval QUO_ERR_MISPLACED This is not rank 0.
+ */
+int
+QUO_world_report(QUO_world w,
+                 char **out_json);
 
 /** @} */
 /** @name Resizes */
@@ -510,6 +933,44 @@ QUO_window_tell(QUO_world w,
  */
 int
 QUO_window_move(QUO_world w);
+
+/**
+ * Begins to move all arrays, which go on in QUO_window_move_test() while the program computes. Until the
+ * move has ended, of this world only QUO_window_move_test(), QUO_window_move_end(), QUO_world_commit(),
+ * QUO_world_abort(), QUO_world_array() and QUO_world_array_origin() can be called, other calls are
+ * QUO_ERR_MISPLACED; arrays are read and not written, and communicators that were asked for before are
+ * good. Collective over everybody.
+ *
+ * @param[in] w A world.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR           A rank could not do its part; likewise.
+ * @retval QUO_ERR_MISPLACED No resize has begun, or arrays have been moved in it.
+ */
+int
+QUO_window_move_begin(QUO_world w);
+
+/**
+ * Moves what can be moved without waiting, at most a few megabytes. Local.
+ *
+ * @param[in]  w        A world.
+ * @param[out] out_done 1 when this process has nothing left to do, else 0.
+ * @retval QUO_ERR_MISPLACED No move has begun.
+ * @retval QUO_ERR_MPI       MPI failed.
+ */
+int
+QUO_window_move_test(QUO_world w,
+                     int *out_done);
+
+/**
+ * Waits until the arrays of all processes are where they belong. They are the world's with the commit,
+ * which makes this call where it was not made. Collective over everybody.
+ *
+ * @param[in] w A world.
+ * @retval QUO_ERR           A rank could not do its part; the resize can only be given up.
+ * @retval QUO_ERR_MISPLACED No move has begun.
+ */
+int
+QUO_window_move_end(QUO_world w);
 
 /**
  * Ends the resize: the world is the new one if everybody commits. Arrays are moved and contexts adapted.
@@ -656,6 +1117,249 @@ QUO_carry_give(int new_rank,
 int
 QUO_world_last_move(QUO_world w,
                     QUO_move_metrics_t *out_metrics);
+
+/** @} */
+/** @name Process sets
+ *
+ * A process set has a name: mpi://WORLD for all ranks, mpi://SELF for the caller, mpi://app/NAME for the job
+ * of that name, and below that what the program makes. Rank 0 keeps the sets; every call is local and waits
+ * for nobody but rank 0, and calls of several processes have one order. They need the option process_sets.
+ * A resize is a set too, of those who join or leave: a delta.
+ *
+ * Errors of all of these: QUO_ERR_MISPLACED without process_sets, QUO_ERR_INVLD_ARG for what is no name,
+ * QUO_ERR_NOT_FOUND for a set that is not there, QUO_ERR_REFUSED for what the sets do not allow and in a
+ * parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
+/** @{ */
+
+/**
+ * Gives the id of this process, which no other process ever has. Local; also in a parked process.
+ *
+ * @param[in]  w          A world.
+ * @param[out] out_member The id; -1 while it is parked.
+ */
+int
+QUO_pset_member(QUO_world w,
+                long long *out_member);
+
+/**
+ * Gives the names of the sets that this process is shown, mpi://WORLD and mpi://SELF first. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[out] out_names The names, one a line, to be freed with free(); NULL on failure.
+ */
+int
+QUO_pset_names(QUO_world w,
+               char **out_names);
+
+/**
+ * Gives what is to be known of a set. Local.
+ *
+ * @param[in]     w        A world.
+ * @param[in]     set      Its name.
+ * @param[in,out] out_info Set its size first.
+ */
+int
+QUO_pset_info(QUO_world w,
+              const char *set,
+              QUO_pset_info_t *out_info);
+
+/**
+ * Gives a hint of a set. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[in]  set       Its name.
+ * @param[in]  key       The key of the hint.
+ * @param[out] out_value The value, to be freed with free(); NULL on failure.
+ * @retval QUO_ERR_NOT_FOUND There is no such set, or it has no such hint.
+ */
+int
+QUO_pset_hint(QUO_world w,
+              const char *set,
+              const char *key,
+              char **out_value);
+
+/**
+ * Gives the ids of the members of a set, in order. Local.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  set         Its name.
+ * @param[out] out_members The ids, to be freed with free(); NULL for none, and on failure.
+ * @param[out] out_count   How many.
+ */
+int
+QUO_pset_members(QUO_world w,
+                 const char *set,
+                 long long **out_members,
+                 int *out_count);
+
+/**
+ * Makes a set of two, or a new version of the first. Local.
+ *
+ * @param[in]  w          A world.
+ * @param[in]  op         One of #QUO_pset_op_t.
+ * @param[in]  first      A set.
+ * @param[in]  second     Another one.
+ * @param[in]  target     The name of the new set, or first for a new version of it; NULL: a name is made.
+ * @param[in]  attributes What is not inherited from first; NULL: nothing.
+ * @param[out] out_set    The name, to be freed with free(); NULL on failure. NULL is allowed.
+ * @retval QUO_ERR_REFUSED The result has no member, the name is taken or not the program's.
+ */
+int
+QUO_pset_operate(QUO_world w,
+                 int op,
+                 const char *first,
+                 const char *second,
+                 const char *target,
+                 const QUO_pset_change_t *attributes,
+                 char **out_set);
+
+/**
+ * Changes the attributes of a set. Local.
+ *
+ * @param[in] w          A world.
+ * @param[in] set        Its name.
+ * @param[in] attributes What is to be different.
+ */
+int
+QUO_pset_update(QUO_world w,
+                const char *set,
+                const QUO_pset_change_t *attributes);
+
+/**
+ * Splits a set into parts, in the order of its members. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[in]  set       Its name.
+ * @param[in]  sizes     How many members each part has.
+ * @param[in]  count     How many parts.
+ * @param[in]  below     The name below which the parts have theirs.
+ * @param[out] out_names The names, one a line, to be freed with free(); NULL is allowed.
+ * @retval QUO_ERR_INVLD_ARG The parts are not the set.
+ */
+int
+QUO_pset_split(QUO_world w,
+               const char *set,
+               const long long *sizes,
+               int count,
+               const char *below,
+               char **out_names);
+
+/**
+ * Forgets the name of a set that has lost its last member. Local.
+ *
+ * @param[in] w   A world.
+ * @param[in] set Its name.
+ * @retval QUO_ERR_REFUSED It has members.
+ */
+int
+QUO_pset_prune(QUO_world w,
+               const char *set);
+
+/**
+ * Leaves bytes under a key at a set, for whoever looks them up. Local.
+ *
+ * @param[in]  w           A world.
+ * @param[in]  set         Its name; not mpi://SELF.
+ * @param[in]  key         The key, of at most 255 bytes.
+ * @param[in]  data        The bytes, at most 65,536, which are copied.
+ * @param[in]  length      How many.
+ * @param[out] out_version Which value under the key this is, from 1; NULL is allowed.
+ */
+int
+QUO_pset_publish(QUO_world w,
+                 const char *set,
+                 const char *key,
+                 const void *data,
+                 size_t length,
+                 long long *out_version);
+
+/**
+ * Takes away what lies under a key at a set. Local.
+ *
+ * @param[in] w   A world.
+ * @param[in] set Its name.
+ * @param[in] key The key.
+ */
+int
+QUO_pset_withdraw(QUO_world w,
+                  const char *set,
+                  const char *key);
+
+/**
+ * Gives what lies under a key at a set, and waits until something does. Local.
+ *
+ * @param[in]  w             A world.
+ * @param[in]  set           Its name.
+ * @param[in]  key           The key.
+ * @param[in]  wait          For how many seconds to wait; 0: not at all.
+ * @param[out] out_data      The bytes, to be freed with free(); NULL on failure.
+ * @param[out] out_length    How many.
+ * @param[out] out_version   Which value under the key this is; NULL is allowed.
+ * @param[out] out_publisher The id of the process that left it; NULL is allowed.
+ * @retval QUO_ERR_TIMEOUT Nothing came in this time.
+ */
+int
+QUO_pset_lookup(QUO_world w,
+                const char *set,
+                const char *key,
+                double wait,
+                void **out_data,
+                size_t *out_length,
+                long long *out_version,
+                long long *out_publisher);
+
+/**
+ * Tells of a resize that is going on. That there is none is no error. Local.
+ *
+ * @param[in]     w         A world.
+ * @param[in]     bound     The set that is resized, such as mpi://WORLD; mpi://SELF: a resize in which this
+ *                          process joins or leaves.
+ * @param[in,out] out_view  Set its size first.
+ * @param[out]    out_delta The name of the delta that concerns this process, empty without a change, to be
+ *                          freed with free(); NULL on failure. NULL is allowed.
+ */
+int
+QUO_pset_query(QUO_world w,
+               const char *bound,
+               QUO_pset_view_t *out_view,
+               char **out_delta);
+
+/**
+ * Accepts a resize, and probes. Collective over the ranks, in the same places as probes; does not wait for
+ * joiners. What others than rank 0 give as delta, set and wait does not count.
+ *
+ * @param[in]  w              A world.
+ * @param[in]  delta          The delta of the resize.
+ * @param[in]  set            The set that the new world will be.
+ * @param[in]  wait           For how many seconds to accept again and again while it is pending; 0: once.
+ * @param[out] out_acceptance One of #QUO_acceptance_t.
+ * @param[out] out_set        The set, on all, where all enter, else empty; to be freed with free(); NULL on
+ *                            failure. NULL is allowed.
+ * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
+ * @retval QUO_ERR_REFUSED   The sets of rank 0 do not allow it: the same on all.
+ */
+int
+QUO_world_accept(QUO_world w,
+                 const char *delta,
+                 const char *set,
+                 double wait,
+                 int *out_acceptance,
+                 char **out_set);
+
+/**
+ * Gives the name of the set that this process joins. Local, for one whose status is #QUO_WORLD_JOINING,
+ * before QUO_world_begin(); waits until the ranks have accepted.
+ *
+ * @param[in]  w       A world.
+ * @param[in]  wait    For how many seconds.
+ * @param[out] out_set The name, to be freed with free(); NULL on failure.
+ * @retval QUO_ERR_MISPLACED This process does not join.
+ * @retval QUO_ERR_GIVEN_UP  There is no resize any more, or the ranks did not accept in time.
+ */
+int
+QUO_world_confirm(QUO_world w,
+                  double wait,
+                  char **out_set);
 
 /** @} */
 /** @name For Fortran */

@@ -114,7 +114,8 @@ enum {
     QUO_ERR_INTERNAL,
     /** The call does not fit what the world is doing (quo-elastic.h). Not fatal. Since quo 0.1. */
     QUO_ERR_MISPLACED,
-    /** A request to resize the world was refused (quo-elastic.h). Not fatal. Since quo 0.1. */
+    /** A request to resize the world, or a change of process sets, was refused (quo-elastic.h). Not
+        fatal. Since quo 0.1. */
     QUO_ERR_REFUSED,
     /** A resize of the world was given up by all (quo-elastic.h). Not fatal. Since quo 0.1. */
     QUO_ERR_GIVEN_UP,

@@ -277,7 +277,7 @@ enum class Errc : int {
     internal = QUO_ERR_INTERNAL,
     /** The call does not fit what the world is doing. */
     misplaced = QUO_ERR_MISPLACED,
-    /** A request to resize the world was refused. */
+    /** A request to resize the world, or a change of process sets, was refused. */
     refused = QUO_ERR_REFUSED,
     /** A resize of the world was given up by all. */
     given_up = QUO_ERR_GIVEN_UP,

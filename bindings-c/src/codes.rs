@@ -144,7 +144,9 @@ impl Code {
             Self::Detached => c"the caller has detached from its node",
             Self::Internal => c"a defect of the library, which was kept from spreading",
             Self::Misplaced => c"the call does not fit what the world is doing",
-            Self::Refused => c"a request to resize the world was refused",
+            Self::Refused => {
+                c"a request to resize the world, or a change of process sets, was refused"
+            }
             Self::GivenUp => c"a resize was given up; the world is what it was",
             Self::WorkFailed => c"the work of a phase failed on a rank",
         }

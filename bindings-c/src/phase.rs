@@ -307,11 +307,11 @@ pub extern "C" fn QUO_phase_metrics(
 ) -> c_int {
     entry("QUO_phase_metrics", || {
         let phase = self::phase(phase)?;
-        let (place, size) = metrics.sized_place("metrics")?;
+        let place = metrics.sized_place("metrics")?;
         let run = phase.run();
         let last = run.last.as_ref();
-        place.set(QUO_phase_metrics_t {
-            size,
+        place.set(&QUO_phase_metrics_t {
+            size: size_of::<QUO_phase_metrics_t>(),
             selected: c_int::from(last.is_some_and(|last| last.selected)),
             threads: int(last.map_or(0, |last| last.threads))?,
             run_seconds: last.map_or(0.0, |last| last.run_seconds),

@@ -4,11 +4,11 @@
 use std::ffi::{c_double, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use elastic::Error;
 use elastic::data::Element;
 use elastic::layout::Storage;
 use elastic::points::{Configuration, Decision, Topology};
 use elastic::reshape::{Choice, ProcessorTopology, Reshape, Scheduler, Seat, SweetSpot};
-use elastic::{Error, WorldOptions};
 use quo_mpi::Comm as MPI_Comm;
 use quo_mpi::members::Communicator;
 
@@ -16,7 +16,8 @@ use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, Mark, entry};
 use crate::types::{FintPlace, Growing, HeapPlace, In, Out};
-use crate::world::{QUO_world_options_t, agree, misplaced, options};
+use crate::world::options::{self, Wanted};
+use crate::world::{QUO_world_options_t, agree, misplaced};
 
 /// `QUO_reshape_topology_t`.
 #[derive(Clone, Copy, Debug)]
@@ -154,18 +155,18 @@ fn init(
     guard::stay_quiet();
     let mut only = alone()?;
     mpi_usable()?;
-    let checked = topology(given).and_then(|topology| {
+    let (topology, options) = agree(|launched| {
+        let topology = topology(given)?;
         if only.0.is_some() {
             return Err(misplaced("the program has begun already"));
         }
-        let (options, _, (_, most)) = match wanted {
-            Some(wanted) => options(wanted)?,
-            None => (WorldOptions::new(), false, (0, 0)),
+        let wanted = match wanted {
+            Some(wanted) => options::wanted(wanted, launched)?,
+            None => Wanted::default(),
         };
         let start = c_int::try_from(topology.start.size()).unwrap_or(c_int::MAX);
-        Ok(((topology, options), (start, most)))
-    });
-    let (topology, options) = agree(checked)?;
+        Ok(((topology, wanted.options), (start, wanted.same.1)))
+    })?;
     let scheduler: Box<dyn Scheduler> = match decide {
         Some(decide) => Box::new(Asked { decide, data, topology }),
         None => Box::new(SweetSpot::default()),

@@ -2,7 +2,9 @@
 //! and nowhere else, and the enums and structures of the headers.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+mod sized;
+
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 
 use elastic::data::Element;
 use quo::ObjectType;
@@ -10,6 +12,8 @@ use quo_mpi::Comm;
 
 use crate::codes::Code;
 use crate::guard::Failure;
+pub(crate) use sized::Growing;
+pub use sized::In;
 
 /// A context, as C sees it: private, and never followed.
 #[repr(C)]
@@ -281,6 +285,38 @@ impl HeapPlace {
     }
 }
 
+/// An array of numbers that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Longs(*const c_longlong);
+
+impl Longs {
+    /// Wraps a pointer, for callers in Rust.
+    ///
+    /// # Safety
+    /// As [`Qids::new`].
+    pub unsafe fn new(pointer: *const c_longlong) -> Self {
+        Self(pointer)
+    }
+
+    /// So many numbers, none of them negative.
+    pub(crate) fn read(self, name: &str, count: c_int) -> Result<Vec<u64>, Failure> {
+        let length = usize::try_from(count).ok().filter(|&length| length > 0 && !self.0.is_null());
+        let length = length.ok_or_else(|| {
+            Failure::invalid(format!(
+                "the argument {name} is NULL, or {count} are said to be there"
+            ))
+        })?;
+        // SAFETY: by the contract of the C interface the array holds `count` numbers.
+        let numbers = unsafe { std::slice::from_raw_parts(self.0, length) };
+        let positive = |&number: &c_longlong| {
+            u64::try_from(number)
+                .map_err(|_| Failure::invalid(format!("the argument {name} has {number}")))
+        };
+        numbers.iter().map(positive).collect()
+    }
+}
+
 /// An array of qids that C owns, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -406,6 +442,27 @@ pub(crate) fn numbers_for_c(ranks: &[usize]) -> Result<*mut c_int, Failure> {
     Ok(block)
 }
 
+/// A copy of bytes in memory that C frees.
+pub(crate) fn bytes_for_c(bytes: &[u8]) -> Result<*mut c_void, Failure> {
+    let block = allocate(bytes.len().max(1))?;
+    // SAFETY: the new block has room for them.
+    unsafe { block.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    Ok(block)
+}
+
+/// A copy of a list of ids in memory that C frees; NULL for an empty one.
+pub(crate) fn ids_for_c(ids: &[u64]) -> Result<*mut c_longlong, Failure> {
+    if ids.is_empty() {
+        return Ok(std::ptr::null_mut());
+    }
+    let block = allocate(size_of_val(ids))?.cast::<c_longlong>();
+    for (index, id) in ids.iter().enumerate() {
+        // SAFETY: the block has room for all of them, and malloc aligns for them.
+        unsafe { block.add(index).write(id.cast_signed()) };
+    }
+    Ok(block)
+}
+
 fn allocate(bytes: usize) -> Result<*mut c_void, Failure> {
     // SAFETY: malloc may be called with any size.
     let block = unsafe { libc::malloc(bytes) };
@@ -419,87 +476,6 @@ fn allocate(bytes: usize) -> Result<*mut c_void, Failure> {
 pub(crate) fn free_for_c(block: *mut c_void) {
     // SAFETY: by the contract of `QUO_ptr_free` the block came from malloc and is not used any more.
     unsafe { libc::free(block) }
-}
-
-/// A structure that starts with its own size as C knows it, so that fields can be appended later.
-///
-/// # Safety
-/// The type is `repr(C)` without padding after its last field, its first field is a `usize` for the
-/// size, and any bytes that C may write to the other fields make a value of it.
-pub(crate) unsafe trait Growing: Copy {
-    /// What C calls it.
-    const NAME: &'static str;
-}
-
-fn check_size<T: Growing>(size: usize) -> Result<(), Failure> {
-    /// No structure will ever be longer; keeps a wild size from being read past.
-    const LONGEST: usize = 4096;
-    if (size_of::<T>()..=LONGEST).contains(&size) {
-        return Ok(());
-    }
-    let (name, least) = (T::NAME, size_of::<T>());
-    Err(Failure::invalid(format!("the size of {name} is {size}, set it to sizeof, {least}")))
-}
-
-/// A pointer to such a structure that C has filled in, or NULL.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct In<T>(*const T);
-
-impl<T> Clone for In<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for In<T> {}
-
-impl<T> In<T> {
-    /// Wraps a pointer, for callers in Rust.
-    ///
-    /// # Safety
-    /// `pointer` is null, or valid for reads of the number of bytes that its first field says, until
-    /// the call it is given to returns.
-    pub unsafe fn new(pointer: *const T) -> Self {
-        Self(pointer)
-    }
-}
-
-#[allow(private_bounds, reason = "only the structures of the headers are read")]
-impl<T: Growing> In<T> {
-    /// The structure, `None` for NULL.
-    pub(crate) fn read(self) -> Result<Option<T>, Failure> {
-        if self.0.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: by the contract of the C interface the structure starts with its size.
-        let size = unsafe { self.0.cast::<usize>().read() };
-        check_size::<T>(size)?;
-        // SAFETY: the structure has as many bytes as it says, at least those of `T`, and any bytes
-        // make a `T`.
-        let (value, appended) = unsafe {
-            let after = self.0.add(1).cast::<u8>();
-            (self.0.read(), std::slice::from_raw_parts(after, size - size_of::<T>()))
-        };
-        if appended.iter().any(|&byte| byte != 0) {
-            let text = format!("{} has a field set that this version does not know", T::NAME);
-            return Err(Failure::invalid(text));
-        }
-        Ok(Some(value))
-    }
-}
-
-#[allow(private_bounds, reason = "only the structures of the headers are written")]
-impl<T: Growing> Out<T> {
-    /// The place, and the size that C gave, which the new value has to keep.
-    pub(crate) fn sized_place(self, name: &str) -> Result<(Place<T>, usize), Failure> {
-        let place = self.place(name)?;
-        // SAFETY: by the contract of the C interface the structure starts with its size, which C has
-        // set.
-        let size = unsafe { place.0.cast::<usize>().read() };
-        check_size::<T>(size)?;
-        Ok((place, size))
-    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,12 @@ use quo_c::Code;
 use quo_c::create::QUO_create_options_t;
 use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
 use quo_c::reshape::QUO_reshape_topology_t;
-use quo_c::world::QUO_world_options_t;
 use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
+use quo_c::world::events::QUO_event_t;
+use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
+use quo_c::world::psets::{QUO_pset_change_t, QUO_pset_info_t, QUO_pset_view_t};
+use quo_c::world::requests::QUO_request_spec_t;
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
@@ -24,7 +27,7 @@ const HEADERS: [&str; 4] = [
     include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 20] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -39,7 +42,10 @@ const SOURCES: [&str; 17] = [
     include_str!("../src/version.rs"),
     include_str!("../src/world/arrays.rs"),
     include_str!("../src/world/carry.rs"),
+    include_str!("../src/world/events.rs"),
     include_str!("../src/world/mod.rs"),
+    include_str!("../src/world/psets.rs"),
+    include_str!("../src/world/requests.rs"),
     include_str!("../src/world/window.rs"),
     include_str!("../src/xpm.rs"),
 ];
@@ -79,6 +85,7 @@ const COMPATIBLE: [&str; 28] = [
 /// What a C type is on the Rust side; a pointer to int may also be an array to read.
 const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
+    ("double", "c_double"),
     ("double", "f64"),
     ("size_t", "usize"),
     ("void *", "*mut c_void"),
@@ -109,6 +116,14 @@ const TYPES: &[(&str, &str)] = &[
     ("const QUO_world_options_t *", "In<QUO_world_options_t>"),
     ("const QUO_array_spec_t *", "In<QUO_array_spec_t>"),
     ("const QUO_carry_t *", "In<QUO_carry_t>"),
+    ("const QUO_request_spec_t *", "In<QUO_request_spec_t>"),
+    ("const QUO_pset_change_t *", "In<QUO_pset_change_t>"),
+    ("QUO_pset_info_t *", "Out<QUO_pset_info_t>"),
+    ("QUO_pset_view_t *", "Out<QUO_pset_view_t>"),
+    ("const long long *", "Longs"),
+    ("long long **", "Out<*mut c_longlong>"),
+    ("QUO_event_t *", "Out<QUO_event_t>"),
+    ("QUO_event_handler_t", "QUO_event_handler_t"),
     ("QUO_move_metrics_t *", "Out<QUO_move_metrics_t>"),
     ("QUO_context *", "Out<*mut QUO_t>"),
     ("QUO_t **", "Out<*mut QUO_t>"),
@@ -239,6 +254,89 @@ fn every_declared_function_is_defined_with_the_same_arguments() {
     }
 }
 
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// The rows of the first table of the guide after a heading, as what is quoted in each column.
+fn table(guide: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
+    let start = guide.find(heading).expect("a table with this heading");
+    let rows = guide[start..].lines().skip(2).take_while(|line| line.starts_with('|'));
+    let columns = |row: &str| row.trim_matches('|').split(" | ").map(names_in).collect();
+    rows.map(columns).collect()
+}
+
+fn names_in(column: &str) -> Vec<String> {
+    quoted(column).into_iter().map(str::to_owned).collect()
+}
+
+/// The names of the public functions of the crate `elastic`.
+fn in_rust() -> BTreeSet<String> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../elastic/src")];
+    let mut found = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            for start in text.split(" fn ").skip(1) {
+                let end = start.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(0);
+                found.insert(start[..end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn guide_lists_every_call_of_the_world_in_three_languages() {
+    let guide = include_str!("../../docs/elastic.md");
+    let rust = in_rust();
+    let mut listed = BTreeSet::new();
+    for row in table(guide, "| Rust | C | Fortran |") {
+        let [in_rust, in_c, in_fortran] = &row[..] else { panic!("{row:?}") };
+        for name in in_rust {
+            let method = name.split("::").nth(1).unwrap();
+            assert!(rust.contains(method), "{name} is not in Rust");
+        }
+        let expected: Vec<String> = in_c.iter().map(|name| name.to_lowercase()).collect();
+        assert_eq!(in_fortran, &expected);
+        listed.extend(in_c.iter().cloned());
+    }
+    let of_the_world = |name: &String| {
+        let families = ["QUO_world_", "QUO_window_", "QUO_pset_", "QUO_carry_"];
+        families.iter().any(|family| name.starts_with(family)) && !name.ends_with("_f2c")
+    };
+    let declared: BTreeSet<String> = declared().into_keys().filter(of_the_world).collect();
+    assert_eq!(listed, declared);
+}
+
+#[test]
+fn guide_lists_every_option_of_the_world() {
+    let guide = include_str!("../../docs/elastic.md");
+    let header = without_comments(HEADERS[2]);
+    let (_, fields) = header.split_once("typedef struct QUO_world_options_t {").unwrap();
+    let (fields, _) = fields.split_once('}').unwrap();
+    let name = |field: &str| field.rsplit([' ', '*']).next().unwrap().trim().to_owned();
+    let mut fields: BTreeSet<String> =
+        fields.split(';').map(str::trim).filter(|field| !field.is_empty()).map(name).collect();
+    fields.remove("size");
+    let rows = table(guide, "| `WorldOptions` in Rust |");
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| row[1].clone()).collect();
+    assert_eq!(listed, fields);
+    let rust = include_str!("../../elastic/src/world/options.rs");
+    let methods = rust.split("    pub fn ").skip(1).map(|text| text.split('(').next().unwrap());
+    let methods: BTreeSet<String> =
+        methods.map(str::to_owned).filter(|name| name != "new").collect();
+    let mut listed: BTreeSet<String> = rows.iter().flat_map(|row| row[0].clone()).collect();
+    listed.remove("Registry::via");
+    assert_eq!(listed, methods);
+}
+
 #[test]
 fn the_functions_of_quo_1_4_1_have_not_changed() {
     let declared = declared();
@@ -303,10 +401,13 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
+        QUO_slurm_options_t l = QUO_SLURM_OPTIONS_INIT;\n\
+        QUO_request_spec_t r = QUO_REQUEST_SPEC_INIT;\n\
+        QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + n.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -338,12 +439,57 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
-    let families: [(&str, &[&str]); 8] = [
+    let families: [(&str, &[&str]); 14] = [
         ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
         ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
         ("RESHAPE", &["STAYS", "JOINS", "ENDED"]),
         ("WORLD", &["NEW", "JOINING", "STAYING", "LEAVING", "PARKED", "ENDED"]),
         ("REQUEST", &["OPEN", "DONE", "FAILED"]),
+        ("REQUEST", &["SIZE", "GROW", "SHRINK", "LEAVE", "MOVE"]),
+        (
+            "EVENT",
+            &[
+                "STARTED",
+                "NOTICE",
+                "OVERDUE",
+                "REQUESTED",
+                "REFUSED",
+                "ACCEPTED",
+                "ANNOUNCED",
+                "LAUNCHED",
+                "READY",
+                "PENDING",
+                "CONFIRMED",
+                "AGREED",
+                "BEGUN",
+                "MOVED",
+                "FINALIZED",
+                "ABORTED",
+            ],
+        ),
+        (
+            "CAUSE",
+            &[
+                "NONE",
+                "NO_CAPACITY",
+                "NOT_ALLOWED",
+                "UNSUPPORTED",
+                "UNREACHABLE",
+                "SPAWN_FAILED",
+                "JOINER_LOST",
+                "MEMBER_LOST",
+                "DATA_LOST",
+                "GIVEN_UP",
+                "DEADLINE",
+                "SUPERSEDED",
+                "CANCELLED",
+                "MANAGER",
+                "OTHER",
+            ],
+        ),
+        ("PSET", &["UNION", "DIFFERENCE", "INTERSECTION"]),
+        ("PSET", &["NO_CHANGE", "ADD", "SUB", "REPLACE"]),
+        ("ACCEPT", &["PENDING", "ENTERS", "ABORTED"]),
         ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
         ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
         ("ARRAY_BY", &["ROWS", "COLUMNS"]),
@@ -377,7 +523,15 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         remap_seconds as "remap_seconds");
     structure!(QUO_world_options_t, size as "size", start as "start", most as "most",
         unit as "unit", crowded as "crowded", control as "control", messages as "messages",
-        start_limit as "start_limit", name as "name", log as "log", plan as "plan");
+        start_limit as "start_limit", name as "name", log as "log", plan as "plan",
+        process_sets as "process_sets", without_starter as "without_starter", min as "min",
+        max as "max", step as "step", sizes as "sizes", allows as "allows",
+        allows_data as "allows_data", hosts as "hosts", reach_limit as "reach_limit",
+        agent as "agent", command as "command", info as "info",
+        control_folder as "control_folder", slurm as "slurm");
+    structure!(QUO_slurm_options_t, size as "size", wait as "wait",
+        command_limit as "command_limit", grace as "grace", linger as "linger",
+        watch as "watch", least as "least", submit as "submit");
     structure!(QUO_array_spec_t, size as "size", kind as "kind", storage as "storage",
         element as "element", rows as "rows", columns as "columns", block_rows as "block_rows",
         block_columns as "block_columns", grid_rows as "grid_rows",
@@ -385,6 +539,17 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
         sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");
+    structure!(QUO_request_spec_t, size as "size", kind as "kind", ranks as "ranks",
+        nodes as "nodes", on as "on", from as "from", grace as "grace", origin as "origin");
+    structure!(QUO_event_t, size as "size", number as "number", time as "time", kind as "kind",
+        cause as "cause", request as "request", epoch as "epoch", ranks as "ranks",
+        target as "target", joining as "joining", leaving as "leaving", round as "round",
+        bytes as "bytes", text as "text", json as "json");
+    structure!(QUO_pset_change_t, size as "size", active as "active", hints as "hints");
+    structure!(QUO_pset_info_t, size as "size", active as "active", dynamic as "dynamic",
+        included as "included", members as "members", version as "version", epoch as "epoch");
+    structure!(QUO_pset_view_t, size as "size", kind as "kind", included as "included",
+        step as "step", request as "request");
     structure!(QUO_seats_t, old_size as "old_size", new_size as "new_size",
         old_rank as "old_rank", new_rank as "new_rank");
     structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",

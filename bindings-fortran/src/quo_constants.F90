@@ -61,7 +61,7 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_ERR_INTERNAL = 19
   !> The call does not fit what the world is doing. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_MISPLACED = 20
-  !> A request to resize the world was refused. Not fatal.
+  !> A request to resize the world, or a change of process sets, was refused. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_REFUSED = 21
   !> A resize of the world was given up by all. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = 22

@@ -3,9 +3,11 @@
 !> order.
 module quo_elastic
   use quo_elastic_types
-  use quo_world, for_reshape => c_world_options_of
+  use quo_world
+  use quo_world_requests, not_for_programs => forget_events
   use quo_world_arrays
+  use quo_psets
   implicit none
   public
-  private :: for_reshape
+  private :: not_for_programs
 end module quo_elastic

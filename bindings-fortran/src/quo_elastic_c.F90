@@ -19,7 +19,34 @@ module quo_elastic_c
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
     type(c_ptr) :: plan = c_null_ptr
+    integer(c_int) :: process_sets
+    integer(c_int) :: without_starter
+    integer(c_int) :: min
+    integer(c_int) :: max
+    integer(c_int) :: step
+    type(c_ptr) :: sizes = c_null_ptr
+    type(c_funptr) :: allows = c_null_funptr
+    type(c_ptr) :: allows_data = c_null_ptr
+    type(c_ptr) :: hosts = c_null_ptr
+    real(c_double) :: reach_limit
+    type(c_ptr) :: agent = c_null_ptr
+    type(c_ptr) :: command = c_null_ptr
+    type(c_ptr) :: info = c_null_ptr
+    type(c_ptr) :: control_folder = c_null_ptr
+    type(c_ptr) :: slurm = c_null_ptr
   end type c_world_options
+
+  !> `QUO_slurm_options_t`
+  type, bind(c), public :: c_slurm_options
+    integer(c_size_t) :: size
+    real(c_double) :: wait
+    real(c_double) :: command_limit
+    real(c_double) :: grace
+    real(c_double) :: linger
+    real(c_double) :: watch
+    real(c_double) :: least
+    type(c_ptr) :: submit = c_null_ptr
+  end type c_slurm_options
 
   !> `QUO_array_spec_t`
   type, bind(c), public :: c_array_spec
@@ -126,6 +153,14 @@ module quo_elastic_c
       integer(c_int) :: ierr
     end function c_world_epoch
 
+    function c_world_node(w, node) result(ierr) bind(c, name="QUO_world_node")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int), intent(inout) :: node
+      integer(c_int) :: ierr
+    end function c_world_node
+
     function c_world_back_end(w, text) result(ierr) bind(c, name="QUO_world_back_end")
       import :: c_int, c_ptr
       implicit none
@@ -228,6 +263,28 @@ module quo_elastic_c
       type(c_ptr), value :: w
       integer(c_int) :: ierr
     end function c_window_move
+
+    function c_window_move_begin(w) result(ierr) bind(c, name="QUO_window_move_begin")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int) :: ierr
+    end function c_window_move_begin
+
+    function c_window_move_test(w, done) result(ierr) bind(c, name="QUO_window_move_test")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: ierr
+    end function c_window_move_test
+
+    function c_window_move_end(w) result(ierr) bind(c, name="QUO_window_move_end")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      integer(c_int) :: ierr
+    end function c_window_move_end
 
     function c_world_commit(w) result(ierr) bind(c, name="QUO_world_commit")
       import :: c_int, c_ptr
@@ -460,6 +517,7 @@ module quo_elastic_c
     c_world_capacity, c_world_was_started, c_world_epoch, c_world_back_end, c_world_comm, &
     c_world_probe, c_world_wait, c_world_report_iteration, c_world_request, &
     c_world_request_state, c_world_begin, c_window_comm, c_window_counts, c_window_tell, &
+    c_world_node, c_window_move_begin, c_window_move_test, c_window_move_end, &
     c_window_move, c_world_commit, c_world_abort, c_world_array_add, c_world_array, &
     c_world_array_origin, c_world_array_lay_out, c_world_array_remove, c_world_carry, &
     c_carry_give, c_world_last_move, c_reshape_init_with, c_reshape_accept, c_reshape_exit, &

@@ -1,6 +1,7 @@
 !> Constants and structures of the elastic world.
 module quo_elastic_types
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_size_t
+  use, intrinsic :: iso_c_binding, only: &
+    c_char, c_double, c_int, c_long_long, c_ptr, c_size_t
   implicit none
   private
 
@@ -22,6 +23,98 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_DONE = 1
   !> Refused or given up.
   integer(c_int), parameter, public :: QUO_REQUEST_FAILED = 2
+  !> So many ranks in all.
+  integer(c_int), parameter, public :: QUO_REQUEST_SIZE = 0
+  !> So many ranks more.
+  integer(c_int), parameter, public :: QUO_REQUEST_GROW = 1
+  !> So many ranks fewer.
+  integer(c_int), parameter, public :: QUO_REQUEST_SHRINK = 2
+  !> Nobody on hosts.
+  integer(c_int), parameter, public :: QUO_REQUEST_LEAVE = 3
+  !> As many ranks, on other hosts.
+  integer(c_int), parameter, public :: QUO_REQUEST_MOVE = 4
+  !> The world began.
+  integer(c_int), parameter, public :: QUO_EVENT_STARTED = 0
+  !> Somebody has something to say.
+  integer(c_int), parameter, public :: QUO_EVENT_NOTICE = 1
+  !> The grace time of a resize is over, and it has not ended.
+  integer(c_int), parameter, public :: QUO_EVENT_OVERDUE = 2
+  !> A resize was asked for.
+  integer(c_int), parameter, public :: QUO_EVENT_REQUESTED = 3
+  !> End: it will not happen.
+  integer(c_int), parameter, public :: QUO_EVENT_REFUSED = 4
+  !> It will be tried when its turn comes.
+  integer(c_int), parameter, public :: QUO_EVENT_ACCEPTED = 5
+  !> Processes that query are told.
+  integer(c_int), parameter, public :: QUO_EVENT_ANNOUNCED = 6
+  !> Joiners are being started.
+  integer(c_int), parameter, public :: QUO_EVENT_LAUNCHED = 7
+  !> All joiners are ready.
+  integer(c_int), parameter, public :: QUO_EVENT_READY = 8
+  !> The ranks have said in which set the joiners will be.
+  integer(c_int), parameter, public :: QUO_EVENT_PENDING = 9
+  !> All joiners have read that.
+  integer(c_int), parameter, public :: QUO_EVENT_CONFIRMED = 10
+  !> The probe at which all enter is known.
+  integer(c_int), parameter, public :: QUO_EVENT_AGREED = 11
+  !> The window is open.
+  integer(c_int), parameter, public :: QUO_EVENT_BEGUN = 12
+  !> Data are where the new world wants them.
+  integer(c_int), parameter, public :: QUO_EVENT_MOVED = 13
+  !> End: the world is the new one.
+  integer(c_int), parameter, public :: QUO_EVENT_FINALIZED = 14
+  !> End: the world is what it was.
+  integer(c_int), parameter, public :: QUO_EVENT_ABORTED = 15
+  !> There is no cause.
+  integer(c_int), parameter, public :: QUO_CAUSE_NONE = 0
+  !> No slots, nodes or cores.
+  integer(c_int), parameter, public :: QUO_CAUSE_NO_CAPACITY = 1
+  !> A size that the program cannot have, or a rank or node that may not leave.
+  integer(c_int), parameter, public :: QUO_CAUSE_NOT_ALLOWED = 2
+  !> The MPI in use cannot do it.
+  integer(c_int), parameter, public :: QUO_CAUSE_UNSUPPORTED = 3
+  !> A host does not answer.
+  integer(c_int), parameter, public :: QUO_CAUSE_UNREACHABLE = 4
+  !> Processes could not be started.
+  integer(c_int), parameter, public :: QUO_CAUSE_SPAWN_FAILED = 5
+  !> A joiner ended, or was not ready in time.
+  integer(c_int), parameter, public :: QUO_CAUSE_JOINER_LOST = 6
+  !> A rank ended.
+  integer(c_int), parameter, public :: QUO_CAUSE_MEMBER_LOST = 7
+  !> Data could not be moved.
+  integer(c_int), parameter, public :: QUO_CAUSE_DATA_LOST = 8
+  !> A rank did not want it.
+  integer(c_int), parameter, public :: QUO_CAUSE_GIVEN_UP = 9
+  !> The grace time is over.
+  integer(c_int), parameter, public :: QUO_CAUSE_DEADLINE = 10
+  !> A later request made it pointless.
+  integer(c_int), parameter, public :: QUO_CAUSE_SUPERSEDED = 11
+  !> It was cancelled.
+  integer(c_int), parameter, public :: QUO_CAUSE_CANCELLED = 12
+  !> The resource manager refused.
+  integer(c_int), parameter, public :: QUO_CAUSE_MANAGER = 13
+  !> Anything else: the text says what.
+  integer(c_int), parameter, public :: QUO_CAUSE_OTHER = 14
+  !> Who is in either of two process sets.
+  integer(c_int), parameter, public :: QUO_PSET_UNION = 0
+  !> Who is in the first and not in the second.
+  integer(c_int), parameter, public :: QUO_PSET_DIFFERENCE = 1
+  !> Who is in both.
+  integer(c_int), parameter, public :: QUO_PSET_INTERSECTION = 2
+  !> There is no change of a process set.
+  integer(c_int), parameter, public :: QUO_PSET_NO_CHANGE = 0
+  !> Processes join.
+  integer(c_int), parameter, public :: QUO_PSET_ADD = 1
+  !> Processes leave.
+  integer(c_int), parameter, public :: QUO_PSET_SUB = 2
+  !> Some join and some leave.
+  integer(c_int), parameter, public :: QUO_PSET_REPLACE = 3
+  !> Not all is ready: compute, and accept again.
+  integer(c_int), parameter, public :: QUO_ACCEPT_PENDING = 0
+  !> All ranks have come to the resize: quo_world_begin is next.
+  integer(c_int), parameter, public :: QUO_ACCEPT_ENTERS = 1
+  !> The resize was given up; the world is what it was.
+  integer(c_int), parameter, public :: QUO_ACCEPT_ABORTED = 2
   !> All who stay, leave or join.
   integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0
   !> The world as it was.
@@ -49,6 +142,39 @@ module quo_elastic_types
   !> Parts of a matrix column by column, as in Fortran.
   integer(c_int), parameter, public :: QUO_ARRAY_BY_COLUMNS = 1
 
+  abstract interface
+    !> Tells which sizes the program can have: not 0 for a size that it can have, always the same for a size. Called
+    !> on rank 0, by threads of the library too, until the end of the world; it calls no procedure of this module.
+    function quo_size_allowed(data, number) result(answer) bind(c)
+      import :: c_int, c_ptr
+      implicit none
+      !> Without meaning here.
+      type(c_ptr), value :: data
+      !> How many ranks.
+      integer(c_int), value :: number
+      integer(c_int) :: answer
+    end function quo_size_allowed
+  end interface
+  public :: quo_size_allowed
+
+  !> How Slurm is used, in seconds; what is 0 is as said in quo-elastic.h.
+  type, public :: quo_slurm_options_t
+    !> For how long a growth waits for its nodes.
+    real(c_double) :: wait = 0
+    !> For how long each of Slurm's commands may run.
+    real(c_double) :: command_limit = 0
+    !> How long before the end of a job its nodes are to be left.
+    real(c_double) :: grace = 0
+    !> How long those who left may take to end before their node goes back.
+    real(c_double) :: linger = 0
+    !> How often a job that holds nodes looks for the world's own job.
+    real(c_double) :: watch = 0
+    !> With less time than this before the end of the job, growth on new nodes is refused.
+    real(c_double) :: least = 0
+    !> More options for sbatch, a line each; not allocated: none.
+    character(len=:, kind=c_char), allocatable :: submit
+  end type quo_slurm_options_t
+
   !> What a world begins with. `start` and `most` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
@@ -73,7 +199,142 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: log
     !> A plan; not allocated: none.
     character(len=:, kind=c_char), allocatable :: plan
+    !> Ranks may use process sets, and rank 0 listens for them.
+    logical :: process_sets = .false.
+    !> Rank 0 starts processes itself also where it stands still meanwhile.
+    logical :: without_starter = .false.
+    !> The fewest ranks that the program can have; 0: one.
+    integer(c_int) :: min = 0
+    !> The most ranks that the program can have; 0: as many as there can be.
+    integer(c_int) :: max = 0
+    !> The number of ranks is a multiple of this; 0: any. Only one of `step`, `sizes` and `allows` is given.
+    integer(c_int) :: step = 0
+    !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
+    character(len=:, kind=c_char), allocatable :: sizes
+    !> Tells which numbers of ranks the program can have.
+    procedure(quo_size_allowed), pointer, nopass :: allows => null()
+    !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
+    character(len=:, kind=c_char), allocatable :: hosts
+    !> Seconds in which a named host has to answer; 0: three; negative: nobody looks.
+    real(c_double) :: reach_limit = 0
+    !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
+    character(len=:, kind=c_char), allocatable :: agent
+    !> What is started: the program and its arguments, a line each; not allocated: this program.
+    character(len=:, kind=c_char), allocatable :: command
+    !> Keys and values for the launcher: KEY=VALUE, a line each.
+    character(len=:, kind=c_char), allocatable :: info
+    !> The folder of the control socket; only with `control`.
+    character(len=:, kind=c_char), allocatable :: control_folder
+    !> In a job of Slurm, nodes come and go with ranks, in this way; not allocated: without Slurm.
+    type(quo_slurm_options_t), allocatable :: slurm
   end type quo_world_options_t
+
+  !> A request: a number of ranks that has yet to be said.
+  type, public :: quo_request_spec_t
+    !> One of `QUO_REQUEST_SIZE` and so on.
+    integer(c_int) :: kind = QUO_REQUEST_SIZE
+    !> How many ranks, at least 1; without meaning for `QUO_REQUEST_LEAVE` and `QUO_REQUEST_MOVE`.
+    integer(c_int) :: ranks = 0
+    !> So many nodes that the job does not have yet are brought by its resource manager, to grow on.
+    integer(c_int) :: nodes = 0
+    !> Hosts to grow on, or to move to, with commas between them; not allocated: any.
+    character(len=:, kind=c_char), allocatable :: on
+    !> Hosts to leave; not allocated: the highest ranks leave.
+    character(len=:, kind=c_char), allocatable :: from
+    !> Seconds that ranks may take from the announcement on until the resize is done; 0: any time.
+    real(c_double) :: grace = 0
+    !> Who asks, as it stands in the log of events; not allocated: application.
+    character(len=:, kind=c_char), allocatable :: origin
+  end type quo_request_spec_t
+
+  !> An event of the world.
+  type, public :: quo_event_t
+    !> Counts all events from 0 without gaps; one that is missing was too old to be kept.
+    integer(c_long_long) :: number = 0
+    !> Seconds since the job began.
+    real(c_double) :: time = 0
+    !> One of `QUO_EVENT_...`.
+    integer(c_int) :: kind = 0
+    !> One of `QUO_CAUSE_...`.
+    integer(c_int) :: cause = 0
+    !> Of which request; 0: of none.
+    integer(c_long_long) :: request = 0
+    !> The epoch from this event on.
+    integer(c_long_long) :: epoch = 0
+    !> The number of ranks from this event on.
+    integer(c_long_long) :: ranks = 0
+    !> The number of ranks that the request leads to; -1 before that is decided.
+    integer(c_long_long) :: target = -1
+    !> Announced: how many join; else -1.
+    integer(c_long_long) :: joining = -1
+    !> Announced: how many leave; else -1.
+    integer(c_long_long) :: leaving = -1
+    !> Agreed: the probe at which all enter; else -1.
+    integer(c_long_long) :: round = -1
+    !> Moved: how many bytes went from one rank to another; else -1.
+    integer(c_long_long) :: bytes = -1
+    !> The cause in words; empty without one.
+    character(len=:, kind=c_char), allocatable :: text
+    !> The whole event as a line of JSON.
+    character(len=:, kind=c_char), allocatable :: json
+  end type quo_event_t
+
+  abstract interface
+    !> Is brought an event.
+    subroutine quo_event_handler(event)
+      import :: quo_event_t
+      implicit none
+      !> The event.
+      type(quo_event_t), intent(in) :: event
+    end subroutine quo_event_handler
+
+    !> Is brought an event, and an object of the program's.
+    subroutine quo_event_handler_on(event, data)
+      import :: quo_event_t
+      implicit none
+      !> The event.
+      type(quo_event_t), intent(in) :: event
+      !> What was given with the procedure.
+      class(*), intent(inout) :: data
+    end subroutine quo_event_handler_on
+  end interface
+  public :: quo_event_handler, quo_event_handler_on
+
+  !> What is to be different from the attributes that a process set has or inherits.
+  type, public :: quo_pset_change_t
+    !> 1: only the program changes the members; -1: resizes change them as well; 0: as it is.
+    integer(c_int) :: active = 0
+    !> Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away.
+    character(len=:, kind=c_char), allocatable :: hints
+  end type quo_pset_change_t
+
+  !> A process set, as a process sees it.
+  type, public :: quo_pset_info_t
+    !> Only the program changes the members; else resizes change them as well.
+    logical :: active = .false.
+    !> This process joined while the job was running.
+    logical :: dynamic = .false.
+    !> This process is in the set.
+    logical :: included = .false.
+    !> How many members the set has.
+    integer(c_long_long) :: members = 0
+    !> How many times its members have changed.
+    integer(c_long_long) :: version = 0
+    !> The resize that last altered it, counted from 1; 0: none.
+    integer(c_long_long) :: epoch = 0
+  end type quo_pset_info_t
+
+  !> A resize that is going on, as a process is to see it.
+  type, public :: quo_pset_view_t
+    !> `QUO_PSET_NO_CHANGE`, `QUO_PSET_ADD`, `QUO_PSET_SUB` or `QUO_PSET_REPLACE`.
+    integer(c_int) :: kind = QUO_PSET_NO_CHANGE
+    !> This process joins or leaves.
+    logical :: included = .false.
+    !> `QUO_EVENT_ANNOUNCED` or `QUO_EVENT_PENDING`; 0 without a change.
+    integer(c_int) :: step = 0
+    !> The request; 0 without a change.
+    integer(c_long_long) :: request = 0
+  end type quo_pset_view_t
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.
   type, public :: quo_array_spec_t

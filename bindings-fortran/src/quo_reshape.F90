@@ -14,7 +14,7 @@ module quo_reshape
   use quo_elastic_c
   use quo_elastic_types, only: quo_world_options_t, QUO_ARRAY_BY_COLUMNS
   use quo_text, only: out_of_memory
-  use quo_world, only: c_world_options_of
+  use quo_world_options, only: c_world_options_of, option_texts
   implicit none
   private
 
@@ -102,7 +102,7 @@ contains
     type(quo_world_options_t) :: usual
     type(c_funptr) :: scheduler
     type(c_ptr) :: its_data
-    character(kind=c_char), allocatable, target :: name(:), log(:), plan(:)
+    type(option_texts), target :: texts
     logical :: ready
     wanted%size = c_sizeof(wanted)
     wanted%kind = topology%kind
@@ -111,9 +111,9 @@ contains
     wanted%total = topology%total
     wanted%increment = topology%increment
     if (present(options)) then
-      call c_world_options_of(options, given, name, log, plan, ready)
+      call c_world_options_of(options, given, texts, ready)
     else
-      call c_world_options_of(usual, given, name, log, plan, ready)
+      call c_world_options_of(usual, given, texts, ready)
     end if
     scheduler = c_null_funptr
     if (present(decide)) scheduler = decide

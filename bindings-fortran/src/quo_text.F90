@@ -4,13 +4,13 @@
 !> the program): the module is linked into programs of C, too, and the same library serves all.
 module quo_text
   use, intrinsic :: iso_c_binding, only: &
-    c_associated, c_char, c_f_pointer, c_int, c_null_char, c_ptr, c_size_t
+    c_associated, c_char, c_f_pointer, c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use quo_c, only: c_ptr_free, c_set_last_error, c_strlen
   use quo_constants, only: QUO_ERR_INVLD_ARG, QUO_ERR_OOR, QUO_SUCCESS
   implicit none
   private
 
-  public :: copied_text, out_of_memory, refuse, take_list, take_text, to_c, truth
+  public :: copied_text, out_of_memory, put_text, refuse, take_list, take_text, to_c, truth
 
   !> A sentence put together from texts and numbers, without an output statement.
   type, public :: sentence
@@ -102,6 +102,21 @@ contains
     end do
     bytes(length + 1) = c_null_char
   end subroutine to_c
+
+  !> A text for C as [[to_c]] makes it, and where it is. Not ready without memory.
+  subroutine put_text(text, bytes, place, ready)
+    character(len=*, kind=c_char), intent(in) :: text
+    character(kind=c_char), allocatable, target, intent(out) :: bytes(:)
+    type(c_ptr), intent(out) :: place
+    logical, intent(inout) :: ready
+    place = c_null_ptr
+    call to_c(text, bytes)
+    if (allocated(bytes)) then
+      place = c_loc(bytes)
+    else
+      ready = .false.
+    end if
+  end subroutine put_text
 
   !> What C says by 1 and 0.
   pure function truth(number) result(answer)

@@ -5,8 +5,11 @@ module quo_world
 #ifndef QUO_NO_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
+  use quo_constants, only: QUO_ERR_BUSY
   use quo_elastic_c
   use quo_elastic_types, only: quo_world_options_t
+  use quo_world_requests, only: forget_events
+  use quo_world_options, only: c_world_options_of, option_texts
   use quo_text, only: out_of_memory, take_text, to_c, truth
   implicit none
   private
@@ -33,10 +36,10 @@ module quo_world
     module procedure quo_window_tell_number
   end interface quo_window_tell
 
-  public :: c_world_options_of
   public :: quo_world_create, quo_world_end, quo_world_status, quo_world_rank, quo_world_size, &
     quo_world_capacity, quo_world_was_started, quo_world_probe, quo_world_wait, quo_world_epoch, &
-    quo_world_back_end, quo_world_comm, quo_world_report_iteration, quo_world_request, &
+    quo_world_back_end, quo_world_comm, quo_world_node, quo_window_move_begin, &
+    quo_window_move_test, quo_window_move_end, quo_world_report_iteration, quo_world_request, &
     quo_world_request_state, quo_world_begin, quo_window_comm, quo_window_counts, &
     quo_window_tell, quo_window_move, quo_world_commit, quo_world_abort
 
@@ -52,9 +55,9 @@ contains
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_DISAGREE`, and as quo_create.
     integer(c_int), intent(out) :: ierr
     type(c_world_options) :: given
-    character(kind=c_char), allocatable, target :: name(:), log(:), plan(:)
+    type(option_texts), target :: texts
     logical :: ready
-    call c_world_options_of(options, given, name, log, plan, ready)
+    call c_world_options_of(options, given, texts, ready)
     ! Takes part all the same, and makes it fail everywhere.
     if (.not. ready) given%start = -1
     w = c_null_ptr
@@ -70,6 +73,7 @@ contains
     !> `QUO_ERR_INVLD_HANDLE`, `QUO_ERR_BUSY`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr
     ierr = c_world_end(w)
+    if (ierr /= QUO_ERR_BUSY) call forget_events(w)
   end subroutine quo_world_end
 
   !> What this process is to the world. Local.
@@ -174,6 +178,18 @@ contains
     epoch = 0
     ierr = c_world_epoch(w, epoch)
   end subroutine quo_world_epoch
+
+  !> Gives the number of the node of this process, the same for all processes there. Local.
+  subroutine quo_world_node(w, node, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The number, from 0.
+    integer(c_int), intent(out) :: node
+    !> As `quo_elastic` says.
+    integer(c_int), intent(out) :: ierr
+    node = 0
+    ierr = c_world_node(w, node)
+  end subroutine quo_world_node
 
   !> What the MPI can do for this world, and how that was found. Local.
   subroutine quo_world_back_end(w, text, ierr)
@@ -323,6 +339,40 @@ contains
     ierr = c_window_move(w)
   end subroutine quo_window_move
 
+  !> Begins to move all arrays, which go on in [[quo_window_move_test]]; quo-elastic.h says what can be called until the
+  !> end of the move. Collective over everybody.
+  subroutine quo_window_move_begin(w, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_window_move_begin(w)
+  end subroutine quo_window_move_begin
+
+  !> Moves what can be moved without waiting. Local.
+  subroutine quo_window_move_test(w, done, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> Whether this process has nothing left to do.
+    logical, intent(out) :: done
+    !> `QUO_ERR_MISPLACED`, `QUO_ERR_MPI`.
+    integer(c_int), intent(out) :: ierr
+    integer(c_int) :: answer
+    answer = 0
+    ierr = c_window_move_test(w, answer)
+    done = truth(answer)
+  end subroutine quo_window_move_test
+
+  !> Waits until the arrays of all processes are where they belong; the commit does it otherwise. Collective over
+  !> everybody.
+  subroutine quo_window_move_end(w, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_window_move_end(w)
+  end subroutine quo_window_move_end
+
   !> Ends the resize: the world is the new one if everybody commits. Collective over everybody.
   subroutine quo_world_commit(w, ierr)
     !> A world.
@@ -349,40 +399,6 @@ contains
       ierr = c_world_abort(w, none)
     end if
   end subroutine quo_world_abort
-
-  !> The options for C, with places for the texts, which have to live as long. For `quo_reshape`.
-  subroutine c_world_options_of(options, given, name, log, plan, ready)
-    type(quo_world_options_t), intent(in) :: options
-    type(c_world_options), intent(out) :: given
-    character(kind=c_char), allocatable, target, intent(out) :: name(:), log(:), plan(:)
-    logical, intent(out) :: ready
-    given%size = c_sizeof(given)
-    given%start = options%start
-    given%most = options%most
-    given%unit = options%unit
-    given%crowded = merge(1, 0, options%crowded)
-    given%control = merge(1, 0, options%control)
-    given%messages = merge(1, 0, options%messages)
-    given%start_limit = options%start_limit
-    ready = .true.
-    if (allocated(options%name)) call put(options%name, name, given%name, ready)
-    if (allocated(options%log)) call put(options%log, log, given%log, ready)
-    if (allocated(options%plan)) call put(options%plan, plan, given%plan, ready)
-  end subroutine c_world_options_of
-
-  subroutine put(text, bytes, place, ready)
-    character(len=*, kind=c_char), intent(in) :: text
-    character(kind=c_char), allocatable, target, intent(out) :: bytes(:)
-    type(c_ptr), intent(out) :: place
-    logical, intent(inout) :: ready
-    place = c_null_ptr
-    call to_c(text, bytes)
-    if (allocated(bytes)) then
-      place = c_loc(bytes)
-    else
-      ready = .false.
-    end if
-  end subroutine put
 #ifndef QUO_NO_MPI_F08
 
   subroutine quo_world_comm_f08(w, comm, ierr)

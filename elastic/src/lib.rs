@@ -51,4 +51,4 @@ mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;
-pub use world::{Accepted, ProcessSets, Status, Window, World, WorldOptions};
+pub use world::{Acceptance, Accepted, ProcessSets, Status, Window, World, WorldOptions};

@@ -18,6 +18,12 @@ const TESTS: &[Test] = &[
     ("in_fortran_arrays_and_a_context_follow_parked_ranks", fortran_parked),
     ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
     ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
+    ("c_program_with_the_first_options_structure_runs", c_shorter),
+    ("c_options_decide_which_requests_are_accepted", c_options),
+    ("c_requests_events_and_background_moves_are_as_in_rust", c_requests),
+    ("c_moves_that_are_given_up_leave_the_arrays", c_moves),
+    ("one_program_in_rust_c_fortran_prints_the_same", languages),
+    ("c_process_sets_with_wrong_arguments_fail_on_all", c_psets),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
     ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
     ("in_c_a_rank_that_has_ended_has_the_code_of_a_dead_member", c_dead),
@@ -198,6 +204,48 @@ fn fortran_skeleton() -> Result<()> {
 
 fn c_refused() -> Result<()> {
     is_ok(&in_c("refused", 2, &[])?)
+}
+
+fn c_shorter() -> Result<()> {
+    is_ok(&in_c("shorter", 2, &[])?)
+}
+
+fn c_options() -> Result<()> {
+    is_ok(&in_c("options", 2, &[])?)
+}
+
+fn c_requests() -> Result<()> {
+    is_ok(&in_c("requests", 3, &[])?)
+}
+
+/// What the program of three languages prints on rank 0.
+const LANGUAGES: &str = include_str!("../programs/elastic_languages.expected");
+
+fn languages() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let mut programs = vec![
+        checkout.program("examples/languages")?,
+        checkout.compile_c("bindings-c/tests/elastic/languages.c", folder.path(), &[])?,
+    ];
+    if fortran_support().is_ok() {
+        let source = "tests/programs/elastic_languages.F90";
+        programs.push(checkout.compile_fortran(source, folder.path(), &[])?);
+    }
+    for program in &programs {
+        let outcome = run(4, program, &[])?;
+        outcome.expect_success()?;
+        let said: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+        ensure!(said == LANGUAGES.lines().collect::<Vec<_>>(), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn c_moves() -> Result<()> {
+    is_ok(&in_c("moves", 2, &[])?)
+}
+
+fn c_psets() -> Result<()> {
+    is_ok(&in_c("psets", 2, &[])?)
 }
 
 fn c_redistributed() -> Result<()> {

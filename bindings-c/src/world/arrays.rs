@@ -85,10 +85,10 @@ pub extern "C" fn QUO_world_array_add(
         with(w, |open| {
             let name = name.read("name")?;
             let (element, pattern) = pattern(spec)?;
-            if open.window().is_ok() {
+            if open.has_window() {
                 return Err(misplaced("arrays are added outside of resizes"));
             }
-            open.data_mut().register_bytes(&name, element, pattern)?;
+            open.data_mut()?.register_bytes(&name, element, pattern)?;
             Ok(())
         })
     })
@@ -107,14 +107,19 @@ pub extern "C" fn QUO_world_array(
         let data = out_data.null_place("out_data");
         with(w, |open| {
             let (name, data) = (name.read("name")?, data?);
-            let rank = open.world().rank();
-            let (rows, columns) = open.data().distribution(&name)?.held(rank);
+            let (arrays, rank) = open.arrays()?;
+            let (rows, columns) = arrays.distribution(&name)?.held(rank);
             for (place, value) in [(out_rows, rows), (out_columns, columns)] {
                 if let Some(place) = place.optional() {
                     place.set(value);
                 }
             }
-            data.set(open.data_mut().bytes_mut(&name)?.as_mut_ptr().cast());
+            // On their way arrays can be read.
+            data.set(if open.is_moving() {
+                open.arrays()?.0.bytes(&name)?.as_ptr().cast_mut().cast()
+            } else {
+                open.data_mut()?.bytes_mut(&name)?.as_mut_ptr().cast()
+            });
             Ok(())
         })
     })
@@ -132,8 +137,8 @@ pub extern "C" fn QUO_world_array_origin(
     entry("QUO_world_array_origin", || {
         with(w, |open| {
             let name = name.read("name")?;
-            let rank = open.world().rank();
-            let origin = open.data().distribution(&name)?.origin(rank, offset);
+            let (arrays, rank) = open.arrays()?;
+            let origin = arrays.distribution(&name)?.origin(rank, offset);
             let (row, column) = origin.ok_or_else(|| {
                 Failure::invalid(format!("this rank's part of `{name}` has no element {offset}"))
             })?;
@@ -158,7 +163,7 @@ pub extern "C" fn QUO_world_array_lay_out(
         with(w, |open| {
             let name = name.read("name")?;
             let (_, pattern) = pattern(spec)?;
-            open.data_mut().lay_out(&name, pattern)?;
+            open.data_mut()?.lay_out(&name, pattern)?;
             Ok(())
         })
     })
@@ -170,10 +175,10 @@ pub extern "C" fn QUO_world_array_remove(w: *mut QUO_world_t, name: Text) -> c_i
     entry("QUO_world_array_remove", || {
         with(w, |open| {
             let name = name.read("name")?;
-            if open.window().is_ok() {
+            if open.has_window() {
                 return Err(misplaced("arrays are removed outside of resizes"));
             }
-            open.data_mut().remove(&name)?;
+            open.data_mut()?.remove(&name)?;
             Ok(())
         })
     })

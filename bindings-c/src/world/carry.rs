@@ -130,7 +130,7 @@ pub extern "C" fn QUO_world_carry(
             let name = name.read("name")?;
             let given = callbacks.read()?;
             let given = given.ok_or_else(|| Failure::invalid("the argument callbacks is NULL"))?;
-            open.data_mut().carry(&name, Box::new(Carried(given)))?;
+            open.data_mut()?.carry(&name, Box::new(Carried(given)))?;
             Ok(())
         })
     })

@@ -2,6 +2,7 @@
 
 use elastic::Error;
 use elastic::data::DataError;
+use elastic::sets::SetsErrorKind;
 use quo::error::with_causes;
 use quo::group::GroupError;
 
@@ -28,6 +29,16 @@ fn of_data(error: DataError) -> Failure {
     Failure::new(code, with_causes(&error))
 }
 
+fn of_sets(kind: SetsErrorKind) -> Code {
+    match kind {
+        SetsErrorKind::Unknown | SetsErrorKind::Deleted => Code::NotFound,
+        SetsErrorKind::BadName | SetsErrorKind::BadEntry | SetsErrorKind::BadParts => {
+            Code::InvalidArgument
+        }
+        _ => Code::Refused,
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
@@ -40,6 +51,7 @@ impl From<Error> for Failure {
             Error::GivenUp { rank, reason, .. } => {
                 Self::new(Code::GivenUp, format!("given up because of rank {rank}: {reason}"))
             }
+            Error::Sets { kind, reason, .. } => Self::new(of_sets(kind), reason),
             Error::Points(source) => Self::invalid(source.to_string()),
             Error::Dead { .. } => Self::new(Code::DeadMember, error.to_string()),
             Error::Agent { .. } => Self::new(Code::System, error.to_string()),

@@ -7,7 +7,7 @@ use elastic::data::Moved;
 use quo_mpi::Comm;
 use quo_mpi::members::Communicator;
 
-use super::{Open, misplaced, three, with};
+use super::{Open, events, misplaced, three, with};
 use crate::codes::Code;
 use crate::guard::{Failure, entry};
 use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
@@ -100,18 +100,51 @@ pub extern "C" fn QUO_window_move(w: *mut QUO_world_t) -> c_int {
     })
 }
 
+/// `QUO_window_move_begin`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_move_begin(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_window_move_begin", || with(w, Open::begin_move))
+}
+
+/// `QUO_window_move_test`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_move_test(w: *mut QUO_world_t, out_done: Out<c_int>) -> c_int {
+    entry("QUO_window_move_test", || {
+        with(w, |open| {
+            let place = out_done.place("out_done")?;
+            place.set(c_int::from(open.moving()?.test()?));
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_window_move_end`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_window_move_end(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_window_move_end", || {
+        with(w, |open| {
+            open.take_move()?.finish()?;
+            Ok(())
+        })
+    })
+}
+
 /// `QUO_world_commit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_commit(w: *mut QUO_world_t) -> c_int {
-    entry("QUO_world_commit", || with(w, |open| Ok(open.take_window()?.commit(Ok(()))?)))
+    entry("QUO_world_commit", || {
+        let done = with(w, |open| Ok(open.take_window(true)?.commit(Ok(()))?));
+        events::bring(w);
+        done
+    })
 }
 
 /// `QUO_world_abort`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
     entry("QUO_world_abort", || {
-        with(w, |open| {
-            let window = open.take_window()?;
+        let done = with(w, |open| {
+            let window = open.take_window(false)?;
             let reason = if reason.is_null() { None } else { reason.read("reason").ok() };
             let reason = reason.unwrap_or_else(|| "the program gives no reason".to_owned());
             match window.commit(Err(reason)) {
@@ -119,7 +152,9 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
                 Err(error) => Err(error.into()),
                 Ok(()) => Err(misplaced("a resize that was to be given up is done")),
             }
-        })
+        });
+        events::bring(w);
+        done
     })
 }
 
@@ -154,11 +189,11 @@ unsafe impl Growing for QUO_move_metrics_t {
     const NAME: &'static str = "QUO_move_metrics_t";
 }
 
-impl QUO_move_metrics_t {
-    fn new(size: usize, moved: &Moved) -> Self {
+impl From<&Moved> for QUO_move_metrics_t {
+    fn from(moved: &Moved) -> Self {
         let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
-            size,
+            size: size_of::<Self>(),
             arrays: moved.arrays,
             steps: moved.steps,
             sent: bytes(moved.sent),
@@ -180,11 +215,11 @@ pub extern "C" fn QUO_world_last_move(
 ) -> c_int {
     entry("QUO_world_last_move", || {
         with(w, |open| {
-            let (place, size) = out_metrics.sized_place("out_metrics")?;
-            let moved = open.data().last_move();
+            let place = out_metrics.sized_place("out_metrics")?;
+            let moved = open.world()?.data().last_move();
             let moved =
                 moved.ok_or_else(|| Failure::new(Code::NotFound, "nothing has been moved yet"))?;
-            place.set(QUO_move_metrics_t::new(size, moved));
+            place.set(&QUO_move_metrics_t::from(moved));
             Ok(())
         })
     })

@@ -132,7 +132,11 @@ fn accept(
     delta: &SetName,
     new: &SetName,
 ) -> Result<u64, SetsError> {
-    arbiter.registry.resolve("accept", new, caller)?;
+    const CALL: &str = "accept";
+    arbiter.registry.resolve(CALL, new, caller)?;
+    if !arbiter.registry.is_delta(delta) {
+        return Err(SetsError::NoOpenDelta { call: CALL, name: delta.clone() });
+    }
     let version = arbiter.registry.publish(caller, delta, ACCEPTED, new.as_str().as_bytes())?;
     arbiter.step(crate::change::Step::Pending);
     Ok(version)

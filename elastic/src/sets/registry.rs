@@ -90,6 +90,11 @@ impl Registry {
         Ok(registry)
     }
 
+    /// Returns true if a name is that of a delta of this application, also of one that has ended.
+    pub(crate) fn is_delta(&self, name: &SetName) -> bool {
+        name.domain(&self.app) == Domain::Delta
+    }
+
     /// `mpi://app/{app}`, the set of all processes of the application.
     pub fn application(&self) -> SetName {
         SetName::application(&self.app).unwrap_or_else(|_| SetName::world())

@@ -51,7 +51,7 @@ use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
-pub use sets::{Accepted, ProcessSets};
+pub use sets::{Acceptance, Accepted, ProcessSets};
 pub use window::Window;
 
 use crate::back_end::BackEnd;

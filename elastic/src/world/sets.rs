@@ -56,6 +56,20 @@ pub enum Accepted {
     Aborted,
 }
 
+/// What [`World::probe_accepting`] led to, before data move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// Not all is ready: go on computing and accept again.
+    Pending,
+    /// All ranks have come to the resize: [`World::begin`] is next.
+    Enters {
+        /// The set that rank 0 made for the new world.
+        set: SetName,
+    },
+    /// The resize was given up; the world is the old one.
+    Aborted,
+}
+
 /// What rank 0 tells the others about an acceptance.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
@@ -244,20 +258,17 @@ impl World {
         ProcessSets::of(self)
     }
 
-    /// Accepts a resize: rank 0 says which, and in which set the new world will be; what the others give does not
-    /// count. Collective over the ranks, in the same places as probes, of which it is one; does not wait for joiners.
-    /// When all is ready the window is opened, `move_data` called in it, and the resize committed.
+    /// Accepts a resize and probes: rank 0 says which resize, and in which set the new world will be; what the others
+    /// give does not count. Collective over the ranks, in the same places as probes; does not wait for joiners.
     ///
     /// # Errors
-    /// Of rank 0's sets, alike on all ranks; those of [`World::begin`] and [`Window::commit`].
-    #[doc(alias = "MPI_Session_accept_res_change")]
-    pub fn accept(
+    /// Of rank 0's sets, alike on all ranks; those of [`World::probe`].
+    pub fn probe_accepting(
         &mut self,
         sets: &mut ProcessSets,
         delta: &SetName,
         new: &SetName,
-        move_data: impl FnOnce(&Window<'_>) -> Result<(), String>,
-    ) -> Result<Accepted, Error> {
+    ) -> Result<Acceptance, Error> {
         const CALL: &str = "accept";
         let current = self
             .current
@@ -283,40 +294,29 @@ impl World {
         let bytes = current.broadcast(bytes, 0, &patience).map_err(Error::group(CALL))?;
         let set = match serde_json::from_slice(&bytes).map_err(unreadable)? {
             Word::Is { new } => new,
-            Word::IsGone => return Ok(Accepted::Aborted),
+            Word::IsGone => return Ok(Acceptance::Aborted),
             Word::Failed(reason) => return Err(Error::Refused { call: CALL, reason }),
         };
-        if !self.probe()? {
-            return Ok(Accepted::Pending);
-        }
-        let window = self.begin()?;
-        let moved = move_data(&window);
-        match window.commit(moved) {
-            Ok(()) if self.current.is_none() => Ok(Accepted::Left),
-            Ok(()) => Ok(Accepted::Switched { set }),
-            Err(Error::GivenUp { .. }) => Ok(Accepted::Aborted),
-            Err(error) => Err(error),
-        }
+        Ok(if self.probe()? { Acceptance::Enters { set } } else { Acceptance::Pending })
     }
 
     /// The same for programs that wait: computes nothing between acceptances, and gives up waiting, not the resize,
     /// after so long. Collective.
     ///
     /// # Errors
-    /// As [`accept`](Self::accept).
-    pub fn accept_and_wait(
+    /// As [`probe_accepting`](Self::probe_accepting).
+    pub fn probe_accepting_for(
         &mut self,
         sets: &mut ProcessSets,
         delta: &SetName,
         new: &SetName,
         wait: Duration,
-        mut move_data: impl FnMut(&Window<'_>) -> Result<(), String>,
-    ) -> Result<Accepted, Error> {
+    ) -> Result<Acceptance, Error> {
         let deadline = Instant::now() + wait;
         loop {
-            let accepted = self.accept(sets, delta, new, &mut move_data)?;
-            if accepted != Accepted::Pending {
-                return Ok(accepted);
+            let acceptance = self.probe_accepting(sets, delta, new)?;
+            if acceptance != Acceptance::Pending {
+                return Ok(acceptance);
             }
             // One clock for all, so that all stop waiting at the same acceptance.
             let current = self
@@ -328,9 +328,63 @@ impl World {
             let late =
                 current.broadcast(late.to_vec(), 0, &patience).map_err(Error::group("accept"))?;
             if late == [1] {
-                return Ok(Accepted::Pending);
+                return Ok(Acceptance::Pending);
             }
             std::thread::yield_now();
+        }
+    }
+
+    /// Accepts a resize as [`probe_accepting`](Self::probe_accepting) does. When all is ready the window is opened,
+    /// `move_data` called in it, and the resize committed.
+    ///
+    /// # Errors
+    /// As [`probe_accepting`](Self::probe_accepting), [`World::begin`] and [`Window::commit`].
+    #[doc(alias = "MPI_Session_accept_res_change")]
+    pub fn accept(
+        &mut self,
+        sets: &mut ProcessSets,
+        delta: &SetName,
+        new: &SetName,
+        move_data: impl FnOnce(&Window<'_>) -> Result<(), String>,
+    ) -> Result<Accepted, Error> {
+        let acceptance = self.probe_accepting(sets, delta, new)?;
+        self.switch(acceptance, move_data)
+    }
+
+    /// The same for programs that wait: as [`probe_accepting_for`](Self::probe_accepting_for). Collective.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn accept_and_wait(
+        &mut self,
+        sets: &mut ProcessSets,
+        delta: &SetName,
+        new: &SetName,
+        wait: Duration,
+        move_data: impl FnOnce(&Window<'_>) -> Result<(), String>,
+    ) -> Result<Accepted, Error> {
+        let acceptance = self.probe_accepting_for(sets, delta, new, wait)?;
+        self.switch(acceptance, move_data)
+    }
+
+    /// From the old world to the new one, where all have come.
+    fn switch(
+        &mut self,
+        acceptance: Acceptance,
+        move_data: impl FnOnce(&Window<'_>) -> Result<(), String>,
+    ) -> Result<Accepted, Error> {
+        let set = match acceptance {
+            Acceptance::Pending => return Ok(Accepted::Pending),
+            Acceptance::Aborted => return Ok(Accepted::Aborted),
+            Acceptance::Enters { set } => set,
+        };
+        let window = self.begin()?;
+        let moved = move_data(&window);
+        match window.commit(moved) {
+            Ok(()) if self.current.is_none() => Ok(Accepted::Left),
+            Ok(()) => Ok(Accepted::Switched { set }),
+            Err(Error::GivenUp { .. }) => Ok(Accepted::Aborted),
+            Err(error) => Err(error),
         }
     }
 

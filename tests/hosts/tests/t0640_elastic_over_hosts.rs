@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use quo_hosts::suite::{self, Skipped, Test};
 use quo_hosts::{HostJob, Hosts};
-use quo_tests::{Checkout, Family, Launcher, Outcome};
+use quo_tests::{Checkout, Family, Launcher, Outcome, fortran_support};
 
 use support::{expect_nothing_left, until};
 
@@ -19,6 +19,7 @@ const TESTS: &[Test] = &[
     ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
     ("slots_of_a_head_node_outside_the_job_are_not_counted", head_node),
     ("refused_start_with_mpirun_elsewhere_lets_the_job_end", refused_start),
+    ("c_and_fortran_programs_grow_move_and_leave_by_host", languages),
 ];
 
 /// The world goes no further while this is there on its first host.
@@ -118,6 +119,46 @@ fn told() -> Result<()> {
     fs::remove_dir(hosts.host(0).path(sockets))?;
     expect_nothing_left(&hosts)?;
     hosts.down()
+}
+
+fn languages() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let mut programs =
+        vec![checkout.compile_c("bindings-c/tests/elastic/hosts.c", folder.path(), &[])?];
+    if fortran_support().is_ok() {
+        let source = "tests/programs/elastic_hosts.F90";
+        programs.push(checkout.compile_fortran(source, folder.path(), &[])?);
+    }
+    for program in programs {
+        let hosts = Hosts::up(&suite::set("elasticlanguages"), 3)?;
+        let [second, third] = [1, 2].map(|index| hosts.host(index).address());
+        let mut job = hosts.job(&[(0, 1)], program);
+        for host in [second, third] {
+            job = job.option("--host").option(format!("{host}:2"));
+        }
+        let job = job.arg("8").arg(format!("{second}:2,{third}:2"));
+        let steps = [
+            format!("grow 3 {second} -"),
+            format!("grow 2 {second} -"),
+            format!("move 0 {third} {second}"),
+            format!("leave 0 - {third}"),
+        ];
+        let job = steps.iter().fold(job, |job, step| job.arg(step));
+        let outcome = job.limit(Duration::from_secs(90)).run()?;
+        outcome.expect_success()?;
+        let said: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+        let right = [
+            "refused: QUO_world_ask: there is no room: place: 3 processes need a slot each, 2 are free on the named hosts",
+            "epoch 1, nodes 0 1 1",
+            "epoch 2, nodes 0 1 1",
+            "epoch 3, nodes 0",
+        ];
+        ensure!(said == right, "{}", outcome.report());
+        expect_nothing_left(&hosts)?;
+        hosts.down()?;
+    }
+    Ok(())
 }
 
 fn cut_off() -> Result<()> {

@@ -9,11 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 use quo_hosts::slurm::{Options, Slurm, why_not};
 use quo_hosts::suite::Test;
 use quo_hosts::{Hosts, suite};
-use quo_tests::{Checkout, Family, Launcher};
+use quo_tests::{Checkout, Family, Launcher, fortran_support};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
     ("a_job_grows_onto_a_node_of_a_second_job_and_gives_it_back", grows_and_shrinks),
+    ("c_and_fortran_programs_grow_onto_a_node_of_a_second_job", languages),
     ("a_node_of_the_job_itself_goes_back_in_place_and_the_job_goes_on", shrinks_in_place),
     ("a_growth_that_slurm_refuses_leaves_the_job_as_it_was", refused),
     ("a_job_that_dies_leaves_no_job_behind", dies),
@@ -47,6 +48,18 @@ struct Elastic<'a> {
 
 impl<'a> Elastic<'a> {
     fn start(slurm: &'a Slurm, nodes: usize, minutes: u32) -> Result<Elastic<'a>> {
+        let program = Checkout::find()?.program("examples/controlled")?;
+        Self::start_program(slurm, &format!("{} test 1", program.display()), "", nodes, minutes)
+    }
+
+    /// A program with what comes before the folder and behind it.
+    fn start_program(
+        slurm: &'a Slurm,
+        program: &str,
+        more: &str,
+        nodes: usize,
+        minutes: u32,
+    ) -> Result<Elastic<'a>> {
         slurm.free()?;
         let checkout = Checkout::find()?;
         let folder = tempfile::tempdir()?;
@@ -58,10 +71,9 @@ impl<'a> Elastic<'a> {
         let launcher = Launcher::find()?.program().to_owned();
         let script = format!(
             "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --mca routed direct --bind-to none --mca ras ^slurm --host {hosts} \
-             --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1 {program} test 1 {folder}\n",
+             --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1 {program} {folder} {more}\n",
             folder = folder.path().display(),
             launcher = launcher.display(),
-            program = checkout.program("examples/controlled")?.display(),
         );
         let file = folder.path().join("script");
         fs::write(&file, script)?;
@@ -191,6 +203,29 @@ fn busy(slurm: &Slurm, index: usize) -> Vec<String> {
         .into_iter()
         .filter(|line| line.starts_with(&start) && is_of_a_job(line))
         .collect()
+}
+
+fn languages() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let source = "bindings-c/tests/elastic/controlled.c";
+    let mut programs = vec![checkout.compile_c(source, folder.path(), &[])?];
+    if fortran_support().is_ok() {
+        let source = "tests/programs/elastic_controlled.F90";
+        programs.push(checkout.compile_fortran(source, folder.path(), &[])?);
+    }
+    let slurm = slurm("languages")?;
+    for program in programs {
+        let program = format!("{} test 1", program.display());
+        let job = Elastic::start_program(&slurm, &program, "4", 1, 30)?;
+        job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
+        let all = jobs(&slurm)?;
+        ensure!(all.len() == 2, "{all:?}");
+        ensure!(job.told(&["status"], 0)?.contains("3 of "), "{}", job.report());
+        job.told(&["shrink", "2", "--wait"], 0)?;
+        job.until("the second job has ended", || Ok(jobs(&slurm)?.len() == 1))?;
+        job.stop()?;
+    }
+    slurm.down()
 }
 
 fn grows_and_shrinks() -> Result<()> {

@@ -1,0 +1,319 @@
+//! The options of a world, and of Slurm.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+
+use elastic::WorldOptions;
+use elastic::manager::slurm::{self, Slurm};
+use elastic::manager::{ControlSocket, ScriptedPlan};
+use elastic::place::{Allowed, Bounds};
+
+use crate::collective::limit;
+use crate::guard::{Failure, Mark};
+use crate::types::{Growing, In, Text};
+
+/// `QUO_size_allowed_t`.
+pub type QUO_size_allowed_t = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
+
+/// `QUO_slurm_options_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QUO_slurm_options_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// Seconds for which a growth waits for its nodes.
+    pub wait: f64,
+    /// Seconds that each command may take.
+    pub command_limit: f64,
+    /// Seconds before the end of a job at which its nodes are left.
+    pub grace: f64,
+    /// Seconds that leavers may take to end.
+    pub linger: f64,
+    /// Seconds between two looks at the world's own job.
+    pub watch: f64,
+    /// Seconds that the job has to have left for a growth on new nodes.
+    pub least: f64,
+    /// More options for `sbatch`, a line each, or NULL.
+    pub submit: Text,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers and a pointer that is
+// checked when it is read.
+unsafe impl Growing for QUO_slurm_options_t {
+    const NAME: &'static str = "QUO_slurm_options_t";
+}
+
+/// `QUO_world_options_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QUO_world_options_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// Ranks at first; 0: all that were launched.
+    pub start: c_int,
+    /// Ranks that there can be; 0: as many as were launched.
+    pub most: c_int,
+    /// Processes that are started and leave together; 0: all of one growth.
+    pub unit: c_int,
+    /// Whether more processes are started than the launcher has slots for.
+    pub crowded: c_int,
+    /// Whether the job listens for `quo-elastic`.
+    pub control: c_int,
+    /// Whether arrays go in messages also within a node.
+    pub messages: c_int,
+    /// Seconds until processes that were started have to be ready; 0: a minute.
+    pub start_limit: f64,
+    /// The job's name, or NULL.
+    pub name: Text,
+    /// A file for events, or NULL.
+    pub log: Text,
+    /// A plan, or NULL.
+    pub plan: Text,
+    /// Whether ranks use process sets.
+    pub process_sets: c_int,
+    /// Whether rank 0 starts processes itself.
+    pub without_starter: c_int,
+    /// The fewest ranks; 0: one.
+    pub min: c_int,
+    /// The most ranks that the program can have; 0: as many as there can be.
+    pub max: c_int,
+    /// Sizes are multiples of this; 0: any.
+    pub step: c_int,
+    /// The sizes there are, or NULL.
+    pub sizes: Text,
+    /// Says which sizes there are, or NULL.
+    pub allows: QUO_size_allowed_t,
+    /// Passed to it.
+    pub allows_data: *mut c_void,
+    /// Hosts and their slots, or NULL.
+    pub hosts: Text,
+    /// Seconds in which a named host has to answer; 0: three; negative: nobody looks.
+    pub reach_limit: f64,
+    /// A remote shell by which named hosts are asked, or NULL.
+    pub agent: Text,
+    /// What is started, a word a line, or NULL.
+    pub command: Text,
+    /// Keys and values for the launcher, a pair a line, or NULL.
+    pub info: Text,
+    /// The folder of the control socket, or NULL.
+    pub control_folder: Text,
+    /// How Slurm is used, or NULL.
+    pub slurm: In<QUO_slurm_options_t>,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
+// checked when they are read; a function's address is what C says it is, and NULL is none.
+unsafe impl Growing for QUO_world_options_t {
+    const NAME: &'static str = "QUO_world_options_t";
+    const FIRST: usize = offset_of!(Self, process_sets);
+}
+
+/// What C wants of a world.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) options: WorldOptions,
+    /// Whether arrays go in messages.
+    pub(crate) messages: bool,
+    /// What has to be the same everywhere: start and most.
+    pub(crate) same: (c_int, c_int),
+}
+
+/// The program's own word on sizes.
+struct Says {
+    allows: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    data: *mut c_void,
+}
+
+// SAFETY: by the contract of the C interface the function may be called by any thread, with the data
+// that was given with it.
+unsafe impl Send for Says {}
+// SAFETY: as above, by several at once.
+unsafe impl Sync for Says {}
+
+impl Says {
+    fn yes(&self, size: u32) -> bool {
+        let _outside = Mark::outside();
+        // SAFETY: by the contract of the C interface the function takes these arguments, and may be
+        // called until the world has ended.
+        c_int::try_from(size).is_ok_and(|size| unsafe { (self.allows)(self.data, size) } != 0)
+    }
+}
+
+fn count(name: &str, value: c_int) -> Result<Option<usize>, Failure> {
+    match usize::try_from(value) {
+        Ok(0) => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(Failure::invalid(format!("{name} is {value}: it is no number of ranks"))),
+    }
+}
+
+/// The text, if there is one.
+pub(crate) fn optional(text: Text, name: &str) -> Result<Option<String>, Failure> {
+    if text.is_null() { Ok(None) } else { text.read(name).map(Some) }
+}
+
+/// The lines of a text that are not empty.
+pub(crate) fn lines(text: &str) -> Vec<String> {
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// The hosts of a list with commas.
+pub(crate) fn hosts(text: Text, name: &str) -> Result<Vec<String>, Failure> {
+    let text = optional(text, name)?.unwrap_or_default();
+    Ok(text.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect())
+}
+
+/// Which sizes the program can have, of a world that can have so many ranks.
+fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>, Failure> {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let (min, max) = (count("min", given.min)?, count("max", given.max)?);
+    let step = count("step", given.step)?.map(number);
+    let sizes = optional(given.sizes, "sizes")?;
+    let listed = |text: &str| {
+        let sizes = text.split(',').map(|size| size.trim().parse::<u32>());
+        sizes.collect::<Result<Vec<u32>, _>>().map_err(|error| {
+            Failure::invalid(format!(
+                "sizes is {text:?}: neither numbers with commas between them nor power-of-two or square ({error})"
+            ))
+        })
+    };
+    let allowed = match (step, sizes.as_deref(), given.allows) {
+        (None, None, None) if min.is_none() && max.is_none() => return Ok(None),
+        (None, None, None) => Allowed::Any,
+        (Some(step), None, None) => Allowed::MultipleOf(step),
+        (None, Some("power-of-two"), None) => Allowed::PowerOfTwo,
+        (None, Some("square"), None) => Allowed::Square,
+        (None, Some(text), None) => Allowed::OneOf(listed(text)?),
+        (None, None, Some(allows)) => {
+            let says = Says { allows, data: given.allows_data };
+            Allowed::If(Arc::new(move |size| says.yes(size)))
+        }
+        _ => return Err(Failure::invalid("only one of step, sizes and allows can be given")),
+    };
+    let max = max.map_or(number(capacity), number);
+    let bounds = Bounds::new(min.map_or(1, number), max, allowed);
+    bounds.map(Some).map_err(|error| Failure::invalid(error.to_string()))
+}
+
+fn slurm_options(given: &QUO_slurm_options_t) -> Result<slurm::Options, Failure> {
+    let mut options = slurm::Options::default();
+    for (time, seconds) in [
+        (&mut options.wait, given.wait),
+        (&mut options.command_limit, given.command_limit),
+        (&mut options.grace, given.grace),
+        (&mut options.linger, given.linger),
+        (&mut options.watch, given.watch),
+        (&mut options.least, given.least),
+    ] {
+        let seconds = limit(seconds)?;
+        if seconds != Duration::ZERO {
+            *time = seconds;
+        }
+    }
+    options.submit = lines(&optional(given.submit, "submit")?.unwrap_or_default());
+    Ok(options)
+}
+
+/// What C wants, where so many processes were launched.
+pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<Wanted, Failure> {
+    let mut options = WorldOptions::new();
+    let Some(given) = given.read()? else { return Ok(Wanted::default()) };
+    let most = count("most", given.most)?;
+    if let Some(start) = count("start", given.start)? {
+        options = options.start(start);
+    }
+    if let Some(most) = most {
+        options = options.most(most);
+    }
+    if let Some(unit) = count("unit", given.unit)? {
+        options = options.unit(unit);
+    }
+    options = options.crowded(given.crowded != 0).starter(given.without_starter == 0);
+    let start_limit = limit(given.start_limit)?;
+    if start_limit != Duration::ZERO {
+        options = options.start_limit(start_limit);
+    }
+    if let Some(name) = optional(given.name, "name")? {
+        options = options.name(name);
+    }
+    if let Some(log) = optional(given.log, "log")? {
+        options = options.log(log);
+    }
+    if given.process_sets != 0 {
+        options = options.process_sets();
+    }
+    if let Some(bounds) = bounds(&given, most.unwrap_or(0).max(launched))? {
+        options = options.sizes(bounds);
+    }
+    options = of_hosts(options, &given)?;
+    options = managers(options, &given)?;
+    Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.most) })
+}
+
+/// Where processes are started, and which.
+fn of_hosts(
+    mut options: WorldOptions,
+    given: &QUO_world_options_t,
+) -> Result<WorldOptions, Failure> {
+    for host in hosts(given.hosts, "hosts")? {
+        let parts = host.rsplit_once(':');
+        let parts = parts.and_then(|(name, slots)| Some((name, slots.parse().ok()?)));
+        let (name, slots) = parts.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            Failure::invalid(format!("hosts has {host:?}, which is not NAME:SLOTS"))
+        })?;
+        options = options.host(name, slots);
+    }
+    if given.reach_limit < 0.0 {
+        options = options.reach_limit(Duration::ZERO);
+    } else if given.reach_limit != 0.0 {
+        options = options.reach_limit(limit(given.reach_limit)?);
+    }
+    if let Some(agent) = optional(given.agent, "agent")? {
+        options = options.agent(agent.split_whitespace());
+    }
+    if let Some(command) = optional(given.command, "command")? {
+        let mut words = lines(&command);
+        if words.is_empty() {
+            return Err(Failure::invalid("command is empty"));
+        }
+        let program = words.remove(0);
+        options = options.command(program, words);
+    }
+    for pair in lines(&optional(given.info, "info")?.unwrap_or_default()) {
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            Failure::invalid(format!("info has {pair:?}, which is not KEY=VALUE"))
+        })?;
+        options = options.info(key, value);
+    }
+    Ok(options)
+}
+
+/// Who decides when the world changes.
+fn managers(
+    mut options: WorldOptions,
+    given: &QUO_world_options_t,
+) -> Result<WorldOptions, Failure> {
+    if let Some(plan) = optional(given.plan, "plan")? {
+        let plan = plan.parse();
+        let plan = plan.map_err(|error| Failure::invalid(format!("the plan: {error}")))?;
+        options = options.manager(ScriptedPlan::new(plan));
+    }
+    match optional(given.control_folder, "control_folder")? {
+        Some(folder) if given.control != 0 => {
+            options = options.manager(ControlSocket::in_folder(folder));
+        }
+        Some(_) => return Err(Failure::invalid("control_folder is given, and control is 0")),
+        None if given.control != 0 => options = options.manager(ControlSocket::new()),
+        None => {}
+    }
+    if let Some(wanted) = given.slurm.read()? {
+        let wanted = slurm_options(&wanted)?;
+        if let Some(slurm) = Slurm::of_this_job() {
+            options = options.manager(slurm.with(wanted));
+        }
+    }
+    Ok(options)
+}

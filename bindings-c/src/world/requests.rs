@@ -1,0 +1,276 @@
+//! Requests to resize the world, and how the job is.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_longlong};
+use std::ptr;
+
+use elastic::change::{Cause, CauseKind, Request, RequestId, Step, Wish};
+use elastic::manager::Requests;
+
+use super::options::{hosts, optional};
+use super::{Open, misplaced, with};
+use crate::codes::Code;
+use crate::collective::limit;
+use crate::guard::{Failure, entry};
+use crate::types::{Growing, In, Out, QUO_world_t, Text, text_for_c};
+
+/// `QUO_request_spec_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QUO_request_spec_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// `QUO_request_kind_t`.
+    pub kind: c_int,
+    /// How many ranks.
+    pub ranks: c_int,
+    /// Nodes that the resource manager brings.
+    pub nodes: c_int,
+    /// Hosts to grow on, or NULL.
+    pub on: Text,
+    /// Hosts to leave, or NULL.
+    pub from: Text,
+    /// Seconds that the resize may take; 0: as long as it takes.
+    pub grace: f64,
+    /// Who asks, or NULL.
+    pub origin: Text,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
+// checked when they are read.
+unsafe impl Growing for QUO_request_spec_t {
+    const NAME: &'static str = "QUO_request_spec_t";
+}
+
+/// Kinds of causes by their numbers in the header, from 1 on.
+const CAUSES: [CauseKind; 14] = [
+    CauseKind::NoCapacity,
+    CauseKind::NotAllowed,
+    CauseKind::Unsupported,
+    CauseKind::Unreachable,
+    CauseKind::SpawnFailed,
+    CauseKind::JoinerLost,
+    CauseKind::MemberLost,
+    CauseKind::DataLost,
+    CauseKind::GivenUp,
+    CauseKind::Deadline,
+    CauseKind::Superseded,
+    CauseKind::Cancelled,
+    CauseKind::Manager,
+    CauseKind::Other,
+];
+
+/// The number of a kind of cause.
+pub(super) fn number_of_cause(kind: CauseKind) -> c_int {
+    let place = CAUSES.iter().position(|&known| known == kind).unwrap_or(CAUSES.len() - 1);
+    c_int::try_from(place + 1).unwrap_or(0)
+}
+
+/// The number of a step as a kind of event: three kinds are no steps.
+pub(super) fn number_of_step(step: Step) -> c_int {
+    let place = Step::ALL.iter().position(|&known| known == step).unwrap_or(0);
+    c_int::try_from(place + 3).unwrap_or(0)
+}
+
+/// The way to ask, on rank 0.
+fn requests(open: &Open) -> Result<Requests, Failure> {
+    open.world()?.requests().ok_or_else(|| misplaced("requests go through rank 0"))
+}
+
+/// A number of ranks or nodes.
+fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
+    u32::try_from(value).ok().filter(|&value| value >= least).ok_or_else(|| {
+        Failure::invalid(format!("{name} is {value}: it has to be at least {least}"))
+    })
+}
+
+fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
+    let ranks = || number("ranks", given.ranks, 1);
+    let wish = match given.kind {
+        0 => Wish::Size(ranks()?),
+        1 => Wish::Grow(ranks()?),
+        2 => Wish::Shrink(ranks()?),
+        3 => Wish::Leave,
+        4 => Wish::Move,
+        other => {
+            return Err(Failure::invalid(format!("kind {other} is not a QUO_request_kind_t")));
+        }
+    };
+    let origin = optional(given.origin, "origin")?;
+    let mut request = Request::new(wish, origin.unwrap_or_else(|| "application".to_owned()));
+    request.nodes = number("nodes", given.nodes, 0)?;
+    request.on = hosts(given.on, "on")?;
+    request.from = hosts(given.from, "from")?;
+    let grace = limit(given.grace)?;
+    request.grace = (!grace.is_zero()).then_some(grace);
+    Ok(request)
+}
+
+/// Asks, and says by which numbers the request is known.
+fn ask(
+    open: &Open,
+    request: Request,
+    out_request: Out<c_longlong>,
+    out_after: Out<c_longlong>,
+) -> Result<(), Failure> {
+    let (id, answer) = match requests(open)?.ask(request) {
+        Ok(accepted) => (accepted.request, Ok(accepted.after)),
+        Err((id, cause)) => (id, Err(cause)),
+    };
+    if let Some(place) = out_request.optional() {
+        place.set(id.0.cast_signed());
+    }
+    let after = answer.map_err(|cause| Failure::new(Code::Refused, cause.to_string()))?;
+    if let Some(place) = out_after.optional() {
+        place.set(after.map_or(0, |other| other.0.cast_signed()));
+    }
+    Ok(())
+}
+
+/// `QUO_world_request`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_request(
+    w: *mut QUO_world_t,
+    size: c_int,
+    out_request: Out<c_longlong>,
+) -> c_int {
+    entry("QUO_world_request", || {
+        with(w, |open| {
+            let wanted = usize::try_from(size).ok().filter(|&wanted| wanted > 0);
+            let wanted = wanted.ok_or_else(|| {
+                Failure::invalid(format!("size is {size}: it is no number of ranks"))
+            })?;
+            let number = open.world()?.request(wanted)?;
+            if let Some(place) = out_request.optional() {
+                place.set(number.cast_signed());
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_ask`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_ask(
+    w: *mut QUO_world_t,
+    spec: In<QUO_request_spec_t>,
+    out_request: Out<c_longlong>,
+    out_after: Out<c_longlong>,
+) -> c_int {
+    entry("QUO_world_ask", || {
+        with(w, |open| {
+            let spec = spec.read()?;
+            let spec = spec.ok_or_else(|| Failure::invalid("the argument spec is NULL"))?;
+            ask(open, request(&spec)?, out_request, out_after)
+        })
+    })
+}
+
+/// The latest step of a request.
+fn step_of(open: &Open, request: c_longlong) -> Result<Step, Failure> {
+    let step = requests(open)?.step_of(RequestId(request.cast_unsigned()));
+    step.ok_or_else(|| Failure::new(Code::NotFound, format!("no request {request} is known")))
+}
+
+/// `QUO_world_cancel`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_cancel(w: *mut QUO_world_t, request: c_longlong) -> c_int {
+    entry("QUO_world_cancel", || {
+        with(w, |open| {
+            step_of(open, request)?;
+            let cancelled = requests(open)?.cancel(RequestId(request.cast_unsigned()));
+            cancelled.map_err(|reason| Failure::new(Code::Refused, reason))
+        })
+    })
+}
+
+/// `QUO_world_note`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_note(w: *mut QUO_world_t, cause: c_int, text: Text) -> c_int {
+    entry("QUO_world_note", || {
+        with(w, |open| {
+            let kind = usize::try_from(cause).ok().and_then(|number| number.checked_sub(1));
+            let kind = kind.and_then(|place| CAUSES.get(place)).ok_or_else(|| {
+                Failure::invalid(format!("cause {cause} is none of QUO_cause_t that can be noted"))
+            })?;
+            requests(open)?.note(Cause::new(*kind, text.read("text")?));
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_request_step`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_request_step(
+    w: *mut QUO_world_t,
+    request: c_longlong,
+    out_step: Out<c_int>,
+) -> c_int {
+    entry("QUO_world_request_step", || {
+        with(w, |open| {
+            let place = out_step.place("out_step")?;
+            place.set(number_of_step(step_of(open, request)?));
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_request_state`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_request_state(
+    w: *mut QUO_world_t,
+    request: c_longlong,
+    out_state: Out<c_int>,
+    out_cause: Out<*mut c_char>,
+) -> c_int {
+    entry("QUO_world_request_state", || {
+        let cause = out_cause.optional();
+        if let Some(cause) = cause {
+            cause.set(ptr::null_mut());
+        }
+        with(w, |open| {
+            let place = out_state.place("out_state")?;
+            let step = step_of(open, request)?;
+            if let Some(cause) = cause {
+                let mut ended = requests(open)?.events(0).into_iter();
+                let number = RequestId(request.cast_unsigned());
+                let ended = ended.rfind(|event| event.request == Some(number) && event.is_end());
+                let reason = ended.and_then(|event| event.cause).map(|cause| cause.to_string());
+                cause.set(text_for_c(&reason.unwrap_or_default())?);
+            }
+            place.set(match step {
+                Step::Finalized => 1,
+                step if step.is_end() => 2,
+                _ => 0,
+            });
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_report`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_report(w: *mut QUO_world_t, out_json: Out<*mut c_char>) -> c_int {
+    entry("QUO_world_report", || {
+        let place = out_json.null_place("out_json");
+        with(w, |open| {
+            let report = serde_json::to_string(&requests(open)?.status());
+            let report = report.map_err(|error| Failure::new(Code::Error, error.to_string()))?;
+            place?.set(text_for_c(&report)?);
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_causes_and_steps_count_without_gaps() {
+        let causes: Vec<c_int> = CAUSES.iter().map(|&kind| number_of_cause(kind)).collect();
+        assert_eq!(causes, (1..15).collect::<Vec<c_int>>());
+        let steps: Vec<c_int> = Step::ALL.iter().map(|&step| number_of_step(step)).collect();
+        assert_eq!(steps, (3..16).collect::<Vec<c_int>>());
+    }
+}

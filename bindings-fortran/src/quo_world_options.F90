@@ -1,0 +1,83 @@
+!> Options of worlds on their way to C. For the other modules of this library only.
+module quo_world_options
+  use, intrinsic :: iso_c_binding, only: c_char, c_funloc, c_loc, c_ptr, c_sizeof
+  use quo_elastic_c, only: c_slurm_options, c_world_options
+  use quo_elastic_types, only: quo_slurm_options_t, quo_world_options_t
+  use quo_text, only: put_text
+  implicit none
+  private
+
+  public :: c_world_options_of
+
+  !> A text for C.
+  type :: bytes
+    character(kind=c_char), allocatable :: bytes(:)
+  end type bytes
+
+  !> What options for C point to; has to live as long as they.
+  type, public :: option_texts
+    private
+    type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, submit
+    type(c_slurm_options) :: slurm
+  end type option_texts
+
+contains
+
+  !> The options for C. Not ready without memory.
+  subroutine c_world_options_of(options, given, texts, ready)
+    type(quo_world_options_t), intent(in) :: options
+    type(c_world_options), intent(out) :: given
+    type(option_texts), target, intent(inout) :: texts
+    logical, intent(out) :: ready
+    given%size = c_sizeof(given)
+    given%start = options%start
+    given%most = options%most
+    given%unit = options%unit
+    given%crowded = merge(1, 0, options%crowded)
+    given%control = merge(1, 0, options%control)
+    given%messages = merge(1, 0, options%messages)
+    given%start_limit = options%start_limit
+    given%process_sets = merge(1, 0, options%process_sets)
+    given%without_starter = merge(1, 0, options%without_starter)
+    given%min = options%min
+    given%max = options%max
+    given%step = options%step
+    if (associated(options%allows)) given%allows = c_funloc(options%allows)
+    given%reach_limit = options%reach_limit
+    ready = .true.
+    call put(options%name, texts%name, given%name, ready)
+    call put(options%log, texts%log, given%log, ready)
+    call put(options%plan, texts%plan, given%plan, ready)
+    call put(options%sizes, texts%sizes, given%sizes, ready)
+    call put(options%hosts, texts%hosts, given%hosts, ready)
+    call put(options%agent, texts%agent, given%agent, ready)
+    call put(options%command, texts%command, given%command, ready)
+    call put(options%info, texts%info, given%info, ready)
+    call put(options%control_folder, texts%control_folder, given%control_folder, ready)
+    if (.not. allocated(options%slurm)) return
+    call slurm_of(options%slurm, texts%slurm)
+    call put(options%slurm%submit, texts%submit, texts%slurm%submit, ready)
+    given%slurm = c_loc(texts%slurm)
+  end subroutine c_world_options_of
+
+  subroutine slurm_of(options, given)
+    type(quo_slurm_options_t), intent(in) :: options
+    type(c_slurm_options), intent(out) :: given
+    given%size = c_sizeof(given)
+    given%wait = options%wait
+    given%command_limit = options%command_limit
+    given%grace = options%grace
+    given%linger = options%linger
+    given%watch = options%watch
+    given%least = options%least
+  end subroutine slurm_of
+
+  !> A text that is there.
+  subroutine put(text, kept, place, ready)
+    character(len=:, kind=c_char), allocatable, intent(in) :: text
+    type(bytes), target, intent(inout) :: kept
+    type(c_ptr), intent(inout) :: place
+    logical, intent(inout) :: ready
+    if (allocated(text)) call put_text(text, kept%bytes, place, ready)
+  end subroutine put
+end module quo_world_options

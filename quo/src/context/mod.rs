@@ -8,10 +8,12 @@
 //! - `query`: questions about the machine, oneself and the others, answered as of now;
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
+//! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
 mod adapt;
+mod allowed;
 mod bind;
 mod collective;
 mod confinement;
@@ -25,6 +27,7 @@ mod process;
 mod query;
 mod record;
 mod registry;
+mod renew;
 mod report;
 mod state;
 mod verdict;
@@ -35,10 +38,11 @@ pub use adapt::{AdaptOptions, Leaving};
 pub use bind::BindGuard;
 pub use collective::{NamedBarrier, Request};
 pub(crate) use collective::{Operation, Selection};
+pub(crate) use confinement::Machine;
 pub use launcher::Launcher;
 pub use options::{CreateOptions, Wait};
 pub use registry::Registered;
-pub(crate) use state::Current;
+pub(crate) use state::{Current, State};
 
 use crate::cpuset::CpuSet;
 use crate::error::Error;
@@ -141,7 +145,7 @@ impl Context {
     /// hides. Allowed is what the ranks of the node may use together. Local.
     #[must_use]
     pub fn topology(&self) -> Arc<Topology> {
-        Arc::clone(&self.state().machine.topology)
+        Arc::clone(&self.state().machine().topology)
     }
 
     /// The group the context is over now: a duplicate of the caller's communicator, for MPI. Local.

@@ -93,7 +93,8 @@ impl Context {
     #[doc(alias = "QUO_explain")]
     pub fn explain(&self) -> Result<Explanation, Error> {
         let state = self.state();
-        let topology = state.topology();
+        let machine = state.machine();
+        let topology = &machine.topology;
         let mut ranks = Vec::with_capacity(state.node_size());
         for node_rank in 0..state.node_size() {
             let Some(peer) = state.peer(node_rank) else { continue };
@@ -135,6 +136,7 @@ impl Context {
             warnings: [
                 self.group().warning(),
                 self.shortfall(),
+                self.outdated(),
                 ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
                 self.openmp_pins(topology.is_simulated()),
             ]

@@ -25,6 +25,7 @@
 
 pub(crate) mod barrier;
 mod channel;
+mod decision;
 mod directory;
 mod error;
 mod exchange;

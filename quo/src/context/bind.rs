@@ -15,7 +15,10 @@ impl Bindings {
     pub(super) fn publish(&self, mask: &CpuSet) -> Result<(), Error> {
         match self.node.publish_mask(mask) {
             Err(NodeError::Left) => Ok(()),
-            result => Ok(result?),
+            result => {
+                self.node.publish_pushes(self.stack.depth());
+                Ok(result?)
+            }
         }
     }
 

@@ -9,6 +9,7 @@
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
 //! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
+//! - `overlap`: what other contexts of the node have pushed;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
@@ -23,6 +24,7 @@ pub mod launcher;
 mod machine;
 mod members;
 pub mod options;
+pub(crate) mod overlap;
 mod process;
 mod query;
 mod record;
@@ -93,6 +95,13 @@ pub(crate) struct Peer {
     pub(crate) launcher: Launcher,
     /// Its mask when the context was made.
     pub(crate) initial: CpuSet,
+}
+
+impl Peer {
+    /// Returns true if the number of its process means the same process here.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.visible
+    }
 }
 
 impl Context {

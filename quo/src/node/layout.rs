@@ -63,6 +63,8 @@ pub(super) struct Slot {
     pub(super) status: AtomicU32,
     pub(super) process: AtomicU32,
     pub(super) namespace: AtomicU64,
+    /// How many bindings it has pushed and not popped.
+    pub(super) pushes: AtomicU32,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}

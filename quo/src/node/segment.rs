@@ -99,7 +99,7 @@ impl Segment {
         let size = file::verify(file.descriptor(), directory, name)?;
         let refuse = |reason: String| NodeError::Refused { path: path.clone(), reason };
         let mut header = [0; HEADER_BYTES];
-        if !file::read_start(file.descriptor(), &mut header).map_err(system("pread"))? {
+        if !file::read_at(file.descriptor(), &mut header, 0).map_err(system("pread"))? {
             return Err(refuse("it is too short".to_owned()));
         }
         let layout = Layout::read(&header, size).map_err(refuse)?;

@@ -11,8 +11,11 @@ use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
 use super::threads::{Saved, Setting, ThreadLibrary};
 use crate::affinity::Target;
+use crate::context::overlap::overlap;
 use crate::context::{Context, Machine, Operation, Request, Selection, State};
+use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
+use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
 use crate::regions::Region;
 
@@ -123,6 +126,8 @@ pub struct Entered {
     started_at: u64,
     failed: Option<Error>,
     remap_seconds: f64,
+    /// The CPUs that other processes have pushed too.
+    overlap: CpuSet,
     /// Of the memory profile: until every rank has come to the end.
     region: Region,
 }
@@ -258,6 +263,7 @@ impl Context {
             started_at: self.clock().now(),
             failed: None,
             remap_seconds: 0.0,
+            overlap: CpuSet::new(),
             region: Region::begin(match plan.name() {
                 "" => "quo phase",
                 name => name,
@@ -280,6 +286,7 @@ impl Context {
                     assignment.narrow(&cpus);
                     self.request_renewal();
                 }
+                entered.overlap = self.overlap_of(assignment.cpus());
                 if plan.spec.threads == Threads::Follow {
                     let saved = self.thread_controls().set(assignment.threads());
                     let openmp = |setting: Setting| setting.library == ThreadLibrary::OpenMp;
@@ -296,6 +303,14 @@ impl Context {
             }
         }
         entered
+    }
+
+    /// The CPUs of this rank's push that other processes have pushed in contexts of this process.
+    fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
+        let state = self.state();
+        let own = state.peer(state.node_rank()).map_or(0, |peer| peer.process.id);
+        let push = Push { process: own, cpus: cpus.clone() };
+        overlap(&push, &self.pushed_beside())
     }
 
     /// Ends a phase: sets threads and binding back on workers, then waits, asleep, until every rank
@@ -342,6 +357,7 @@ impl Context {
             started_at,
             failed,
             remap_seconds,
+            overlap,
             region: _region,
         } = &mut entered;
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
@@ -369,6 +385,7 @@ impl Context {
             selected: selected.is_some(),
             threads: selected.map_or(0, Assignment::threads),
             cpuset: selected.map(|part| part.cpus().clone()).unwrap_or_default(),
+            overlap: std::mem::take(overlap),
             started_at: started_at.saturating_sub(before),
             select_seconds: select_nanoseconds as f64 / 1e9,
             run_seconds: if selected.is_some() { ran } else { 0.0 },

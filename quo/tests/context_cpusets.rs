@@ -116,6 +116,9 @@ fn change(context: &Context, group: &Group, cpus: &str) {
         group.write("cpuset.cpus", cpus);
     }
     context.barrier().unwrap();
+    // Looks now: phases that follow each other within a millisecond share a look.
+    assert_eq!(context.allowed(), cpus.parse().unwrap());
+    context.barrier().unwrap();
 }
 
 fn changed_cpuset_is_used_by_the_next_phase() {

@@ -1,12 +1,15 @@
 //! The CPUs that the system lets this process use, its mask aside, as of now.
 //!
-//! What a context knows was true when it was made or renewed. Two files tell in a microsecond that
-//! it still is: which control group the process is in, and which CPUs that group has. Only where
-//! they have changed is the machine asked again.
+//! What a context knows was true when it was made or renewed. Two files tell in two microseconds that
+//! it still is: which control group the process is in, and which CPUs that group has. Phases and
+//! queries that follow one another faster than [`RECENT`] share one look. Only where the files have
+//! changed is the machine asked again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::process::{digest, read_unsized};
 use crate::cpuset::CpuSet;
@@ -19,15 +22,45 @@ const GROUP: &str = "/proc/self/cpuset";
 /// What stands for the CPUs of a control group whose files are not to be seen.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
+/// How old a look may be where many are wanted: long against its cost, short against any change.
+const RECENT: Duration = Duration::from_millis(1);
+
+/// The last version that was seen, and the time until which it is recent.
+static LAST: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
+
 /// The files of this process, kept open.
 static FILES: Mutex<Option<(ForkId, Files)>> = Mutex::new(None);
 
 /// What was allowed at the version of [`version`] that was last asked for.
 static KNOWN: Mutex<Option<(u64, CpuSet)>> = Mutex::new(None);
 
+/// As [`version`], at most [`RECENT`] old.
+pub(super) fn recent_version() -> u64 {
+    if now() < LAST.1.load(Ordering::Acquire) {
+        return LAST.0.load(Ordering::Relaxed);
+    }
+    version()
+}
+
+/// Nanoseconds on a clock of this process.
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let passed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A digest of what the system lets this process use of the CPUs. Equal versions say that nothing has
 /// changed; where the system does not tell, nothing ever does.
 pub(super) fn version() -> u64 {
+    // The time first: a change after the look is found when that time has passed.
+    let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
+    let version = look();
+    LAST.0.store(version, Ordering::Relaxed);
+    LAST.1.store(until, Ordering::Release);
+    version
+}
+
+fn look() -> u64 {
     // Never waited for: a child forked meanwhile would wait for a thread that it has not.
     let Ok(mut files) = FILES.try_lock() else { return Files::open().fresh_version() };
     if let Some((process, known)) = &*files
@@ -156,6 +189,15 @@ mod tests {
         let before = version();
         assert_eq!(version(), before);
         assert_eq!(Files::open().fresh_version(), before);
+    }
+
+    #[test]
+    fn recent_version_is_that_of_the_last_look() {
+        let seen = version();
+        assert_eq!(recent_version(), seen);
+        LAST.1.store(0, Ordering::Release);
+        assert_eq!(recent_version(), seen);
+        assert!(LAST.1.load(Ordering::Acquire) > now());
     }
 
     #[test]

@@ -73,14 +73,17 @@ impl Context {
         self.state().binding_of(node_rank)
     }
 
-    /// Whether the caller's mask is narrower than everything the process may use. Local.
+    /// Returns true if the caller's mask is narrower than everything the process may use, or could a
+    /// millisecond ago. Local.
     ///
     /// # Errors
     /// As [`binding`](Self::binding).
     #[doc(alias = "QUO_bound")]
     pub fn is_bound(&self) -> Result<bool, Error> {
         self.check("binding")?;
-        Ok(!self.allowed().is_subset(&self.shared.own_mask()?))
+        let machine = self.state().machine();
+        let allowed = machine.allowed_recently().unwrap_or_else(|_| machine.allowed.clone());
+        Ok(!allowed.is_subset(&self.shared.own_mask()?))
     }
 
     /// Whether the caller's mask shares a CPU with an object. Local.

@@ -30,7 +30,7 @@ impl Context {
         if machine.whole.is_simulated() {
             return Ok(());
         }
-        let has_changed = || allowed::version() != machine.basis.version;
+        let has_changed = || allowed::recent_version() != machine.basis.version;
         let look = || has_changed() || state.node.requests() != machine.basis.requests;
         // A rank that has left the node is told so at the end of the phase.
         if !state.node.decide(look).unwrap_or(false) {

@@ -31,7 +31,7 @@ pub struct Phase<'a> {
 /// [`Context::enter_phase`] and [`Context::leave_phase`] themselves.
 ///
 /// When the ranks of the context have [changed](Context::adapt), or the CPUs that ranks of the node
-/// may use, the next run plans anew.
+/// may use, the next run plans anew. CPUs are looked at once a millisecond at most.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
     spec: PhaseSpec,
@@ -307,10 +307,13 @@ impl Context {
 
     /// The CPUs of this rank's push that other processes have pushed in contexts of this process.
     fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
+        let others = self.pushed_beside();
+        if others.is_empty() {
+            return CpuSet::new();
+        }
         let state = self.state();
         let own = state.peer(state.node_rank()).map_or(0, |peer| peer.process.id);
-        let push = Push { process: own, cpus: cpus.clone() };
-        overlap(&push, &self.pushed_beside())
+        overlap(&Push { process: own, cpus: cpus.clone() }, &others)
     }
 
     /// Ends a phase: sets threads and binding back on workers, then waits, asleep, until every rank

@@ -551,7 +551,7 @@ QUO_qids_in_type(QUO_context q,
 
 /**
  * Tells whether the caller is bound: whether its binding leaves out CPUs that its control group
- * (container, job step) lets it use.
+ * (container, job step) lets it use now.
  *
  * Local. Who may use one CPU only is never bound.
  *
@@ -1083,7 +1083,9 @@ QUO_phase_create(QUO_context q,
  * to QUO_phase_end(), where they sleep. A selected rank that cannot be bound gets selected 0 too,
  * and QUO_phase_end() then fails on every rank.
  *
- * Local; always followed by QUO_phase_end() on the same thread.
+ * Local; always followed by QUO_phase_end() on the same thread. Collective over the node in the first
+ * run after QUO_adapt(), and after a change of the CPUs that ranks of the node may use (control group,
+ * CPU offline): the ranks then plan the phase anew for the CPUs that there are.
  *
  * @param[in]  phase    A phase.
  * @param[out] selected 1 when the caller works, else 0.

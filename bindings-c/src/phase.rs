@@ -132,9 +132,10 @@ impl Phase {
         let entered = self.context.enter_phase(&self.plan);
         // A worker that could not be bound does not work; leaving tells everyone why.
         let works = entered.is_ready();
+        let part = entered.assignment().filter(|_| works).cloned();
         run.entered = Some(Begun::new(entered));
         run.failed = None;
-        Ok(self.plan.assignment().filter(|_| works))
+        Ok(part)
     }
 
     fn end(&self) -> Result<(), Failure> {

@@ -8,30 +8,45 @@ use std::path::{Path, PathBuf};
 
 use quo::affinity::Target;
 use quo::group::local::LocalSpace;
+use quo::phase::PhaseSpec;
 use quo::{Context, CpuSet, ObjectType};
 use support::contexts::options;
 use support::{Ranks, Segments};
 
 fn main() {
-    support::run(&[("shrunk_cpuset_is_used_by_contexts", shrunk_cpuset_is_used_by_contexts)]);
+    support::run(&[
+        ("shrunk_cpuset_is_used_by_contexts", shrunk_cpuset_is_used_by_contexts),
+        ("changed_cpuset_is_used_by_the_next_phase", changed_cpuset_is_used_by_the_next_phase),
+        ("shrunk_cpuset_leaves_fewer_workers", shrunk_cpuset_leaves_fewer_workers),
+        ("rank_moved_to_another_cpuset_is_planned_for", moved_rank_is_planned_for),
+        ("changed_cpuset_shows_in_queries_at_once", changed_cpuset_shows_in_queries_at_once),
+    ]);
 }
 
 /// A control group of version 1, removed at the end.
 struct Group(PathBuf);
 
 impl Group {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
+        if quo::affinity::kernel::mask_of(0).unwrap() != CpuSet::from_range(0..2) {
+            support::skip("needs exactly CPUs 0 and 1");
+        }
         let root = Path::new("/sys/fs/cgroup/cpuset");
         let Ok(memory) = fs::read_to_string(root.join("cpuset.mems")) else {
             support::skip("no cpuset of control groups version 1 is mounted");
         };
-        let group = root.join(format!("quo-test-{}", std::process::id()));
+        let group = root.join(format!("quo-test-{name}-{}", std::process::id()));
         if fs::create_dir(&group).is_err() {
             support::skip("control groups cannot be made here: needs root");
         }
         let group = Self(group);
         group.write("cpuset.mems", memory.trim());
         group
+    }
+
+    /// Makes it the group of this process.
+    fn enter(&self) {
+        self.write("cgroup.procs", &std::process::id().to_string());
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -46,16 +61,13 @@ impl Drop for Group {
 }
 
 fn shrunk_cpuset_is_used_by_contexts() {
-    if quo::affinity::kernel::mask_of(0).unwrap() != CpuSet::from_range(0..2) {
-        support::skip("needs exactly CPUs 0 and 1");
-    }
-    let (segments, group) = (Segments::new(), Group::new());
+    let (segments, group) = (Segments::new(), Group::new("contexts"));
     group.write("cpuset.cpus", "0-1");
     let spaces = [0, 1].map(|_| LocalSpace::new(1, segments.path()).unwrap());
     Ranks::fork(1, |_| {
         let both = CpuSet::from_range(0..2);
         let left = CpuSet::single(0);
-        group.write("cgroup.procs", &std::process::id().to_string());
+        group.enter();
         let create = |space: &LocalSpace| {
             Context::create_with(space.join(0).unwrap(), options(segments.path())).unwrap()
         };
@@ -78,4 +90,119 @@ fn shrunk_cpuset_is_used_by_contexts() {
         context.pop().unwrap();
     })
     .succeed();
+}
+
+/// Two ranks with a context each in a group of CPUs 0 and 1.
+fn with_two_ranks(name: &str, body: impl Fn(&Context, &Group)) {
+    let (segments, group) = (Segments::new(), Group::new(name));
+    group.write("cpuset.cpus", "0-1");
+    let space = LocalSpace::new(2, segments.path()).unwrap();
+    Ranks::fork(2, |rank| {
+        group.enter();
+        let options = options(segments.path());
+        let context = Context::create_with(space.join(rank).unwrap(), options).unwrap();
+        body(&context, &group);
+        context.free().unwrap();
+    })
+    .succeed();
+    drop(space);
+    segments.assert_empty();
+}
+
+/// Gives the group other CPUs while no rank is in a phase.
+fn change(context: &Context, group: &Group, cpus: &str) {
+    context.barrier().unwrap();
+    if context.rank() == 0 {
+        group.write("cpuset.cpus", cpus);
+    }
+    context.barrier().unwrap();
+    // Looks now: phases that follow each other within a millisecond share a look.
+    assert_eq!(context.allowed(), cpus.parse().unwrap());
+    context.barrier().unwrap();
+}
+
+fn changed_cpuset_is_used_by_the_next_phase() {
+    with_two_ranks("phases", |context, group| {
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        let other = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        let mut field = context.remap::<u32>(1).unwrap();
+        for cpus in ["0-1", "0", "0", "1", "0-1", "0-1"] {
+            change(context, group, cpus);
+            let allowed: CpuSet = cpus.parse().unwrap();
+            for phase in [&phase, &other] {
+                let outcome = phase
+                    .run_on(&mut field, |worker, values| {
+                        assert_eq!((worker.cpus(), worker.threads()), (&allowed, allowed.len()));
+                        assert_eq!(context.binding().unwrap(), allowed);
+                        values.iter_mut().for_each(|value| *value += 1);
+                    })
+                    .unwrap();
+                assert_eq!(outcome.value.is_some(), context.rank() == 0);
+                assert_eq!(outcome.metrics.threads, outcome.value.map_or(0, |()| allowed.len()));
+            }
+            assert_eq!(context.topology().allowed(), &allowed);
+            change(context, group, "0-1");
+            let machine = Target::Object(ObjectType::Machine, 0);
+            assert_eq!(context.push(&machine).unwrap(), CpuSet::from_range(0..2));
+            context.pop().unwrap();
+            assert_eq!(phase.assignment().map(|part| part.cpus().clone()), {
+                (context.rank() == 0).then_some(allowed)
+            });
+        }
+        assert_eq!(field.local().unwrap(), [12]);
+    });
+}
+
+fn shrunk_cpuset_leaves_fewer_workers() {
+    with_two_ranks("workers", |context, group| {
+        let phase = context.phase(PhaseSpec::over(ObjectType::Pu)).unwrap();
+        let run = || phase.run(|worker| worker.cpus().to_string()).unwrap().value;
+        let rank = context.rank();
+        assert_eq!(run(), Some(rank.to_string()));
+        change(context, group, "1");
+        assert_eq!(run(), (rank == 0).then(|| "1".to_owned()));
+        change(context, group, "0-1");
+        assert_eq!(run().map(|cpus| cpus.len()), Some(1));
+    });
+}
+
+fn moved_rank_is_planned_for() {
+    let narrow = Group::new("narrow");
+    narrow.write("cpuset.cpus", "1");
+    with_two_ranks("moved", |context, _| {
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        let run = || phase.run(|worker| worker.cpus().to_string()).unwrap().value;
+        let rank = context.rank();
+        assert_eq!(run(), (rank == 0).then(|| "0-1".to_owned()));
+        if rank == 0 {
+            narrow.enter();
+        }
+        context.barrier().unwrap();
+        // The other rank may have decided, whose CPUs have not changed.
+        for _ in 0..3 {
+            assert_eq!(run(), (rank == 0).then(|| "1".to_owned()));
+        }
+        let planned = phase.assignment().map(|part| part.cpus().to_string());
+        assert_eq!(planned, (rank == 0).then(|| "1".to_owned()));
+        assert_eq!(context.topology().allowed(), &CpuSet::from_range(0..2));
+    });
+}
+
+fn changed_cpuset_shows_in_queries_at_once() {
+    with_two_ranks("queries", |context, group| {
+        assert!(!context.is_bound().unwrap());
+        change(context, group, "0");
+        assert_eq!(context.allowed(), CpuSet::single(0));
+        assert!(!context.is_bound().unwrap());
+        assert!(context.explain().unwrap().to_string().contains("CPUs 0 are allowed now"));
+        change(context, group, "0-1");
+        let one = CpuSet::single(0);
+        context.push(&Target::Cpus(one)).unwrap();
+        assert!(context.is_bound().unwrap());
+        change(context, group, "0");
+        assert!(!context.is_bound().unwrap(), "it is bound to all there is");
+        change(context, group, "0-1");
+        assert!(context.is_bound().unwrap());
+        context.pop().unwrap();
+    });
 }

@@ -4,10 +4,12 @@
 mod support;
 
 use quo::affinity::Target;
+use quo::explain::Reason;
+use quo::group::Group;
 use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
-use quo::{Context, ErrorKind, ObjectType};
-use support::contexts::{TWO_PACKAGES, options, with_contexts};
+use quo::{Context, CpuSet, ErrorKind, ObjectType};
+use support::contexts::{TWO_PACKAGES, options, set, with_contexts};
 use support::{End, Ranks, Segments};
 
 fn main() {
@@ -22,6 +24,8 @@ fn main() {
         ("a_rank_in_another_call_is_a_disagreement", another_call_is_a_disagreement),
         ("the_trace_has_every_phase_of_every_rank", the_trace_has_every_phase_of_every_rank),
         ("explanations_read_back_what_was_pushed", explanations_read_back_what_was_pushed),
+        ("push_in_another_context_is_named_with_its_overlap", push_beside_is_named),
+        ("push_of_another_job_is_named_with_its_overlap", push_of_another_job_is_named),
     ]);
 }
 
@@ -237,4 +241,95 @@ fn explanations_read_back_what_was_pushed() {
         assert_eq!(json["ranks"][1]["cpus"], "8-15");
         context.barrier().unwrap();
     });
+}
+
+/// The warnings that name a push of this node's first rank; other jobs on the machine have their own.
+fn overlaps(context: &Context) -> String {
+    let seen = context.explain().unwrap();
+    let first = seen.ranks[0].process.to_string();
+    let ours = |text: &&String| text.contains("both pushed") && text.contains(&first);
+    seen.warnings.iter().filter(ours).cloned().collect::<Vec<_>>().join("\n")
+}
+
+fn push_beside_is_named() {
+    let allowed = quo::affinity::kernel::mask_of(0).unwrap();
+    let Some(last) = allowed.last().filter(|_| allowed.len() > 1) else {
+        support::skip("needs two CPUs");
+    };
+    let target = Target::Cpus(CpuSet::single(last));
+    let segments = Segments::new();
+    let spaces = [0, 1].map(|_| LocalSpace::new(2, segments.path()).unwrap());
+    Ranks::fork(2, |rank| {
+        let [one, other] = [0, 1].map(|index: usize| {
+            let group = spaces[index].join(rank).unwrap();
+            Context::create_with(group, options(segments.path())).unwrap()
+        });
+        let phase = one.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        assert!(phase.run(|_| ()).unwrap().metrics.overlap.is_empty());
+        other.barrier().unwrap();
+        if rank == 1 {
+            other.push(&target).unwrap();
+        }
+        other.barrier().unwrap();
+        let seen = one.explain().unwrap();
+        assert_eq!(seen.ranks[1].reason, Reason::PushedElsewhere, "{seen}");
+        assert_eq!(other.explain().unwrap().ranks[1].reason, Reason::Pushed);
+        assert_eq!(overlaps(&one), "");
+        let metrics = phase.run(|_| ()).unwrap().metrics;
+        let overlap: Vec<usize> = metrics.overlap.iter().collect();
+        assert_eq!(overlap, if rank == 0 { vec![last] } else { Vec::new() });
+        if rank == 0 {
+            one.push(&target).unwrap();
+        }
+        other.barrier().unwrap();
+        let told = format!("have both pushed CPUs {last}, in different contexts");
+        for context in [&one, &other] {
+            assert!(overlaps(context).contains(&told), "{}", overlaps(context));
+        }
+        other.barrier().unwrap();
+        if rank == 1 {
+            other.pop().unwrap();
+        }
+        other.barrier().unwrap();
+        assert_eq!(overlaps(&one), "");
+        other.barrier().unwrap();
+    })
+    .succeed();
+    drop(spaces);
+    segments.assert_empty();
+}
+
+fn push_of_another_job_is_named() {
+    let segments = Segments::new();
+    let spaces = [0, 1].map(|_| LocalSpace::new(1, segments.path()).unwrap());
+    let both = LocalSpace::new(2, segments.path()).unwrap();
+    Ranks::fork(2, |rank| {
+        let both = both.join(rank).unwrap();
+        // No other test plays this machine.
+        set("QUO_TOPOLOGY", "pack:2 core:5 pu:2");
+        let group = spaces[rank].join(0).unwrap();
+        let context = Context::create_with(group, options(segments.path())).unwrap();
+        context.push(&Target::Object(ObjectType::Package, rank)).unwrap();
+        both.barrier().unwrap();
+        assert_eq!(overlaps(&context), "");
+        both.barrier().unwrap();
+        context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+        both.barrier().unwrap();
+        let told = overlaps(&context);
+        assert!(told.contains("have both pushed CPUs 0-19"), "{told}");
+        assert!(told.contains(&std::process::id().to_string()), "{told}");
+        both.barrier().unwrap();
+        if rank == 0 {
+            context.free().unwrap();
+            both.barrier().unwrap();
+        } else {
+            both.barrier().unwrap();
+            assert_eq!(overlaps(&context), "");
+            // Reading the other segment has not dropped this process's own lock.
+            assert!(context.dead_node_ranks().is_empty());
+        }
+    })
+    .succeed();
+    drop((spaces, both));
+    segments.assert_empty();
 }

@@ -38,6 +38,23 @@ impl Target {
     /// the mask does not fit in one object of the type, [`BindError::OutsideAllowed`] and
     /// [`BindError::Empty`] for sets that cannot be bound to.
     pub fn resolve(&self, topology: &Topology, current: &CpuSet) -> Result<CpuSet, BindError> {
+        let (asked, allowed) = (self.asked(topology, current)?, topology.allowed());
+        let explicit = matches!(self, Self::Cpus(_));
+        if explicit && asked.is_empty() {
+            return Err(BindError::Empty { allowed: allowed.clone() });
+        }
+        let cpus = asked.intersection(allowed);
+        if cpus.is_empty() || explicit && cpus != asked {
+            return Err(BindError::OutsideAllowed { asked, allowed: allowed.clone() });
+        }
+        Ok(cpus)
+    }
+
+    /// All CPUs that this target names, allowed or not.
+    ///
+    /// # Errors
+    /// [`BindError::Topology`] and [`BindError::NotEnclosed`], as [`resolve`](Self::resolve).
+    pub(crate) fn asked(&self, topology: &Topology, current: &CpuSet) -> Result<CpuSet, BindError> {
         let object = match self {
             Self::Object(kind, index) => topology.object(*kind, *index)?,
             Self::Enclosing(kind) => {
@@ -48,24 +65,8 @@ impl Target {
                     .filter(|_| !known.is_empty())
                     .ok_or_else(|| BindError::NotEnclosed { kind: *kind, mask: current.clone() })?
             }
-            Self::Cpus(cpus) => {
-                let allowed = topology.allowed();
-                return if cpus.is_empty() {
-                    Err(BindError::Empty { allowed: allowed.clone() })
-                } else if cpus.is_subset(allowed) {
-                    Ok(cpus.clone())
-                } else {
-                    Err(BindError::OutsideAllowed { asked: cpus.clone(), allowed: allowed.clone() })
-                };
-            }
+            Self::Cpus(cpus) => return Ok(cpus.clone()),
         };
-        let cpus = object.cpuset.intersection(topology.allowed());
-        if cpus.is_empty() {
-            return Err(BindError::OutsideAllowed {
-                asked: object.cpuset.clone(),
-                allowed: topology.allowed().clone(),
-            });
-        }
-        Ok(cpus)
+        Ok(object.cpuset.clone())
     }
 }

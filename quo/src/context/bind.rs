@@ -1,6 +1,6 @@
 //! Pushes and pops of this rank's binding.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Context;
 use super::state::{Bindings, Shared};
@@ -15,7 +15,10 @@ impl Bindings {
     pub(super) fn publish(&self, mask: &CpuSet) -> Result<(), Error> {
         match self.node.publish_mask(mask) {
             Err(NodeError::Left) => Ok(()),
-            result => Ok(result?),
+            result => {
+                self.node.publish_pushes(self.stack.depth());
+                Ok(result?)
+            }
         }
     }
 
@@ -37,8 +40,7 @@ impl Shared {
 impl Context {
     /// Binds the caller, and every thread that has the caller's mask, to `target`, and remembers the
     /// mask from before. Threads with a mask of their own stay where they are. Returns the CPUs
-    /// bound to: of CPUs that were taken from the job since the context was made, those that are left.
-    /// Local.
+    /// bound to: of an object, those that are allowed now. Local.
     ///
     /// # Errors
     /// [`Error::Bind`], also when none is left; the bindings are what they were.
@@ -72,6 +74,12 @@ impl Context {
         let mut bindings = self.shared.bindings();
         bindings.require_steady("push")?;
         let before = bindings.stack.current()?;
+        if !target.asked(&bindings.own, &before)?.is_subset(bindings.own.allowed()) {
+            // CPUs may have been given since.
+            if let Some(own) = self.state().machine().own_now(&bindings.own) {
+                bindings.own = Arc::new(own);
+            }
+        }
         let cpus = target.resolve(&bindings.own, &before)?;
         let cpus = bindings.stack.push(before, cpus)?;
         if regions::recorded() {

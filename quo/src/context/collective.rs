@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::confinement::Machine;
 use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
 use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
 use super::state::State;
@@ -22,6 +23,7 @@ pub(crate) enum Operation {
     Distribute = 1,
     PhaseBegin = 2,
     PhaseEnd = 3,
+    Renew = 4,
 }
 
 /// What to distribute over, as a program gave it: checked by all ranks together, so that a wrong
@@ -44,6 +46,8 @@ pub(crate) struct Selection {
     pub(crate) masks: Vec<Option<CpuSet>>,
     /// The ranks that were selected among.
     pub(crate) state: Arc<State>,
+    /// The machine they were selected on.
+    pub(crate) machine: Arc<Machine>,
 }
 
 impl Context {
@@ -150,7 +154,7 @@ impl Context {
         message[1] = request.kind.map_or(u8::MAX, kind_number);
         message[2] = u8::from(request.policy == Policy::Literal);
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
-        let masks = self.exchange_masks(&state, CALL, &message)?;
+        let masks = self.exchange_sets(&state, CALL, &message, self.shared.own_mask())?;
 
         let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
         let Some(kind) = request.kind else {
@@ -164,7 +168,8 @@ impl Context {
             );
             return Err(invalid(reason));
         }
-        let objects = state.cpusets(kind);
+        let machine = state.machine();
+        let objects = machine.cpusets(kind);
         if objects.is_empty() {
             return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
         }
@@ -172,7 +177,7 @@ impl Context {
         let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
         let mut plan = distribute(&DistributeRequest {
             objects,
-            allowed: state.machine.topology.allowed(),
+            allowed: machine.topology.allowed(),
             masks: &present,
             max_per_object,
             policy: request.policy,
@@ -182,34 +187,35 @@ impl Context {
             plan.object_of =
                 masks.iter().map(|mask| mask.as_ref().and_then(|_| chosen.next()?)).collect();
         }
-        Ok(Selection { plan, masks, state: Arc::clone(&state) })
+        Ok(Selection { plan, masks, state: Arc::clone(&state), machine })
     }
 
-    /// Exchanges current masks, and checks that everyone came with the same message. `None` stands
+    /// Exchanges sets of CPUs, and checks that everyone came with the same message. `None` stands
     /// for a rank that has left the node.
-    fn exchange_masks(
+    pub(super) fn exchange_sets(
         &self,
         state: &State,
         call: &'static str,
         message: &[u8; EXCHANGE_HEADER],
+        own: Result<CpuSet, Error>,
     ) -> Result<Vec<Option<CpuSet>>, Error> {
         let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(message);
-        match self.shared.own_mask() {
-            Ok(mask) => {
+        match own {
+            Ok(set) => {
                 bytes.extend([0; MASK_HEADER]);
-                let mask = mask.intersection(state.machine.whole.machine_cpuset());
-                bytes.extend(mask.as_words().iter().flat_map(|word| word.to_ne_bytes()));
+                let set = set.intersection(state.machine().whole.machine_cpuset());
+                bytes.extend(set.as_words().iter().flat_map(|word| word.to_ne_bytes()));
             }
             // The others must not wait for a rank that cannot tell.
             Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
         }
         let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
         state.check_messages(call, message, &all)?;
-        let mask = |node_rank| {
+        let set = |node_rank| {
             let words = all.of(node_rank)?.get(EXCHANGE_HEADER + MASK_HEADER..)?;
             Some(mask_from(words))
         };
-        Ok((0..state.node_size()).map(mask).collect())
+        Ok((0..state.node_size()).map(set).collect())
     }
 
     /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
@@ -264,7 +270,8 @@ impl Context {
 
     fn first_object_under_mask(&self, state: &State, kind: ObjectType) -> Result<usize, Error> {
         let mask = self.shared.own_mask()?;
-        let objects = state.cpusets(kind);
+        let machine = state.machine();
+        let objects = machine.cpusets(kind);
         objects.iter().position(|object| object.intersects(&mask)).ok_or_else(|| {
             TopologyError::NoSuchObject { kind, index: 0, count: objects.len() }.into()
         })
@@ -416,6 +423,7 @@ pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Er
             1 => "auto_distrib",
             2 => "the start of a phase",
             3 => "the end of a phase",
+            4 => "the start of a phase after a change of the allowed CPUs",
             _ => "another call",
         }
         .to_owned()

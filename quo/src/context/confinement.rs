@@ -5,56 +5,114 @@
 //! communicator, each may have CPUs of its own. Plans are then made over what all have together, so
 //! that every rank computes the same one, and each rank is bound inside its own part.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::allowed;
 use super::machine::Snapshot;
 use super::verdict::agree;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, Patience};
 use crate::node::Node;
-use crate::topology::Topology;
+use crate::topology::{ObjectType, Topology};
 
 /// The machine of a rank, in the sense of its context.
-#[derive(Clone, Debug)]
-pub(super) struct Machine {
+#[derive(Debug)]
+pub(crate) struct Machine {
     /// The whole one, with the CPUs that the ranks of the node may use together.
     pub whole: Arc<Topology>,
     /// The same without what the no-SMT option hides: what plans are made over.
     pub topology: Arc<Topology>,
-    /// The CPUs that this rank may use.
+    /// The CPUs that this rank may use, hidden ones included.
     pub allowed: CpuSet,
     /// `topology` with nothing else allowed: what this rank is bound inside.
     pub own: Arc<Topology>,
+    pub basis: Basis,
+    /// The cpusets of the objects of each type, made when first asked for.
+    cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
+}
+
+/// What a machine was made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Basis {
+    /// How many machines the state had before.
+    pub edition: u64,
+    /// The [`allowed::version`] that it is based on; this rank's own.
+    pub version: u64,
+    /// The requests for another one that it answers.
+    pub requests: u64,
+    /// Ranks of the node are in different control groups.
+    pub apart: bool,
 }
 
 impl Machine {
     /// For a rank that may use what the leader of its node may use.
-    pub fn common(snapshot: &Snapshot, no_smt: bool) -> Self {
+    pub(super) fn common(snapshot: &Snapshot, no_smt: bool, basis: Basis) -> Self {
         let whole = Arc::clone(&snapshot.whole);
         let topology = Arc::clone(if no_smt { &snapshot.without_smt } else { &snapshot.whole });
         let allowed = whole.allowed().clone();
-        Self { own: Arc::clone(&topology), whole, topology, allowed }
+        let own = Arc::clone(&topology);
+        Self { own, whole, topology, allowed, basis, cpusets: Default::default() }
     }
 
-    fn divided(
-        snapshot: &Snapshot,
+    /// For a rank whose node's ranks may use these parts of a machine, `own` among them. Pure.
+    ///
+    /// # Errors
+    /// The same for every rank: a part has nothing that the machine shows.
+    pub fn divided(
+        machine: &Topology,
         no_smt: bool,
         parts: &[CpuSet],
-        own: usize,
+        own: &CpuSet,
+        basis: Basis,
     ) -> Result<Self, Error> {
         let all = parts.iter().fold(CpuSet::new(), |all, part| all.union(part));
-        let whole = Arc::new(snapshot.whole.with_allowed(&all)?);
+        let whole = Arc::new(machine.with_allowed(&all)?);
         let topology = if no_smt { Arc::new(whole.without_smt()) } else { Arc::clone(&whole) };
-        let allowed = parts.get(own).cloned().unwrap_or_default();
-        let own = Arc::new(topology.with_allowed(&allowed.intersection(topology.allowed()))?);
-        Ok(Self { whole, topology, allowed, own })
+        let usable = |part: &CpuSet| part.intersection(topology.allowed());
+        if let Some(nothing) = parts.iter().map(usable).find(CpuSet::is_empty) {
+            topology.with_allowed(&nothing)?;
+        }
+        let allowed = own.clone();
+        let own = Arc::new(topology.with_allowed(&usable(own))?);
+        Ok(Self { whole, topology, allowed, own, basis, cpusets: Default::default() })
     }
-}
 
-/// What this process may use of a machine, whatever others may.
-pub(super) fn own_part(machine: &Topology) -> Result<CpuSet, Error> {
-    Ok(Topology::discover()?.allowed().intersection(machine.machine_cpuset()))
+    /// The cpusets of the objects of a type, by logical index.
+    pub fn cpusets(&self, kind: ObjectType) -> &[CpuSet] {
+        let place = ObjectType::ALL.iter().position(|&known| known == kind).unwrap_or(0);
+        self.cpusets[place].get_or_init(|| {
+            let objects = self.topology.objects(kind);
+            objects.iter().map(|object| object.cpuset.clone()).collect()
+        })
+    }
+
+    /// The CPUs that this rank may use as of now.
+    pub fn allowed_now(&self) -> Result<CpuSet, Error> {
+        self.allowed_at(allowed::version)
+    }
+
+    /// The same as of a millisecond ago, where that is cheaper.
+    pub fn allowed_recently(&self) -> Result<CpuSet, Error> {
+        self.allowed_at(allowed::recent_version)
+    }
+
+    fn allowed_at(&self, version: fn() -> u64) -> Result<CpuSet, Error> {
+        if self.whole.is_simulated() {
+            return Ok(self.allowed.clone());
+        }
+        let version = version();
+        if version == self.basis.version {
+            return Ok(self.allowed.clone());
+        }
+        allowed::allowed(&self.whole, version)
+    }
+
+    /// What this rank is bound inside as of now, if that is not `known`.
+    pub fn own_now(&self, known: &Topology) -> Option<Topology> {
+        let now = self.allowed_now().ok()?.intersection(self.topology.machine_cpuset());
+        if now == *known.allowed() { None } else { self.topology.with_allowed(&now).ok() }
+    }
 }
 
 /// The machine of a rank when control groups differ on some node. All ranks have published, in place
@@ -64,14 +122,15 @@ pub(super) fn divide(
     group: &dyn Group,
     call: &'static str,
     node: &Node,
-    (snapshot, no_smt): (&Snapshot, bool),
+    (snapshot, no_smt, basis): (&Snapshot, bool, Basis),
     (members, mask): (usize, &CpuSet),
     patience: &Patience<'_>,
 ) -> Result<Machine, Error> {
     let part = |member| node.mask_of(member).ok().flatten().unwrap_or_default();
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
     // The verdict also says that everyone has read the parts, so that masks may take their place.
-    let machine = Machine::divided(snapshot, no_smt, &parts, node.member());
+    let own = &parts[node.member()];
+    let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis);
     let machine = agree(group, call, machine, patience)?;
     agree(group, call, node.publish_mask(mask).map_err(Error::from), patience)?;
     Ok(machine)
@@ -85,16 +144,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn divided(no_smt: bool, own: usize) -> Result<Machine, Error> {
+    fn divided(no_smt: bool, third: &str, own: usize) -> Result<Machine, Error> {
         let machine = Topology::from_synthetic("pack:2 core:2 pu:2").unwrap();
         let machine = machine.with_allowed(&set("0-1")).unwrap();
-        let snapshot = Snapshot::of_topology(machine);
-        Machine::divided(&snapshot, no_smt, &[set("0-1"), set("3-5"), set("5")], own)
+        let parts = [set("0-1"), set("3-5"), set(third)];
+        Machine::divided(&machine, no_smt, &parts, &parts[own], Basis::default())
     }
 
     #[test]
     fn plans_see_what_all_have_and_each_rank_is_bound_inside_its_own() {
-        let machine = divided(false, 1).unwrap();
+        let machine = divided(false, "5", 1).unwrap();
         assert_eq!(machine.whole.allowed(), &set("0-1,3-5"));
         assert_eq!(machine.topology.allowed(), &set("0-1,3-5"));
         assert_eq!(machine.own.allowed(), &set("3-5"));
@@ -104,9 +163,13 @@ mod tests {
 
     #[test]
     fn hidden_hardware_threads_are_the_same_for_all_ranks() {
-        assert_eq!(divided(true, 0).unwrap().topology.allowed(), &set("0,3-4"));
-        assert_eq!(divided(true, 1).unwrap().own.allowed(), &set("3-4"));
-        // All this one has is hidden: there is nothing it could be bound to.
-        assert!(divided(true, 2).is_err());
+        assert_eq!(divided(true, "4", 0).unwrap().topology.allowed(), &set("0,3-4"));
+        assert_eq!(divided(true, "4", 1).unwrap().own.allowed(), &set("3-4"));
+    }
+
+    #[test]
+    fn rank_with_hidden_threads_only_is_an_error_on_every_rank() {
+        let errors = [0, 1, 2].map(|own| divided(true, "5", own).unwrap_err().to_string());
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     }
 }

@@ -7,11 +7,12 @@
 //! for the caller to put the new state in its place.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use super::confinement::{self, Machine};
+use super::allowed;
+use super::confinement::{self, Basis, Machine};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::process;
@@ -84,6 +85,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         let settings = group.allgather(&own, &patience)?;
         return Err(record::machine_disagreement(&records, &settings));
     }
+    let version = prepared.version;
     let call = record::call(&records);
     let fresh = records.iter().any(|record| record.role.adapts());
     let identity = record::identity(&records);
@@ -115,8 +117,9 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     };
 
     let differ = record::confinements_differ(&records, &nodes);
-    let joined = prepare()
-        .and_then(|()| Joined::new(&name, &settings, node_rank, differ, backend, &claimed));
+    let joined = prepare().and_then(|()| {
+        Joined::new(&name, &settings, node_rank, differ, backend, &claimed, version)
+    });
     let verdict = verdict(&*group, call, joined.as_ref().err(), &patience);
     let joined = match (verdict, joined) {
         (Ok(()), joined) => joined,
@@ -134,12 +137,13 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         None => Node::unlink(&name, &settings.directory),
     }
     let Joined { node, snapshot, divided, mask, backend } = joined?;
+    let basis = Basis { edition: 0, version, requests: node.requests(), apart: differ };
     let machine = if divided {
-        let snapshot = (&snapshot, settings.no_smt);
+        let snapshot = (&snapshot, settings.no_smt, basis);
         let own = (members.len(), &mask);
         confinement::divide(&*group, call, &node, snapshot, own, &patience)?
     } else {
-        Machine::common(&snapshot, settings.no_smt)
+        Machine::common(&snapshot, settings.no_smt, basis)
     };
 
     let initial: Vec<CpuSet> = (0..members.len())
@@ -177,8 +181,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         node_count: nodes.members.len(),
         waiters,
         peers,
-        machine,
-        cpusets: Default::default(),
+        machine: RwLock::new(Arc::new(machine)),
         claimed,
         adapted: fresh,
         retired: false,
@@ -192,6 +195,8 @@ struct Prepared {
     record: Record,
     /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
     machine: [String; 2],
+    /// What the system allows, before any rank looks at the machine.
+    version: u64,
     settings: Result<Settings, Error>,
 }
 
@@ -228,7 +233,7 @@ impl Prepared {
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };
         let settings = settings.and_then(|settings| name.map(|_| settings).map_err(Error::from));
-        Self { record, machine, settings }
+        Self { record, machine, version: allowed::version(), settings }
     }
 }
 
@@ -250,9 +255,10 @@ impl Joined {
         confinements_differ: bool,
         backend: Option<Arc<dyn Backend>>,
         claimed: &CpuSet,
+        version: u64,
     ) -> Result<Self, Error> {
         let node = Node::attach(name, &settings.directory, node_rank)?;
-        let snapshot = Snapshot::from_bytes(node.payload())?;
+        let snapshot = Snapshot::from_bytes(node.payload(), version)?;
         let backend = match backend {
             Some(backend) => backend,
             None => machine::backend(&snapshot.whole, node_rank)?,
@@ -262,7 +268,7 @@ impl Joined {
         // All ranks have the same setting: the machine is simulated for all or for none.
         let divided = confinements_differ && !snapshot.whole.is_simulated();
         if divided {
-            node.publish_mask(&confinement::own_part(&snapshot.whole)?)?;
+            node.publish_mask(&allowed::allowed(&snapshot.whole, version)?)?;
         } else {
             node.publish_mask(&mask)?;
         }

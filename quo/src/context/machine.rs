@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::process::{digest, restrictions};
+use super::allowed::version;
+use super::process::digest;
 use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
 use crate::cpuset::CpuSet;
 use crate::environment;
@@ -25,7 +26,7 @@ struct Known {
     setting: Option<String>,
     snapshot: Snapshot,
     /// What the system allowed when it was met, so that a change shows without a discovery.
-    restrictions: u64,
+    version: u64,
 }
 
 impl Snapshot {
@@ -35,22 +36,23 @@ impl Snapshot {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.iter().find(|known| known.setting == setting)
-            && (known.snapshot.whole.is_simulated() || known.restrictions == restrictions())
+            && (known.snapshot.whole.is_simulated() || known.version == version())
         {
             return Ok(known.snapshot.clone());
         }
         // Before the discovery: a change in between is then found the next time.
-        let restrictions = restrictions();
+        let version = version();
         let topology = Topology::discover()?;
         let bytes = topology.to_bytes().into();
         let snapshot = Self::of(bytes, topology);
         known.retain(|known| known.setting != setting);
-        known.push(Known { setting, snapshot: snapshot.clone(), restrictions });
+        known.push(Known { setting, snapshot: snapshot.clone(), version });
         Ok(snapshot)
     }
 
-    /// The machine that another rank of the node has described.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+    /// The machine that another rank of the node has described, after this one knew the system's
+    /// version.
+    pub fn from_bytes(bytes: &[u8], version: u64) -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.iter().find(|known| *known.snapshot.bytes == *bytes) {
@@ -58,14 +60,8 @@ impl Snapshot {
         }
         let snapshot = Self::of(bytes.into(), Topology::from_bytes(bytes)?);
         known.retain(|known| known.setting != setting);
-        let restrictions = restrictions();
-        known.push(Known { setting, snapshot: snapshot.clone(), restrictions });
+        known.push(Known { setting, snapshot: snapshot.clone(), version });
         Ok(snapshot)
-    }
-
-    #[cfg(test)]
-    pub fn of_topology(topology: Topology) -> Self {
-        Self::of(topology.to_bytes().into(), topology)
     }
 
     fn of(bytes: Arc<[u8]>, topology: Topology) -> Self {

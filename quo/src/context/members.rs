@@ -39,6 +39,8 @@ impl Context {
         let changed = state.node.rejoin().map_err(state.name_ranks(CALL))?;
         if changed {
             state.node.publish_mask(&self.shared.own_mask()?)?;
+            // The others may have looked at the machine meanwhile.
+            state.node.request();
         }
         Ok(changed)
     }

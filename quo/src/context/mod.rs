@@ -8,10 +8,13 @@
 //! - `query`: questions about the machine, oneself and the others, answered as of now;
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
+//! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
+//! - `overlap`: what other contexts of the node have pushed;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
 mod adapt;
+mod allowed;
 mod bind;
 mod collective;
 mod confinement;
@@ -21,10 +24,12 @@ pub mod launcher;
 mod machine;
 mod members;
 pub mod options;
+pub(crate) mod overlap;
 mod process;
 mod query;
 mod record;
 mod registry;
+mod renew;
 mod report;
 mod state;
 mod verdict;
@@ -35,10 +40,11 @@ pub use adapt::{AdaptOptions, Leaving};
 pub use bind::BindGuard;
 pub use collective::{NamedBarrier, Request};
 pub(crate) use collective::{Operation, Selection};
+pub(crate) use confinement::Machine;
 pub use launcher::Launcher;
 pub use options::{CreateOptions, Wait};
 pub use registry::Registered;
-pub(crate) use state::Current;
+pub(crate) use state::{Current, State};
 
 use crate::cpuset::CpuSet;
 use crate::error::Error;
@@ -91,6 +97,13 @@ pub(crate) struct Peer {
     pub(crate) initial: CpuSet,
 }
 
+impl Peer {
+    /// Returns true if the number of its process means the same process here.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.visible
+    }
+}
+
 impl Context {
     /// This process's rank in the context, from 0. Local.
     #[must_use]
@@ -141,7 +154,7 @@ impl Context {
     /// hides. Allowed is what the ranks of the node may use together. Local.
     #[must_use]
     pub fn topology(&self) -> Arc<Topology> {
-        Arc::clone(&self.state().machine.topology)
+        Arc::clone(&self.state().machine().topology)
     }
 
     /// The group the context is over now: a duplicate of the caller's communicator, for MPI. Local.

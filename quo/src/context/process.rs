@@ -103,61 +103,8 @@ pub(super) fn confinement() -> u64 {
     digest(group.into_iter().chain(namespace.to_ne_bytes()))
 }
 
-/// A digest of what the system lets this process use of the CPUs, its mask aside: which are online,
-/// and which its control group has. Equal digests say that nothing has changed; where the system
-/// does not tell, nothing ever does.
-pub(super) fn restrictions() -> u64 {
-    let read = |path: &str| read_unsized(path).unwrap_or_default();
-    let online = read("/sys/devices/system/cpu/online");
-    let groups = String::from_utf8_lossy(&read("/proc/self/cgroup")).into_owned();
-    let mounts = String::from_utf8_lossy(&read("/proc/self/mountinfo")).into_owned();
-    let granted = control_group_files(&groups, &mounts)
-        .iter()
-        .find_map(|path| read_unsized(path).ok())
-        .unwrap_or_default();
-    digest(online.into_iter().chain([0]).chain(granted))
-}
-
-/// Where the CPUs of a process's control group may stand, the most exact place first: the files that
-/// `/proc/self/cgroup` and `/proc/self/mountinfo` lead to.
-fn control_group_files(groups: &str, mounts: &str) -> Vec<String> {
-    let mut files = Vec::new();
-    for line in mounts.lines() {
-        let Some((place, system)) = line.split_once(" - ") else { continue };
-        let (place, system): (Vec<&str>, Vec<&str>) =
-            (place.split(' ').collect(), system.split(' ').collect());
-        let (Some(root), Some(mount), Some(kind)) = (place.get(3), place.get(4), system.first())
-        else {
-            continue;
-        };
-        let has_cpus = system.get(2).is_some_and(|all| all.split(',').any(|one| one == "cpuset"));
-        let (wanted, names): (_, &[&str]) = match *kind {
-            "cgroup2" => ("", &["cpuset.cpus.effective"]),
-            "cgroup" if has_cpus => ("cpuset", &["cpuset.effective_cpus", "cpuset.cpus"]),
-            _ => continue,
-        };
-        let group = groups.lines().find_map(|line| {
-            let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-            controllers.split(',').any(|one| one == wanted).then_some(group)
-        });
-        let Some(group) = group else { continue };
-        // A container sees its own part as the root.
-        let mut group = group.strip_prefix(*root).unwrap_or(group).trim_matches('/');
-        loop {
-            let folder = if group.is_empty() { String::new() } else { format!("/{group}") };
-            files.extend(names.iter().map(|name| format!("{mount}{folder}/{name}")));
-            if group.is_empty() {
-                break;
-            }
-            // Groups without CPUs of their own have those of the group above.
-            group = group.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
-    files
-}
-
 /// A file of the kernel's, whose size nobody knows: not asking for it saves system calls.
-fn read_unsized(path: &str) -> io::Result<Vec<u8>> {
+pub(super) fn read_unsized(path: &str) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     let mut text = Vec::new();
     let mut piece = [0; 4096];
@@ -240,26 +187,6 @@ mod tests {
         for _again in 0..3 {
             assert_eq!(this(), look_at_this());
         }
-    }
-
-    #[test]
-    fn the_files_of_a_control_group_are_found_by_its_mount_and_its_path() {
-        let second = "0::/jobs/step\n";
-        let mount = "25 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
-        let file = |folder: &str| format!("/sys/fs/cgroup{folder}/cpuset.cpus.effective");
-        let wanted = [file("/jobs/step"), file("/jobs"), file("")];
-        assert_eq!(control_group_files(second, mount), wanted);
-        let first = "4:memory:/m\n3:cpu,cpuset:/inside/a\n";
-        let mount = "30 1 0:26 /inside /cg/cpuset rw - cgroup cgroup rw,cpuset\n";
-        let wanted: Vec<String> = ["/a", ""]
-            .iter()
-            .flat_map(|folder| {
-                ["effective_cpus", "cpus"].map(|name| format!("/cg/cpuset{folder}/cpuset.{name}"))
-            })
-            .collect();
-        assert_eq!(control_group_files(first, mount), wanted);
-        assert!(control_group_files("", "nonsense\n").is_empty());
-        assert_eq!(restrictions(), restrictions());
     }
 
     #[test]

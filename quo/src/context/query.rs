@@ -18,7 +18,7 @@ impl Context {
     #[doc(alias = "QUO_nsockets")]
     #[doc(alias = "QUO_nnumanodes")]
     pub fn count(&self, kind: ObjectType) -> usize {
-        self.state().machine.topology.count(kind)
+        self.state().machine().topology.count(kind)
     }
 
     /// The number of objects of type `inner` inside the object `index` of type `outer`. Local.
@@ -32,7 +32,7 @@ impl Context {
         index: usize,
         inner: ObjectType,
     ) -> Result<usize, Error> {
-        Ok(self.state().machine.topology.count_inside(outer, index, inner)?)
+        Ok(self.state().machine().topology.count_inside(outer, index, inner)?)
     }
 
     /// The object `index` of a type. Local.
@@ -40,13 +40,15 @@ impl Context {
     /// # Errors
     /// [`Error::Topology`] when there is no such object.
     pub fn object(&self, kind: ObjectType, index: usize) -> Result<Object, Error> {
-        Ok(self.state().machine.topology.object(kind, index)?.clone())
+        Ok(self.state().machine().topology.object(kind, index)?.clone())
     }
 
-    /// The CPUs that this rank may use, whatever it is bound to: those of its control group. Local.
+    /// The CPUs that this rank may use now, whatever it is bound to: those of its control group.
+    /// [`topology`](Self::topology) has them from the next phase or context on. Local.
     #[must_use]
     pub fn allowed(&self) -> CpuSet {
-        self.state().machine.allowed.clone()
+        let machine = self.state().machine();
+        machine.allowed_now().unwrap_or_else(|_| machine.allowed.clone())
     }
 
     /// The calling thread's mask, read now. Local.
@@ -71,14 +73,17 @@ impl Context {
         self.state().binding_of(node_rank)
     }
 
-    /// Whether the caller's mask is narrower than everything the process may use. Local.
+    /// Returns true if the caller's mask is narrower than everything the process may use, or could a
+    /// millisecond ago. Local.
     ///
     /// # Errors
     /// As [`binding`](Self::binding).
     #[doc(alias = "QUO_bound")]
     pub fn is_bound(&self) -> Result<bool, Error> {
         self.check("binding")?;
-        Ok(!self.state().machine.allowed.is_subset(&self.shared.own_mask()?))
+        let machine = self.state().machine();
+        let allowed = machine.allowed_recently().unwrap_or_else(|_| machine.allowed.clone());
+        Ok(!allowed.is_subset(&self.shared.own_mask()?))
     }
 
     /// Whether the caller's mask shares a CPU with an object. Local.
@@ -87,8 +92,8 @@ impl Context {
     /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
     #[doc(alias = "QUO_cpuset_in_type")]
     pub fn is_on(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
-        let state = self.state();
-        let object = state.machine.topology.object(kind, index)?;
+        let machine = self.state().machine();
+        let object = machine.topology.object(kind, index)?;
         Ok(self.binding()?.intersects(&object.cpuset))
     }
 
@@ -97,9 +102,9 @@ impl Context {
     /// # Errors
     /// As [`is_on`](Self::is_on).
     pub fn is_inside(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
-        let state = self.state();
-        let object = state.machine.topology.object(kind, index)?;
-        let mask = self.binding()?.intersection(state.machine.topology.machine_cpuset());
+        let machine = self.state().machine();
+        let object = machine.topology.object(kind, index)?;
+        let mask = self.binding()?.intersection(machine.topology.machine_cpuset());
         Ok(mask.is_subset(&object.cpuset))
     }
 
@@ -111,7 +116,8 @@ impl Context {
     pub fn ranks_on(&self, kind: ObjectType, index: usize) -> Result<Vec<usize>, Error> {
         self.check("ranks on an object")?;
         let state = self.state();
-        let object = state.machine.topology.object(kind, index)?;
+        let machine = state.machine();
+        let object = machine.topology.object(kind, index)?;
         let mut ranks = Vec::with_capacity(state.node_size());
         for node_rank in 0..state.node_size() {
             match state.binding_of(node_rank) {
@@ -145,7 +151,7 @@ impl State {
                 || self.node.has_left(node_rank)
                     && !has_ended(&peer.process, &self.peers[self.node_rank()].process)
         };
-        if self.machine.whole.is_simulated() || !peer.visible {
+        if self.machine().whole.is_simulated() || !peer.visible {
             return if lives() { Ok(self.published_mask(node_rank)) } else { Err(dead()) };
         }
         match mask_of(peer.process.id) {

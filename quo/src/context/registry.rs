@@ -20,6 +20,13 @@ pub(super) fn register(shared: &Arc<Shared>) {
     known.push(Arc::downgrade(shared));
 }
 
+/// The contexts of this process but the one with this number.
+pub(super) fn others(number: u64) -> Vec<Arc<Shared>> {
+    let known = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let others = known.iter().filter_map(Weak::upgrade);
+    others.filter(|shared| shared.number != number && !shared.is_forked()).collect()
+}
+
 /// Contexts that wait for the library that would have made them, each with the tag of its ranks.
 static SET_ASIDE: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());
 

@@ -5,9 +5,7 @@
 //! its place. Who still works in the old one, or holds a named barrier of it, keeps it.
 
 use std::any::Any;
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::Peer;
@@ -19,7 +17,6 @@ use crate::error::Error;
 use crate::group::{Group, GroupError, Patience};
 use crate::node::{ForkId, Node, NodeError};
 use crate::phase::{Clock, PhaseMetrics, ThreadControls};
-use crate::topology::ObjectType;
 
 /// How long short calls of other threads may keep an adaptation waiting before it takes them for
 /// calls that wait themselves.
@@ -74,9 +71,8 @@ pub(crate) struct State {
     /// The node's ranks for the communication library's own barrier, when that is the way to wait.
     pub(super) waiters: Option<Box<dyn Group>>,
     pub(super) peers: Vec<Peer>,
-    pub(super) machine: Machine,
-    /// The cpusets of the objects of each type, made when first asked for.
-    pub(super) cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
+    /// Replaced when the CPUs that ranks of the node may use have changed.
+    pub(super) machine: RwLock<Arc<Machine>>,
     /// The CPUs that ranks of this node were bound to when they came, of those that have gone too.
     pub(super) claimed: CpuSet,
     /// Ranks may have gone since the context was made.
@@ -98,7 +94,7 @@ impl Shared {
     ) -> Self {
         let bindings = Bindings {
             stack: BindingStack::new(Arc::clone(&backend)),
-            own: Arc::clone(&state.machine.own),
+            own: Arc::clone(&state.machine().own),
             node: Arc::clone(&state.node),
             open_phases: 0,
             adapting: false,
@@ -162,7 +158,7 @@ impl Shared {
 
     /// Puts a state in the place of the present one, as soon as no call works in that; returns it.
     pub(super) fn replace(&self, state: State) -> Arc<State> {
-        let (own, node) = (Arc::clone(&state.machine.own), Arc::clone(&state.node));
+        let (own, node) = (Arc::clone(&state.machine().own), Arc::clone(&state.node));
         let state = Arc::new(state);
         let mut place = loop {
             match self.state.try_write() {
@@ -185,22 +181,10 @@ impl State {
         if self.retired { Err(Error::Retired { call }) } else { Ok(()) }
     }
 
-    /// The cpusets of the objects of a type, by logical index.
-    pub(crate) fn cpusets(&self, kind: ObjectType) -> &[CpuSet] {
-        let place = ObjectType::ALL.iter().position(|&known| known == kind).unwrap_or(0);
-        self.cpusets[place].get_or_init(|| {
-            let objects = self.machine.topology.objects(kind);
-            objects.iter().map(|object| object.cpuset.clone()).collect()
-        })
-    }
-
-    pub(crate) fn topology(&self) -> &crate::topology::Topology {
-        &self.machine.topology
-    }
-
-    /// The CPUs that this rank may use, hidden ones included.
-    pub(crate) fn allowed(&self) -> &CpuSet {
-        &self.machine.allowed
+    /// The machine as the ranks of the node agreed on it last.
+    pub(crate) fn machine(&self) -> Arc<Machine> {
+        // Never locked for longer than a copy, so nobody waits for others here.
+        Arc::clone(&self.machine.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn node_rank(&self) -> usize {
@@ -258,8 +242,7 @@ impl State {
             node_count: self.node_count,
             waiters: None,
             peers: self.peers.clone(),
-            machine: self.machine.clone(),
-            cpusets: Default::default(),
+            machine: RwLock::new(self.machine()),
             claimed: self.claimed.clone(),
             adapted: self.adapted,
             retired: true,

@@ -6,10 +6,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::context::{Context, Launcher};
+use crate::context::overlap::overlap_warnings;
+use crate::context::{Context, Launcher, Peer};
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
+use crate::node::Push;
 use crate::phase::{ThreadLibrary, openmp};
 use crate::topology::ObjectType;
 
@@ -68,6 +70,8 @@ pub enum Reason {
     Launched(Launcher),
     /// The rank pushed it in this context.
     Pushed,
+    /// The rank pushed it in another context.
+    PushedElsewhere,
     /// Neither: somebody set it since, this program's threading library for instance.
     Changed,
     /// The process has ended.
@@ -79,6 +83,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Launched(launcher) => write!(out, "as launched by {launcher}"),
             Self::Pushed => out.write_str("pushed by quo"),
+            Self::PushedElsewhere => out.write_str("pushed by quo in another context"),
             Self::Changed => out.write_str("set by the program or a library since"),
             Self::Ended => out.write_str("the process has ended"),
         }
@@ -93,11 +98,19 @@ impl Context {
     #[doc(alias = "QUO_explain")]
     pub fn explain(&self) -> Result<Explanation, Error> {
         let state = self.state();
-        let topology = state.topology();
+        let machine = state.machine();
+        let topology = &machine.topology;
+        let elsewhere = self.pushed_elsewhere();
+        let is_pushed_elsewhere = |peer: &Peer, cpus: &CpuSet| {
+            let own = |push: &&Push| peer.is_visible() && push.process == peer.process.id;
+            elsewhere.iter().filter(own).any(|push| push.cpus == *cpus)
+        };
         let mut ranks = Vec::with_capacity(state.node_size());
         for node_rank in 0..state.node_size() {
             let Some(peer) = state.peer(node_rank) else { continue };
-            let cpus = match state.binding_of(node_rank) {
+            // What another context has pushed is not published in this one.
+            let is_own = topology.is_simulated() && node_rank == state.node_rank();
+            let cpus = match if is_own { self.binding() } else { state.binding_of(node_rank) } {
                 Ok(cpus) => Some(cpus),
                 Err(Error::DeadMember { .. }) => None,
                 Err(error) => return Err(error),
@@ -106,6 +119,7 @@ impl Context {
                 None => Reason::Ended,
                 Some(cpus) if *cpus == peer.initial => Reason::Launched(peer.launcher),
                 Some(cpus) if *cpus == state.published_mask(node_rank) => Reason::Pushed,
+                Some(cpus) if is_pushed_elsewhere(peer, cpus) => Reason::PushedElsewhere,
                 Some(_) => Reason::Changed,
             };
             ranks.push(RankBinding {
@@ -135,11 +149,13 @@ impl Context {
             warnings: [
                 self.group().warning(),
                 self.shortfall(),
+                self.outdated(),
                 ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
                 self.openmp_pins(topology.is_simulated()),
             ]
             .into_iter()
             .flatten()
+            .chain(overlap_warnings(&state.pushes(), &elsewhere))
             .collect(),
         })
     }

@@ -96,8 +96,8 @@ struct Entry<'a> {
     bytes: *mut u8,
 }
 
-/// Never zero at the first turn, which fresh memory would pass for.
-fn stamp(turn: &Turn) -> u64 {
+/// Numbers the turns of a barrier. Never zero at the first turn, which fresh memory would pass for.
+pub(super) fn stamp(turn: &Turn) -> u64 {
     turn.completed.wrapping_mul(FAILURES).wrapping_add(turn.failed).wrapping_add(1)
 }
 

@@ -120,11 +120,11 @@ pub(super) fn write_at(file: impl AsFd + Copy, bytes: &[u8], start: u64) -> io::
 }
 
 /// Fills `buffer` from the start of the file; `false` when the file is too short.
-pub(super) fn read_start(file: impl AsFd + Copy, buffer: &mut [u8]) -> io::Result<bool> {
+pub(super) fn read_at(file: impl AsFd + Copy, buffer: &mut [u8], start: u64) -> io::Result<bool> {
     let mut filled = 0;
     while filled < buffer.len() {
         let more = rustix::io::retry_on_intr(|| {
-            rustix::io::pread(file, &mut buffer[filled..], filled as u64)
+            rustix::io::pread(file, &mut buffer[filled..], start + filled as u64)
         })?;
         if more == 0 {
             return Ok(false);
@@ -180,8 +180,8 @@ mod tests {
         reserve(&file, 0, 5_000).unwrap();
         fill(&file, 5_000, 100_000).unwrap();
         let mut bytes = vec![1; 105_000];
-        assert!(read_start(&file, &mut bytes).unwrap());
+        assert!(read_at(&file, &mut bytes, 0).unwrap());
         assert!(bytes.iter().all(|&byte| byte == 0));
-        assert!(!read_start(&file, &mut vec![0; 105_001]).unwrap());
+        assert!(!read_at(&file, &mut vec![0; 105_001], 0).unwrap());
     }
 }

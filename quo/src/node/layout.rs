@@ -2,8 +2,8 @@
 //! Where everything lies in a segment.
 //!
 //! ```text
-//! header | barrier | pthread barrier | slots | graves | masks, claims | exchange (2 boards) |
-//! channels | payload
+//! header | barrier | pthread barrier | decision | slots | graves | masks, claims |
+//! exchange (2 boards) | channels | payload
 //! ```
 //! The header says how large everything is and where it begins. Whoever attaches works the places
 //! out again from the sizes and refuses a header that says otherwise, so no offset is believed.
@@ -29,7 +29,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -47,7 +47,7 @@ pub(super) struct Header {
     room: u32,
     wait: u32,
     payload_bytes: u64,
-    places: [u64; 8],
+    places: [u64; 9],
     secret: [u8; SECRET_BYTES],
 }
 
@@ -55,7 +55,7 @@ pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 
 // SAFETY: plain integers without padding (checked below), read once from a private copy.
 unsafe impl ShmSafe for Header {}
-const _: () = assert!(HEADER_BYTES == 8 + 4 * 4 + 8 + 4 * 4 + 8 + 8 * 8 + SECRET_BYTES);
+const _: () = assert!(HEADER_BYTES == 8 + 4 * 4 + 8 + 4 * 4 + 8 + 9 * 8 + SECRET_BYTES);
 
 /// One member's line.
 #[repr(C, align(128))]
@@ -63,6 +63,8 @@ pub(super) struct Slot {
     pub(super) status: AtomicU32,
     pub(super) process: AtomicU32,
     pub(super) namespace: AtomicU64,
+    /// How many bindings it has pushed and not popped.
+    pub(super) pushes: AtomicU32,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}
@@ -86,6 +88,17 @@ pub(super) struct Rounds {
     /// How many of these need no looking for any more. As many as deaths: nobody is dead.
     pub(super) burials: AtomicU32,
 }
+
+/// What the members decide together without waiting, see `decision`.
+#[repr(C, align(128))]
+pub(super) struct DecisionCell {
+    /// The last decision and the turn it was made at.
+    pub(super) word: AtomicU64,
+    /// How often a member asked the others to say yes the next time.
+    pub(super) requests: AtomicU64,
+}
+// SAFETY: atomics and padding.
+unsafe impl ShmSafe for DecisionCell {}
 
 /// A member's mask, in two copies of which one is whole at any time.
 #[repr(C, align(128))]
@@ -127,6 +140,7 @@ pub(super) struct Layout {
     pub(super) payload_bytes: usize,
     pub(super) barrier: usize,
     pub(super) pthread: usize,
+    pub(super) decision: usize,
     pub(super) slots: usize,
     pub(super) graves: usize,
     pub(super) masks: usize,
@@ -196,6 +210,7 @@ impl Layout {
         };
         let barrier = place(size_of::<BarrierCell>());
         let pthread = place(size_of::<PthreadCell>());
+        let decision = place(size_of::<DecisionCell>());
         let slots = place(capacity * size_of::<Slot>());
         let graves = place(graves_bytes(capacity));
         // What members are bound to, and after that what they claim.
@@ -211,6 +226,7 @@ impl Layout {
             payload_bytes,
             barrier,
             pthread,
+            decision,
             slots,
             graves,
             masks,
@@ -247,6 +263,7 @@ impl Layout {
             places: [
                 self.barrier,
                 self.pthread,
+                self.decision,
                 self.slots,
                 self.graves,
                 self.masks,

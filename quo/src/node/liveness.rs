@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::fork::Process;
 
 /// Which file: device and inode.
-type Identity = (u64, u64);
+pub(super) type Identity = (u64, u64);
 
 static FILES: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
 
@@ -67,6 +67,15 @@ impl LockedFile {
         });
         files.push(Arc::downgrade(&file));
         Ok(file)
+    }
+
+    /// The files that this process has.
+    pub(super) fn identities() -> Vec<Identity> {
+        guard(&FILES).iter().filter_map(Weak::upgrade).map(|file| file.identity).collect()
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// The file itself.

@@ -25,6 +25,7 @@
 
 pub(crate) mod barrier;
 mod channel;
+mod decision;
 mod directory;
 mod error;
 mod exchange;
@@ -36,6 +37,7 @@ mod mapping;
 mod masks;
 mod memory;
 mod name;
+mod others;
 mod pthread;
 mod rejoin;
 mod roster;
@@ -69,6 +71,7 @@ pub use exchange::Exchange;
 pub use fork::Process as ForkId;
 pub use memory::{MemoryView, SharedMemory};
 pub use name::SegmentName;
+pub(crate) use others::Push;
 pub use segment::CreatedSegment;
 
 /// Where segments lie unless told otherwise.
@@ -269,6 +272,7 @@ impl Node {
         }
         slot.process.store(std::process::id(), Ordering::Relaxed);
         slot.namespace.store(pid_namespace(), Ordering::Relaxed);
+        slot.pushes.store(0, Ordering::Relaxed);
         masks::publish(&segment.masks[member], None)?;
         masks::publish(&segment.claims[member], None)?;
         if !status.is_some_and(|status| slot.change(status, Status::Present)) {

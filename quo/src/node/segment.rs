@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::exchange::Board;
 use super::fork::Process;
 use super::layout::{
-    BarrierCell, BoardShape, CHANNEL_ROOM, ChannelCell, HEADER_BYTES, Layout, MaskCell,
-    PthreadCell, Slot, member_words,
+    BarrierCell, BoardShape, CHANNEL_ROOM, ChannelCell, DecisionCell, HEADER_BYTES, Layout,
+    MaskCell, PthreadCell, Slot, member_words,
 };
 use super::liveness::LockedFile;
 use super::mapping::{Mapping, Shared, ShmSafe};
@@ -27,6 +27,7 @@ pub(super) struct Segment {
     pub(super) layout: Layout,
     pub(super) barrier: Shared<BarrierCell>,
     pub(super) pthread: Shared<PthreadCell>,
+    pub(super) decision: Shared<DecisionCell>,
     pub(super) slots: Shared<Slot>,
     pub(super) graves: Shared<AtomicU32>,
     pub(super) masks: Shared<MaskCell>,
@@ -59,6 +60,7 @@ impl Segment {
         Ok(Self {
             barrier: view(&mapping, layout.barrier, 1)?,
             pthread: view(&mapping, layout.pthread, 1)?,
+            decision: view(&mapping, layout.decision, 1)?,
             slots: view(&mapping, layout.slots, layout.capacity)?,
             graves: view(&mapping, layout.graves, layout.capacity)?,
             masks: view(&mapping, layout.masks, layout.capacity)?,
@@ -97,7 +99,7 @@ impl Segment {
         let size = file::verify(file.descriptor(), directory, name)?;
         let refuse = |reason: String| NodeError::Refused { path: path.clone(), reason };
         let mut header = [0; HEADER_BYTES];
-        if !file::read_start(file.descriptor(), &mut header).map_err(system("pread"))? {
+        if !file::read_at(file.descriptor(), &mut header, 0).map_err(system("pread"))? {
             return Err(refuse("it is too short".to_owned()));
         }
         let layout = Layout::read(&header, size).map_err(refuse)?;

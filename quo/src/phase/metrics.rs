@@ -24,6 +24,10 @@ pub struct PhaseMetrics {
     pub threads: usize,
     /// The CPUs it worked on, or was bound to while it slept.
     pub cpuset: CpuSet,
+    /// The CPUs among them that other processes had pushed too when the run began, in other contexts
+    /// that this process is part of: threads of both run there.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub overlap: CpuSet,
     /// When the rank entered, in nanoseconds since the Unix epoch on a [`Clock`](super::Clock).
     pub started_at: u64,
     /// Seconds spent agreeing who works; 0 when an earlier selection was used again.

@@ -124,6 +124,12 @@ impl Assignment {
         self
     }
 
+    /// Leaves the part with some of its CPUs.
+    pub(super) fn narrow(&mut self, cpus: &CpuSet) {
+        self.threads = self.threads.min(cpus.len());
+        self.cpus = cpus.clone();
+    }
+
     /// The number of threads that fills those CPUs; 1 where there are more workers than CPUs.
     #[must_use]
     pub fn threads(&self) -> usize {

@@ -11,8 +11,11 @@ use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
 use super::threads::{Saved, Setting, ThreadLibrary};
 use crate::affinity::Target;
-use crate::context::{Context, Operation, Request, Selection};
+use crate::context::overlap::overlap;
+use crate::context::{Context, Machine, Operation, Request, Selection, State};
+use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
+use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
 use crate::regions::Region;
 
@@ -27,7 +30,8 @@ pub struct Phase<'a> {
 /// their plans side by side ([`Context::phase_of`]), and for bindings to other languages, which pair
 /// [`Context::enter_phase`] and [`Context::leave_phase`] themselves.
 ///
-/// When the ranks of the context have [changed](Context::adapt), the next run plans anew.
+/// When the ranks of the context have [changed](Context::adapt), or the CPUs that ranks of the node
+/// may use, the next run plans anew. CPUs are looked at once a millisecond at most.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
     spec: PhaseSpec,
@@ -41,10 +45,25 @@ pub struct PhasePlan {
 /// Who does what, among the ranks that there were when it was planned.
 #[derive(Clone, Debug)]
 struct Parts {
-    /// The ranks of the context that were planned for.
-    state: u64,
+    /// The ranks and the machine of the context that were planned for.
+    made_for: MadeFor,
     assignments: Arc<[Option<Assignment>]>,
     node_rank: usize,
+}
+
+/// What a plan is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MadeFor {
+    /// The number of the context's state.
+    ranks: u64,
+    /// The edition of its machine.
+    machine: u64,
+}
+
+impl MadeFor {
+    fn new(state: &State, machine: &Machine) -> Self {
+        Self { ranks: state.number, machine: machine.basis.edition }
+    }
 }
 
 impl Parts {
@@ -107,11 +126,19 @@ pub struct Entered {
     started_at: u64,
     failed: Option<Error>,
     remap_seconds: f64,
+    /// The CPUs that other processes have pushed too.
+    overlap: CpuSet,
     /// Of the memory profile: until every rank has come to the end.
     region: Region,
 }
 
 impl Entered {
+    /// This rank's part in this run; `None` for a rank that sleeps through it.
+    #[must_use]
+    pub fn assignment(&self) -> Option<&Assignment> {
+        self.part.as_ref()
+    }
+
     /// Whether this rank is bound as its part of the phase wants it, so that it may work. `false`
     /// for a rank that sleeps, and for a worker that could not be bound, of which
     /// [`leave_phase`](Context::leave_phase) tells everyone.
@@ -146,15 +173,15 @@ impl Context {
     }
 
     fn plan_parts(&self, spec: &PhaseSpec) -> Result<Parts, Error> {
-        let over = spec.over_on(self.state().topology());
+        let over = spec.over_on(&self.topology());
         let request =
             Request { kind: Some(over), max_per_object: spec.max_per_object, policy: spec.policy };
-        let Selection { mut plan, masks, state } = self.select(&request)?;
-        let objects = state.cpusets(over);
+        let Selection { mut plan, masks, state, machine } = self.select(&request)?;
+        let (objects, topology) = (machine.cpusets(over), &machine.topology);
         let left = state.left_by_others(&masks);
         let vacancy = Vacancy {
             objects,
-            allowed: state.topology().allowed(),
+            allowed: topology.allowed(),
             masks: &masks,
             left: &left,
             max_per_object: usize::try_from(spec.max_per_object).unwrap_or(1),
@@ -164,25 +191,30 @@ impl Context {
             Policy::Literal => vacancy.objects(),
             _ => vacancy.settle(&mut plan),
         };
-        let mut assignments = assignments(&plan, objects, state.topology());
+        let mut assignments = assignments(&plan, objects, topology);
         let unserved = unserved.into_iter().filter(|&object| plan.workers_on(object).is_empty());
-        deal(&mut assignments, unserved.map(|object| &objects[object]), state.topology());
+        deal(&mut assignments, unserved.map(|object| &objects[object]), topology);
         let node_rank = state.node_rank();
         if let (Some(part), Some(object)) = (&mut assignments[node_rank], plan.object_of[node_rank])
         {
-            *part = part.clone().within(state.allowed(), &objects[object]);
+            *part = part.clone().within(&machine.allowed, &objects[object]);
         }
-        Ok(Parts { state: state.number, assignments: assignments.into(), node_rank })
+        let made_for = MadeFor::new(&state, &machine);
+        Ok(Parts { made_for, assignments: assignments.into(), node_rank })
     }
 
-    /// This rank's part of a plan, which is made anew when the ranks have changed since.
+    /// This rank's part of a plan, which is made anew when the ranks or their CPUs have changed since.
     fn part_of(&self, plan: &PhasePlan) -> Result<Option<Assignment>, Error> {
         if plan.context != self.number() {
             let reason = "the phase was planned in another context".to_owned();
             return Err(Error::InvalidArgument { call: "phase", reason });
         }
-        let ranks = self.state().number;
-        if plan.parts().state != ranks {
+        self.renew_machine()?;
+        let made_for = {
+            let state = self.state();
+            MadeFor::new(&state, &state.machine())
+        };
+        if plan.parts().made_for != made_for {
             let start = Instant::now();
             let parts = self.plan_parts(&plan.spec)?;
             *plan.parts() = parts;
@@ -215,7 +247,8 @@ impl Context {
     /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
     /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. Always followed by
     /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
-    /// node when the ranks have [changed](Self::adapt) since the plan was made.
+    /// node when the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that
+    /// ranks of the node may use.
     #[doc(alias = "QUO_phase_begin")]
     pub fn enter_phase(&self, plan: &PhasePlan) -> Entered {
         let part = self.part_of(plan);
@@ -230,6 +263,7 @@ impl Context {
             started_at: self.clock().now(),
             failed: None,
             remap_seconds: 0.0,
+            overlap: CpuSet::new(),
             region: Region::begin(match plan.name() {
                 "" => "quo phase",
                 name => name,
@@ -243,23 +277,43 @@ impl Context {
             Ok(part) => entered.part = part,
             Err(error) => entered.failed = Some(error),
         }
-        let (Some(assignment), None) = (&entered.part, &entered.failed) else { return entered };
+        let (Some(assignment), None) = (&mut entered.part, &entered.failed) else { return entered };
         match self.push_in_phase(&Target::Cpus(assignment.cpus().clone())) {
             Ok(cpus) => {
                 entered.pushed = true;
+                if cpus != *assignment.cpus() {
+                    // Taken since the ranks decided: it works with what is left.
+                    assignment.narrow(&cpus);
+                    self.request_renewal();
+                }
+                entered.overlap = self.overlap_of(assignment.cpus());
                 if plan.spec.threads == Threads::Follow {
                     let saved = self.thread_controls().set(assignment.threads());
                     let openmp = |setting: Setting| setting.library == ThreadLibrary::OpenMp;
-                    if saved.settings().any(openmp) && !self.state().topology().is_simulated() {
+                    if saved.settings().any(openmp) && !self.topology().is_simulated() {
                         let threads = assignment.threads();
                         entered.moved = Moved::by_phase(self.backend(), threads, &cpus);
                     }
                     entered.saved = Some(saved);
                 }
             }
-            Err(error) => entered.failed = Some(error),
+            Err(error) => {
+                self.request_renewal();
+                entered.failed = Some(error);
+            }
         }
         entered
+    }
+
+    /// The CPUs of this rank's push that other processes have pushed in contexts of this process.
+    fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
+        let others = self.pushed_beside();
+        if others.is_empty() {
+            return CpuSet::new();
+        }
+        let state = self.state();
+        let own = state.peer(state.node_rank()).map_or(0, |peer| peer.process.id);
+        overlap(&Push { process: own, cpus: cpus.clone() }, &others)
     }
 
     /// Ends a phase: sets threads and binding back on workers, then waits, asleep, until every rank
@@ -306,6 +360,7 @@ impl Context {
             started_at,
             failed,
             remap_seconds,
+            overlap,
             region: _region,
         } = &mut entered;
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
@@ -333,6 +388,7 @@ impl Context {
             selected: selected.is_some(),
             threads: selected.map_or(0, Assignment::threads),
             cpuset: selected.map(|part| part.cpus().clone()).unwrap_or_default(),
+            overlap: std::mem::take(overlap),
             started_at: started_at.saturating_sub(before),
             select_seconds: select_nanoseconds as f64 / 1e9,
             run_seconds: if selected.is_some() { ran } else { 0.0 },

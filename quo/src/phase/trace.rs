@@ -321,6 +321,7 @@ mod tests {
             selected: run_seconds > 0.0,
             threads: if run_seconds > 0.0 { 4 } else { 0 },
             cpuset: CpuSet::from_range(0..4),
+            overlap: CpuSet::new(),
             started_at: start,
             select_seconds,
             remap_seconds,

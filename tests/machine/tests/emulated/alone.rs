@@ -1,6 +1,7 @@
 //! What one process can prove about its bindings, on any shape. Each check has a process of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc;
@@ -9,11 +10,13 @@ use std::thread::{JoinHandle, spawn};
 use nix::unistd::gettid;
 use quo::affinity::{BindError, Target};
 use quo::group::local::LocalSpace;
+use quo::phase::PhaseSpec;
 use quo::{Context, Error, ErrorKind, ObjectType};
 use quo_machine::Shape;
 
 use crate::oracle::{
-    Cpus, as_set, bind, distances_from, masks, memory_of, objects, online, touch_and_find_on,
+    Cpus, as_set, bind, distances_from, mask_of, masks, memory_of, objects, online,
+    touch_and_find_on,
 };
 
 /// A check with its name; it is given the shape of the machine it runs on.
@@ -26,6 +29,8 @@ pub const CHECKS: &[Check] = &[
     ("nested_pushes_and_pops_move_all_followers_in_turn", nested_pushes),
     ("threads_with_a_mask_of_their_own_are_never_moved", own_masks),
     ("memory_touched_after_a_push_lies_on_the_node", memory_after_a_push),
+    ("cpus_offline_and_online_again_are_planned_for", offline_cpus),
+    ("cpus_of_a_control_group_of_version_2_are_planned_for", group_of_version_2),
 ];
 
 /// The one rank of a context.
@@ -306,4 +311,71 @@ fn memory_after_a_push(shape: &Shape) {
 
 fn first_of(cpus: &Cpus) -> String {
     cpus.first().map(ToString::to_string).unwrap_or_default()
+}
+
+/// Returns true if this process may change the machine: commands run as the user who started it.
+fn is_administrator() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Runs a phase over the machine before and after each change, which says what is allowed then.
+fn planned_after(changes: &[(&dyn Fn(), Cpus)]) {
+    with_context(|context| {
+        let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+        for (change, allowed) in changes {
+            change();
+            // Looks now: phases that follow each other within a millisecond share a look.
+            assert_eq!(context.allowed(), as_set(allowed));
+            let worked = phase.run(|worker| (worker.cpus().clone(), mask_of(0))).unwrap().value;
+            assert_eq!(worked, Some((as_set(allowed), allowed.clone())));
+        }
+    });
+}
+
+fn offline_cpus(shape: &Shape) {
+    let all = online();
+    let last = all.last().copied().filter(|&last| last > 0);
+    let (Some(last), true) = (last, is_administrator()) else { return };
+    let switch = format!("/sys/devices/system/cpu/cpu{last}/online");
+    let set = |value: &str| fs::write(&switch, value).unwrap();
+    let fewer: Cpus = (0..shape.cpus()).filter(|&cpu| cpu != last).collect();
+    let (nothing, off, on) = (|| (), || set("0"), || set("1"));
+    planned_after(&[(&nothing, all.clone()), (&off, fewer), (&on, all)]);
+}
+
+fn group_of_version_2(_: &Shape) {
+    let all = online();
+    if !is_administrator() || all.len() < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mount = |arguments: &[&str]| {
+        let status = Command::new("mount").args(arguments).arg(folder.path()).status().unwrap();
+        assert!(status.success(), "mount: {status}");
+    };
+    mount(&["-t", "cgroup2", "none"]);
+    let group = folder.path().join("quo-test");
+    fs::write(folder.path().join("cgroup.subtree_control"), "+cpuset").unwrap();
+    fs::create_dir(&group).unwrap();
+    let list = |cpus: &Cpus| as_set(cpus).to_string();
+    let give = |cpus: &Cpus| fs::write(group.join("cpuset.cpus"), list(cpus)).unwrap();
+    let enter = |folder: &Path| fs::write(folder.join("cgroup.procs"), "0").unwrap();
+    let middle = all.len() / 2;
+    let one: Cpus = all.iter().copied().take(middle).collect();
+    let other: Cpus = all.iter().copied().skip(middle).collect();
+    let entered = || {
+        give(&one);
+        enter(&group);
+    };
+    let (changed, widened) = (|| give(&other), || give(&all));
+    let left = || enter(folder.path());
+    planned_after(&[
+        (&entered, one.clone()),
+        (&changed, other.clone()),
+        (&widened, all.clone()),
+        (&left, all.clone()),
+    ]);
+    fs::remove_dir(&group).unwrap();
+    let status = Command::new("umount").arg(folder.path()).status().unwrap();
+    assert!(status.success(), "umount: {status}");
 }

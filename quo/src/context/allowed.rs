@@ -1,0 +1,241 @@
+//! The CPUs that the system lets this process use, its mask aside, as of now.
+//!
+//! What a context knows was true when it was made or renewed. Two files tell in two microseconds that
+//! it still is: which control group the process is in, and which CPUs that group has. Phases and
+//! queries that follow one another faster than [`RECENT`] share one look. Only where the files have
+//! changed is the machine asked again.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::process::{digest, read_unsized};
+use crate::cpuset::CpuSet;
+use crate::error::Error;
+use crate::node::ForkId;
+use crate::topology::Topology;
+
+/// The control group of this process.
+const GROUP: &str = "/proc/self/cpuset";
+/// What stands for the CPUs of a control group whose files are not to be seen.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+
+/// How old a look may be where many are wanted: long against its cost, short against any change.
+const RECENT: Duration = Duration::from_millis(1);
+
+/// The last version that was seen, and the time until which it is recent.
+static LAST: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
+
+/// The files of this process, kept open.
+static FILES: Mutex<Option<(ForkId, Files)>> = Mutex::new(None);
+
+/// What was allowed at the version of [`version`] that was last asked for.
+static KNOWN: Mutex<Option<(u64, CpuSet)>> = Mutex::new(None);
+
+/// As [`version`], at most [`RECENT`] old.
+pub(super) fn recent_version() -> u64 {
+    if now() < LAST.1.load(Ordering::Acquire) {
+        return LAST.0.load(Ordering::Relaxed);
+    }
+    version()
+}
+
+/// Nanoseconds on a clock of this process.
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let passed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A digest of what the system lets this process use of the CPUs. Equal versions say that nothing has
+/// changed; where the system does not tell, nothing ever does.
+pub(super) fn version() -> u64 {
+    // The time first: a change after the look is found when that time has passed.
+    let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
+    let version = look();
+    LAST.0.store(version, Ordering::Relaxed);
+    LAST.1.store(until, Ordering::Release);
+    version
+}
+
+fn look() -> u64 {
+    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    let Ok(mut files) = FILES.try_lock() else { return Files::open().fresh_version() };
+    if let Some((process, known)) = &*files
+        && *process == ForkId::current()
+        && let Some(version) = known.version()
+    {
+        return version;
+    }
+    let (_, opened) = files.insert((ForkId::current(), Files::open()));
+    opened.fresh_version()
+}
+
+/// The CPUs that this process may use of a machine, whatever others may, at a [`version`].
+pub(super) fn allowed(machine: &Topology, version: u64) -> Result<CpuSet, Error> {
+    let known = || KNOWN.try_lock();
+    if let Ok(known) = known()
+        && let Some((of, cpus)) = &*known
+        && *of == version
+    {
+        return Ok(cpus.intersection(machine.machine_cpuset()));
+    }
+    let cpus = Topology::discover()?.allowed().clone();
+    let allowed = cpus.intersection(machine.machine_cpuset());
+    if let Ok(mut known) = known() {
+        *known = Some((version, cpus));
+    }
+    Ok(allowed)
+}
+
+/// The two files.
+#[derive(Debug)]
+struct Files {
+    group: Option<File>,
+    /// The group whose CPUs are in `cpus`.
+    name: Vec<u8>,
+    cpus: Option<File>,
+}
+
+impl Files {
+    fn open() -> Self {
+        let group = File::open(GROUP).ok();
+        let name = group.as_ref().and_then(contents).unwrap_or_default();
+        let text = |path| read_unsized(path).unwrap_or_default();
+        let groups = String::from_utf8_lossy(&text("/proc/self/cgroup")).into_owned();
+        let mounts = String::from_utf8_lossy(&text("/proc/self/mountinfo")).into_owned();
+        let places = control_group_files(&groups, &mounts);
+        let place = |path: &str| File::open(path).ok();
+        let cpus = places.iter().find_map(|path| place(path)).or_else(|| place(ONLINE));
+        Self { group, name, cpus }
+    }
+
+    /// The version, or `None` where other files count by now.
+    fn version(&self) -> Option<u64> {
+        let name = self.group.as_ref().and_then(contents).unwrap_or_default();
+        let cpus = match &self.cpus {
+            // Fails for a group that was removed.
+            Some(file) => contents(file)?,
+            None => Vec::new(),
+        };
+        (name == self.name).then(|| digest(name.into_iter().chain([0]).chain(cpus)))
+    }
+
+    /// The version of files that were just opened.
+    fn fresh_version(&self) -> u64 {
+        self.version().unwrap_or_default()
+    }
+}
+
+/// What a file of the kernel's says now, mostly in one system call.
+fn contents(file: &File) -> Option<Vec<u8>> {
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let filled = file.read_at(&mut piece, text.len() as u64).ok()?;
+        text.extend_from_slice(&piece[..filled]);
+        // These files are short only at their end.
+        if filled < piece.len() {
+            return Some(text);
+        }
+    }
+}
+
+/// Where the CPUs of a process's control group may stand, the most exact place first: the files that
+/// `/proc/self/cgroup` and `/proc/self/mountinfo` lead to.
+fn control_group_files(groups: &str, mounts: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in mounts.lines() {
+        let Some((place, system)) = line.split_once(" - ") else { continue };
+        let (place, system): (Vec<&str>, Vec<&str>) =
+            (place.split(' ').collect(), system.split(' ').collect());
+        let (Some(root), Some(mount), Some(kind)) = (place.get(3), place.get(4), system.first())
+        else {
+            continue;
+        };
+        let has_cpus = system.get(2).is_some_and(|all| all.split(',').any(|one| one == "cpuset"));
+        let (wanted, names): (_, &[&str]) = match *kind {
+            "cgroup2" => ("", &["cpuset.cpus.effective"]),
+            "cgroup" if has_cpus => ("cpuset", &["cpuset.effective_cpus", "cpuset.cpus"]),
+            _ => continue,
+        };
+        let group = groups.lines().find_map(|line| {
+            let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|one| one == wanted).then_some(group)
+        });
+        let Some(group) = group else { continue };
+        // A container sees its own part as the root.
+        let mut group = group.strip_prefix(*root).unwrap_or(group).trim_matches('/');
+        loop {
+            let folder = if group.is_empty() { String::new() } else { format!("/{group}") };
+            files.extend(names.iter().map(|name| format!("{mount}{folder}/{name}")));
+            if group.is_empty() {
+                break;
+            }
+            // Groups without CPUs of their own have those of the group above.
+            group = group.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_stays_while_nothing_changes() {
+        let before = version();
+        assert_eq!(version(), before);
+        assert_eq!(Files::open().fresh_version(), before);
+    }
+
+    #[test]
+    fn recent_version_is_that_of_the_last_look() {
+        let seen = version();
+        assert_eq!(recent_version(), seen);
+        LAST.1.store(0, Ordering::Release);
+        assert_eq!(recent_version(), seen);
+        assert!(LAST.1.load(Ordering::Acquire) > now());
+    }
+
+    #[test]
+    fn version_of_files_that_moved_on_is_unknown() {
+        let open = Files::open();
+        assert!(Files { name: b"/another\n".to_vec(), ..open }.version().is_none());
+        let nothing = Files { group: None, name: Vec::new(), cpus: None };
+        assert!(nothing.version().is_some());
+    }
+
+    #[test]
+    fn long_files_are_read_to_their_end() {
+        let mut file = tempfile::tempfile().unwrap();
+        for length in [0, 1, 4095, 4096, 9000] {
+            let text = vec![b'x'; length];
+            file.set_len(0).unwrap();
+            std::io::Write::write_all(&mut file, &text).unwrap();
+            std::io::Seek::rewind(&mut file).unwrap();
+            assert_eq!(contents(&file), Some(text));
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_control_group_are_found_by_its_mount_and_its_path() {
+        let second = "0::/jobs/step\n";
+        let mount = "25 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        let file = |folder: &str| format!("/sys/fs/cgroup{folder}/cpuset.cpus.effective");
+        let wanted = [file("/jobs/step"), file("/jobs"), file("")];
+        assert_eq!(control_group_files(second, mount), wanted);
+        let first = "4:memory:/m\n3:cpu,cpuset:/inside/a\n";
+        let mount = "30 1 0:26 /inside /cg/cpuset rw - cgroup cgroup rw,cpuset\n";
+        let wanted: Vec<String> = ["/a", ""]
+            .iter()
+            .flat_map(|folder| {
+                ["effective_cpus", "cpus"].map(|name| format!("/cg/cpuset{folder}/cpuset.{name}"))
+            })
+            .collect();
+        assert_eq!(control_group_files(first, mount), wanted);
+        assert!(control_group_files("", "nonsense\n").is_empty());
+    }
+}

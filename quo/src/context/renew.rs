@@ -1,0 +1,82 @@
+//! CPUs that are taken from the ranks of a node, or given to them, while a context lives.
+//!
+//! The ranks decide at the start of a phase, without waiting, whether to look at the machine again.
+//! When they do, each tells the others which CPUs it may use now, and all make the same machine of it.
+//! Ranks, groups and shared memory stay as they are.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Context;
+use super::allowed;
+use super::collective::Operation;
+use super::confinement::{Basis, Machine};
+use super::form::EXCHANGE_HEADER;
+use super::process::usable_cpus;
+use super::state::State;
+use crate::cpuset::CpuSet;
+use crate::error::Error;
+
+impl Context {
+    /// Makes the machine anew when the CPUs that ranks of the node may use have changed, as the rank
+    /// decides that comes first. Collective over the node then, else local.
+    ///
+    /// # Errors
+    /// The same on every rank of the node; the machine is what it was.
+    pub(crate) fn renew_machine(&self) -> Result<(), Error> {
+        const CALL: &str = "phase";
+        self.check(CALL)?;
+        let state = self.state();
+        let machine = state.machine();
+        if machine.whole.is_simulated() {
+            return Ok(());
+        }
+        let has_changed = || allowed::recent_version() != machine.basis.version;
+        let look = || has_changed() || state.node.requests() != machine.basis.requests;
+        // A rank that has left the node is told so at the end of the phase.
+        if !state.node.decide(look).unwrap_or(false) {
+            if machine.basis.apart && has_changed() {
+                state.node.request();
+            }
+            return Ok(());
+        }
+        let basis = Basis {
+            edition: machine.basis.edition + 1,
+            version: allowed::version(),
+            requests: state.node.requests(),
+            apart: machine.basis.apart,
+        };
+        let own = allowed::allowed(&machine.whole, basis.version);
+        let mut message = [0_u8; EXCHANGE_HEADER];
+        message[0] = Operation::Renew as u8;
+        let parts = self.exchange_sets(&state, CALL, &message, own)?;
+        let own = parts.get(state.node_rank()).cloned().flatten().unwrap_or_default();
+        let parts: Vec<CpuSet> = parts.into_iter().flatten().collect();
+        let renewed = Machine::divided(&machine.whole, self.hides_smt(), &parts, &own, basis)?;
+        self.replace_machine(&state, renewed);
+        Ok(())
+    }
+
+    fn replace_machine(&self, state: &State, machine: Machine) {
+        let machine = Arc::new(machine);
+        let masks: Vec<CpuSet> =
+            (0..state.node_size()).map(|node_rank| state.published_mask(node_rank)).collect();
+        state.node.set_spin_allowed(state.node_size() <= usable_cpus(&machine.whole, &masks));
+        self.shared.bindings().own = Arc::clone(&machine.own);
+        *state.machine.write().unwrap_or_else(PoisonError::into_inner) = machine;
+    }
+
+    /// Has the ranks of the node look at the machine again at the next phase. Local.
+    pub(crate) fn request_renewal(&self) {
+        self.state().node.request();
+    }
+
+    /// Tells of CPUs that were taken or given since the machine was looked at.
+    pub(crate) fn outdated(&self) -> Option<String> {
+        let machine = self.state().machine();
+        let now = machine.allowed_now().ok()?;
+        (now != machine.allowed).then(|| {
+            let known = &machine.allowed;
+            format!("CPUs {now} are allowed now, plans are for {known} until the next phase")
+        })
+    }
+}

@@ -321,6 +321,10 @@ fn close(verdicts: &[Verdict]) -> Result<()> {
         flaky.iter().for_each(|test| println!("FLAKY {test}"));
         println!("their first words: {}", report::flaky_log()?.display());
     }
+    let reasons = verdict::reasons_for_skips(verdicts);
+    if !reasons.is_empty() {
+        println!("\nskipped:\n{}", reasons.join("\n"));
+    }
     let Tally { passed, failed, skipped } = verdict::sum(verdicts);
     println!("\n{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 {

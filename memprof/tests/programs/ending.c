@@ -17,6 +17,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     // Sleeps: whoever makes the file waits for a sample, which has to come by itself.
     for (int tries = 0; argc > 2 && access(argv[2], F_OK) && tries < 60000; tries++) usleep(1000);
+    // Sleeps: where there is no file, a sample has this time.
     if (argc < 3 && strcmp(how, "wait")) usleep(1200000);
     find_profiler();
     uint64_t ran, waited;

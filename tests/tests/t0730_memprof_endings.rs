@@ -448,14 +448,16 @@ fn taken_name() -> Result<()> {
     let program = fake_mpi()?.join("interpreter");
     let victim = folder.path().join("victim");
     fs::write(&victim, "kept")?;
-    // A process knows what the name of its trace will be.
+    // A process knows what the name of its trace will be; that in a container has the name space in it.
     for take in [&*format!("ln -s {}", victim.display()), "mkfifo", "mkdir"] {
         let traces = folder.path().join("traces");
         fs::create_dir(&traces)?;
         let script = format!(
             "start=$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20); \
-             {take} \"$MEMPROF_DIR/$(cat /proc/sys/kernel/hostname).$$.$start.memprof\" && \
-             exec {} --blind --programs 20",
+             space=$(readlink /proc/$$/ns/pid | tr -dc 0-9); \
+             for process in $$ $$-$space; do \
+             {take} \"$MEMPROF_DIR/$(cat /proc/sys/kernel/hostname).$process.$start.memprof\" || exit 1; \
+             done; exec {} --blind --programs 20",
             program.display()
         );
         let finished = Profiled::new("sh", &traces)?.args(&["-c", &script]).run(LIMIT)?;

@@ -64,6 +64,13 @@ impl Books {
         those.map(|row| row.resident).sum()
     }
 
+    /// The most that the kernel said to be resident at any sample, also at those that looked at nothing else.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        let samples = self.trace.history.samples();
+        samples.map(|(sample, _)| sample.kernel_resident).max().unwrap_or(0)
+    }
+
     /// The greatest sum of what some components had resident, over all samples.
     #[must_use]
     pub fn peak(&self, which: Which) -> u64 {
@@ -152,23 +159,34 @@ impl Books {
         Ok(self)
     }
 
-    /// Until a process ended, at `end` by the clock of the machine, there was never more time than `allowed` without a
-    /// sample, and the summary is no older.
+    /// Until a process ended, at `end` by the clock of the machine, there was never more than a second without a
+    /// sample, and the summary is no older. `excused` gives the time between two moments of that clock in which the
+    /// profiler's thread could not run: it counts in gaps that it lies in, and in no other.
     ///
     /// # Errors
     ///
-    /// How long there was none.
-    pub fn expect_fresh(&self, end: Duration, allowed: Duration) -> Result<&Books> {
-        let lived = end.saturating_sub(Duration::from_nanos(self.trace.identity.monotonic_ns));
-        let mut times: Vec<u64> =
-            self.trace.history.samples().map(|(sample, _)| sample.time).collect();
+    /// The longest gap.
+    pub fn expect_fresh(
+        &self,
+        end: Duration,
+        excused: impl Fn(Duration, Duration) -> Duration,
+    ) -> Result<&Books> {
+        let began = Duration::from_nanos(self.trace.identity.monotonic_ns);
+        let at = |time: u64| began + Duration::from_nanos(time);
+        let mut times: Vec<Duration> =
+            self.trace.history.samples().map(|(sample, _)| at(sample.time)).collect();
         ensure!(!times.is_empty(), "no samples\n{}", self.table());
-        times.push(u64::try_from(lived.as_nanos())?);
-        let longest = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
-        let longest = Duration::from_nanos(longest.unwrap_or(0));
-        ensure!(longest <= allowed, "{longest:?} without a sample\n{}", self.table());
-        let summary = Duration::from_nanos(self.summary()?.head.time);
-        ensure!(summary + allowed >= lived, "{summary:?} of {lived:?}\n{}", self.table());
+        times.push(end);
+        let gaps = times.windows(2).map(|pair| (pair[0], pair[1]));
+        for (from, until) in gaps.chain([(at(self.summary()?.head.time), end)]) {
+            let (gap, excused) = (until.saturating_sub(from), excused(from, until));
+            ensure!(
+                gap <= Duration::from_secs(1) + excused,
+                "{gap:?} without a sample from {:?} on, of which {excused:?} are excused\n{}",
+                from.saturating_sub(began),
+                self.table()
+            );
+        }
         Ok(self)
     }
 

@@ -17,6 +17,21 @@ const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
 const TRACES: &str = "traces";
 
+/// A job that runs under the memory profiler.
+#[derive(Debug)]
+pub struct Recording {
+    running: Running,
+    folder: tempfile::TempDir,
+}
+
+impl Recording {
+    /// The folder of the traces.
+    #[must_use]
+    pub fn traces(&self) -> PathBuf {
+        self.folder.path().join(TRACES)
+    }
+}
+
 /// See above.
 #[derive(Debug)]
 pub struct Recorded {
@@ -84,6 +99,20 @@ impl Recorded {
         program: &Path,
         arguments: &[&str],
     ) -> Result<Recorded> {
+        Recorded::of_job(Recorded::begun(options, launch, program, arguments)?)
+    }
+
+    /// As [`ended`](Self::ended), while it runs.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub fn begun(
+        options: &[&str],
+        launch: &Command,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Recording> {
         let folder = tempfile::tempdir()?;
         let traces = folder.path().join(TRACES);
         let mut command = Command::new(Checkout::find()?.program("memprof")?);
@@ -98,7 +127,16 @@ impl Recorded {
         command.arg(program).args(arguments);
         let description = format!("{command:?}");
         let running = Running::start(&mut command, &description, LIMIT)?;
-        Recorded::of(running.finish()?, folder)
+        Ok(Recording { running, folder })
+    }
+
+    /// Waits for the end of a job that was [`begun`](Self::begun).
+    ///
+    /// # Errors
+    ///
+    /// A trace cannot be read.
+    pub fn of_job(recording: Recording) -> Result<Recorded> {
+        Recorded::of(recording.running.finish()?, recording.folder)
     }
 
     /// A job that has ended, whose traces are in `traces` in this folder.

@@ -30,6 +30,12 @@ impl std::fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
+/// Returns true in the full suite, which shortens nothing and judges times (`QUO_TESTS_LONG`).
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("QUO_TESTS_LONG").is_some()
+}
+
 /// Runs the tests whose names are wanted. For the reason in `obstacle`, all are skipped.
 #[must_use]
 pub fn run(tests: &[Test], obstacle: Option<String>) -> ExitCode {

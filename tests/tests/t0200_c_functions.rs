@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use quo_tests::{BindTo, Checkout, Job};
+use quo_tests::{BindTo, Checkout, Job, suite};
 
 /// A simulated machine, and how many objects of each `QUO_obj_type_t` it has.
 struct Machine {
@@ -36,10 +36,6 @@ const LIVE: [(usize, BindTo); 6] = [
 /// Set when the same programs run on one MPI after the other: then two of each are enough.
 const BRIEF: &str = "QUO_TESTS_BRIEF";
 
-/// Set by `cargo xtask test --full`: every program everywhere. Otherwise each program gets every second of the
-/// places, in turns, so that each place meets half of the programs.
-const LONG: &str = "QUO_TESTS_LONG";
-
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn passes(name: &str) -> Result<()> {
@@ -47,7 +43,9 @@ fn passes(name: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("bindings-c/tests/{name}.c");
     let program = checkout.compile_c(&source, folder.path(), &["-pthread"])?;
-    let (brief, long) = (std::env::var_os(BRIEF).is_some(), std::env::var_os(LONG).is_some());
+    // In the full suite every program runs everywhere. Otherwise each program gets every second of the places, in turns,
+    // so that each place meets half of the programs.
+    let (brief, long) = (std::env::var_os(BRIEF).is_some(), suite::is_long());
     let number = PROGRAMS.iter().position(|it| *it == name).context("an unknown program")?;
     let in_turn = |index: usize| long || (index + number).is_multiple_of(2);
     let chosen = |index: usize| if brief { [1, 4].contains(&index) } else { in_turn(index) };

@@ -6,10 +6,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{BindTo, Checkout, Job, Outcome, ends_within, mpirun};
+use quo_tests::{BindTo, Checkout, Job, Outcome, ends_within, mpirun, suite};
 use rustix::process::Pid;
 
 const LIMIT: Duration = Duration::from_secs(180);
+
+/// Makes a mesh smaller and its run shorter, for many runs whose bits are compared with each other.
+const TINY: [(&str, &str); 3] =
+    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 60")];
 
 struct Coupled {
     program: PathBuf,
@@ -41,6 +45,12 @@ impl Coupled {
         let path = self.path("changed.toml");
         fs::write(&path, text)?;
         Ok(path)
+    }
+
+    /// The same, and tiny but in the full suite.
+    fn short_deck(&self, changes: &[(&str, &str)]) -> Result<PathBuf> {
+        let tiny: &[_] = if suite::is_long() { &[] } else { &TINY };
+        self.changed_deck(&[tiny, changes].concat())
     }
 
     fn job(&self, deck: &Path, mode: &str, ranks: usize, output: &str) -> Job {
@@ -82,12 +92,13 @@ fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> 
 #[test]
 fn every_mode_variant_and_number_of_ranks_ends_with_the_same_bits() -> Result<()> {
     let coupled = Coupled::new()?;
-    let expected = coupled.checksum(&coupled.job(&coupled.deck, "under", 1, "r.json"))?;
+    let deck = coupled.short_deck(&[])?;
+    let expected = coupled.checksum(&coupled.job(&deck, "under", 1, "r.json"))?;
     for ranks in 1..=4 {
         for (mode, variant) in
             [("under", "caller"), ("over", "caller"), ("quo", "caller"), ("quo", "callee")]
         {
-            let job = coupled.job(&coupled.deck, mode, ranks, "r.json");
+            let job = coupled.job(&deck, mode, ranks, "r.json");
             let checksum = coupled.checksum(&job.arg("--variant").arg(variant))?;
             assert_eq!(checksum, expected, "{mode} ({variant}) on {ranks} ranks");
         }
@@ -98,9 +109,10 @@ fn every_mode_variant_and_number_of_ranks_ends_with_the_same_bits() -> Result<()
 #[test]
 fn several_workers_on_a_node_end_with_the_same_bits_as_one() -> Result<()> {
     let coupled = Coupled::new()?;
-    let expected = coupled.checksum(&coupled.job(&coupled.deck, "under", 1, "r.json"))?;
+    let deck = coupled.short_deck(&[])?;
+    let expected = coupled.checksum(&coupled.job(&deck, "under", 1, "r.json"))?;
     for (over, max) in [("core", "max = 1"), ("package", "max = 2"), ("machine", "max = 3")] {
-        let deck = coupled.changed_deck(&[
+        let deck = coupled.short_deck(&[
             ("over = \"machine\"", &format!("over = \"{over}\"")),
             ("max = 1", max),
         ])?;

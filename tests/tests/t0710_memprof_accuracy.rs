@@ -162,7 +162,7 @@ fn others() -> Result<()> {
 
 /// Each is looked at once, or twice.
 fn half(which: u64) -> Result<()> {
-    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
+    let is_long = suite::is_long();
     let all = number("MEMPROF_TESTS_PROGRAMS", if is_long { 100_000 } else { 10_000 });
     let count = all.div_ceil(2);
     let first = number("MEMPROF_TESTS_SEED", 1) + which * count;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::Class;
-use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi};
+use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Books, Checkout, Recorded, mpicc, run_compiler};
 use serde_json::Value;
@@ -23,10 +23,14 @@ const TESTS: &[Test] = &[
         "with_many_threads_stacks_and_phases_the_profiler_itself_takes_eight_mebibytes_at_most",
         small,
     ),
+    ("the_compiler_of_an_object_is_told_by_what_it_left", compiler_is_told),
     ("the_benchmark_of_messages_measures_two_pairs_at_once", messages),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);
+
+/// The compiler that the budgets were measured with. Another one's code differs by more than they leave.
+const MEASURED_WITH: &str = "rustc version 1.95.0";
 
 /// Instructions that the profiler may add to one operation: measured 143, 147, 169, 257 and 13, and half of what
 /// a tenth more would be. A branch that processors foretell badly is worth twenty of them: without one in
@@ -61,7 +65,39 @@ fn call() -> Result<()> {
     within("call", CALL)
 }
 
+/// Refuses to judge a profiler that another compiler has built: in the full suite an error.
+fn expect_compiler() -> Result<()> {
+    let object = fs::read(preload()?)?;
+    let built_with = compiler_of(&object).context("the profiler does not say who compiled it")?;
+    if built_with == MEASURED_WITH {
+        return Ok(());
+    }
+    let why = format!(
+        "the budgets of instructions were measured with {MEASURED_WITH}, and {built_with} has built the profiler: \
+         build it with the former, or measure them anew in t0715"
+    );
+    if suite::is_long() { bail!(why) } else { bail!(Skipped(why)) }
+}
+
+/// The name and version that the compiler has left in an object it made.
+fn compiler_of(object: &[u8]) -> Option<String> {
+    const NAME: &[u8] = b"rustc version ";
+    let start = object.windows(NAME.len()).position(|window| window == NAME)?;
+    let words = object[start..].split(|byte| *byte == b' ' || *byte == 0).take(3);
+    Some(String::from_utf8_lossy(&words.collect::<Vec<_>>().join(&b' ')).into_owned())
+}
+
+fn compiler_is_told() -> Result<()> {
+    let of = |text: &str| compiler_of(text.as_bytes());
+    let found = of("\0GCC: 12\0rustc version 1.95.0 (59807616e 2026-04-14)\0");
+    ensure!(found.as_deref() == Some(MEASURED_WITH), "{found:?}");
+    ensure!(of("rustc version 1.94.1\0").as_deref() == Some("rustc version 1.94.1"));
+    ensure!(of("GCC: 12").is_none());
+    Ok(())
+}
+
 fn within(kind: &str, budget: f64) -> Result<()> {
+    expect_compiler()?;
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Err(Skipped("there is no valgrind to count instructions with".to_owned()).into());
     }

@@ -35,7 +35,9 @@ impl Display {
     /// What it shows goes into a file, so that nobody has to read along.
     fn start(traces: &Path, options: &[&str]) -> Result<Display> {
         let shown = traces.with_extension(format!("shown-{}", options.len()));
-        let mut command = Command::new(Checkout::find()?.program("memprof")?);
+        // Who starts the tests in the background has processes ignore SIGINT, which stays so.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM").arg(Checkout::find()?.program("memprof")?);
         command.arg("live").arg(traces).args(["--every", "0.05"]).args(options);
         command.stdin(Stdio::null()).stdout(File::create(&shown)?).stderr(Stdio::null());
         Ok(Display { child: command.spawn()?, shown })

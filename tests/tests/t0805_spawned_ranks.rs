@@ -135,7 +135,7 @@ fn keepers() -> Result<()> {
 
 /// Two hundred with `cargo xtask test --full`.
 fn cycles() -> Result<()> {
-    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
+    let is_long = suite::is_long();
     let cycles = if is_long { 200 } else { 20 };
     let family = Launcher::find()?.family();
     let is_mpich = family == Family::Mpich;
@@ -178,7 +178,7 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
 
 /// A hundred with `cargo xtask test --full`. The next growth is asked for at once after each shrink.
 fn exact_slots() -> Result<()> {
-    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
+    let is_long = suite::is_long();
     let cycles = if is_long { 100 } else { 20 };
     let launcher = Launcher::find()?;
     let mut command = launcher.command(1, BindTo::None);

@@ -198,15 +198,22 @@ fn told() -> Result<()> {
 }
 
 fn planned() -> Result<()> {
-    let plan = "at iteration 3: grow 2 grace 60s\nat iteration 3: size 9\nat iteration 6: shrink 1\nafter 1ms: grow 1 on nowhere\n";
-    let job = Controlled::start(4, 1, Some(plan))?;
-    job.job.wait_for("epoch 2 size 2", 1)?;
-    let (events, _) = job.stop()?;
-    let ends = ends(&events)?;
-    let count = |word: &str| ends.iter().filter(|end| end["event"] == word).count();
-    ensure!((count("finalized"), count("refused")) == (2, 2), "{ends:?}");
-    let origins = events.iter().filter(|event| event["event"] == "requested");
-    ensure!(origins.into_iter().all(|event| event["asked"]["origin"] == "plan"));
+    let growing =
+        "at iteration 3: grow 2 grace 60s\nat iteration 3: size 9\nafter 1ms: grow 1 on nowhere\n";
+    // In a job of its own: a shrink cancels a growth that has not begun yet.
+    let shrinking = "at iteration 6: shrink 1\n";
+    for (ranks, plan, last, right) in
+        [(1, growing, "epoch 1 size 3", (1, 2)), (2, shrinking, "epoch 1 size 1", (1, 0))]
+    {
+        let job = Controlled::start(4, ranks, Some(plan))?;
+        job.job.wait_for(last, 1)?;
+        let (events, _) = job.stop()?;
+        let ends = ends(&events)?;
+        let count = |word: &str| ends.iter().filter(|end| end["event"] == word).count();
+        ensure!((count("finalized"), count("refused")) == right, "{ends:?}");
+        let origins = events.iter().filter(|event| event["event"] == "requested");
+        ensure!(origins.into_iter().all(|event| event["asked"]["origin"] == "plan"));
+    }
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 mod figures;
 mod floors;
 mod links;
+mod names;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -182,11 +184,19 @@ pub fn check() -> Result<Findings> {
         "--exclude-standard",
     ]))?;
     let mut findings = Findings::default();
+    let mut tests = BTreeSet::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // Pictures and other bytes have no lines; a deleted file is listed until it is staged.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             check_file(name, &text, &mut findings);
+            if name.ends_with(".rs") {
+                names::collect(&text, &mut tests);
+            }
         }
+    }
+    for page in names::CHECKLISTS {
+        let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+        findings.errors.extend(names::unknown(page, &text, &tests));
     }
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);

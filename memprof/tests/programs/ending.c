@@ -1,5 +1,6 @@
-/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize. Before, it
- * says what the time is, and how long the profiler's thread has waited for a processor, in nanoseconds. */
+/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize: ending HOW [FILE], once there is
+ * this file, or after 1.2 seconds. Before, it says what the time is, and how long the profiler's thread has waited for
+ * a processor, in nanoseconds. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -14,8 +15,10 @@ int main(int argc, char **argv)
     memset(memory, 1, 50 << 20);
     printf("holding\n");
     fflush(stdout);
-    // Sleeps: a sample of what there is now has to come by itself.
-    if (strcmp(how, "wait")) usleep(1200000);
+    // Sleeps: whoever makes the file waits for a sample, which has to come by itself.
+    for (int tries = 0; argc > 2 && access(argv[2], F_OK) && tries < 60000; tries++) usleep(1000);
+    // Sleeps: where there is no file, a sample has this time.
+    if (argc < 3 && strcmp(how, "wait")) usleep(1200000);
     find_profiler();
     uint64_t ran, waited;
     ran_and_waited(&ran, &waited);

@@ -1,11 +1,13 @@
-/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER [MILLISECONDS], after it has
- * idled for so long, in which nobody asks for a sample. Until then, and while the others wait to be ended, each
- * keeps in FOLDER/RANK what time it is, for how long the profiler's thread has been ready to run and had no
- * processor, and for how long the kernel has kept threads from running that needed memory where there was none. */
+/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER [MILLISECONDS]. With the last
+ * word it first waits for the file FOLDER/go and idles for so long, and asks for no sample; without it waits until it
+ * has been seen. Meanwhile, and while the others wait to be ended, each keeps a log in FOLDER/RANK: what time it is,
+ * for how long the profiler's thread has been ready to run and had no processor, and for how long the kernel has kept
+ * threads from running that needed memory where there was none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <mpi.h>
@@ -13,9 +15,17 @@
 #include "memprof.h"
 #include "profiler_thread.h"
 
-enum { MEBI = 1 << 20, PATIENCE = 60 };
+enum { MEBI = 1 << 20, PATIENCE = 60, ENTRIES = 20000 };
 
-static int clock_file = -1;
+struct entry {
+    uint64_t time, waited, kept;
+};
+
+/* In memory that is there from the start: where there is none left, a write to a file would wait or fail. */
+static struct log {
+    uint64_t count;
+    struct entry entries[ENTRIES];
+} *told;
 
 /* The kernel keeps the profiler's thread from running, and not because it waits for a time or for a lock. */
 static int is_kept(void)
@@ -28,18 +38,23 @@ static void tell(void)
 {
     static uint64_t before, kept;
     static int was_kept;
-    uint64_t ran, told[3];
-    ran_and_waited(&ran, &told[1]);
+    uint64_t ran, waited;
+    ran_and_waited(&ran, &waited);
     int is = is_kept();
-    told[0] = now();
+    uint64_t time = now();
     /* This thread comes by every half a millisecond, unless it is kept itself: then the other was as well, and
      * may have been let go with it. */
-    uint64_t since = before ? told[0] - before : 0;
+    uint64_t since = before ? time - before : 0;
     if (was_kept || is || since > UINT64_C(10000000)) kept += since;
-    before = told[0], was_kept = is;
+    before = time, was_kept = is;
+    /* The last entry is of now, and stays once it is five milliseconds after the one before. */
+    uint64_t count = told->count;
+    const struct entry *last = told->entries + count - 1;
+    int stays = count < ENTRIES && (count < 2 || last->time - last[-1].time >= UINT64_C(5000000));
+    uint64_t place = stays ? count : count - 1;
     /* What it has run itself was, but for a few milliseconds, a search of the kernel for memory. */
-    told[2] = kept + ran;
-    if (pwrite(clock_file, told, sizeof told, 0) != sizeof told) abort();
+    told->entries[place] = (struct entry){ time, waited, kept + ran };
+    told->count = place + 1;
 }
 
 /* Waits, and talks to MPI as a rank does that waits for others. */
@@ -111,7 +126,10 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     char path[4096];
     snprintf(path, sizeof path, "%s/%d", argc > 3 ? argv[3] : ".", rank);
-    clock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, sizeof *told)) abort();
+    told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    if (told == MAP_FAILED) abort();
     find_profiler();
     tell();
     more(50 * MEBI);
@@ -119,8 +137,11 @@ int main(int argc, char **argv)
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     if (argc > 3 && atoi(argv[2]) == rank) {
-        int milliseconds = argc > 4 ? atoi(argv[4]) : 0;
-        if (!milliseconds) be_seen(50 * MEBI);
+        int milliseconds = argc > 4 ? atoi(argv[4]) : -1;
+        if (milliseconds < 0) be_seen(50 * MEBI);
+        snprintf(path, sizeof path, "%s/go", argv[3]);
+        uint64_t last = now() + PATIENCE * UINT64_C(1000000000);
+        while (milliseconds >= 0 && access(path, F_OK) && now() < last) idle();
         for (uint64_t end = now() + (uint64_t)milliseconds * 1000000u; now() < end;) idle();
         tell();
         end(how);

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use quo::affinity::Target;
@@ -33,7 +32,6 @@ fn refused(
         }
         let context = places.create(0, rank, 2);
         let attempt = || {
-            let start = Instant::now();
             let error = context.adapt_with(places.meet(1, rank, 3), &options(rank)).unwrap_err();
             match &error {
                 Error::Agreed { call: "adapt", rank: 1, kind: ErrorKind::Busy, text } => {
@@ -41,7 +39,6 @@ fn refused(
                 }
                 other => panic!("{other}"),
             }
-            assert!(start.elapsed() < Duration::from_secs(20));
         };
         if rank == 1 {
             hinder(&context, &attempt)
@@ -237,11 +234,9 @@ pub fn a_rank_killed_is_named() {
                 let _ = context.adapt(Fatal { group, gathers_left: gather.into() });
                 unreachable!();
             }
-            let start = Instant::now();
             let error = context.adapt(group).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DeadMember);
             assert!(error.to_string().contains("rank 1"), "{error}");
-            assert!(start.elapsed() < Duration::from_secs(20));
             // The old state works as after any death, and can be adapted to who is left.
             assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
             context.expel(1).unwrap();

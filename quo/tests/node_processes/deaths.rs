@@ -32,9 +32,6 @@ pub const TESTS: &[Test] = &[
     ("the_mask_of_a_dead_member_can_be_read", the_mask_of_a_dead_member),
 ];
 
-/// Much longer than finding a death takes, for machines that are busy. What it took is printed.
-const SOON: Duration = Duration::from_secs(10);
-
 fn casualties(error: NodeError) -> Vec<usize> {
     match error {
         NodeError::DeadMember { members } => members,
@@ -74,7 +71,6 @@ fn with_doomed(directory: &Path, doom: impl Fn(&Node), before: impl Fn(&Node)) {
     join(crew[2]);
     bury(crew[1]);
     eprintln!("     found after {} ms", read(found));
-    assert!(u128::from(read(found)) < SOON.as_millis());
 }
 
 fn killed_before_it_arrives(directory: &Path) -> Result<(), Skipped> {

@@ -21,7 +21,7 @@ pub fn run() -> Result<Vec<Line>> {
     println!("\nmicrobenchmarks of the crate");
     let log = project::target()?.join("xtask/micro.log");
     let mut cargo = project::cargo()?;
-    cargo.args(["bench", "--package", "quo", "--all-features", "--bench", "*", "--", "--quick"]);
+    cargo.args(["bench", "--package", "quo-benches", "--bench", "*", "--", "--quick"]);
     let finished = run::logged(&mut cargo, &log, LIMIT)?;
     if !finished.ending.is_success() {
         bail!("{}\n{}", finished.output, finished.ending);

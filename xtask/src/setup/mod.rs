@@ -25,20 +25,28 @@ pub fn ensure() -> Result<()> {
 /// suites that need it are skipped, and this says why.
 pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
-    let beds = install_missing(needs::TEST_BEDS).map(drop);
-    let steps: [(&str, Result<()>); 2] = [
-        ("suites that need them", beds),
-        ("suites on emulated machines", if all { fetch_kernel() } else { Ok(()) }),
+    let kernel = if all { fetch_kernel() } else { Ok(()) };
+    let steps = [
+        ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
+        ("suites on emulated machines", kernel),
+        (OF_FPM, fpm::fetch()),
     ];
-    for (suites, outcome) in steps {
-        match outcome {
-            Err(error) if all => return Err(error),
-            Err(error) => println!("set-up: {error:#}\nset-up: going on; {suites} are skipped"),
-            Ok(()) => {}
+    steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
+}
+
+/// What one suite tries beside CMake.
+const OF_FPM: &str = "tests with fpm";
+
+/// Makes something that tests need and that cannot be had an error where `all` of them are to run, and else says who
+/// goes without.
+fn judge(all: bool, tests: &str, outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(error) if !all => {
+            println!("set-up: {error:#}\nset-up: going on; {tests} are skipped");
+            Ok(())
         }
+        outcome => outcome,
     }
-    fetch_fpm();
-    Ok(())
 }
 
 /// What `cargo xtask install` needs.
@@ -84,18 +92,8 @@ pub fn run() -> Result<()> {
         println!("set-up: everything is there, nothing to install");
     }
     fetch_mpis()?;
-    fetch_fpm();
-    if let Err(error) = fetch_kernel() {
-        println!("set-up: {error:#}\nset-up: going on; suites on emulated machines are skipped");
-    }
-    Ok(())
-}
-
-/// What one suite tries beside CMake.
-fn fetch_fpm() {
-    if let Err(error) = fpm::fetch() {
-        println!("set-up: {error:#}\nset-up: going on; tests with fpm are skipped");
-    }
+    judge(false, OF_FPM, fpm::fetch())?;
+    judge(false, "suites on emulated machines", fetch_kernel())
 }
 
 /// What emulated machines boot, which is no package to install.
@@ -166,4 +164,17 @@ fn apt(prefix: &[&str], arguments: &[&str]) -> Result<()> {
     words.extend(arguments);
     println!("set-up: {}", words.join(" "));
     run::shown(Command::new(words[0]).args(&words[1..]), DOWNLOAD_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_tool_fails_only_where_all_tests_are_to_run() {
+        let missing = || Err(anyhow::anyhow!("no network"));
+        assert!(judge(true, OF_FPM, missing()).is_err());
+        assert!(judge(false, OF_FPM, missing()).is_ok());
+        assert!(judge(true, OF_FPM, Ok(())).is_ok());
+    }
 }

@@ -63,7 +63,7 @@ impl Gate {
         !begins(&self.full_only, step)
     }
 
-    /// Names the packages whose test programs the gate does not build.
+    /// Names the packages that the gate does not build for themselves.
     pub fn not_built(&self) -> impl Iterator<Item = &str> {
         self.not_built.iter().map(String::as_str)
     }

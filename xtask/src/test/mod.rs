@@ -321,6 +321,10 @@ fn close(verdicts: &[Verdict]) -> Result<()> {
         flaky.iter().for_each(|test| println!("FLAKY {test}"));
         println!("their first words: {}", report::flaky_log()?.display());
     }
+    let reasons = verdict::reasons_for_skips(verdicts);
+    if !reasons.is_empty() {
+        println!("\nskipped:\n{}", reasons.join("\n"));
+    }
     let Tally { passed, failed, skipped } = verdict::sum(verdicts);
     println!("\n{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 {
@@ -332,6 +336,7 @@ fn close(verdicts: &[Verdict]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::gate::Gate;
     use super::*;
 
     #[test]
@@ -339,6 +344,24 @@ mod tests {
         let report = Report::of_checkout().unwrap();
         let steps = every_step(&report, &suites::known().unwrap());
         assert_eq!(report.gate.unknown(&steps), Vec::<String>::new());
+    }
+
+    #[test]
+    fn gate_builds_no_package_with_the_bench_harness() {
+        let gate = Gate::of_checkout().unwrap();
+        let members = std::fs::read_to_string(crate::project::root().join("Cargo.toml")).unwrap();
+        let members = members.lines().find_map(|line| line.strip_prefix("members = [")).unwrap();
+        let mut with_harness = Vec::new();
+        for member in members.split('"').skip(1).step_by(2) {
+            let manifest = crate::project::root().join(member).join("Cargo.toml");
+            let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+            if manifest.get("dev-dependencies").is_some_and(|it| it.get("criterion").is_some()) {
+                with_harness.push(manifest["package"]["name"].as_str().unwrap().to_owned());
+            }
+        }
+        assert!(!with_harness.is_empty(), "no package has it");
+        let is_left_out = |name: &String| gate.not_built().any(|package| package == name);
+        assert!(with_harness.iter().all(is_left_out), "{with_harness:?}");
     }
 
     #[test]

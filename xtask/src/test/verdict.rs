@@ -54,6 +54,18 @@ pub fn flaky(verdicts: &[Verdict]) -> Vec<String> {
     verdicts.iter().flat_map(named).collect()
 }
 
+/// Adds up the skipped tests of all steps by their reason, the most frequent first: a line each.
+pub fn reasons_for_skips(verdicts: &[Verdict]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (reason, count) in verdicts.iter().flat_map(|verdict| &verdict.skipped) {
+        // What follows the first line is the error of a tool.
+        *counts.entry(reason.lines().next().unwrap_or_default()).or_default() += count;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.iter().map(|(reason, count)| format!("{count:4} × {reason}")).collect()
+}
+
 /// Draws the table of all steps: step, tests, seconds, skipped with reasons.
 pub fn table(verdicts: &[Verdict]) -> String {
     let width = verdicts.iter().map(|it| it.step.len()).max().unwrap_or(0).max("step".len());
@@ -78,6 +90,18 @@ pub fn table(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skips_of_all_steps_are_added_up_by_reason() {
+        let verdict = |skipped: &[(&str, usize)]| Verdict {
+            skipped: skipped.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect(),
+            ..Verdict::default()
+        };
+        let verdicts =
+            [verdict(&[("a: no disk\nmore", 1), ("no root", 2)]), verdict(&[("no root", 3)])];
+        assert_eq!(reasons_for_skips(&verdicts), ["   5 × no root", "   1 × a: no disk"]);
+        assert!(reasons_for_skips(&[]).is_empty());
+    }
 
     #[test]
     fn a_table_has_a_line_for_each_step_and_reason() {

@@ -12,7 +12,10 @@
 //! - [`event`]: occurrences that a scheduler reacts to;
 //! - [`action`]: changes that a scheduler orders, each with its reason;
 //! - [`state`]: the cluster and its jobs, and the checked transitions between states;
-//! - [`policy`]: the interface between a scheduler and its world.
+//! - [`policy`]: the interface between a scheduler and its world;
+//! - [`rigid`]: schedulers that never change a size: the baselines;
+//! - [`workload`]: jobs for a simulation, and models of their programs;
+//! - [`simulate`]: the simulation of a cluster under a policy.
 
 pub mod action;
 pub mod event;
@@ -20,5 +23,8 @@ pub mod job;
 pub mod nodes;
 pub mod policy;
 pub mod queue;
+pub mod rigid;
+pub mod simulate;
 pub mod state;
 pub mod time;
+pub mod workload;

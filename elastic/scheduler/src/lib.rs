@@ -15,10 +15,12 @@
 //! - [`policy`]: the interface between a scheduler and its world;
 //! - [`rigid`]: schedulers that never change a size: the baselines;
 //! - [`workload`]: jobs for a simulation, and models of their programs;
+//! - [`input`]: workloads from files;
 //! - [`simulate`]: the simulation of a cluster under a policy.
 
 pub mod action;
 pub mod event;
+pub mod input;
 pub mod job;
 pub mod nodes;
 pub mod policy;

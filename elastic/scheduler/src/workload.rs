@@ -5,7 +5,10 @@ use std::fmt;
 use crate::job::{Class, Job, JobId, Limits};
 use crate::time::{Span, Time};
 
+pub mod generate;
 mod model;
+pub mod random;
+pub mod share;
 
 pub use model::{Model, ModelError};
 

@@ -12,12 +12,13 @@
 //! - [`event`]: occurrences that a scheduler reacts to;
 //! - [`action`]: changes that a scheduler orders, each with its reason;
 //! - [`state`]: the cluster and its jobs, and the checked transitions between states;
-//! - [`policy`]: the interface between a scheduler and its world.
+//! - [`policy`]: the interface between a scheduler and its world;
 
 pub mod action;
 pub mod event;
 pub mod job;
 pub mod nodes;
+pub mod points;
 pub mod policy;
 pub mod queue;
 pub mod state;

@@ -13,13 +13,22 @@
 //! - [`action`]: changes that a scheduler orders, each with its reason;
 //! - [`state`]: the cluster and its jobs, and the checked transitions between states;
 //! - [`policy`]: the interface between a scheduler and its world;
+//! - [`points`]: resize points in a program: its configurations, their times, and the next one;
+//! - [`sizes`]: rules for the sizes of a job;
+//! - [`predict`]: the benefit of more nodes, from measured times;
+//! - [`balance`]: node counts that make jobs end together, and the filling of idle nodes;
+//! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time.
 
 pub mod action;
+pub mod balance;
 pub mod event;
 pub mod job;
 pub mod nodes;
 pub mod points;
 pub mod policy;
+pub mod predict;
 pub mod queue;
+pub mod ratio;
+pub mod sizes;
 pub mod state;
 pub mod time;

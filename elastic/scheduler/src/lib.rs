@@ -17,9 +17,11 @@
 //! - [`sizes`]: rules for the sizes of a job;
 //! - [`predict`]: the benefit of more nodes, from measured times;
 //! - [`balance`]: node counts that make jobs end together, and the filling of idle nodes;
-//! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time.
+//! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time;
+//! - [`allocation`]: strategies that give idle nodes to running jobs and take them back.
 
 pub mod action;
+pub mod allocation;
 pub mod balance;
 pub mod event;
 pub mod job;

@@ -52,7 +52,7 @@ pub enum Refusal {
         phase: Phase,
     },
     /// The class of the job excludes the operation.
-    #[error("{operation} {job}: a {class:?} job keeps its size")]
+    #[error("{operation} {job}: not possible for a {class:?} job")]
     Class {
         /// The refused operation.
         operation: &'static str,
@@ -287,6 +287,10 @@ impl State {
             Action::Start { job, nodes } => self.start(*job, nodes),
             Action::Grow { job, nodes } => self.grow(*job, nodes),
             Action::Shrink { job, nodes, grace } => self.shrink(*job, nodes, *grace),
+            Action::Stop { job } => {
+                self.stop(*job)?;
+                Ok(action.clone())
+            }
             Action::Keep { job } => {
                 self.running_ref("keep", *job)?;
                 Ok(action.clone())
@@ -402,6 +406,14 @@ impl State {
             self.count_held(id);
         }
         Ok(Action::Shrink { job: id, nodes: Choice::Nodes(lost), grace })
+    }
+
+    fn stop(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.running_ref("stop", id)?;
+        match job.class {
+            Class::Moldable => self.end(id),
+            class => Err(Refusal::Class { operation: "stop", job: id, class }),
+        }
     }
 
     fn end(&mut self, id: JobId) -> Result<(), Refusal> {

@@ -18,13 +18,15 @@
 //! - [`predict`]: the benefit of more nodes, from measured times;
 //! - [`balance`]: node counts that make jobs end together, and the filling of idle nodes;
 //! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time;
-//! - [`allocation`]: strategies that give idle nodes to running jobs and take them back.
+//! - [`allocation`]: strategies that give idle nodes to running jobs and take them back;
+//! - [`malleable`]: jobs of a rigid part and a flexible part.
 
 pub mod action;
 pub mod allocation;
 pub mod balance;
 pub mod event;
 pub mod job;
+pub mod malleable;
 pub mod nodes;
 pub mod points;
 pub mod policy;

@@ -167,13 +167,13 @@ pub fn expected_cost(resizes: &[Resize], from: u32, to: u32) -> Option<f64> {
 }
 
 /// Returns the sizes to which a job can be shrunk at a resize point, the one with the least effect first: sizes on
-/// which it has run, smaller than now and no smaller than it may be. Sizes without a time, as one that was left
-/// before its first resize point, are not among them.
+/// which it has run, smaller than now and no smaller than it may be. The effect is against the time on the present
+/// size, or on the last one with a time if there is none for it yet.
 #[must_use]
 pub fn shrink_points(job: &Job) -> Vec<ShrinkPoint> {
     let stays = stays(&job.history);
-    let Some(now) = stays.last().filter(|stay| stay.nodes == job.size() && stay.seconds > 0.0)
-    else {
+    let here = stays.iter().rfind(|stay| stay.nodes == job.size());
+    let Some(now) = here.or(stays.last()).filter(|stay| stay.seconds > 0.0) else {
         return Vec::new();
     };
     let mut points: Vec<ShrinkPoint> = Vec::new();

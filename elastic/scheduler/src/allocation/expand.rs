@@ -22,7 +22,12 @@ pub enum Expand {
 impl Expand {
     /// Decides whether `job` expands into `idle` nodes. `others` are the other running jobs.
     #[must_use]
-    pub fn decide(self, job: &Candidate, others: &[Candidate], idle: u32) -> Answer {
+    pub fn decide<'a>(
+        self,
+        job: &Candidate,
+        others: impl Iterator<Item = &'a Candidate>,
+        idle: u32,
+    ) -> Answer {
         let (Some(next), Some(increment)) = (job.next, job.increment()) else {
             return Answer::keep(format!("keeps {} nodes: its largest size", job.size));
         };
@@ -67,7 +72,7 @@ impl Expand {
     }
 
     /// Returns the nodes that go to others first.
-    fn set_aside(self, job: &Candidate, others: &[Candidate]) -> u64 {
+    fn set_aside<'a>(self, job: &Candidate, others: impl Iterator<Item = &'a Candidate>) -> u64 {
         let before = |other: &&Candidate| match self {
             Expand::Fcfs => false,
             Expand::Uniform => !other.holds,
@@ -78,7 +83,7 @@ impl Expand {
                     && (other.rank.is_above(&job.rank) || (equal && goes_first(other, job)))
             }
         };
-        others.iter().filter(before).filter_map(Candidate::increment).map(u64::from).sum()
+        others.filter(before).filter_map(Candidate::increment).map(u64::from).sum()
     }
 }
 

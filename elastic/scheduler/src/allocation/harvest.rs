@@ -35,7 +35,12 @@ pub enum Harvest {
 impl Harvest {
     /// Decides whether `job` shrinks for `need`. `others` are the other running jobs.
     #[must_use]
-    pub fn decide(self, job: &Candidate, others: &[Candidate], need: Need) -> Answer {
+    pub fn decide<'a>(
+        self,
+        job: &'a Candidate,
+        others: impl Iterator<Item = &'a Candidate>,
+        need: Need,
+    ) -> Answer {
         if need.missing == 0 {
             return Answer::keep(format!("keeps {} nodes: {} lacks none", job.size, need.job));
         }
@@ -58,7 +63,7 @@ impl Harvest {
             Harvest::FairContract => {
                 // A job at its smallest size is not due any longer.
                 let due = |one: &&Candidate| one.contract && one.previous().is_some();
-                let others_due = others.iter().filter(due).count();
+                let others_due = others.filter(due).count();
                 match job.contract || others_due == 0 {
                     true => back("and it is this job's turn"),
                     false => Answer::keep(format!(
@@ -76,13 +81,18 @@ impl Harvest {
         }
     }
 
-    fn walk(self, job: &Candidate, others: &[Candidate], need: Need) -> Answer {
+    fn walk<'a>(
+        self,
+        job: &'a Candidate,
+        others: impl Iterator<Item = &'a Candidate>,
+        need: Need,
+    ) -> Answer {
         let outranks =
             |one: &Candidate| self == Harvest::LeastImpactByRank && !need.rank.is_above(&one.rank);
         if outranks(job) {
             return Answer::keep(format!("keeps {} nodes: it outranks {}", job.size, need.job));
         }
-        let mut list: Vec<&Candidate> = others.iter().filter(|other| !outranks(other)).collect();
+        let mut list: Vec<&Candidate> = others.filter(|other| !outranks(other)).collect();
         list.push(job);
         let (size, missing) = (job.size, need.missing);
         let taken = least_impact_walk(&list, missing, self == Harvest::LeastImpactByRank);

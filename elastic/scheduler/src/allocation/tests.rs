@@ -38,7 +38,7 @@ fn max_benefit_sets_nodes_aside_for_higher_potentials_due_earlier() {
     let mut better = candidate(1, 16, 32, Some(0.9));
     better.next_point = Time::seconds(50);
     let decide = |other: &Candidate, idle| {
-        Expand::MaxBenefit.decide(&job, std::slice::from_ref(other), idle).size
+        Expand::MaxBenefit.decide(&job, std::iter::once(other), idle).size
     };
     assert_eq!(decide(&better, 23), None, "16 of 23 are set aside");
     assert_eq!(decide(&better, 24), Some(16));
@@ -56,29 +56,36 @@ fn max_benefit_sets_nodes_aside_for_higher_potentials_due_earlier() {
 #[test]
 fn low_potentials_and_sweet_spots_do_not_expand() {
     let low = candidate(0, 8, 16, Some(0.1));
-    let answer = Expand::MaxBenefit.decide(&low, &[], 100);
+    let answer = Expand::MaxBenefit.decide(&low, std::iter::empty(), 100);
     assert_eq!(answer.size, None);
     assert_eq!(answer.reason, "keeps 8 nodes: its potential of 0.100 is too low");
-    assert_eq!(Expand::Fcfs.decide(&low, &[], 100).size, Some(16), "FCFS has no threshold");
+    assert_eq!(
+        Expand::Fcfs.decide(&low, std::iter::empty(), 100).size,
+        Some(16),
+        "FCFS has no threshold"
+    );
     let first = candidate(0, 8, 16, None);
     assert_eq!(
-        Expand::MaxBenefit.decide(&first, &[], 8).size,
+        Expand::MaxBenefit.decide(&first, std::iter::empty(), 8).size,
         Some(16),
         "first expansions are free"
     );
     let sweet = Candidate { holds: true, ..first };
-    assert_eq!(Expand::Fcfs.decide(&sweet, &[], 100).size, None);
+    assert_eq!(Expand::Fcfs.decide(&sweet, std::iter::empty(), 100).size, None);
     let largest = Candidate { next: None, ..sweet };
-    assert_eq!(Expand::Fcfs.decide(&largest, &[], 100).reason, "keeps 8 nodes: its largest size");
+    assert_eq!(
+        Expand::Fcfs.decide(&largest, std::iter::empty(), 100).reason,
+        "keeps 8 nodes: its largest size"
+    );
 }
 
 #[test]
 fn uniform_expansion_needs_nodes_for_all() {
     let job = candidate(0, 8, 16, None);
     let others = [candidate(1, 4, 8, None), candidate(2, 16, 32, Some(0.1))];
-    assert_eq!(Expand::Uniform.decide(&job, &others, 27).size, None);
-    assert_eq!(Expand::Uniform.decide(&job, &others, 28).size, Some(16));
-    assert_eq!(Expand::Fcfs.decide(&job, &others, 8).size, Some(16));
+    assert_eq!(Expand::Uniform.decide(&job, others.iter(), 27).size, None);
+    assert_eq!(Expand::Uniform.decide(&job, others.iter(), 28).size, Some(16));
+    assert_eq!(Expand::Fcfs.decide(&job, others.iter(), 8).size, Some(16));
 }
 
 #[test]
@@ -88,7 +95,7 @@ fn higher_ranks_get_nodes_set_aside_whenever_they_are_due() {
     platinum.rank.class = 1;
     platinum.next_point = Time::seconds(1000);
     let decide = |job: &Candidate, other: &Candidate, idle| {
-        Expand::MaxBenefitByRank.decide(job, std::slice::from_ref(other), idle).size
+        Expand::MaxBenefitByRank.decide(job, std::iter::once(other), idle).size
     };
     assert_eq!(decide(&job, &platinum, 23), None);
     assert_eq!(decide(&job, &platinum, 24), Some(16));
@@ -100,7 +107,7 @@ fn least_impact_takes_from_the_least_affected_until_enough() {
     let cheap = shrinkable(1, 32, &[(16, 1.1), (8, 1.9)]);
     let dear = shrinkable(2, 64, &[(32, 1.8), (4, 9.0)]);
     let decide = |job: &Candidate, other: &Candidate, missing| {
-        Harvest::LeastImpact.decide(job, std::slice::from_ref(other), need(missing)).size
+        Harvest::LeastImpact.decide(job, std::iter::once(other), need(missing)).size
     };
     assert_eq!(decide(&cheap, &dear, 16), Some(16));
     assert_eq!(decide(&dear, &cheap, 16), None, "the other one gives enough");
@@ -118,7 +125,7 @@ fn no_rank_gives_to_a_lower_one() {
     platinum.rank.class = 1;
     let gold = shrinkable(2, 32, &[(16, 1.9)]);
     let decide = |job: &Candidate, other: &Candidate, need| {
-        Harvest::LeastImpactByRank.decide(job, std::slice::from_ref(other), need).size
+        Harvest::LeastImpactByRank.decide(job, std::iter::once(other), need).size
     };
     assert_eq!(decide(&platinum, &gold, need(16)), None);
     assert_eq!(
@@ -129,7 +136,9 @@ fn no_rank_gives_to_a_lower_one() {
     let high = Need { rank: Rank { class: 2, ageing: 0.0 }, ..need(17) };
     assert_eq!(decide(&platinum, &gold, high), Some(16), "after the gold job");
     assert_eq!(decide(&platinum, &gold, Need { missing: 16, ..high }), None, "gold gives first");
-    let fcfs = |job: &Candidate, need| Harvest::FcfsContractByRank.decide(job, &[], need).size;
+    let fcfs = |job: &Candidate, need| {
+        Harvest::FcfsContractByRank.decide(job, std::iter::empty(), need).size
+    };
     assert_eq!(fcfs(&platinum, need(1)), None);
     assert_eq!(fcfs(&platinum, high), Some(16));
     let low = Need { rank: Rank { class: -1, ageing: 0.0 }, ..need(1) };
@@ -151,7 +160,7 @@ fn fair_contract_takes_once_from_each_before_twice_from_one() {
             .filter(|(other, _)| *other != index)
             .map(|(_, one)| one.clone())
             .collect();
-        let answer = Harvest::FairContract.decide(&jobs[index], &others, need(50));
+        let answer = Harvest::FairContract.decide(&jobs[index], others.iter(), need(50));
         if let Some(to) = answer.size {
             gave.push((index, to));
             for one in &mut jobs {
@@ -214,7 +223,7 @@ proptest! {
     fn answers_are_possible_and_explained(jobs in candidates(), idle in 0..80u32, missing in 0..80u32) {
         let (job, others) = (&jobs[0], &jobs[1..]);
         for expand in [Expand::MaxBenefit, Expand::MaxBenefitByRank, Expand::Fcfs, Expand::Uniform] {
-            let answer = expand.decide(job, others, idle);
+            let answer = expand.decide(job, others.iter(), idle);
             prop_assert!(!answer.reason.is_empty());
             if let Some(to) = answer.size {
                 prop_assert_eq!(Some(to), job.next);
@@ -222,7 +231,7 @@ proptest! {
             }
         }
         for harvest in [Harvest::LeastImpact, Harvest::LeastImpactByRank, Harvest::FairContract, Harvest::FcfsContractByRank] {
-            let answer = harvest.decide(job, others, need(missing));
+            let answer = harvest.decide(job, others.iter(), need(missing));
             prop_assert!(!answer.reason.is_empty());
             if let Some(to) = answer.size {
                 prop_assert!(missing > 0 && job.shrinks.iter().any(|point| point.nodes == to));

@@ -1,5 +1,8 @@
 //! Sets of nodes as intervals.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,5 +1,8 @@
 //! The waiting jobs in order of arrival, searchable by size and walltime.
 
+#[cfg(test)]
+mod tests;
+
 use crate::job::JobId;
 use crate::time::Span;
 
@@ -27,7 +30,7 @@ impl Least {
 /// The waiting jobs in order of arrival: a segment tree of [`Least`] over their slots.
 ///
 /// The tree finds the next job that may fit in a time logarithmic in the length of the queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Jobs in ascending order. A job that was removed keeps its slot until the tree is rebuilt.
     slots: Vec<JobId>,

@@ -1,5 +1,8 @@
 //! The cluster and its jobs, and the checked transitions between states.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -112,7 +115,7 @@ fn list(allowed: &[u32]) -> String {
 }
 
 /// The cluster and its jobs at one instant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct State {
     now: Time,
     cluster: Cluster,

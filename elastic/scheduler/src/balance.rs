@@ -28,18 +28,19 @@ impl Share {
 }
 
 /// Returns the node counts with which all jobs end together, if time falls as nodes are added: each job gets the
-/// part of all nodes, idle ones included, that its work is of all work, rounded down. A job that would leave its
-/// limits stays at the limit, and the others share the rest. The sum never exceeds the nodes that there are,
-/// unless the minima alone do. A few nodes may be left over.
+/// part of all nodes that its work is of all work, rounded down. `idle` nodes are added to all; a negative number
+/// takes nodes away. A job that would leave its limits stays at the limit, and the others share the rest. The sum
+/// never exceeds the nodes that there are, unless the minima alone do. A few nodes may be left over.
 ///
 /// ```
 /// use scheduler::balance::{Share, balance};
 /// assert_eq!(balance(&[Share::free(4, 10.0), Share::free(4, 30.0)], 0), [2, 6]);
 /// ```
 #[must_use]
-pub fn balance(jobs: &[Share], idle: u32) -> Vec<u32> {
+pub fn balance(jobs: &[Share], idle: i64) -> Vec<u32> {
     let mut fixed: Vec<Option<u32>> = vec![None; jobs.len()];
-    let total: u64 = jobs.iter().map(|job| u64::from(job.nodes)).sum::<u64>() + u64::from(idle);
+    let held: i64 = jobs.iter().map(|job| i64::from(job.nodes)).sum();
+    let total = u64::try_from(held + idle).unwrap_or(0);
     loop {
         let taken: u64 = fixed.iter().flatten().map(|nodes| u64::from(*nodes)).sum();
         let left = total.saturating_sub(taken) as f64;
@@ -184,7 +185,7 @@ mod tests {
                 min: nodes.saturating_sub(*below).max(1), max: nodes + above,
             }).collect();
             let total: u32 = jobs.iter().map(|job| job.nodes).sum::<u32>() + idle;
-            let balanced = balance(&jobs, idle);
+            let balanced = balance(&jobs, i64::from(idle));
             prop_assert!(balanced.iter().sum::<u32>() <= total);
             for (nodes, job) in balanced.iter().zip(&jobs) {
                 prop_assert!((job.min..=job.max).contains(nodes), "{:?} {:?}", balanced, jobs);

@@ -55,10 +55,18 @@ pub enum Refusal {
         phase: Phase,
     },
     /// The class of the job excludes the operation.
-    #[error("{operation} {job}: not possible for a {class:?} job")]
+    #[error("{operation} {job}: a {class:?} job keeps its size")]
     Class {
         /// The refused operation.
         operation: &'static str,
+        /// The job.
+        job: JobId,
+        /// The class of the job.
+        class: Class,
+    },
+    /// The job is not one that a scheduler may end.
+    #[error("stop {job}: a {class:?} job is not best effort")]
+    NotBestEffort {
         /// The job.
         job: JobId,
         /// The class of the job.
@@ -415,7 +423,7 @@ impl State {
         let job = self.running_ref("stop", id)?;
         match job.class {
             Class::Moldable => self.end(id),
-            class => Err(Refusal::Class { operation: "stop", job: id, class }),
+            class => Err(Refusal::NotBestEffort { job: id, class }),
         }
     }
 

@@ -6,7 +6,9 @@ use crate::nodes::NodeList;
 use crate::time::{Span, Time};
 
 /// Identifies a job in one run: dense numbers from zero, in order of submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct JobId(pub u32);
 

@@ -19,7 +19,10 @@
 //! - [`balance`]: node counts that make jobs end together, and the filling of idle nodes;
 //! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time;
 //! - [`allocation`]: strategies that give idle nodes to running jobs and take them back;
-//! - [`malleable`]: jobs of a rigid part and a flexible part.
+//! - [`malleable`]: jobs of a rigid part and a flexible part;
+//! - [`rigid`]: schedulers that never change a size: the baselines;
+//! - [`workload`]: jobs for a simulation, and models of their programs;
+//! - [`simulate`]: the simulation of a cluster under a policy.
 
 pub mod action;
 pub mod allocation;
@@ -33,6 +36,9 @@ pub mod policy;
 pub mod predict;
 pub mod queue;
 pub mod ratio;
+pub mod rigid;
+pub mod simulate;
 pub mod sizes;
 pub mod state;
 pub mod time;
+pub mod workload;

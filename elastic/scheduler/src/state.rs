@@ -204,6 +204,12 @@ impl State {
         self.ends.iter().map(|(&(end, job), &nodes)| (end, job, nodes))
     }
 
+    /// Returns the running job that is expected to end first.
+    #[must_use]
+    pub fn first_end(&self) -> Option<(Time, JobId)> {
+        self.ends.first_key_value().map(|(&first, _)| first)
+    }
+
     /// Returns the promise to a queued job.
     #[must_use]
     pub fn reservation(&self, job: JobId) -> Option<Reservation> {

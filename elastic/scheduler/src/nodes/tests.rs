@@ -29,6 +29,8 @@ fn tail_of_list_keeps_order_of_arrival() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn node_set_agrees_with_set_of_numbers(
         steps in prop::collection::vec((0_u8..3, 0_u32..40, 1_u32..8), 0..60)

@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn search_agrees_with_walk_through_list(
         steps in prop::collection::vec((any::<bool>(), 1_u32..20, 1_u64..50, 0_usize..200), 0..300)

@@ -21,6 +21,7 @@
 //! - [`allocation`]: strategies that give idle nodes to running jobs and take them back;
 //! - [`malleable`]: jobs of a rigid part and a flexible part;
 //! - [`rigid`]: schedulers that never change a size: the baselines;
+//! - [`resizing`]: schedulers that change the sizes of running jobs;
 //! - [`workload`]: jobs for a simulation, and models of their programs;
 //! - [`simulate`]: the simulation of a cluster under a policy.
 
@@ -36,6 +37,7 @@ pub mod policy;
 pub mod predict;
 pub mod queue;
 pub mod ratio;
+pub mod resizing;
 pub mod rigid;
 pub mod simulate;
 pub mod sizes;

@@ -22,7 +22,6 @@ pub mod manager;
 pub mod member;
 pub mod place;
 pub mod plan;
-pub mod points;
 pub mod reshape;
 pub mod round;
 pub mod sets;
@@ -46,4 +45,5 @@ mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;
+pub use scheduler::points;
 pub use world::{Accepted, ProcessSets, Status, Window, World, WorldOptions};

@@ -69,6 +69,11 @@ pub enum Action {
         /// The grace time until the nodes are taken; none at a resize point, where they are free at once.
         grace: Option<Span>,
     },
+    /// Ends a running best-effort job at once; what it has computed is lost.
+    Stop {
+        /// The job.
+        job: JobId,
+    },
     /// Leaves a running job as it is.
     Keep {
         /// The job.
@@ -93,6 +98,7 @@ impl Action {
             Action::Start { job, .. }
             | Action::Grow { job, .. }
             | Action::Shrink { job, .. }
+            | Action::Stop { job }
             | Action::Keep { job }
             | Action::Reserve { job, .. } => *job,
         }

@@ -115,6 +115,15 @@ impl<'a> Draft<'a> {
         self.act(&Action::Shrink { job, nodes: nodes.into(), grace }, reason)
     }
 
+    /// Ends a running best-effort job.
+    ///
+    /// # Errors
+    ///
+    /// As [`act`](Self::act).
+    pub fn stop(&mut self, job: JobId, reason: impl Into<Reason>) -> Result<(), Refusal> {
+        self.act(&Action::Stop { job }, reason)
+    }
+
     /// Leaves a running job as it is.
     ///
     /// # Errors

@@ -64,6 +64,14 @@ pub enum Refusal {
         /// The class of the job.
         class: Class,
     },
+    /// The job is not one that a scheduler may end.
+    #[error("stop {job}: a {class:?} job is not best effort")]
+    NotBestEffort {
+        /// The job.
+        job: JobId,
+        /// The class of the job.
+        class: Class,
+    },
     /// The job may not have that size.
     #[error("{operation} {job}: {size} nodes are not allowed (from {min} to {max}{})", list(.allowed))]
     Size {
@@ -296,6 +304,10 @@ impl State {
             Action::Start { job, nodes } => self.start(*job, nodes),
             Action::Grow { job, nodes } => self.grow(*job, nodes),
             Action::Shrink { job, nodes, grace } => self.shrink(*job, nodes, *grace),
+            Action::Stop { job } => {
+                self.stop(*job)?;
+                Ok(action.clone())
+            }
             Action::Keep { job } => {
                 self.running_ref("keep", *job)?;
                 Ok(action.clone())
@@ -411,6 +423,14 @@ impl State {
             self.count_held(id);
         }
         Ok(Action::Shrink { job: id, nodes: Choice::Nodes(lost), grace })
+    }
+
+    fn stop(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.running_ref("stop", id)?;
+        match job.class {
+            Class::Moldable => self.end(id),
+            class => Err(Refusal::NotBestEffort { job: id, class }),
+        }
     }
 
     fn end(&mut self, id: JobId) -> Result<(), Refusal> {

@@ -15,6 +15,8 @@ pub enum Ending {
     Completed,
     /// The job was ended at its walltime.
     TimedOut,
+    /// The scheduler ended the job, which was best effort; its work is lost.
+    Stopped,
     /// The job can never run on this machine and was not submitted.
     Rejected,
 }
@@ -103,6 +105,8 @@ pub struct Counts {
     pub growths: u64,
     /// Shrinkages.
     pub shrinkages: u64,
+    /// Best-effort jobs that were ended.
+    pub stops: u64,
     /// Reservations made or moved.
     pub reservations: u64,
 }

@@ -237,14 +237,9 @@ impl<'a> Simulation<'a> {
                 if self.program(job).is_some() && present != Some(version) {
                     return None;
                 }
-                self.programs.remove(&job);
-                self.notices.remove(&job);
-                self.hold(job, 0, now);
-                if self.settings.keep_nodes {
-                    self.held.end(job.0, now);
-                }
-                self.records[job.0 as usize].ended = now;
-                self.done += 1;
+                // A scheduler has ended it before.
+                self.state.job(job)?;
+                self.gone(now, job);
                 Some(Event::Ended(job))
             }
             Planned::Leave | Planned::GraceOver => {
@@ -320,6 +315,11 @@ impl<'a> Simulation<'a> {
                 self.notify(now, *job, *grace);
             }
             Action::Reserve { .. } => self.counts.reservations += 1,
+            Action::Stop { job } => {
+                self.counts.stops += 1;
+                self.records[job.0 as usize].ending = Ending::Stopped;
+                self.gone(now, *job);
+            }
             Action::Keep { .. } => {}
         }
         Ok(())
@@ -449,6 +449,18 @@ impl<'a> Simulation<'a> {
             let (at, planned) = entry(running.next(program, spec.class));
             self.planned.push(Reverse((at, planned, job, running.version)));
         }
+    }
+
+    /// Notes that a job has ended.
+    fn gone(&mut self, now: Time, job: JobId) {
+        self.programs.remove(&job);
+        self.notices.remove(&job);
+        self.hold(job, 0, now);
+        if self.settings.keep_nodes {
+            self.held.end(job.0, now);
+        }
+        self.records[job.0 as usize].ended = now;
+        self.done += 1;
     }
 
     /// Notes that a job holds so many nodes from now on.

@@ -71,6 +71,14 @@ pub enum Work {
     Iterative(Box<Program>),
 }
 
+impl Work {
+    /// Returns true if the ratio of MPI time to computing time is measured.
+    #[must_use]
+    pub fn measures_mpi(&self) -> bool {
+        matches!(self, Work::Iterative(program) if !program.mpi_ratio.is_empty())
+    }
+}
+
 /// A program that iterates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {

@@ -23,7 +23,7 @@ use crate::simulate::Simulate;
     max_term_width = 100
 )]
 pub struct Arguments {
-    /// Print what the job says as it says it: a JSON object a line
+    /// Print JSON; from jobs as they say it, an object a line
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]

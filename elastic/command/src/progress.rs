@@ -3,7 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use scheduler::action::Decision;
 use scheduler::simulate::{Observer, Progress};
+use scheduler::time::Time;
+use scheduler::workload::Workload;
 
 /// Work shorter than this shows no progress.
 const QUIET: Duration = Duration::from_millis(500);
@@ -12,6 +15,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// Shows progress where standard error is a terminal, and passes decisions on.
 pub struct Watcher<'a> {
     name: String,
+    workload: &'a Workload,
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
@@ -22,16 +26,35 @@ pub struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     /// Watches a simulation of this name; decisions are written as lines of JSON.
-    pub fn new(name: String, decisions: Option<&'a mut dyn Write>) -> Watcher<'a> {
-        let is_terminal = std::io::stderr().is_terminal();
-        Watcher { name, begun: Instant::now(), shown: None, is_terminal, decisions, failure: None }
+    pub fn new(
+        name: String,
+        workload: &'a Workload,
+        decisions: Option<&'a mut dyn Write>,
+    ) -> Watcher<'a> {
+        Watcher {
+            name,
+            workload,
+            begun: Instant::now(),
+            shown: None,
+            is_terminal: std::io::stderr().is_terminal(),
+            decisions,
+            failure: None,
+        }
     }
 }
 
 impl Observer for Watcher<'_> {
-    fn decided(&mut self, now: scheduler::time::Time, decision: &scheduler::action::Decision) {
+    fn decided(&mut self, now: Time, decision: &Decision) {
         let Some(into) = &mut self.decisions else { return };
-        let line = serde_json::json!({ "at_s": now.as_seconds(), "decision": decision });
+        let job = self.workload.jobs.get(decision.action.job().0 as usize);
+        let line = serde_json::json!({
+            "at_s": now.as_seconds(),
+            // Reasons name jobs by these numbers.
+            "id": decision.action.job(),
+            "job": job.map(|job| job.name.to_string()),
+            "action": decision.action,
+            "reason": decision.reason,
+        });
         if self.failure.is_none() {
             self.failure = writeln!(into, "{line}").err();
         }

@@ -29,10 +29,10 @@ const TICK: u64 = 60;
 #[command(
     next_line_help = false,
     after_help = "Schedulers: fcfs, easy, conservative; for resizable jobs pba-q, fair-q, fcfs-li-q, greedy-r,\n\
-        fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts.\n\
+        fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
         A site asks what elasticity had gained:\n\
         \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State >log\n\
-        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts --html page.html"
+        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html"
 )]
 pub struct Simulate {
     /// A log in the Standard Workload Format, output of sacct, or a description in TOML
@@ -337,7 +337,7 @@ fn simulate(
     let mut file = file.map(BufWriter::new);
     let decisions = file.as_mut().map(|file| file as &mut dyn Write);
     let shown = if arguments.seeds > 1 { format!("{name}, seed {seed}") } else { name.to_owned() };
-    let mut watcher = Watcher::new(shown, decisions);
+    let mut watcher = Watcher::new(shown, workload, decisions);
     let simulation = Simulation::new(workload, settings, policy.as_mut(), &mut watcher);
     let outcome = simulation.run()?;
     let failure = watcher.failure.take();

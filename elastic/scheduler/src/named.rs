@@ -1,11 +1,12 @@
 //! The schedulers that users choose by name.
 
+use crate::malleable::Sharing;
 use crate::policy::Policy;
 use crate::resizing::{ElasticBackfill, Reshape, Scenario, TwoParts};
 use crate::rigid::{Conservative, Easy, Fcfs};
 
 /// The names of all schedulers, each with its description.
-pub const ALL: [(&str, &str); 13] = [
+pub const ALL: [(&str, &str); 14] = [
     ("fcfs", "first come, first served"),
     ("easy", "EASY backfilling"),
     ("conservative", "conservative backfilling"),
@@ -18,7 +19,8 @@ pub const ALL: [(&str, &str); 13] = [
     ("fcfs-pr", "max-benefit and FCFS contraction, with user classes and ageing"),
     ("max-b", "max-benefit, running jobs first, with user classes and ageing"),
     ("elastic-backfill", "malleable jobs by their ratio of MPI time to computing time"),
-    ("two-parts", "malleable jobs fill idle nodes and give back what others lack"),
+    ("two-parts-egs", "malleable jobs fill idle nodes, all alike, and give back what others lack"),
+    ("two-parts-fpsma", "malleable jobs fill idle nodes, the first one first"),
 ];
 
 /// Makes the scheduler of this name, with its usual settings.
@@ -29,7 +31,8 @@ pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
         "easy" => Box::new(Easy::default()),
         "conservative" => Box::new(Conservative::default()),
         "elastic-backfill" => Box::new(ElasticBackfill::default()),
-        "two-parts" => Box::new(TwoParts::default()),
+        "two-parts-egs" => Box::new(TwoParts::default()),
+        "two-parts-fpsma" => Box::new(TwoParts { sharing: Sharing::Fpsma, ..TwoParts::default() }),
         _ => Box::new(Reshape::new(Scenario::named(name)?)),
     })
 }

@@ -95,6 +95,7 @@ pub fn comparison(comparison: &Comparison) -> String {
                 number(figure.difference)
             ),
             match figure.confidence {
+                Some(_) if figure.difference == 0.0 => "none".to_owned(),
                 Some(half) if figure.is_significant() => format!("± {}", number(half)),
                 Some(half) => format!("± {} (may be none)", number(half)),
                 None => "one seed".to_owned(),

@@ -15,7 +15,7 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < trim < round < reach < back_end < sets < points < layout < place < order < change < plan <
+//! floors: member < trim < round < reach < back_end < sets < layout < place < order < change < plan <
 //!     lobby < live < watch < data < error < agents < invitation < acceptor < starter < manager <
 //!     coordinator < desk < world < reshape
 
@@ -26,7 +26,6 @@ pub mod manager;
 pub mod member;
 pub mod place;
 pub mod plan;
-pub mod points;
 pub mod reshape;
 pub mod round;
 pub mod sets;
@@ -51,4 +50,5 @@ mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;
+pub use scheduler::points;
 pub use world::{Acceptance, Accepted, ProcessSets, Status, Window, World, WorldOptions};

@@ -49,7 +49,7 @@ pub struct Report {
 /// brought the same decision, so that all do the same.
 ///
 /// ```
-/// use elastic::points::{Configuration::Line, Decision, ResizePoints};
+/// use scheduler::points::{Configuration::Line, Decision, ResizePoints};
 /// let mut points = ResizePoints::new(Line(2), 2).unwrap();
 /// let mut asked = Vec::new();
 /// while points.iteration() < 4 {

@@ -10,6 +10,9 @@ pub enum Measure {
     /// How many times as fast as at the start. Rises where processors help, and has no unit, so that
     /// one threshold fits all programs.
     Speedup,
+    /// The speedup, with the size as a multiple of the start: a slope of 1 means that the nodes that were added
+    /// work as well as those of the start. One threshold fits programs of all sizes.
+    ScaledSpeedup,
     /// Iterations in a second.
     Rate,
     /// Seconds for an iteration, as the dissertation says; falls where processors help.
@@ -41,22 +44,37 @@ impl Predictor {
     /// with fewer: nothing can be said.
     #[doc(alias = "expand potential")]
     pub fn potential(&self, history: &History) -> Option<f64> {
-        let first = history.seconds(history.start()).filter(|seconds| *seconds > 0.0)?;
-        let reached: Vec<_> = history.visits().skip(1).filter(|visit| visit.reports > 0).collect();
+        let first = history.seconds(history.start())?;
+        let reached = history.visits().skip(1).filter(|visit| visit.reports > 0);
+        let reached: Vec<(u32, f64)> =
+            reached.map(|visit| (visit.configuration.size(), visit.mean)).collect();
+        self.potential_of((history.start().size(), first), &reached, history.current().size())
+    }
+
+    /// Returns the potential at size `at` of a job that started on `first` (size and iteration time) and
+    /// whose resizes led to `reached`, oldest first.
+    pub fn potential_of(&self, first: (u32, f64), reached: &[(u32, f64)], at: u32) -> Option<f64> {
+        if first.1 <= 0.0 || first.0 == 0 {
+            return None;
+        }
+        let unit = match self.measure {
+            Measure::ScaledSpeedup => f64::from(first.0),
+            _ => 1.0,
+        };
         let recent = &reached[reached.len().saturating_sub(self.window)..];
         let samples: Vec<(f64, f64)> = recent
             .iter()
-            .filter(|visit| visit.mean > 0.0)
-            .map(|visit| {
+            .filter(|(_, seconds)| *seconds > 0.0)
+            .map(|(size, seconds)| {
                 let measured = match self.measure {
-                    Measure::Speedup => first / visit.mean,
-                    Measure::Rate => 1.0 / visit.mean,
-                    Measure::Time => visit.mean,
+                    Measure::Speedup | Measure::ScaledSpeedup => first.1 / seconds,
+                    Measure::Rate => 1.0 / seconds,
+                    Measure::Time => *seconds,
                 };
-                (f64::from(visit.configuration.size()), measured)
+                (f64::from(*size) / unit, measured)
             })
             .collect();
-        slope(&samples, f64::from(history.current().size()))
+        slope(&samples, f64::from(at) / unit)
     }
 
     /// Whether more processors are likely to help; `None` if nothing can be said.

@@ -108,7 +108,7 @@ impl Topology {
 /// Which configuration follows which.
 ///
 /// ```
-/// use elastic::points::{Configuration, Growth, Topology};
+/// use scheduler::points::{Configuration, Growth, Topology};
 /// // LU of a 16000 x 16000 matrix in blocks of 200 (table 2.3): 4, 16, 20, 25, 64, 100 processors.
 /// let topology = Topology::NearlySquare { difference: Some(1), divides: Some(16000 / 200) };
 /// let growth = Growth { topology, most: 100, valid: &|_| true };

@@ -41,7 +41,7 @@ pub struct ShrinkPoint {
 /// All stays of a program, oldest first, and what moving between them cost.
 ///
 /// ```
-/// use elastic::points::{Configuration::Line, History};
+/// use scheduler::points::{Configuration::Line, History};
 /// let mut history = History::new(Line(4));
 /// history.iteration(160.0).unwrap();
 /// history.resized(Line(8), 2.5).unwrap();

@@ -1,0 +1,48 @@
+//! Schedulers that never change a size: first come first served, EASY and conservative backfilling.
+//!
+//! Jobs of every class start on the size their user asked for. These are the baselines for all others.
+
+mod conservative;
+mod easy;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+pub use conservative::Conservative;
+pub use easy::{Easy, Shadow, shadow};
+pub use profile::Profile;
+
+use crate::event::Event;
+use crate::policy::{Draft, Policy};
+use crate::state::Refusal;
+
+/// First come, first served: no job starts before one that arrived earlier.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fcfs;
+
+impl Policy for Fcfs {
+    fn name(&self) -> &str {
+        "fcfs"
+    }
+
+    fn decide(&mut self, _events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {
+        start_heads(draft)
+    }
+}
+
+/// Starts jobs in order of arrival until one does not fit.
+///
+/// # Errors
+///
+/// None for states that only [`State`](crate::state::State) has made.
+pub fn start_heads(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    loop {
+        let state = draft.state();
+        let Some(head) = state.queue().head().and_then(|job| state.job(job)) else { return Ok(()) };
+        let (job, nodes) = (head.id, head.limits.start);
+        if nodes > state.idle() {
+            return Ok(());
+        }
+        draft.start(job, nodes, "first in the queue, and enough nodes are free")?;
+    }
+}

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use elastic::manager::control::wire::{Call, Hosts, Many};
 
+use crate::simulate::Simulate;
+
 /// Tells running elastic jobs to grow, shrink and move
 #[derive(Debug, Parser)]
 #[command(
@@ -21,7 +23,7 @@ use elastic::manager::control::wire::{Call, Hosts, Many};
     max_term_width = 100
 )]
 pub struct Arguments {
-    /// Print what the job says as it says it: a JSON object a line
+    /// Print JSON; from jobs as they say it, an object a line
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -94,6 +96,8 @@ pub enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Try schedulers on a workload: a log of a cluster, or a description
+    Simulate(Box<Simulate>),
     /// Print what has happened, a JSON object a line
     Events {
         /// Which job
@@ -154,7 +158,7 @@ impl Command {
         let hosts =
             |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };
         Some(match self {
-            Command::List | Command::SlurmAgent { .. } => return None,
+            Command::List | Command::SlurmAgent { .. } | Command::Simulate(_) => return None,
             Command::Status { job } => (job, Call::Status {}),
             Command::Grow(more) => more.call(Call::Grow),
             Command::Size(more) => more.call(Call::Size),

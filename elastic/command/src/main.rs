@@ -2,6 +2,8 @@
 #![allow(clippy::print_stderr)] // A command talks to its user.
 
 mod arguments;
+mod progress;
+mod simulate;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -52,6 +54,9 @@ fn run(arguments: Arguments) -> Result<u8> {
     let json = arguments.json;
     if let Command::SlurmAgent { words } = &arguments.command {
         return elastic::manager::slurm::agent(words).map_err(anyhow::Error::msg);
+    }
+    if let Command::Simulate(arguments) = &arguments.command {
+        return simulate::run(arguments, json);
     }
     let Some((job, call)) = arguments.command.call() else { return list(json) };
     let path =

@@ -23,20 +23,26 @@
 //! - [`rigid`]: schedulers that never change a size: the baselines;
 //! - [`resizing`]: schedulers that change the sizes of running jobs;
 //! - [`workload`]: jobs for a simulation, and models of their programs;
-//! - [`simulate`]: the simulation of a cluster under a policy.
+//! - [`input`]: workloads from files;
+//! - [`simulate`]: the simulation of a cluster under a policy;
+//! - [`report`]: summaries, comparisons, tables and pages;
+//! - [`named`]: the schedulers that users choose by name.
 
 pub mod action;
 pub mod allocation;
 pub mod balance;
 pub mod event;
+pub mod input;
 pub mod job;
 pub mod malleable;
+pub mod named;
 pub mod nodes;
 pub mod points;
 pub mod policy;
 pub mod predict;
 pub mod queue;
 pub mod ratio;
+pub mod report;
 pub mod resizing;
 pub mod rigid;
 pub mod simulate;

@@ -5,7 +5,10 @@ use std::fmt;
 use crate::job::{Class, Job, JobId, Limits};
 use crate::time::{Span, Time};
 
+pub mod generate;
 mod model;
+pub mod random;
+pub mod share;
 
 pub use model::{Model, ModelError};
 
@@ -66,6 +69,14 @@ pub enum Work {
     Fixed(Span),
     /// Iterates; the time of an iteration depends on the size.
     Iterative(Box<Program>),
+}
+
+impl Work {
+    /// Returns true if the ratio of MPI time to computing time is measured.
+    #[must_use]
+    pub fn measures_mpi(&self) -> bool {
+        matches!(self, Work::Iterative(program) if !program.mpi_ratio.is_empty())
+    }
 }
 
 /// A program that iterates.

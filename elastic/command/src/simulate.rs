@@ -1,0 +1,396 @@
+//! `quo-elastic simulate`: tries schedulers on a workload.
+#![allow(clippy::print_stderr)] // A command talks to its user.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use scheduler::input::{LogSettings, Skipped, WrongLines, described, sacct, swf};
+use scheduler::job::Class;
+use scheduler::report::{Comparison, Summary, csv, html, text};
+use scheduler::simulate::{Outcome, Overrun, Settings, Simulation};
+use scheduler::state::Cluster;
+use scheduler::time::Span;
+use scheduler::workload::Workload;
+use scheduler::workload::generate::{Synthetic, synthetic};
+use scheduler::workload::share::{Chosen, Elastic};
+
+use crate::progress::Watcher;
+use crate::say;
+
+/// The period of ticks if the user names none and a job's MPI ratio is to be measured.
+const TICK: u64 = 60;
+
+/// The arguments of `quo-elastic simulate`.
+#[derive(Debug, Args)]
+#[command(
+    next_line_help = false,
+    after_help = "Schedulers: fcfs, easy, conservative; for resizable jobs pba-q, fair-q, fcfs-li-q, greedy-r,\n\
+        fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
+        A site asks what elasticity had gained:\n\
+        \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State >log\n\
+        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html"
+)]
+pub struct Simulate {
+    /// A log in the Standard Workload Format, output of sacct, or a description in TOML
+    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    file: Option<PathBuf>,
+    /// Make so many rigid jobs instead
+    #[arg(long, value_name = "JOBS", requires = "nodes")]
+    synthetic: Option<u32>,
+    /// Work of synthetic jobs as a share of what the machine can do
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, requires = "synthetic")]
+    load: f64,
+    /// Format of the file; found by its name and first line otherwise
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Nodes of the machine, if the file does not tell
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Cores of a node, for logs that count processors
+    #[arg(long, value_name = "CORES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    cores_per_node: u32,
+    /// One scheduler, or two to compare
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", value_parser = policy_name)]
+    policy: Vec<String>,
+    /// Compare over so many random orders, choices or synthetic workloads
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Take a share of the rigid jobs as elastic
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    elastic: Option<f64>,
+    /// Take the jobs named in this file as elastic, one name a line
+    #[arg(long, value_name = "FILE", conflicts_with = "elastic")]
+    elastic_list: Option<PathBuf>,
+    /// What elastic jobs are
+    #[arg(long, value_enum, default_value = "malleable")]
+    r#as: Kind,
+    /// Smallest size of elastic jobs, as a share of their size
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    smallest: f64,
+    /// Largest size of elastic jobs, as a multiple of their size
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor)]
+    largest: f64,
+    /// Share of their time that more nodes do not shorten
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
+    serial: f64,
+    /// Give up at the first wrong line
+    #[arg(long)]
+    strict: bool,
+    /// End jobs at their walltime
+    #[arg(long)]
+    end_at_walltime: bool,
+    /// Ask the scheduler every so many seconds, too
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    tick: Option<u64>,
+    /// Write one line a job
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the jobs as Batsim does, for evalys
+    #[arg(long, value_name = "FILE")]
+    jobs_csv: Option<PathBuf>,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write each decision with its reason, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+    /// Write the rigid jobs of the workload in the Standard Workload Format
+    #[arg(long, value_name = "FILE")]
+    write_swf: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Swf,
+    Sacct,
+    Toml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Moldable,
+    Resizable,
+    Malleable,
+}
+
+fn policy_name(name: &str) -> Result<String, String> {
+    if scheduler::named::policy(name).is_some() {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<&str> = scheduler::named::ALL.iter().map(|known| known.0).collect();
+    Err(format!("there is no scheduler {name:?}; there are {}", names.join(", ")))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "a number from 0 to 1 is expected".to_owned())?;
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a number from 0 to 1 is expected".to_owned())
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "a number from 1 on is expected".to_owned())?;
+    if (1.0..=1e6).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a number from 1 on is expected".to_owned())
+    }
+}
+
+/// Runs all simulations and writes what was asked for.
+pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
+    if arguments.policy.len() > 2 {
+        bail!("--policy: {} schedulers; name one, or two to compare", arguments.policy.len());
+    }
+    let source = Source::open(arguments)?;
+    let mut summaries = vec![Vec::new(); arguments.policy.len()];
+    let mut first: Option<(Workload, Vec<Outcome>)> = None;
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
+        let mut workload = source.workload(arguments, seed)?;
+        let cluster = cluster(arguments, &workload)?;
+        elastic(arguments, &mut workload, cluster.nodes, seed)?;
+        let mut outcomes = Vec::new();
+        for (place, name) in arguments.policy.iter().enumerate() {
+            let is_first = first.is_none();
+            let outcome = simulate(arguments, &workload, cluster, name, seed, is_first)?;
+            summaries[place].push(Summary::of(&outcome));
+            outcomes.push(outcome);
+        }
+        first.get_or_insert((workload, outcomes));
+    }
+    let Some((workload, outcomes)) = first else { return Ok(0) };
+    let comparison = match summaries.as_slice() {
+        [one, other] => Some(Comparison::of(one, other)),
+        _ => None,
+    };
+    write_files(arguments, &workload, &outcomes, comparison.as_ref())?;
+    if json {
+        let report = serde_json::json!({
+            "policies": summaries,
+            "comparison": comparison,
+            "skipped": source.skipped(),
+        });
+        say(&format!("{report}\n"))?;
+        return Ok(0);
+    }
+    let mut words: Vec<String> =
+        summaries.iter().filter_map(|runs| runs.first()).map(text::summary).collect();
+    words.extend(comparison.as_ref().map(text::comparison));
+    say(&words.join("\n"))?;
+    Ok(0)
+}
+
+/// The source of workloads: read once, changed by each seed.
+enum Source {
+    Synthetic { jobs: u32, nodes: u32, load: f64 },
+    Log(Box<Workload>, Skipped),
+    Description(PathBuf, String),
+}
+
+impl Source {
+    fn open(arguments: &Simulate) -> Result<Source> {
+        let Some(path) = &arguments.file else {
+            let (jobs, nodes) = (arguments.synthetic, arguments.nodes);
+            return Ok(Source::Synthetic {
+                jobs: jobs.unwrap_or_default(),
+                nodes: nodes.unwrap_or_default(),
+                load: arguments.load,
+            });
+        };
+        let doing = || format!("reading {}", path.display());
+        let file = File::open(path).with_context(doing)?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let format = match arguments.format {
+            Some(format) => format,
+            None => found_format(path, file.fill_buf().with_context(doing)?),
+        };
+        let wrong_lines = if arguments.strict { WrongLines::Fail } else { WrongLines::Skip };
+        let settings = LogSettings { cores_per_node: arguments.cores_per_node, wrong_lines };
+        let (workload, skipped) = match format {
+            Format::Toml => {
+                let text = std::io::read_to_string(file).with_context(doing)?;
+                return Ok(Source::Description(path.clone(), text));
+            }
+            Format::Swf => swf::read(file, settings).with_context(doing)?,
+            Format::Sacct => sacct::read(file, settings).with_context(doing)?,
+        };
+        warn(path, &skipped);
+        if workload.jobs.is_empty() {
+            bail!("{}: no line of it is a job that ran", path.display());
+        }
+        Ok(Source::Log(Box::new(workload), skipped))
+    }
+
+    fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Workload> {
+        let workload = match self {
+            Source::Synthetic { jobs, nodes, load } => {
+                synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
+            }
+            Source::Log(workload, _) => Workload::clone(workload),
+            Source::Description(path, text) => described::read(text, seed)
+                .with_context(|| format!("reading {}", path.display()))?,
+        };
+        if seed == arguments.seed
+            && let Some(path) = &arguments.write_swf
+        {
+            write(path, |into| swf::write(&workload, into))?;
+        }
+        Ok(workload)
+    }
+
+    fn skipped(&self) -> Option<&Skipped> {
+        match self {
+            Source::Log(_, skipped) => Some(skipped),
+            Source::Synthetic { .. } | Source::Description(..) => None,
+        }
+    }
+}
+
+fn found_format(path: &Path, begin: &[u8]) -> Format {
+    let begin = String::from_utf8_lossy(&begin[..begin.len().min(4096)]);
+    let first = begin.lines().next().unwrap_or_default();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Format::Toml,
+        Some("swf") => Format::Swf,
+        _ if first.split('|').any(|name| name.eq_ignore_ascii_case("JobID")) => Format::Sacct,
+        _ => Format::Swf,
+    }
+}
+
+fn warn(path: &Path, skipped: &Skipped) {
+    let path = path.display();
+    for problem in &skipped.problems {
+        eprintln!("quo-elastic: {path}:{}: {}: skipped", problem.line, problem.cause);
+    }
+    let others = skipped.wrong - skipped.problems.len() as u64;
+    if others > 0 {
+        eprintln!("quo-elastic: {path}: {others} more wrong lines: skipped");
+    }
+    if skipped.never_ran > 0 {
+        eprintln!("quo-elastic: {path}: {} jobs never ran: left out", skipped.never_ran);
+    }
+}
+
+fn cluster(arguments: &Simulate, workload: &Workload) -> Result<Cluster> {
+    let Some(nodes) = arguments.nodes.or(workload.nodes) else {
+        bail!("the file does not tell how many nodes there are: name their number with --nodes");
+    };
+    Ok(Cluster { nodes, cores_per_node: arguments.cores_per_node })
+}
+
+fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64) -> Result<()> {
+    let chosen = match (&arguments.elastic, &arguments.elastic_list) {
+        (Some(share), _) => Chosen::Share(*share, seed),
+        (None, Some(path)) => {
+            let text =
+                fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+            let names = text.lines().map(str::trim).filter(|name| !name.is_empty());
+            Chosen::Names(names.map(str::to_owned).collect::<BTreeSet<String>>())
+        }
+        (None, None) => return Ok(()),
+    };
+    let is_list = matches!(chosen, Chosen::Names(_));
+    let class = match arguments.r#as {
+        Kind::Moldable => Class::Moldable,
+        Kind::Resizable => Class::Resizable,
+        Kind::Malleable => Class::Malleable,
+    };
+    let (smallest, largest) = (arguments.smallest, arguments.largest);
+    let elastic =
+        Elastic { chosen, class, smallest, largest, serial: arguments.serial, iterations: 20 };
+    if elastic.apply(workload, nodes) == 0 && is_list {
+        bail!("no job of the workload is named in the list of elastic jobs");
+    }
+    Ok(())
+}
+
+fn simulate(
+    arguments: &Simulate,
+    workload: &Workload,
+    cluster: Cluster,
+    name: &str,
+    seed: u64,
+    is_first: bool,
+) -> Result<Outcome> {
+    let Some(mut policy) = scheduler::named::policy(name) else { bail!("no scheduler {name:?}") };
+    let measures = || workload.jobs.iter().any(|job| job.work.measures_mpi());
+    let tick = arguments.tick.or_else(|| measures().then_some(TICK));
+    let settings = Settings {
+        cluster,
+        overrun: if arguments.end_at_walltime { Overrun::End } else { Overrun::Run },
+        tick: tick.map(Span::seconds),
+        keep_nodes: is_first && (arguments.html.is_some() || arguments.jobs_csv.is_some()),
+    };
+    let path = arguments.decisions.as_ref().filter(|_| is_first);
+    let path = path.map(|path| named(path, arguments, name));
+    let doing = || format!("writing {}", path.as_deref().unwrap_or(Path::new("")).display());
+    let file = path.as_ref().map(File::create).transpose().with_context(doing)?;
+    let mut file = file.map(BufWriter::new);
+    let decisions = file.as_mut().map(|file| file as &mut dyn Write);
+    let shown = if arguments.seeds > 1 { format!("{name}, seed {seed}") } else { name.to_owned() };
+    let mut watcher = Watcher::new(shown, workload, decisions);
+    let simulation = Simulation::new(workload, settings, policy.as_mut(), &mut watcher);
+    let outcome = simulation.run()?;
+    let failure = watcher.failure.take();
+    drop(watcher);
+    if let Some(failure) = failure.or_else(|| file.and_then(|mut file| file.flush().err())) {
+        return Err(failure).with_context(doing);
+    }
+    Ok(outcome)
+}
+
+fn write_files(
+    arguments: &Simulate,
+    workload: &Workload,
+    outcomes: &[Outcome],
+    comparison: Option<&Comparison>,
+) -> Result<()> {
+    for outcome in outcomes {
+        if let Some(path) = &arguments.csv {
+            let path = named(path, arguments, &outcome.policy);
+            write(&path, |into| csv::jobs(outcome, workload, into))?;
+        }
+        if let Some(path) = &arguments.jobs_csv {
+            let path = named(path, arguments, &outcome.policy);
+            write(&path, |into| csv::batsim(outcome, workload, into))?;
+        }
+    }
+    if let Some(path) = &arguments.html {
+        let from = arguments.file.as_ref().and_then(|path| path.file_name());
+        let from = from.map_or("synthetic jobs".into(), |name| name.to_string_lossy());
+        let title = format!("{}: {}", arguments.policy.join(" and "), from);
+        let outcomes: Vec<&Outcome> = outcomes.iter().collect();
+        let page = html::page(&title, workload, &outcomes, comparison);
+        write(path, |into| into.write_all(page.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// Returns the path of a file of one policy: with two policies, its name is put before the extension.
+fn named(path: &Path, arguments: &Simulate, policy: &str) -> PathBuf {
+    if arguments.policy.len() < 2 {
+        return path.to_owned();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match path.extension() {
+        Some(extension) => {
+            path.with_file_name(format!("{stem}-{policy}.{}", extension.to_string_lossy()))
+        }
+        None => path.with_file_name(format!("{stem}-{policy}")),
+    }
+}
+
+fn write(path: &Path, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
+    let doing = || format!("writing {}", path.display());
+    let mut file = BufWriter::new(File::create(path).with_context(doing)?);
+    text(&mut file).and_then(|()| file.flush()).with_context(doing)
+}

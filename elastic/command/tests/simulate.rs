@@ -1,0 +1,129 @@
+//! `quo-elastic simulate` as a user runs it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn simulate(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quo-elastic"));
+    command.current_dir(folder).arg("simulate").args(words.split_whitespace());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn done(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+const LOG: &str = "\
+; MaxProcs: 8
+1 0 -1 100 6 -1 -1 6 100 -1 1 -1 -1 -1 -1 -1 -1 -1
+2 1 -1 50 6 -1 -1 6 50 -1 1 -1 -1 -1 -1 -1 -1 -1
+3 2 -1 50 2 -1 -1 2 50 -1 1 -1 -1 -1 -1 -1 -1 -1
+4 2 -1 wrong 2 -1 -1 2 50 -1 1 -1 -1 -1 -1 -1 -1 -1
+";
+
+#[test]
+fn two_schedulers_are_compared_in_table_and_files() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log.swf"), LOG).unwrap();
+    let output = simulate(
+        folder.path(),
+        "log.swf --policy fcfs,easy --csv jobs.csv --jobs-csv batsim.csv --html page.html \
+         --decisions decisions.jsonl",
+    );
+    let table = done(&output);
+    assert!(
+        table.contains("fcfs: 3 jobs on 8 nodes, makespan 150.0 s, utilisation 83.3 %"),
+        "{table}"
+    );
+    assert!(table.contains("easy against fcfs, 1 workloads"), "{table}");
+    assert!(
+        text(&output.stderr).contains("log.swf:5: run time: \"wrong\" is not a number: skipped")
+    );
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let starts = |name: &str| -> Vec<String> {
+        read(name).lines().skip(1).map(|line| line.split(',').nth(4).unwrap().to_owned()).collect()
+    };
+    assert_eq!(starts("jobs-fcfs.csv"), ["0", "100", "100"]);
+    assert_eq!(starts("jobs-easy.csv"), ["0", "100", "2"]);
+    assert!(
+        read("batsim-easy.csv")
+            .contains("3,w0,rigid,2,2,50,1,COMPLETED_SUCCESSFULLY,2,50,52,0,50,1,6-7,-1,")
+    );
+    let page = read("page.html");
+    assert_eq!(page.matches("<svg").count(), 7);
+    assert!(
+        page.contains("3: Rigid, 2 nodes from 2 s to 52 s") && page.contains("easy against fcfs")
+    );
+    let decisions = read("decisions-easy.jsonl");
+    let lines: Vec<serde_json::Value> =
+        decisions.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        lines.iter().all(|line| line["reason"].as_str().is_some_and(|words| !words.is_empty()))
+    );
+    let third = lines.iter().find(|line| line["job"] == "3").unwrap();
+    assert_eq!(third["reason"], "ends before job 1 can start, at 100 s");
+}
+
+#[test]
+fn seeds_give_a_confidence_and_the_same_result_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        "--synthetic 200 --nodes 32 --elastic 0.5 --policy easy,two-parts-egs --seeds 4 --json";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quo-elastic"));
+    let again = command.current_dir(folder.path()).arg("simulate").args(words.split_whitespace());
+    let (first, again) = (done(&simulate(folder.path(), words)), done(&again.output().unwrap()));
+    assert_eq!(first, again);
+    let report: serde_json::Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(report["policies"][1].as_array().unwrap().len(), 4);
+    let figure = &report["comparison"]["figures"][0];
+    assert_eq!(figure["figure"], "utilisation %");
+    assert!(figure["confidence"].as_f64().is_some_and(|half| half > 0.0), "{figure}");
+}
+
+#[test]
+fn output_of_sacct_and_description_are_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = "JobID|Submit|Start|End|TimelimitRaw|NNodes|State\n\
+        7|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:10:00|20|4|COMPLETED\n";
+    fs::write(folder.path().join("log"), log).unwrap();
+    assert!(done(&simulate(folder.path(), "log --nodes 4")).starts_with("easy: 1 jobs on 4 nodes"));
+    let description = "nodes = 4\n[[job]]\nname = \"a\"\nsubmit = 0.0\nnodes = 2\nruntime = 5.0\n";
+    fs::write(folder.path().join("jobs.toml"), description).unwrap();
+    assert!(done(&simulate(folder.path(), "jobs.toml")).contains("makespan 5.00 s"));
+}
+
+#[test]
+fn failures_have_the_exit_status_of_other_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log.swf"), LOG).unwrap();
+    fs::write(folder.path().join("bare.swf"), LOG.replace("; MaxProcs: 8\n", "")).unwrap();
+    let cases = [
+        ("log.swf --strict", 1, "reading log.swf: line 5: run time: \"wrong\" is not a number"),
+        ("bare.swf", 1, "name their number with --nodes"),
+        ("absent.swf", 1, "reading absent.swf: No such file"),
+        ("log.swf --policy easi", 2, "there is no scheduler \"easi\"; there are fcfs, easy"),
+        ("log.swf --elastic 1.5", 2, "a number from 0 to 1 is expected"),
+        ("log.swf --synthetic 5", 2, "cannot be used with"),
+        ("", 2, "<FILE>"),
+        ("log.swf --csv absent/jobs.csv", 1, "writing absent/jobs.csv: No such file"),
+    ];
+    for (words, status, message) in cases {
+        let output = simulate(folder.path(), words);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words}: {error}");
+        assert!(error.contains(message), "{words}: {error}");
+    }
+}
+
+#[test]
+fn help_fits_on_one_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = done(&simulate(folder.path(), "-h"));
+    assert!(help.lines().count() <= 40, "{help}");
+}

@@ -1,0 +1,156 @@
+//! Workloads from files: the Standard Workload Format, the output of `sacct`, and a description in TOML.
+
+pub mod described;
+pub mod sacct;
+pub mod swf;
+
+use std::io;
+
+use serde::Serialize;
+use thiserror::Error;
+
+/// The longest line that is read, in bytes.
+const LONGEST_LINE: usize = 1 << 16;
+/// Problems that are kept with their lines; further ones are only counted.
+const MOST_PROBLEMS: usize = 20;
+
+/// The treatment of wrong lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WrongLines {
+    /// They are skipped and reported.
+    #[default]
+    Skip,
+    /// The first ends the reading.
+    Fail,
+}
+
+/// The settings for reading a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogSettings {
+    /// The cores of a node, for logs that count processors; 1 if each processor is a node.
+    pub cores_per_node: u32,
+    /// The treatment of wrong lines.
+    pub wrong_lines: WrongLines,
+}
+
+impl Default for LogSettings {
+    fn default() -> LogSettings {
+        LogSettings { cores_per_node: 1, wrong_lines: WrongLines::default() }
+    }
+}
+
+/// A wrong line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The number of the line, from 1.
+    pub line: u64,
+    /// The cause.
+    pub cause: String,
+}
+
+/// The lines of a log that gave no job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// The first wrong lines.
+    pub problems: Vec<Problem>,
+    /// The number of wrong lines.
+    pub wrong: u64,
+    /// The number of jobs that never ran, or have not ended.
+    pub never_ran: u64,
+}
+
+/// The failure to read a workload.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// The file cannot be read.
+    #[error("reading line {line}: {source}")]
+    Read {
+        /// The number of the line.
+        line: u64,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A line is wrong.
+    #[error("line {}: {}", .0.line, .0.cause)]
+    Line(Problem),
+    /// The description is not TOML, or has other keys or values than are known.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// A job of the description makes no sense.
+    #[error("job {job}: {cause}")]
+    Job {
+        /// The job's name.
+        job: String,
+        /// The cause.
+        cause: String,
+    },
+    /// Nothing was found.
+    #[error("there is no job in it")]
+    Empty,
+}
+
+/// Reads lines one by one and collects what is wrong with them.
+struct Lines<R> {
+    from: R,
+    number: u64,
+    line: Vec<u8>,
+    wrong_lines: WrongLines,
+    skipped: Skipped,
+}
+
+impl<R: io::BufRead> Lines<R> {
+    fn new(from: R, wrong_lines: WrongLines) -> Lines<R> {
+        let (line, skipped) = (Vec::new(), Skipped::default());
+        Lines { from, number: 0, line, wrong_lines, skipped }
+    }
+
+    /// Reads the next line and hands it to `take`; false at the end of the file.
+    fn next(
+        &mut self,
+        take: impl FnOnce(&str, &mut Skipped) -> Result<(), String>,
+    ) -> Result<bool, InputError> {
+        self.line.clear();
+        self.number += 1;
+        let line = self.number;
+        // A limit, so that a file without lines does not fill the memory.
+        let mut limited = io::Read::take(&mut self.from, LONGEST_LINE as u64);
+        let length = io::BufRead::read_until(&mut limited, b'\n', &mut self.line)
+            .map_err(|source| InputError::Read { line, source })?;
+        if length == 0 {
+            return Ok(false);
+        }
+        let is_cut = length == LONGEST_LINE && self.line.last() != Some(&b'\n');
+        if is_cut {
+            self.skip_rest().map_err(|source| InputError::Read { line, source })?;
+        }
+        let taken = match std::str::from_utf8(&self.line) {
+            _ if is_cut => Err(format!("it is longer than {LONGEST_LINE} bytes")),
+            Ok(text) => take(text.trim_end(), &mut self.skipped),
+            Err(_) => Err("it is not UTF-8 text".to_owned()),
+        };
+        let Err(cause) = taken else { return Ok(true) };
+        let problem = Problem { line, cause };
+        if self.wrong_lines == WrongLines::Fail {
+            return Err(InputError::Line(problem));
+        }
+        self.skipped.wrong += 1;
+        if self.skipped.problems.len() < MOST_PROBLEMS {
+            self.skipped.problems.push(problem);
+        }
+        Ok(true)
+    }
+
+    fn skip_rest(&mut self) -> io::Result<()> {
+        loop {
+            let buffer = self.from.fill_buf()?;
+            let (length, is_over) = match buffer.iter().position(|&byte| byte == b'\n') {
+                Some(place) => (place + 1, true),
+                None => (buffer.len(), buffer.is_empty()),
+            };
+            self.from.consume(length);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The Standard Workload Format, version 2.2: one job a line, eighteen numbers.
+
+use std::io::{self, BufRead, Write};
+
+use super::{InputError, Lines, LogSettings, Skipped};
+use crate::job::{Class, Limits};
+use crate::time::{Span, Time};
+use crate::workload::{JobSpec, Name, Work, Workload};
+
+/// The names of the fields that are used, by place.
+const USED: [(usize, &str); 5] = [
+    (0, "job number"),
+    (1, "submit time"),
+    (3, "run time"),
+    (4, "allocated processors"),
+    (7, "requested processors"),
+];
+
+/// Reads a log.
+///
+/// The header names the machine (`MaxNodes`, `MaxProcs`). A job takes the processors it requested, or those that it
+/// had if it requested none; its walltime is the requested time, or its run time. Jobs without processors or run time
+/// never ran and are counted.
+///
+/// # Errors
+///
+/// The file cannot be read, a line is wrong and that is to fail, or there is no job.
+pub fn read(from: impl BufRead, settings: LogSettings) -> Result<(Workload, Skipped), InputError> {
+    let mut lines = Lines::new(from, settings.wrong_lines);
+    let mut jobs = Vec::new();
+    let mut header = Header::default();
+    while lines.next(|line, skipped| {
+        if let Some(comment) = line.strip_prefix(';') {
+            header.take(comment);
+        } else if !line.trim().is_empty() {
+            match job(line, settings.cores_per_node)? {
+                Some(job) => jobs.push(job),
+                None => skipped.never_ran += 1,
+            }
+        }
+        Ok(())
+    })? {}
+    if jobs.is_empty() && lines.skipped.wrong == 0 {
+        return Err(InputError::Empty);
+    }
+    let nodes = header.nodes(settings.cores_per_node);
+    Ok((Workload::new(jobs, nodes), lines.skipped))
+}
+
+#[derive(Default)]
+struct Header {
+    nodes: Option<u32>,
+    processors: Option<u32>,
+}
+
+impl Header {
+    fn take(&mut self, comment: &str) {
+        let Some((key, value)) = comment.split_once(':') else { return };
+        let number = value.split_whitespace().next().and_then(|word| word.parse().ok());
+        match key.trim() {
+            "MaxNodes" => self.nodes = number.filter(|&number| number > 0),
+            "MaxProcs" => self.processors = number.filter(|&number| number > 0),
+            _ => {}
+        }
+    }
+
+    fn nodes(&self, cores_per_node: u32) -> Option<u32> {
+        match (self.processors, self.nodes) {
+            (Some(processors), _) => Some(processors.div_ceil(cores_per_node.max(1))),
+            (None, nodes) => nodes,
+        }
+    }
+}
+
+fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
+    let mut fields = [""; 18];
+    let mut count = 0;
+    for word in line.split_ascii_whitespace() {
+        if count < fields.len() {
+            fields[count] = word;
+        }
+        count += 1;
+    }
+    if count != fields.len() {
+        return Err(format!("{count} fields, expected {}", fields.len()));
+    }
+    let mut values = [0.0; 9];
+    for (place, name) in USED {
+        values[place] = number(fields[place], name)?;
+    }
+    let requested_time = number(fields[8], "requested time")?;
+    let [id, submitted, _, runtime, allocated, _, _, requested, _] = values;
+    if id < 0.0 || submitted < 0.0 {
+        return Err("the job number or the submit time is negative".to_owned());
+    }
+    let processors = if requested > 0.0 { requested } else { allocated };
+    if processors < 1.0 || runtime < 0.0 {
+        return Ok(None);
+    }
+    if processors > f64::from(u32::MAX) {
+        return Err(format!("{processors} processors are too many"));
+    }
+    let nodes = (processors as u32).div_ceil(cores_per_node.max(1));
+    let runtime = Span::from_seconds(runtime);
+    let walltime = if requested_time > 0.0 { Span::from_seconds(requested_time) } else { runtime };
+    Ok(Some(JobSpec {
+        name: Name::Number(id as u64),
+        submitted: Time(Span::from_seconds(submitted).0),
+        class: Class::Rigid,
+        limits: Limits::exactly(nodes),
+        priority: 0,
+        walltime,
+        work: Work::Fixed(runtime),
+    }))
+}
+
+fn number(word: &str, name: &str) -> Result<f64, String> {
+    let value: f64 = word.parse().map_err(|_| format!("{name}: {word:?} is not a number"))?;
+    if value.is_finite() { Ok(value) } else { Err(format!("{name}: {word} is not finite")) }
+}
+
+/// Writes the rigid jobs of a workload as a log. Times are rounded to whole seconds.
+///
+/// # Errors
+///
+/// Writing fails.
+pub fn write(workload: &Workload, into: &mut dyn Write) -> io::Result<()> {
+    writeln!(into, "; Version: 2.2")?;
+    if let Some(nodes) = workload.nodes {
+        writeln!(into, "; MaxNodes: {nodes}\n; MaxProcs: {nodes}")?;
+    }
+    for (place, job) in workload.jobs.iter().enumerate() {
+        let Work::Fixed(runtime) = job.work else { continue };
+        let number = match job.name {
+            Name::Number(number) => number,
+            Name::Text(_) => place as u64 + 1,
+        };
+        let round = |milliseconds: u64| (milliseconds + 500) / 1000;
+        let (submitted, nodes) = (round(job.submitted.0), job.limits.start);
+        let (runtime, walltime) = (round(runtime.0), round(job.walltime.0));
+        writeln!(
+            into,
+            "{number} {submitted} -1 {runtime} {nodes} -1 -1 {nodes} {walltime} -1 1 -1 -1 -1 -1 -1 -1 -1"
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::{Problem, WrongLines};
+
+    const LOG: &str = "\
+; Version: 2.2
+; MaxProcs: 64
+;
+  7 10 -1 100 8 -1 -1 9 200 -1 1 1 1 -1 1 -1 -1 -1
+8 5 3 50.5 4 -1 -1 -1 -1 -1 1 1 1 -1 1 -1 -1 -1
+
+9 20 -1 -1 4 -1 -1 4 60 -1 5 1 1 -1 1 -1 -1 -1
+10 20 -1 30 four -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1
+11 20 -1 30 4
+12 -5 -1 30 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1
+";
+
+    #[test]
+    fn log_gives_jobs_in_order_of_submission() {
+        let settings = LogSettings { cores_per_node: 4, ..LogSettings::default() };
+        let (workload, skipped) = read(LOG.as_bytes(), settings).unwrap();
+        assert_eq!(workload.nodes, Some(16));
+        let jobs: Vec<_> = workload
+            .jobs
+            .iter()
+            .map(|job| (job.name.to_string(), job.submitted.0, job.limits.start, job.walltime.0))
+            .collect();
+        let expected = [("8", 5_000, 1, 50_500), ("7", 10_000, 3, 200_000)];
+        assert_eq!(jobs, expected.map(|job| (job.0.to_owned(), job.1, job.2, job.3)));
+        assert_eq!(workload.jobs[0].work, Work::Fixed(Span(50_500)));
+        assert_eq!((skipped.never_ran, skipped.wrong), (1, 3));
+    }
+
+    #[test]
+    fn wrong_lines_are_named_with_number_and_cause() {
+        let (_, skipped) = read(LOG.as_bytes(), LogSettings::default()).unwrap();
+        let problem = |line, cause: &str| Problem { line, cause: cause.to_owned() };
+        let expected = [
+            problem(8, "allocated processors: \"four\" is not a number"),
+            problem(9, "5 fields, expected 18"),
+            problem(10, "the job number or the submit time is negative"),
+        ];
+        assert_eq!(skipped.problems, expected);
+        let fail = LogSettings { wrong_lines: WrongLines::Fail, ..LogSettings::default() };
+        let error = read(LOG.as_bytes(), fail).unwrap_err();
+        assert_eq!(error.to_string(), "line 8: allocated processors: \"four\" is not a number");
+    }
+
+    #[test]
+    fn bytes_that_are_no_log_are_wrong_lines() {
+        let bytes = [&[0xff_u8, 0xfe, b'\n'][..], &[b'1'; 200_000], b"\n1 2 3\n"].concat();
+        let (workload, skipped) = read(&bytes[..], LogSettings::default()).unwrap();
+        assert!(workload.jobs.is_empty());
+        let causes: Vec<_> = skipped.problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(causes, [1, 2, 3]);
+        assert!(matches!(read(&b""[..], LogSettings::default()), Err(InputError::Empty)));
+    }
+
+    #[test]
+    fn written_log_reads_as_before() {
+        let settings = LogSettings::default();
+        let (workload, _) = read(&LOG.as_bytes()[..100], settings).unwrap();
+        let mut text = Vec::new();
+        write(&workload, &mut text).unwrap();
+        assert_eq!(read(&text[..], settings).unwrap().0, workload);
+    }
+}

@@ -1,0 +1,154 @@
+//! One page about one or two policies, complete in itself.
+
+use std::fmt::Write as _;
+
+use super::chart::{self, Axis};
+use super::compare::Comparison;
+use super::summary::{Group, Summary};
+use super::text::number;
+use crate::simulate::Outcome;
+use crate::workload::Workload;
+
+const STYLE: &str = "\
+body{font:15px/1.5 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;color:#1f2933;\
+max-width:1000px;margin:2em auto;padding:0 1em}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}\
+table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #e4e7eb}\
+td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;margin:.5em 0}\
+text{font-size:11px;fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#e4e7eb;fill:none}\
+.n{stroke:#1f2933;stroke-width:.8}.about{color:#52606d}";
+
+/// Returns text as it stands between tags or in a quoted attribute.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Returns the page about the outcomes of one workload, with the comparison of two policies, if there are two.
+#[must_use]
+pub fn page(
+    title: &str,
+    workload: &Workload,
+    outcomes: &[&Outcome],
+    comparison: Option<&Comparison>,
+) -> String {
+    let mut text = format!(
+        "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
+         style-src 'unsafe-inline'\">\n<title>{0} · simulation</title>\n<style>{STYLE}</style>\n\
+         <h1>{0}</h1>\n",
+        escape(title)
+    );
+    let summaries: Vec<Summary> = outcomes.iter().map(|outcome| Summary::of(outcome)).collect();
+    text += &figures(&summaries);
+    if let Some(comparison) = comparison {
+        text += &differences(comparison);
+    }
+    let axis = Axis::of(outcomes);
+    for outcome in outcomes {
+        let _ = writeln!(text, "<h2>{}: use of the nodes</h2>", escape(&outcome.policy));
+        text += &chart::over_time(outcome, axis, false);
+        text += &chart::over_time(outcome, axis, true);
+        match chart::gantt(outcome, workload, axis) {
+            Some(gantt) => {
+                text += "<p class=about>Jobs by node; nodes that a job gained after its start have \
+                    an edge.</p>\n";
+                text += &gantt;
+            }
+            None => text += "<p class=about>Too many jobs for a chart of jobs by node.</p>\n",
+        }
+    }
+    text +=
+        "<h2>Waits by class</h2>\n<p class=about>Dark: the mean. Light: 95 % of the jobs.</p>\n";
+    let groups: Vec<(String, Group)> = summaries
+        .iter()
+        .flat_map(|summary| {
+            let groups = std::iter::once(&summary.all).chain(&summary.classes);
+            groups.map(|group| (summary.policy.clone(), group.clone()))
+        })
+        .collect();
+    text += &chart::waits(&groups);
+    text
+}
+
+fn figures(summaries: &[Summary]) -> String {
+    let heads = [
+        "policy",
+        "jobs",
+        "class",
+        "utilisation",
+        "makespan s",
+        "wait s",
+        "95 % s",
+        "execution s",
+        "completion s",
+        "slowdown",
+        "resizes",
+    ];
+    let mut rows = Vec::new();
+    for summary in summaries {
+        for group in std::iter::once(&summary.all).chain(&summary.classes) {
+            rows.push(vec![
+                summary.policy.clone(),
+                group.jobs.to_string(),
+                group.name.clone(),
+                format!("{:.1} %", 100.0 * summary.utilisation),
+                number(summary.makespan),
+                number(group.wait.mean),
+                number(group.wait.p95),
+                number(group.execution.mean),
+                number(group.completion.mean),
+                number(group.slowdown),
+                group.resizes.to_string(),
+            ]);
+        }
+    }
+    table(&heads, &rows)
+}
+
+fn differences(comparison: &Comparison) -> String {
+    let Comparison { first, second, seeds, figures } = comparison;
+    let heads = ["figure", first, second, "difference", "95 % confidence"];
+    let rows: Vec<Vec<String>> = figures
+        .iter()
+        .map(|figure| {
+            let half = figure.confidence;
+            vec![
+                figure.figure.to_owned(),
+                number(figure.first),
+                number(figure.second),
+                number(figure.difference),
+                half.map_or_else(|| "one seed".to_owned(), |half| format!("± {}", number(half))),
+            ]
+        })
+        .collect();
+    let heading = format!("{second} against {first}, {seeds} workloads");
+    format!("<h2>{}</h2>\n{}", escape(&heading), table(&heads, &rows))
+}
+
+fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = "<table>\n<tr>".to_owned();
+    for head in heads {
+        let _ = write!(text, "<th>{}</th>", escape(head));
+    }
+    text += "</tr>\n";
+    for row in rows {
+        text += "<tr>";
+        for cell in row {
+            let _ = write!(text, "<td>{}</td>", escape(cell));
+        }
+        text += "</tr>\n";
+    }
+    text + "</table>\n"
+}

@@ -3,6 +3,7 @@
 mod arguments;
 mod output;
 mod progress;
+mod reproduce;
 mod simulate;
 
 use std::path::Path;

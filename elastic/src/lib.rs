@@ -15,8 +15,8 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < trim < round < reach < back_end < sets < layout < place < order < change < plan <
-//!     lobby < live < watch < data < error < agents < invitation < acceptor < starter < manager <
+//! floors: member < trim < round < lobby < reach < room < back_end < sets < layout < place < order < change <
+//!     plan < live < watch < data < error < agents < invitation < acceptor < starter < manager <
 //!     coordinator < desk < world < reshape
 
 pub mod change;

@@ -28,6 +28,10 @@
 //! - [`reproduce`]: the tables of the sources, replayed;
 //! - [`report`]: summaries, comparisons, tables and pages;
 //! - [`named`]: the schedulers that users choose by name.
+//!
+//! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
+//!     ratio < allocation < malleable < rigid < resizing < workload < input < simulate < reproduce < report
+//!     < named
 
 pub mod action;
 pub mod allocation;

@@ -52,7 +52,7 @@ use super::{LayoutError, Statistics};
 /// Sizes need not be divisible. Old and new ranks may be the same, overlap or be disjoint.
 ///
 /// Source: dissertation of R. Sudarsan (Virginia Tech, 2009), section 3.4. Its order of messages
-/// is kept where it has no contention; `ARCHITECTURE.md` says where it has.
+/// is kept where it has no contention; `docs/design/elastic-world.md` says where it has.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     old: Distribution,

@@ -21,8 +21,9 @@ pub fn broken(root: &Path) -> Vec<String> {
 /// The pages at the top, of the guide and of the examples.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = Vec::new();
-    let mut folders =
-        vec![root.join("docs"), root.join("docs/recipes"), root.join("examples/coupled")];
+    let mut folders = ["docs", "docs/design", "docs/recipes", "examples/coupled"]
+        .map(|name| root.join(name))
+        .to_vec();
     folders.push(root.to_path_buf());
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
         let path = entry.path();

@@ -78,19 +78,19 @@ typedef enum {
     function of this header. */
 typedef int (*QUO_size_allowed_t)(void *data, int size);
 
-/** How Slurm is used. Start from #QUO_SLURM_OPTIONS_INIT. Times are in seconds. */
+/** Options of Slurm. Start from #QUO_SLURM_OPTIONS_INIT. Times are in seconds. */
 typedef struct QUO_slurm_options_t {
     /** sizeof(QUO_slurm_options_t), so that fields can be appended. */
     size_t size;
-    /** For how long a growth waits for its nodes before it is given up; 0: 60. */
+    /** Time for a growth to get its nodes, after which it is given up; 0: 60. */
     double wait;
-    /** For how long each of Slurm's commands may run; 0: 20. */
+    /** Time for each of Slurm's commands; 0: 20. */
     double command_limit;
-    /** How long before the end of a job its nodes are to be left, and its end is an event; 0: 120. */
+    /** Time before the end of a job at which its nodes are left, and its end is an event; 0: 120. */
     double grace;
-    /** How long those who left may take to end before their node goes back; 0: 5. */
+    /** Time for leavers to end before their node goes back; 0: 5. */
     double linger;
-    /** How often a job that holds nodes looks for the world's own job, in whole seconds; 0: 10. */
+    /** Time between two looks of a job that holds nodes for the world's own job, in whole seconds; 0: 10. */
     double watch;
     /** With less time than this before the end of the job, growth on new nodes is refused; 0: 120. */
     double least;
@@ -158,7 +158,7 @@ typedef struct QUO_world_options_t {
     /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
     const char *agent;
-    /** What is started: the program and its arguments, a line each; NULL: this program with its own
+    /** Program and arguments of what is started, a line each; NULL: this program with its own
         arguments. */
     const char *command;
     /** Keys and values for the launcher with everything that is started: KEY=VALUE, a line each; NULL:
@@ -188,17 +188,17 @@ typedef enum {
     QUO_REQUEST_FAILED
 } QUO_request_state_t;
 
-/** What is asked of the world. */
+/** Kind of a request. */
 typedef enum {
-    /** ranks in all. Requests that still wait are dropped for it. */
+    /** A number of ranks in all. Requests that still wait are dropped for it. */
     QUO_REQUEST_SIZE = 0,
-    /** ranks more. */
+    /** A number of ranks more. */
     QUO_REQUEST_GROW,
-    /** ranks fewer. Growth that still waits is dropped for it. */
+    /** A number of ranks fewer. Growth that still waits is dropped for it. */
     QUO_REQUEST_SHRINK,
     /** Nobody on the hosts of from. Growth that still waits is dropped for it. */
     QUO_REQUEST_LEAVE,
-    /** As many ranks, with those on the hosts of from on the hosts of on instead. */
+    /** The same number of ranks, with those on the hosts of from on the hosts of on instead. */
     QUO_REQUEST_MOVE
 } QUO_request_kind_t;
 
@@ -208,9 +208,9 @@ typedef struct QUO_request_spec_t {
     size_t size;
     /** One of #QUO_request_kind_t. */
     int kind;
-    /** How many, at least 1; without meaning for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
+    /** Number of ranks, at least 1; without meaning for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
     int ranks;
-    /** So many nodes that the job does not have yet are brought by its resource manager, to grow on. */
+    /** Number of nodes that the job does not have yet, to be brought by its resource manager. */
     int nodes;
     /** Hosts to grow on, or to move to, with commas between them; NULL: any. */
     const char *on;
@@ -218,7 +218,7 @@ typedef struct QUO_request_spec_t {
     const char *from;
     /** Seconds that ranks may take from the announcement on until the resize is done; 0: any time. */
     double grace;
-    /** Who asks, as it stands in the log of events; NULL: application. */
+    /** Origin of the request, as it stands in the log of events; NULL: application. */
     const char *origin;
 } QUO_request_spec_t;
 
@@ -228,12 +228,12 @@ typedef struct QUO_request_spec_t {
         sizeof(QUO_request_spec_t), QUO_REQUEST_SIZE, 0, 0, NULL, NULL, 0.0, NULL                  \
     }
 
-/** What an event is about. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which
+/** Kind of an event. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which
     refused, finalized and aborted are ends. */
 typedef enum {
     /** The world began. */
     QUO_EVENT_STARTED = 0,
-    /** Somebody has something to say: a job that ends soon, a command that failed. */
+    /** Notice of a resource manager or of the program: a job that ends soon, a command that failed. */
     QUO_EVENT_NOTICE,
     /** The grace time of a resize is over, and it has not ended. */
     QUO_EVENT_OVERDUE,
@@ -265,7 +265,7 @@ typedef enum {
     QUO_EVENT_ABORTED
 } QUO_event_kind_t;
 
-/** Why something was refused or aborted, or what a notice is about. */
+/** Cause of a refusal, of an abort or of a notice. */
 typedef enum {
     /** There is no cause. */
     QUO_CAUSE_NONE = 0,
@@ -338,17 +338,17 @@ typedef struct QUO_event_t {
     world, but none that is collective and not QUO_world_end(). */
 typedef void (*QUO_event_handler_t)(void *data, const QUO_event_t *event);
 
-/** How two process sets make a third. */
+/** Operation on two process sets. */
 typedef enum {
-    /** Who is in either. */
+    /** Members of either. */
     QUO_PSET_UNION = 0,
-    /** Who is in the first and not in the second. */
+    /** Members of the first and not of the second. */
     QUO_PSET_DIFFERENCE,
-    /** Who is in both. */
+    /** Members of both. */
     QUO_PSET_INTERSECTION
 } QUO_pset_op_t;
 
-/** What kind of change a process is told of. */
+/** Kind of a resize that a process is told of. */
 typedef enum {
     /** There is none. */
     QUO_PSET_NO_CHANGE = 0,
@@ -360,7 +360,7 @@ typedef enum {
     QUO_PSET_REPLACE
 } QUO_pset_change_kind_t;
 
-/** What is to be different from the attributes that a process set has or inherits. Start from
+/** Changes of the attributes that a process set has or inherits. Start from
     #QUO_PSET_CHANGE_INIT. */
 typedef struct QUO_pset_change_t {
     /** sizeof(QUO_pset_change_t), so that fields can be appended. */
@@ -388,9 +388,9 @@ typedef struct QUO_pset_info_t {
     int dynamic;
     /** 1: this process is in the set; else 0. */
     int included;
-    /** How many members the set has. */
+    /** Number of members of the set. */
     long long members;
-    /** How many times its members have changed. */
+    /** Number of changes of its members. */
     long long version;
     /** The resize that last altered it, counted from 1; 0: none. */
     long long epoch;
@@ -410,7 +410,7 @@ typedef struct QUO_pset_view_t {
     long long request;
 } QUO_pset_view_t;
 
-/** What an acceptance has led to. */
+/** Result of QUO_world_accept(). */
 typedef enum {
     /** Not all is ready: compute, and accept again. */
     QUO_ACCEPT_PENDING = 0,

@@ -299,7 +299,7 @@ impl Longs {
         Self(pointer)
     }
 
-    /// So many numbers, none of them negative.
+    /// Reads `count` numbers, none of them negative.
     pub(crate) fn read(self, name: &str, count: c_int) -> Result<Vec<u64>, Failure> {
         let length = usize::try_from(count).ok().filter(|&length| length > 0 && !self.0.is_null());
         let length = length.ok_or_else(|| {

@@ -254,7 +254,7 @@ fn every_declared_function_is_defined_with_the_same_arguments() {
     }
 }
 
-/// What stands between backticks.
+/// Texts between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }

@@ -23,19 +23,19 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_DONE = 1
   !> Refused or given up.
   integer(c_int), parameter, public :: QUO_REQUEST_FAILED = 2
-  !> So many ranks in all.
+  !> A number of ranks in all.
   integer(c_int), parameter, public :: QUO_REQUEST_SIZE = 0
-  !> So many ranks more.
+  !> A number of ranks more.
   integer(c_int), parameter, public :: QUO_REQUEST_GROW = 1
-  !> So many ranks fewer.
+  !> A number of ranks fewer.
   integer(c_int), parameter, public :: QUO_REQUEST_SHRINK = 2
   !> Nobody on hosts.
   integer(c_int), parameter, public :: QUO_REQUEST_LEAVE = 3
-  !> As many ranks, on other hosts.
+  !> The same number of ranks, on other hosts.
   integer(c_int), parameter, public :: QUO_REQUEST_MOVE = 4
   !> The world began.
   integer(c_int), parameter, public :: QUO_EVENT_STARTED = 0
-  !> Somebody has something to say.
+  !> Notice of a resource manager or of the program.
   integer(c_int), parameter, public :: QUO_EVENT_NOTICE = 1
   !> The grace time of a resize is over, and it has not ended.
   integer(c_int), parameter, public :: QUO_EVENT_OVERDUE = 2
@@ -95,11 +95,11 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_CAUSE_MANAGER = 13
   !> Anything else: the text says what.
   integer(c_int), parameter, public :: QUO_CAUSE_OTHER = 14
-  !> Who is in either of two process sets.
+  !> Members of either of two process sets.
   integer(c_int), parameter, public :: QUO_PSET_UNION = 0
-  !> Who is in the first and not in the second.
+  !> Members of the first and not of the second.
   integer(c_int), parameter, public :: QUO_PSET_DIFFERENCE = 1
-  !> Who is in both.
+  !> Members of both.
   integer(c_int), parameter, public :: QUO_PSET_INTERSECTION = 2
   !> There is no change of a process set.
   integer(c_int), parameter, public :: QUO_PSET_NO_CHANGE = 0
@@ -150,24 +150,24 @@ module quo_elastic_types
       implicit none
       !> Without meaning here.
       type(c_ptr), value :: data
-      !> How many ranks.
+      !> Number of ranks.
       integer(c_int), value :: number
       integer(c_int) :: answer
     end function quo_size_allowed
   end interface
   public :: quo_size_allowed
 
-  !> How Slurm is used, in seconds; what is 0 is as said in quo-elastic.h.
+  !> Options of Slurm, in seconds; 0 gives the default in quo-elastic.h.
   type, public :: quo_slurm_options_t
-    !> For how long a growth waits for its nodes.
+    !> Time for a growth to get its nodes.
     real(c_double) :: wait = 0
-    !> For how long each of Slurm's commands may run.
+    !> Time for each of Slurm's commands.
     real(c_double) :: command_limit = 0
-    !> How long before the end of a job its nodes are to be left.
+    !> Time before the end of a job at which its nodes are left.
     real(c_double) :: grace = 0
-    !> How long those who left may take to end before their node goes back.
+    !> Time for leavers to end before their node goes back.
     real(c_double) :: linger = 0
-    !> How often a job that holds nodes looks for the world's own job.
+    !> Time between two looks of a job that holds nodes for the world's own job.
     real(c_double) :: watch = 0
     !> With less time than this before the end of the job, growth on new nodes is refused.
     real(c_double) :: least = 0
@@ -219,7 +219,7 @@ module quo_elastic_types
     real(c_double) :: reach_limit = 0
     !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
     character(len=:, kind=c_char), allocatable :: agent
-    !> What is started: the program and its arguments, a line each; not allocated: this program.
+    !> Program and arguments of what is started, a line each; not allocated: this program.
     character(len=:, kind=c_char), allocatable :: command
     !> Keys and values for the launcher: KEY=VALUE, a line each.
     character(len=:, kind=c_char), allocatable :: info
@@ -233,9 +233,9 @@ module quo_elastic_types
   type, public :: quo_request_spec_t
     !> One of `QUO_REQUEST_SIZE` and so on.
     integer(c_int) :: kind = QUO_REQUEST_SIZE
-    !> How many ranks, at least 1; without meaning for `QUO_REQUEST_LEAVE` and `QUO_REQUEST_MOVE`.
+    !> Number of ranks, at least 1; without meaning for `QUO_REQUEST_LEAVE` and `QUO_REQUEST_MOVE`.
     integer(c_int) :: ranks = 0
-    !> So many nodes that the job does not have yet are brought by its resource manager, to grow on.
+    !> Number of nodes that the job does not have yet, to be brought by its resource manager.
     integer(c_int) :: nodes = 0
     !> Hosts to grow on, or to move to, with commas between them; not allocated: any.
     character(len=:, kind=c_char), allocatable :: on
@@ -243,7 +243,7 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: from
     !> Seconds that ranks may take from the announcement on until the resize is done; 0: any time.
     real(c_double) :: grace = 0
-    !> Who asks, as it stands in the log of events; not allocated: application.
+    !> Origin of the request, as it stands in the log of events; not allocated: application.
     character(len=:, kind=c_char), allocatable :: origin
   end type quo_request_spec_t
 
@@ -294,13 +294,13 @@ module quo_elastic_types
       implicit none
       !> The event.
       type(quo_event_t), intent(in) :: event
-      !> What was given with the procedure.
+      !> Object that was given with the procedure.
       class(*), intent(inout) :: data
     end subroutine quo_event_handler_on
   end interface
   public :: quo_event_handler, quo_event_handler_on
 
-  !> What is to be different from the attributes that a process set has or inherits.
+  !> Changes of the attributes that a process set has or inherits.
   type, public :: quo_pset_change_t
     !> 1: only the program changes the members; -1: resizes change them as well; 0: as it is.
     integer(c_int) :: active = 0
@@ -316,9 +316,9 @@ module quo_elastic_types
     logical :: dynamic = .false.
     !> This process is in the set.
     logical :: included = .false.
-    !> How many members the set has.
+    !> Number of members of the set.
     integer(c_long_long) :: members = 0
-    !> How many times its members have changed.
+    !> Number of changes of its members.
     integer(c_long_long) :: version = 0
     !> The resize that last altered it, counted from 1; 0: none.
     integer(c_long_long) :: epoch = 0

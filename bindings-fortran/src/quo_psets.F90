@@ -50,7 +50,7 @@ contains
     type(c_ptr), value :: w
     !> The set.
     character(len=*, kind=c_char), intent(in) :: set
-    !> What is known.
+    !> Description of the set.
     type(quo_pset_info_t), intent(out) :: info
     integer(c_int), intent(out) :: ierr
     type(c_pset_info) :: told
@@ -146,7 +146,7 @@ contains
     integer(c_int), intent(out) :: ierr
     !> The wanted name, or `first` for a new version of it; without it a name is made.
     character(len=*, kind=c_char), intent(in), optional :: target
-    !> What is not inherited from `first`.
+    !> Attributes that are not inherited from `first`.
     type(quo_pset_change_t), intent(in), optional :: attributes
     type(c_pset_change) :: change
     type(quo_pset_change_t) :: usual
@@ -178,7 +178,7 @@ contains
     type(c_ptr), value :: w
     !> The set.
     character(len=*, kind=c_char), intent(in) :: set
-    !> What is to be different.
+    !> Changes of the attributes.
     type(quo_pset_change_t), intent(in) :: attributes
     integer(c_int), intent(out) :: ierr
     type(c_pset_change) :: change
@@ -200,7 +200,7 @@ contains
     type(c_ptr), value :: w
     !> The set.
     character(len=*, kind=c_char), intent(in) :: set
-    !> How many members each part has.
+    !> Numbers of members of the parts.
     integer(c_long_long), intent(in), contiguous :: sizes(:)
     !> The name below which the parts have theirs.
     character(len=*, kind=c_char), intent(in) :: below
@@ -248,7 +248,7 @@ contains
     !> The bytes, at most 65,536, with all blanks.
     character(len=*, kind=c_char), intent(in) :: bytes
     integer(c_int), intent(out) :: ierr
-    !> Which value under the key this is, from 1.
+    !> Number of the value under the key, from 1.
     integer(c_long_long), intent(out), optional :: version
     character(kind=c_char), allocatable, target :: name(:), word(:), copy(:)
     integer(c_long_long) :: number
@@ -301,7 +301,7 @@ contains
     character(len=:, kind=c_char), allocatable, intent(out) :: bytes
     !> `QUO_ERR_TIMEOUT` also when nothing came in this time.
     integer(c_int), intent(out) :: ierr
-    !> Which value under the key this is.
+    !> Number of the value under the key, from 1.
     integer(c_long_long), intent(out), optional :: version
     !> The id of the process that left it.
     integer(c_long_long), intent(out), optional :: publisher

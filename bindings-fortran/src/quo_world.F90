@@ -353,7 +353,7 @@ contains
   subroutine quo_window_move_test(w, done, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Whether this process has nothing left to do.
+    !> True if this process has nothing left to do.
     logical, intent(out) :: done
     !> `QUO_ERR_MISPLACED`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr

@@ -14,7 +14,7 @@ module quo_world_options
     character(kind=c_char), allocatable :: bytes(:)
   end type bytes
 
-  !> What options for C point to; has to live as long as they.
+  !> Texts that options for C point to; they live as long.
   type, public :: option_texts
     private
     type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, submit

@@ -16,7 +16,7 @@ module quo_world_requests
     module procedure on_no_event
   end interface quo_world_on_event
 
-  !> What travels through C to the procedure for events.
+  !> Procedure for events, and its data, on their way through C.
   type :: errand
     type(c_ptr) :: world = c_null_ptr
     procedure(quo_event_handler), pointer, nopass :: handler => null()
@@ -36,7 +36,7 @@ contains
   subroutine quo_world_ask(w, spec, request, ierr, after)
     !> A world.
     type(c_ptr), value :: w
-    !> What is asked for.
+    !> Specification of the request.
     type(quo_request_spec_t), intent(in) :: spec
     !> The number of the request, also of one that is refused.
     integer(c_long_long), intent(out) :: request
@@ -84,7 +84,7 @@ contains
     type(c_ptr), value :: w
     !> One of `QUO_CAUSE_...` but `QUO_CAUSE_NONE`.
     integer(c_int), value :: cause
-    !> What there is to say.
+    !> Text of the notice.
     character(len=*, kind=c_char), intent(in) :: text
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_MISPLACED`.
     integer(c_int), intent(out) :: ierr
@@ -118,7 +118,7 @@ contains
     type(c_ptr), value :: w
     !> The event.
     type(quo_event_t), intent(out) :: event
-    !> Whether there is one.
+    !> True if there is one.
     logical, intent(out) :: found
     !> `QUO_ERR_MISPLACED`, `QUO_ERR_OOR`.
     integer(c_int), intent(out) :: ierr

@@ -157,7 +157,7 @@ fn joined(names: &[SetName]) -> String {
     names.iter().map(SetName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// What was refused, and as what.
+/// Kind of a refusal by the sets.
 fn refused<T>(outcome: std::result::Result<T, elastic::Error>) -> Option<SetsErrorKind> {
     match outcome {
         Err(elastic::Error::Sets { kind, .. }) => Some(kind),

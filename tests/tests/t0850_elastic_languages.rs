@@ -218,7 +218,7 @@ fn c_requests() -> Result<()> {
     is_ok(&in_c("requests", 3, &[])?)
 }
 
-/// What the program of three languages prints on rank 0.
+/// Output of the program in three languages, on rank 0.
 const LANGUAGES: &str = include_str!("../programs/elastic_languages.expected");
 
 fn languages() -> Result<()> {

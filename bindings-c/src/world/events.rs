@@ -54,7 +54,7 @@ unsafe impl Growing for QUO_event_t {
 /// `QUO_event_handler_t`.
 pub type QUO_event_handler_t = Option<unsafe extern "C" fn(*mut c_void, *const QUO_event_t)>;
 
-/// Which events have been seen.
+/// Cursors over the events.
 #[derive(Default)]
 pub(super) struct Seen {
     /// The next one that is asked for.
@@ -75,7 +75,7 @@ struct Handler {
     runs: bool,
 }
 
-/// What an event points to.
+/// Texts that an event points to.
 struct Texts {
     text: CString,
     json: CString,
@@ -120,7 +120,7 @@ fn for_c(event: &Event) -> (QUO_event_t, Texts) {
 }
 
 impl Seen {
-    /// Whether there is a function to bring events to.
+    /// Returns true if there is a function to bring events to.
     pub(super) fn has_handler(&self) -> bool {
         self.handler.is_some_and(|handler| !handler.runs)
     }
@@ -133,7 +133,7 @@ impl Open {
         requests.map(|requests| requests.events(since)).unwrap_or_default()
     }
 
-    /// What is new for the function of the program, which is taken to run from now on.
+    /// Takes the new events for the function of the program, which counts as running from now on.
     fn news(&mut self) -> Option<(Handler, Vec<Event>)> {
         let handler = self.seen.handler.filter(|handler| !handler.runs)?;
         let events = self.events(handler.next);
@@ -144,7 +144,7 @@ impl Open {
     }
 }
 
-/// Brings what is new to the function of the program, while no call of the world is under way: the function may make
+/// Brings new events to the function of the program, while no call of the world is under way: the function may make
 /// calls of its own.
 pub(super) fn bring(w: *mut QUO_world_t) {
     // A world that has gone meanwhile has nothing to bring.

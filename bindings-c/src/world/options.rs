@@ -94,13 +94,13 @@ pub struct QUO_world_options_t {
     pub reach_limit: f64,
     /// A remote shell by which named hosts are asked, or NULL.
     pub agent: Text,
-    /// What is started, a word a line, or NULL.
+    /// Program and arguments to start, a word a line, or NULL.
     pub command: Text,
     /// Keys and values for the launcher, a pair a line, or NULL.
     pub info: Text,
     /// The folder of the control socket, or NULL.
     pub control_folder: Text,
-    /// How Slurm is used, or NULL.
+    /// Options of Slurm, or NULL.
     pub slurm: In<QUO_slurm_options_t>,
 }
 
@@ -111,17 +111,17 @@ unsafe impl Growing for QUO_world_options_t {
     const FIRST: usize = offset_of!(Self, process_sets);
 }
 
-/// What C wants of a world.
+/// Options of a world, as C gives them.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) options: WorldOptions,
     /// Whether arrays go in messages.
     pub(crate) messages: bool,
-    /// What has to be the same everywhere: start and most.
+    /// Values that are the same everywhere: start and most.
     pub(crate) same: (c_int, c_int),
 }
 
-/// The program's own word on sizes.
+/// Function of the program that allows sizes.
 struct Says {
     allows: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     data: *mut c_void,
@@ -166,7 +166,7 @@ pub(crate) fn hosts(text: Text, name: &str) -> Result<Vec<String>, Failure> {
     Ok(text.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect())
 }
 
-/// Which sizes the program can have, of a world that can have so many ranks.
+/// Sizes that the program can have, of a world with this capacity.
 fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>, Failure> {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (min, max) = (count("min", given.min)?, count("max", given.max)?);
@@ -217,7 +217,7 @@ fn slurm_options(given: &QUO_slurm_options_t) -> Result<slurm::Options, Failure>
     Ok(options)
 }
 
-/// What C wants, where so many processes were launched.
+/// Reads the options of C, where `launched` processes were launched.
 pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<Wanted, Failure> {
     let mut options = WorldOptions::new();
     let Some(given) = given.read()? else { return Ok(Wanted::default()) };
@@ -253,7 +253,7 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.most) })
 }
 
-/// Where processes are started, and which.
+/// Adds the hosts, and what is started there, to the options.
 fn of_hosts(
     mut options: WorldOptions,
     given: &QUO_world_options_t,
@@ -291,7 +291,7 @@ fn of_hosts(
     Ok(options)
 }
 
-/// Who decides when the world changes.
+/// Adds plan, control socket and Slurm to the options.
 fn managers(
     mut options: WorldOptions,
     given: &QUO_world_options_t,

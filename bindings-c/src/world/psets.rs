@@ -49,7 +49,7 @@ pub struct QUO_pset_info_t {
     pub dynamic: c_int,
     /// Whether this process is in the set.
     pub included: c_int,
-    /// How many members it has.
+    /// Number of members.
     pub members: c_longlong,
     /// Changes of the members.
     pub version: c_longlong,

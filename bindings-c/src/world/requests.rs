@@ -22,7 +22,7 @@ pub struct QUO_request_spec_t {
     pub size: usize,
     /// `QUO_request_kind_t`.
     pub kind: c_int,
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: c_int,
     /// Nodes that the resource manager brings.
     pub nodes: c_int,
@@ -32,7 +32,7 @@ pub struct QUO_request_spec_t {
     pub from: Text,
     /// Seconds that the resize may take; 0: as long as it takes.
     pub grace: f64,
-    /// Who asks, or NULL.
+    /// Origin of the request, or NULL.
     pub origin: Text,
 }
 
@@ -106,7 +106,7 @@ fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
     Ok(request)
 }
 
-/// Asks, and says by which numbers the request is known.
+/// Asks for a resize and stores the numbers of the request and of the one before it.
 fn ask(
     open: &Open,
     request: Request,

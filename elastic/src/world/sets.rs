@@ -56,7 +56,7 @@ pub enum Accepted {
     Aborted,
 }
 
-/// What [`World::probe_accepting`] led to, before data move.
+/// Result of [`World::probe_accepting`], before data move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acceptance {
     /// Not all is ready: go on computing and accept again.
@@ -300,8 +300,8 @@ impl World {
         Ok(if self.probe()? { Acceptance::Enters { set } } else { Acceptance::Pending })
     }
 
-    /// The same for programs that wait: computes nothing between acceptances, and gives up waiting, not the resize,
-    /// after so long. Collective.
+    /// Accepts again and again while the resize is pending, for at most `wait`; the resize goes on afterwards.
+    /// Collective.
     ///
     /// # Errors
     /// As [`probe_accepting`](Self::probe_accepting).
@@ -351,7 +351,8 @@ impl World {
         self.switch(acceptance, move_data)
     }
 
-    /// The same for programs that wait: as [`probe_accepting_for`](Self::probe_accepting_for). Collective.
+    /// Accepts a resize as [`probe_accepting_for`](Self::probe_accepting_for) does, and goes on as
+    /// [`accept`](Self::accept). Collective.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).

@@ -24,6 +24,7 @@ const TESTS: &[Test] = &[
     ("owned_is_right_to_the_byte_and_resident_to_the_page_over_random_programs", short),
     ("both_are_right_over_as_many_programs_of_other_seeds", others),
     ("both_are_right_over_longer_programs", long),
+    ("resident_is_right_while_the_kernel_takes_pages_of_files", reclaimed),
     ("what_a_process_has_written_when_it_is_killed_is_right_to_the_byte_and_the_page", killed),
     ("children_of_a_fork_go_on_with_books_of_their_own", forks),
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
@@ -112,6 +113,14 @@ impl Interpreter {
         running.into_iter().try_for_each(|process| self.expect_agreement(process))
     }
 
+    /// `count` programs in one process: what several have mapped, the kernel takes from none of them.
+    fn agree_one(&self, count: u64, more: &[&str]) -> Result<()> {
+        let count = count.to_string();
+        let arguments = [&["--programs", &*count, "--length", "20"], more].concat();
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+        self.expect_agreement(self.profiled(&arguments, &[])?.start("")?)
+    }
+
     fn expect_agreement(&self, process: Started) -> Result<()> {
         let finished = process.finish(LIMIT)?;
         if !finished.status.success() {
@@ -171,6 +180,10 @@ fn half(which: u64) -> Result<()> {
 
 fn long() -> Result<()> {
     Interpreter::new()?.agree(300, 60, &["--looks", "1"])
+}
+
+fn reclaimed() -> Result<()> {
+    Interpreter::new()?.agree_one(200, &["--looks", "1", "--reclaim"])
 }
 
 /// What a program says that it had while it rested: by owner, in the order of `owner_names`.

@@ -435,9 +435,16 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
         job.file("right").display()
     );
     job.joins(&script, 0o755)?;
-    let said = job.tell(&["grow", "test", "1", "--wait"])?;
-    ensure!(said.contains("is done: 2 ranks, epoch 1"), "{said}");
-    Ok(job)
+    // The second attempt of a loaded machine may be slower than a start may be.
+    for _ in 0..4 {
+        let said = job.tell(&["grow", "test", "1", "--wait"])?;
+        if said.contains("is done: 2 ranks, epoch 1") {
+            return Ok(job);
+        }
+        ensure!(said.contains("not ready within"), "{said}");
+        fs::remove_dir(job.file("first"))?;
+    }
+    bail!("no second attempt succeeds:\n{}", job.job.said());
 }
 
 fn outlived() -> Result<()> {
@@ -462,7 +469,8 @@ fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
     // Open MPI 5's launcher tells by its status that one was killed.
     ensure!(family == Family::OpenMpi5 || outcome.status.success(), "{}", outcome.report());
     ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
-    ensure!(ends(&events)?[0] == end("finalized", ""), "{events:?}");
+    let grown = ends(&events)?.into_iter().find(|(event, _)| event != "aborted");
+    ensure!(grown == Some(end("finalized", "")), "{events:?}");
     let noted = events.iter().any(|event| event.to_string().contains(wanted));
     ensure!(noted, "{events:?}");
     Ok(())

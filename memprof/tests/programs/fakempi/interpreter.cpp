@@ -5,6 +5,7 @@
 // interpreter [--seed S] [--programs N] [--length L] [--threads T] [--fork N] [--looks N] [--huge]
 //             [--print | --replay]   (a script on stdin)   [--forever]
 //             [--blind]              (what the profiler says is not looked at)
+//             [--reclaim]            (before each look pages of objects go, where the kernel may take them)
 //             [--fork-looks N]    (as --looks, of programs in children of a fork that have traces of their own)
 //             [--rests FILE]         (looks are rests; what a sample has to find in each is in FILE)
 
@@ -29,12 +30,13 @@ namespace {
 struct Options {
     uint64_t seed = 1, programs = 100;
     int length = 40, threads = 0, fork_every = 0, fork_looks = 0;
-    bool print = false, replay = false, forever = false, blind = false;
+    bool print = false, replay = false, forever = false, blind = false, reclaim = false;
     const char *rests = nullptr;
     Choice choice;
 };
 
-bool blind, rests;
+bool blind, rests, reclaims;
+void reclaim();
 Amounts base;
 Model model;
 Script script;
@@ -164,7 +166,9 @@ bool step(const Op &op)
 {
     switch (op.what) {
     case CHECK: return owned_agrees(model);
-    case LOOK: return rests ? rest() : resident_agrees(&model, 1);
+    case LOOK:
+        if (reclaims) reclaim();
+        return rests ? rest() : resident_agrees(&model, 1);
     case RELOAD: return reload();
     default: return perform(model, op);
     }
@@ -194,8 +198,10 @@ bool report(uint64_t seed)
     return false;
 }
 
-// Code and data of all objects come in now and not in between.
-void populate()
+// Calls `with` with each range of code and data of objects, whether it is written to, and whether it is of objects
+// whose owners are compared.
+template <typename With>
+void each_image(With with)
 {
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     ssize_t length = 0, got;
@@ -210,9 +216,30 @@ void populate()
         if (sscanf(line, "%lx-%lx %7s", &start, &end, may) != 3 || !strstr(line, ".so")) {
             if (!strstr(line, "interpreter")) continue;
         }
+        bool is_compared = false;
+        for (const char *name : {"interpreter", "fakempi", "libpart", "libboth", "libapp_plugin"})
+            is_compared |= strstr(line, name) != nullptr;
         bool writes = may[1] == 'w' && may[3] == 'p';
-        if (may[0] == 'r') madvise(reinterpret_cast<void *>(start), end - start, writes ? 23 : 22);
+        if (may[0] == 'r') with(reinterpret_cast<void *>(start), end - start, writes, is_compared);
     }
+}
+
+// Code and data of all objects come in now and not in between; and the kernel takes back none of those compared: where
+// memory is short, it would take pages of files, which it can read again.
+void populate()
+{
+    each_image([](void *start, size_t length, bool writes, bool is_compared) {
+        madvise(start, length, writes ? 23 : 22);
+        if (is_compared) mlock(start, length);
+    });
+}
+
+// Does what the kernel does where memory is short.
+void reclaim()
+{
+    each_image([](void *start, size_t length, bool, bool is_compared) {
+        if (is_compared) madvise(start, length, MADV_PAGEOUT);
+    });
 }
 
 // What the parent had in pages of files the kernel brings in again, one after the other, or at once.
@@ -398,6 +425,7 @@ Options read_options(int argc, char **argv)
         else if (!strcmp(name, "--replay")) options.replay = true;
         else if (!strcmp(name, "--forever")) options.forever = true;
         else if (!strcmp(name, "--blind")) options.blind = true;
+        else if (!strcmp(name, "--reclaim")) options.reclaim = true;
         else if (!strcmp(name, "--huge")) options.choice.huge = true;
         else if (index + 1 < argc) {
             uint64_t value = strtoull(argv[++index], nullptr, 10);
@@ -443,6 +471,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     if (!prepare_places() || !warm_up()) return printf("FAIL at the start\n"), fflush(stdout), 1;
     blind = options.blind;
+    reclaims = options.reclaim;
     if (!blind && !find_profiler()) return printf("no profiler\n"), fflush(stdout), 3;
     rests = options.rests != nullptr;
     if (rests && !open_rests(options.rests)) return printf("FAIL no file for rests\n"), fflush(stdout), 1;

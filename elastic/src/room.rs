@@ -50,7 +50,7 @@ impl Said {
         let places = variable(LAUNCHER).zip(variable(DAEMON));
         Self {
             is_apart: places.is_some_and(|(launcher, daemon)| launcher != daemon),
-            is_allocated: ALLOCATIONS.iter().any(|name| variable(name).is_some()),
+            is_allocated: is_allocated(&variable),
             daemons: variable(DAEMONS).and_then(|number| number.parse().ok()).unwrap_or(0),
             listed,
         }
@@ -94,6 +94,11 @@ impl Room {
             Self::Exactly(slots) | Self::AtLeast(slots) => slots,
         }
     }
+}
+
+/// Returns true if a resource manager has allocated the job's nodes, as its variables say.
+pub(crate) fn is_allocated(variable: &impl Fn(&str) -> Option<String>) -> bool {
+    ALLOCATIONS.iter().any(|name| variable(name).is_some())
 }
 
 /// Slots among those that a launcher counts together with its own node's.

@@ -485,6 +485,10 @@ impl State {
 
     /// Has processes started for a resize, which goes on when they are ready.
     fn start(&mut self, resize: Resize) -> bool {
+        if resize.brought {
+            // The launcher knows more hosts from now on.
+            self.recipe.hosts = None;
+        }
         let begun = if self.starting.is_in_the_way() {
             let detail = "MPI has not come back from an earlier start";
             Err(Cause::new(CauseKind::SpawnFailed, detail))

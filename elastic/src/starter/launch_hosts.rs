@@ -6,6 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use quo_mpi::{Family, Identity};
 
 use super::refusal::{ancestors, is_launcher};
+use crate::room::is_allocated;
 
 /// The nodes of the job, on every node but that of `mpirun`, which is the first of them.
 const NODES: &str = "OMPI_MCA_orte_node_regex";
@@ -33,13 +34,21 @@ pub(crate) struct LaunchHosts(Vec<(String, Option<u32>)>);
 impl LaunchHosts {
     /// Of the launcher of this process, where hosts beyond its list are refused; none where the list is not known.
     pub(crate) fn of_launcher(mpi: &Identity) -> Option<Self> {
-        if (mpi.family(), mpi.major()) != (Family::OpenMpi, Some(4)) {
+        let is_open_mpi_4 = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
+        is_open_mpi_4.then(|| Self::read(|name| std::env::var(name).ok())).flatten()
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        // Of a job's allocation the launcher takes any node, also one that it was not told of.
+        if is_allocated(&variable) {
             return None;
         }
-        let nodes = std::env::var(NODES).ok().map(|text| nodes(&text));
-        let nodes = nodes.map(|names| Some(names?.into_iter().map(|name| (name, None)).collect()));
-        // Its own node comes first, and may be none of the job's hosts: it is refused then, as others are.
-        nodes.unwrap_or_else(named_to_mpirun).filter(|hosts| !hosts.is_empty()).map(Self)
+        let hosts = match variable(NODES) {
+            // Its own node comes first, and may be none of the job's hosts: it is refused then, as others are.
+            Some(text) => nodes(&text)?.into_iter().map(|name| (name, None)).collect(),
+            None => named_to_mpirun(&variable(PROGRAM)?)?,
+        };
+        (!hosts.is_empty()).then_some(Self(hosts))
     }
 
     /// The hosts whose slots are known.
@@ -96,7 +105,7 @@ fn addresses(host: &str) -> Option<Vec<IpAddr>> {
 }
 
 /// The hosts that are listed by `--host` for the `mpirun` above this process, and nowhere else.
-fn named_to_mpirun() -> Option<Vec<(String, Option<u32>)>> {
+fn named_to_mpirun(program: &str) -> Option<Vec<(String, Option<u32>)>> {
     let launcher = ancestors().find(|&process| is_launcher(process))?;
     let line = std::fs::read(format!("/proc/{launcher}/cmdline")).ok()?;
     let words: Vec<String> = line
@@ -107,8 +116,7 @@ fn named_to_mpirun() -> Option<Vec<(String, Option<u32>)>> {
         let name = name.to_string_lossy().into_owned();
         name.starts_with("OMPI_MCA_") && name.ends_with("hostfile")
     });
-    let program = std::env::var(PROGRAM).ok().filter(|_| !is_told_otherwise)?;
-    named(&words, &program)
+    if is_told_otherwise { None } else { named(&words, program) }
 }
 
 /// The hosts of `--host` among the words before the program; none where there is no such option, or another that
@@ -208,6 +216,19 @@ mod tests {
         for wrong in ["n[1:a]", "n[1", "n[1-2]"] {
             assert_eq!(nodes(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn hosts_of_an_allocation_are_left_to_the_launcher() {
+        let read = |manager: &'static str| {
+            LaunchHosts::read(|name| match name {
+                NODES => Some("front,n1@0(2)".to_owned()),
+                _ => Some("1".to_owned()).filter(|_| name == manager),
+            })
+        };
+        let hosts = read("").unwrap();
+        assert_eq!(hosts.0, [("front".to_owned(), None), ("n1".to_owned(), None)]);
+        assert_eq!(read("SLURM_JOB_ID"), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ module quo_elastic_c
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
     type(c_ptr) :: plan = c_null_ptr
+    integer(c_int) :: abort_on_death
   end type c_world_options
 
   !> `QUO_array_spec_t`

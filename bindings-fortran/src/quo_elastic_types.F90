@@ -73,6 +73,8 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: log
     !> A plan; not allocated: none.
     character(len=:, kind=c_char), allocatable :: plan
+    !> The job ends when a rank has ended without `quo_world_end`, as `quo-elastic.h` says.
+    logical :: abort_on_death = .false.
   end type quo_world_options_t
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.

@@ -364,6 +364,7 @@ contains
     given%control = merge(1, 0, options%control)
     given%messages = merge(1, 0, options%messages)
     given%start_limit = options%start_limit
+    given%abort_on_death = merge(1, 0, options%abort_on_death)
     ready = .true.
     if (allocated(options%name)) call put(options%name, name, given%name, ready)
     if (allocated(options%log)) call put(options%log, log, given%log, ready)

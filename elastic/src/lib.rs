@@ -35,6 +35,7 @@ mod back_end;
 mod coordinator;
 mod desk;
 mod error;
+mod guard;
 mod invitation;
 mod live;
 mod lobby;

@@ -61,6 +61,8 @@ pub struct QUO_world_options_t {
     pub log: Text,
     /// A plan, or NULL.
     pub plan: Text,
+    /// Whether the job ends with a rank that has ended without a word.
+    pub abort_on_death: c_int,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
@@ -213,7 +215,7 @@ pub(crate) fn options(
     if let Some(unit) = count("unit", given.unit)? {
         options = options.unit(unit);
     }
-    options = options.crowded(given.crowded != 0);
+    options = options.crowded(given.crowded != 0).abort_on_death(given.abort_on_death != 0);
     let start_limit = limit(given.start_limit)?;
     if start_limit != Duration::ZERO {
         options = options.start_limit(start_limit);

@@ -243,6 +243,26 @@ impl Lobby {
         dead
     }
 
+    /// Notes that the job is to end because of a rank, for the guards of the node. Returns true if none was noted
+    /// before.
+    pub(crate) fn note_loss(&self, rank: usize) -> bool {
+        let rank = u32::try_from(rank).unwrap_or(0).saturating_add(1);
+        let noted =
+            self.words.loss().compare_exchange(0, rank, Ordering::AcqRel, Ordering::Acquire);
+        noted.is_ok()
+    }
+
+    /// The rank because of which the job is to end, and whether it was found by this call.
+    pub(crate) fn find_loss(&self) -> Option<(usize, bool)> {
+        match self.words.loss().load(Ordering::Acquire) {
+            0 => {
+                let rank = self.name_of(*self.missed().first()?);
+                Some((rank, self.note_loss(rank)))
+            }
+            noted => Some((noted as usize - 1, false)),
+        }
+    }
+
     /// What a process of the node is.
     fn seat(&self, member: usize) -> Seat {
         Seat::decode(self.words.seat(member).load(Ordering::Acquire))

@@ -80,7 +80,7 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
             let missed = lobby.missed().into_iter();
             return Answer::Dead(missed.map(|member| lobby.name_of(member)).collect());
         }
-        Call::Lost(rank) => drop(lobby.note_loss(*rank)),
+        Call::Lost(rank) => lobby.note_loss(*rank, true),
         Call::Bye => {}
         Call::StrikeOff(members) => lobby.strike_off(members),
         Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),

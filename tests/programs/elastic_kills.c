@@ -1,6 +1,6 @@
 /* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP. Every step has a bare
  * MPI_Allreduce; rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
- * Each process says "process NUMBER begins" first, "process NUMBER is there", "process NUMBER joins", and how it ends where something has gone
+ * Each process says "process NUMBER begins" first, "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
  * wrong. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -59,7 +59,7 @@ step(QUO_world world, unsigned *state, int most, const char *stop)
 int
 main(int argc, char **argv)
 {
-    int level, status, enters, goes_on = 1;
+    int level, status, enters, rank, goes_on = 1;
     QUO_world world;
     QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
     unsigned state = argc == 5 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
@@ -74,7 +74,8 @@ main(int argc, char **argv)
     options.start_limit = 4;
     options.abort_on_death = 1;
     CHECK(QUO_world_create(&world, &options));
-    printf("process %ld is there\n", (long)getpid());
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    printf("process %ld is there: %d\n", (long)getpid(), rank);
     fflush(stdout);
     while (goes_on) {
         CHECK(QUO_world_status(world, &status));

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running};
+use quo_tests::{BindTo, Checkout, Family, Launcher, Nodes, Outcome, Running};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
     ("spawned_rank_killed_before_a_collective_ends_the_job_named", spawned_rank),
+    ("rank_killed_on_another_node_ends_the_job_named", elsewhere),
     ("random_kills_end_every_job_soon", random),
 ];
 
@@ -138,6 +139,30 @@ fn spawned_rank() -> Result<()> {
     let is_named = outcome.stderr.contains("rank 1 has ended without a word");
     let is_alone = Launcher::find()?.family() == Family::OpenMpi4;
     ensure!(is_named || !is_alone, "{}", outcome.report());
+    Ok(())
+}
+
+fn elsewhere() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "the launcher ends the job itself, or not in order";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let (_folder, program) = program()?;
+    for rank in [2, 0] {
+        let nodes = Nodes::new(3, 1, &program)?;
+        let launch = Launch { processes: 3, ranks: 3, most: 3, seed: 0, survives: true };
+        let job = Killed::start(&nodes.program(), launch)?;
+        let said = job.job.said();
+        let there = format!(" is there: {rank}");
+        let victim =
+            said.lines().find_map(|line| line.strip_suffix(&*there)?.strip_prefix("process "));
+        let victim = victim.and_then(|number| Pid::from_raw(number.parse().ok()?)).context(said)?;
+        kill_process(victim, Signal::KILL)?;
+        let outcome = job.job.finish()?;
+        ensure!(!outcome.out_of_time, "{}", outcome.report());
+        let named = format!("rank {rank} has ended without a word");
+        ensure!(outcome.stderr.contains(&named), "{}", outcome.report());
+    }
     Ok(())
 }
 

@@ -20,7 +20,8 @@ struct Common {
     _apart: [u64; LINE / 8 - 1],
     mail_bytes: AtomicU64,
     loss: AtomicU32,
-    _rest: [u32; LINE / 4 - 3],
+    said: AtomicU32,
+    _rest: [u32; LINE / 4 - 4],
 }
 
 /// What is one process's own.
@@ -89,6 +90,11 @@ impl Words {
     /// One more than the rank because of which the job is ended, or 0.
     pub(super) fn loss(&self) -> &AtomicU32 {
         &self.common().loss
+    }
+
+    /// 1 once a process has said why the job ends.
+    pub(super) fn said(&self) -> &AtomicU32 {
+        &self.common().said
     }
 
     /// The [`Seat`](super::Seat) of this process, encoded.

@@ -130,7 +130,7 @@ fn answer(mut link: Link, lobby: &Lobby) {
     // Nobody will call the sleepers any more, and nobody will tell a round.
     if !is_over {
         // Rank 0 has gone without a word.
-        lobby.note_loss(0);
+        lobby.note_loss(0, false);
         let losses = Losses { counted: vec![0], launched: vec![0] };
         let _ = serve(lobby, &Call::Post(Order::End(losses)));
     }

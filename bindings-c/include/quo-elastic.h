@@ -169,13 +169,19 @@ typedef struct QUO_world_options_t {
     /** In a job of Slurm, nodes come and go with ranks, in this way; elsewhere without meaning. NULL:
         without Slurm. */
     const QUO_slurm_options_t *slurm;
+    /** Not 0: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
+        MPI waits for it for ever in a collective call, and not every launcher ends a job with a process
+        that was started later. A thread of every process looks for it twice a second or more often; the
+        first that finds it writes the rank to standard error, and all processes of the world end by
+        _exit(3), without a call of MPI. A parked process that has ended does not end the job. */
+    int abort_on_death;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and nobody from outside decides. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
-            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL                                    \
+            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0                                 \
     }
 
 /** What has become of a request. */

@@ -34,6 +34,7 @@ module quo_elastic_c
     type(c_ptr) :: info = c_null_ptr
     type(c_ptr) :: control_folder = c_null_ptr
     type(c_ptr) :: slurm = c_null_ptr
+    integer(c_int) :: abort_on_death
   end type c_world_options
 
   !> `QUO_slurm_options_t`

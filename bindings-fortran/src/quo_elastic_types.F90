@@ -227,6 +227,8 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: control_folder
     !> In a job of Slurm, nodes come and go with ranks, in this way; not allocated: without Slurm.
     type(quo_slurm_options_t), allocatable :: slurm
+    !> The job ends when a rank has ended without `quo_world_end`, as `quo-elastic.h` says.
+    logical :: abort_on_death = .false.
   end type quo_world_options_t
 
   !> A request: a number of ranks that has yet to be said.

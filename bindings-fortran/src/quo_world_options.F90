@@ -38,6 +38,7 @@ contains
     given%messages = merge(1, 0, options%messages)
     given%start_limit = options%start_limit
     given%process_sets = merge(1, 0, options%process_sets)
+    given%abort_on_death = merge(1, 0, options%abort_on_death)
     given%without_starter = merge(1, 0, options%without_starter)
     given%min = options%min
     given%max = options%max

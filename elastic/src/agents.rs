@@ -30,6 +30,12 @@ pub(crate) enum Call {
     Ring(Vec<usize>),
     /// Which processes of the node have ended without a word.
     Dead,
+    /// The names of processes of the node that have ended without a word while they were awake.
+    Missed,
+    /// End the processes of the node because of this rank, where they have guards.
+    Lost(usize),
+    /// Nobody calls any more.
+    Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
     /// Wait until sleepers are ready to join.
@@ -53,7 +59,7 @@ pub(crate) enum Answer {
     Floor(u64),
     /// Node ranks of those who have not come.
     Late(Vec<usize>),
-    /// Node ranks of those who have ended.
+    /// Node ranks, or names, of those who have ended.
     Dead(Vec<usize>),
     /// It could not be done.
     Failed(String),
@@ -70,6 +76,12 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
             return Answer::Floor(lobby.raise(running));
         }
         Call::Dead => return Answer::Dead(lobby.dead()),
+        Call::Missed => {
+            let missed = lobby.missed().into_iter();
+            return Answer::Dead(missed.map(|member| lobby.name_of(member)).collect());
+        }
+        Call::Lost(rank) => lobby.note_loss(*rank, true),
+        Call::Bye => {}
         Call::StrikeOff(members) => lobby.strike_off(members),
         Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),
         Call::Tell(round) => lobby.tell_round(*round),
@@ -162,6 +174,14 @@ pub(crate) struct Agents {
     places: Vec<(usize, usize)>,
 }
 
+impl Drop for Agents {
+    fn drop(&mut self) {
+        for link in &mut self.others {
+            let _ = link.send(&Call::Bye);
+        }
+    }
+}
+
 impl Agents {
     pub(crate) fn new(here: Arc<Lobby>, others: Vec<Link>, places: Vec<(usize, usize)>) -> Self {
         Self { here, others, places }
@@ -181,6 +201,37 @@ impl Agents {
             is.then_some(process)
         };
         Ok(self.places.iter().enumerate().filter_map(is_dead).collect())
+    }
+
+    /// The rank of a process that has ended without a word while it was awake, or the first process of a node that does not
+    /// answer.
+    pub(crate) fn missed(&mut self) -> Option<usize> {
+        let answers =
+            match self.ask("look for ranks that have ended", vec![Call::Missed; self.nodes()]) {
+                Ok(answers) => answers,
+                Err(Error::Agent { node, .. }) => {
+                    return self.places.iter().position(|place| *place == (node, 0));
+                }
+                Err(_) => return None,
+            };
+        answers.into_iter().find_map(|answer| match answer {
+            Answer::Dead(ranks) => ranks.first().copied(),
+            _ => None,
+        })
+    }
+
+    /// Ends the processes of all nodes that have guards.
+    pub(crate) fn lost(&mut self, rank: usize) {
+        for link in &mut self.others {
+            // One that does not hear it sees that this process has gone.
+            let _ = link.send(&Call::Lost(rank));
+        }
+        let _ = serve(&self.here, &Call::Lost(rank));
+    }
+
+    /// Whether there are other nodes.
+    pub(crate) fn is_over_nodes(&self) -> bool {
+        !self.others.is_empty()
     }
 
     /// Lets nobody wait for processes that have ended.

@@ -16,7 +16,7 @@
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < trim < round < lobby < reach < room < back_end < sets < layout < place < order < change <
-//!     plan < live < watch < data < error < agents < invitation < acceptor < starter < manager <
+//!     plan < live < watch < data < error < agents < invitation < acceptor < starter < guard < manager <
 //!     coordinator < desk < world < reshape
 
 pub mod change;
@@ -38,6 +38,7 @@ mod back_end;
 mod coordinator;
 mod desk;
 mod error;
+mod guard;
 mod invitation;
 mod live;
 mod lobby;

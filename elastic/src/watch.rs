@@ -5,23 +5,45 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quo::group::{GroupError, Patience};
+use serde::{Deserialize, Serialize};
 
 use crate::lobby::Lobby;
+use crate::starter::Life;
+
+/// A process that joins, as its host can know it before it is in the words of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Joiner {
+    /// The rank that it will be, or that rank 0 is.
+    pub rank: usize,
+    pub life: Life,
+}
 
 /// The processes of this node that a resize needs, before it and after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     lobbies: Vec<Arc<Lobby>>,
+    joiners: Vec<Joiner>,
 }
 
 impl Watch {
     pub(crate) fn over(lobbies: impl IntoIterator<Item = Arc<Lobby>>) -> Self {
-        Self { lobbies: lobbies.into_iter().collect() }
+        Self { lobbies: lobbies.into_iter().collect(), joiners: Vec::new() }
+    }
+
+    /// And over these.
+    pub(crate) fn and(self, joiners: Vec<Joiner>) -> Self {
+        Self { joiners, ..self }
     }
 
     /// Fails when one has ended without a word that was not asleep.
     pub(crate) fn look(&self) -> Result<(), GroupError> {
-        self.find("resize", Lobby::missed)
+        self.find("resize", Lobby::missed)?;
+        let ended = |joiner: &&Joiner| joiner.life.has_ended().is_some();
+        let ended = self.joiners.iter().filter(ended).map(|joiner| joiner.rank);
+        match ended.collect::<Vec<_>>() {
+            ranks if ranks.is_empty() => Ok(()),
+            ranks => Err(GroupError::Dead { call: "resize", ranks }),
+        }
     }
 
     /// Fails when one has ended without a word, also one that was asleep.
@@ -75,7 +97,23 @@ pub(crate) fn patient(limit: Duration, look: &dyn Fn() -> Result<(), GroupError>
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    #[test]
+    fn joiner_that_has_ended_is_named_by_its_rank() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let life = Life::of(child.id().cast_signed()).unwrap();
+        let joiners =
+            vec![Joiner { rank: 0, life: Life::own().unwrap() }, Joiner { rank: 7, life }];
+        let watch = Watch::default().and(joiners);
+        watch.look().unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let error = watch.look().unwrap_err();
+        assert!(matches!(error, GroupError::Dead { ranks, .. } if ranks == [7]));
+    }
 
     #[test]
     fn absence_fails_only_after_its_longest_time() {

@@ -42,9 +42,24 @@ pub fn run(tests: &[Test], obstacle: Option<String>) -> ExitCode {
     run_and_look(tests, obstacle, || Ok(()))
 }
 
+/// As [`run`], for tests that may take longer than others.
+#[must_use]
+pub fn run_within(limit: Duration, tests: &[Test]) -> ExitCode {
+    run_bounded(limit, tests, None, || Ok(()))
+}
+
 /// As [`run`]; a test that passes fails all the same when what is looked at after it is not right.
 #[must_use]
 pub fn run_and_look(
+    tests: &[Test],
+    obstacle: Option<String>,
+    look: impl Fn() -> Result<()>,
+) -> ExitCode {
+    run_bounded(LIMIT, tests, obstacle, look)
+}
+
+fn run_bounded(
+    limit: Duration,
     tests: &[Test],
     obstacle: Option<String>,
     look: impl Fn() -> Result<()>,
@@ -64,7 +79,7 @@ pub fn run_and_look(
             continue;
         }
         let start = Instant::now();
-        let verdict = bounded(*test).and_then(|()| look());
+        let verdict = bounded(*test, limit).and_then(|()| look());
         let seconds = start.elapsed().as_secs_f64();
         match &verdict {
             Ok(()) => {
@@ -86,18 +101,18 @@ pub fn run_and_look(
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn bounded(test: fn() -> Result<()>) -> Result<()> {
+fn bounded(test: fn() -> Result<()>, limit: Duration) -> Result<()> {
     let (report, verdict) = channel();
     let thread = std::thread::spawn(move || {
         let outcome = test();
         let _nobody_waits_any_more = report.send(outcome);
     });
-    match verdict.recv_timeout(LIMIT) {
+    match verdict.recv_timeout(limit) {
         Ok(outcome) => {
             let _already_reported = thread.join();
             outcome
         }
         Err(RecvTimeoutError::Disconnected) => Err(anyhow!("it panicked; see above")),
-        Err(RecvTimeoutError::Timeout) => Err(anyhow!("still running after {} s", LIMIT.as_secs())),
+        Err(RecvTimeoutError::Timeout) => Err(anyhow!("still running after {} s", limit.as_secs())),
     }
 }

@@ -39,6 +39,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/window.rs",
     "elastic/src/data/block.rs",
     "elastic/src/data/element.rs",
+    "elastic/src/guard.rs",
     "elastic/src/lobby/words.rs",
     "elastic/src/manager/control/peer.rs",
     "elastic/src/starter/parting.rs",

@@ -102,6 +102,8 @@ pub struct QUO_world_options_t {
     pub control_folder: Text,
     /// Options of Slurm, or NULL.
     pub slurm: In<QUO_slurm_options_t>,
+    /// Whether the job ends with a rank that has ended without a word.
+    pub abort_on_death: c_int,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
@@ -232,6 +234,7 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
         options = options.unit(unit);
     }
     options = options.crowded(given.crowded != 0).starter(given.without_starter == 0);
+    options = options.abort_on_death(given.abort_on_death != 0);
     let start_limit = limit(given.start_limit)?;
     if start_limit != Duration::ZERO {
         options = options.start_limit(start_limit);

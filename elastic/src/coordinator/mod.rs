@@ -180,7 +180,12 @@ struct State {
     untold: u64,
     /// When a manager wants to be called.
     wake: Option<Duration>,
+    /// Ends the job when a process of another node has ended: this one's guard sees those of its own.
+    has_guards: bool,
 }
+
+/// Time between two looks at the processes of other nodes.
+const LOOK: Duration = Duration::from_millis(500);
 
 impl Coordinator {
     pub(crate) fn start(
@@ -190,6 +195,7 @@ impl Coordinator {
         employer: Option<Employer>,
         log: Option<&Path>,
         mut managers: Vec<Box<dyn ResourceManager>>,
+        has_guards: bool,
     ) -> Result<Self, String> {
         let journal = Journal::open(log).map_err(|error| {
             let path = log.map_or(String::new(), |path| path.display().to_string());
@@ -220,6 +226,7 @@ impl Coordinator {
             units: Arc::clone(&units),
             untold: 0,
             wake: Some(Duration::ZERO),
+            has_guards,
         };
         let thread = std::thread::Builder::new()
             .name("elastic".to_owned())
@@ -313,6 +320,12 @@ impl State {
                 self.do_next();
             }
             self.look_for_late_ranks();
+            if self.looks_at_nodes()
+                && let Some(rank) = self.agents.missed()
+            {
+                crate::guard::say(rank);
+                self.agents.lost(rank);
+            }
             if let Some(late) = self.starting.give_up_late(&self.recipe) {
                 self.try_again(late);
                 continue;
@@ -378,6 +391,10 @@ impl State {
         let _ = self.agents.ring(sleepers);
     }
 
+    fn looks_at_nodes(&self) -> bool {
+        self.has_guards && self.agents.is_over_nodes()
+    }
+
     /// The next message; none when it is time to look.
     fn next(&self, messages: &Receiver<Message>) -> Option<Message> {
         let (now, deadline) = {
@@ -385,7 +402,8 @@ impl State {
             (arbiter.now(), arbiter.next_deadline())
         };
         let start = self.starting.left().map(|left| now + left);
-        match deadline.into_iter().chain(self.wake).chain(start).min() {
+        let look = self.looks_at_nodes().then(|| now + LOOK);
+        match deadline.into_iter().chain(self.wake).chain(start).chain(look).min() {
             None => messages.recv().map_or(Some(Message::Over), Some),
             Some(at) => match messages.recv_timeout(at.saturating_sub(now)) {
                 Ok(message) => Some(message),

@@ -243,6 +243,27 @@ impl Lobby {
         dead
     }
 
+    /// Notes that the job is to end because of a rank, for the guards of the node, and whether that was said already.
+    pub(crate) fn note_loss(&self, rank: usize, is_said: bool) {
+        let rank = u32::try_from(rank).unwrap_or(0).saturating_add(1);
+        if is_said {
+            self.words.said().store(1, Ordering::Release);
+        }
+        let loss = self.words.loss();
+        // The first one counts.
+        let _ = loss.compare_exchange(0, rank, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// The rank because of which the job is to end, and whether the caller is to say so.
+    pub(crate) fn find_loss(&self) -> Option<(usize, bool)> {
+        if self.words.loss().load(Ordering::Acquire) == 0 {
+            self.note_loss(self.name_of(*self.missed().first()?), false);
+        }
+        let rank = self.words.loss().load(Ordering::Acquire) as usize - 1;
+        let said = self.words.said().compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
+        Some((rank, said.is_ok()))
+    }
+
     /// What a process of the node is.
     fn seat(&self, member: usize) -> Seat {
         Seat::decode(self.words.seat(member).load(Ordering::Acquire))

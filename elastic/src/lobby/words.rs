@@ -19,7 +19,9 @@ struct Common {
     signal: Signal<AtomicU64>,
     _apart: [u64; LINE / 8 - 1],
     mail_bytes: AtomicU64,
-    _rest: [u64; LINE / 8 - 1],
+    loss: AtomicU32,
+    said: AtomicU32,
+    _rest: [u32; LINE / 4 - 4],
 }
 
 /// What is one process's own.
@@ -83,6 +85,16 @@ impl Words {
     /// The number of the last resize that this process was ready to join, its lower half.
     pub(super) fn ready(&self, member: usize) -> &AtomicU32 {
         &self.own(member).ready
+    }
+
+    /// One more than the rank because of which the job is ended, or 0.
+    pub(super) fn loss(&self) -> &AtomicU32 {
+        &self.common().loss
+    }
+
+    /// 1 once a process has said why the job ends.
+    pub(super) fn said(&self) -> &AtomicU32 {
+        &self.common().said
     }
 
     /// The [`Seat`](super::Seat) of this process, encoded.

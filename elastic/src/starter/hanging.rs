@@ -1,6 +1,7 @@
 //! What is done about a start from which MPI does not come back.
 
-use std::process::{Command, Stdio};
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use quo_mpi::{Family, Identity};
@@ -138,9 +139,62 @@ pub(crate) fn outlive(lives: &[Life]) {
     }
 }
 
+/// Kills what has this line in its environment, unless there is a line in its input.
+const BOUND: &str = r#"read -r _ && exit
+for look in 1 2 3; do for file in $(grep -lzxF -e "$1" /proc/[0-9]*/environ); do
+process=${file#/proc/}; kill -KILL "${process%/environ}"; done; sleep 0.1; done"#;
+
+/// A start whose processes are killed when this process ends before [`release`](Self::release): in `MPI_Init` they wait
+/// for it, and do nothing of their own.
+#[derive(Debug)]
+pub(super) struct Bound(Child);
+
+impl Bound {
+    /// Binds what has this mark. None where there can be no other process.
+    pub(super) fn to(mark: &Mark) -> Option<Self> {
+        let mut command = Command::new("sh");
+        command.args(["-c", BOUND, "sh", &mark.line()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().ok().map(Self)
+    }
+
+    /// They look after themselves from now on.
+    pub(super) fn release(mut self) {
+        if let Some(mut input) = self.0.stdin.take() {
+            let _ = input.write_all(b"\n");
+        }
+        let _ = self.0.wait();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn start_is_killed_only_when_its_starter_ends_before_it_is_released() {
+        for (number, releases) in [(81, true), (82, false)] {
+            let mark = Mark::new(number, 0);
+            let (name, value) =
+                mark.line().split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+            let mut command = Command::new("cat");
+            command.env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut started = command.spawn().unwrap();
+            // It echoes: it has been executed.
+            started.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+            std::io::Read::read_exact(started.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            let mut bound = Bound::to(&mark).unwrap();
+            if releases {
+                bound.release();
+            } else {
+                // As the kernel does at the end of this process.
+                drop(bound.0.stdin.take());
+                bound.0.wait().unwrap();
+            }
+            drop(started.stdin.take());
+            assert_eq!(started.wait().unwrap().success(), releases);
+        }
+    }
 
     #[test]
     fn the_script_ends_exactly_those_that_it_was_given() {

@@ -20,7 +20,7 @@ impl Life {
     }
 
     /// That of a process of this host that has not ended; none where there is none, or the kernel does not say.
-    pub(super) fn of(process: i32) -> Option<Self> {
+    pub(crate) fn of(process: i32) -> Option<Self> {
         let (state, began) = state(process)?;
         (!matches!(state, 'Z' | 'X')).then_some(Self { process, began, boot: boot()? })
     }
@@ -30,7 +30,7 @@ impl Life {
     }
 
     /// Its number and when it began: no other process of this host has both.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.process, self.began)
     }
 
@@ -40,7 +40,7 @@ impl Life {
     }
 
     /// Kills it, and no other process that has got its number; whether it was there.
-    pub(super) fn kill(&self) -> bool {
+    pub(crate) fn kill(&self) -> bool {
         let Some(number) = Pid::from_raw(self.process) else { return false };
         // What this is of stays the same, whoever gets the number.
         let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return false };

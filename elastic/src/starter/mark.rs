@@ -18,6 +18,11 @@ impl Mark {
         Self(format!("{own}.{start}.{unit}"))
     }
 
+    /// The entry of an environment.
+    pub(super) fn line(&self) -> String {
+        format!("{VARIABLE}={}", self.0)
+    }
+
     /// Has the launcher give it to what it starts, where it takes variables.
     pub(crate) fn put(&self, mpi: &Identity, info: &mut Vec<(String, String)>) {
         let key = match (mpi.family(), mpi.major()) {
@@ -25,7 +30,7 @@ impl Mark {
             (Family::OpenMpi, Some(5..)) => "PMIX_ENVAR",
             _ => return,
         };
-        let line = format!("{VARIABLE}={}", self.0);
+        let line = self.line();
         match info.iter_mut().find(|(known, _)| known == key) {
             // A line each; the program may have said some.
             Some((_, lines)) => *lines = format!("{lines}\n{line}"),
@@ -35,13 +40,24 @@ impl Mark {
 
     /// The living processes of this host that have it, as far as this user may know.
     pub(crate) fn processes(&self) -> Vec<Life> {
-        let line = format!("{VARIABLE}={}", self.0);
-        let is_marked = |process: &i32| {
-            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|entry| entry == line.as_bytes())
-        };
-        processes().filter(is_marked).filter_map(Life::of).collect()
+        let line = self.line();
+        with_variable(|entry| entry == line.as_bytes())
     }
+
+    /// The living processes of this host that a process has had started, by its [name](Life::name).
+    pub(crate) fn of_all_by(process: &str) -> Vec<Life> {
+        let begin = format!("{VARIABLE}={process}.");
+        with_variable(|entry| entry.starts_with(begin.as_bytes()))
+    }
+}
+
+/// The living processes of this host that have a variable.
+fn with_variable(is_it: impl Fn(&[u8]) -> bool) -> Vec<Life> {
+    let is_marked = |process: &i32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(&is_it)
+    };
+    processes().filter(is_marked).filter_map(Life::of).collect()
 }
 
 #[cfg(test)]
@@ -65,6 +81,9 @@ mod tests {
         let (mut marked, mut spared) = (child(&mark), child(&other));
         let found = mark.processes();
         assert_eq!(found, [Life::of(marked.id().cast_signed()).unwrap()]);
+        let all = Mark::of_all_by(&Life::own().unwrap().name());
+        assert!(all.contains(&found[0]) && all.len() >= 2, "{all:?}");
+        assert_eq!(Mark::of_all_by("1-1"), []);
         assert!(found[0].kill());
         assert!(!marked.wait().unwrap().success());
         assert!(!found[0].kill(), "it has ended");

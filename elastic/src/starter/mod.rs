@@ -22,6 +22,7 @@ use crate::change::{Cause, CauseKind};
 use crate::invitation::Invitation;
 use crate::order::Resize;
 use crate::reach::Reach;
+use crate::watch::Joiner;
 pub(crate) use hanging::{Ended, Hanging, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
 pub(crate) use life::Life;
@@ -62,6 +63,8 @@ pub(crate) struct Recipe {
     pub crowded: bool,
     /// The hosts of a launcher that does not survive to be asked for others, where they are known.
     pub hosts: Option<LaunchHosts>,
+    /// Whether a start ends with rank 0.
+    pub is_bound: bool,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
 }
@@ -169,9 +172,11 @@ pub(crate) struct Invited {
     pub most: usize,
     /// The way to the registry of process sets, if the world has them.
     pub directions: Option<Invitation>,
-    /// Whom the unit knows: its own processes and rank 0.
-    #[serde(skip)]
-    pub lives: Vec<Life>,
+    /// The name of rank 0's process, where a process ends the job that has ended without a word.
+    #[serde(default)]
+    pub guards: Option<String>,
+    /// Rank 0, and all that join.
+    pub joiners: Vec<Joiner>,
 }
 
 /// The units of a start that are ready, for whoever gives it up.
@@ -282,7 +287,13 @@ fn start_one(
             process::Trouble::Lost(error) => failed(error),
         });
     }
-    let inter = spawn(&request).map_err(|error| refused(&error))?;
+    let bound = if recipe.is_bound { hanging::Bound::to(mark) } else { None };
+    let spawned = spawn(&request);
+    if let Some(bound) = bound {
+        // What is past MPI_Init waits for a word, and sees that rank 0 has ended.
+        bound.release();
+    }
+    let inter = spawned.map_err(|error| refused(&error))?;
     let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
     match hear_ready(&inter, &Host::Rank(Life::own()), &patience) {
         Ok(lives) => Ok(Unit { inter, lives }),
@@ -350,6 +361,11 @@ impl Unit {
     /// Fails when one of its processes has ended, as far as this host can know.
     pub(crate) fn look(&self) -> Result<(), GroupError> {
         all_live(&self.lives)
+    }
+
+    /// Its processes, in the order of their ranks there; none that the kernel says nothing of.
+    pub(crate) fn lives(&self) -> &[Life] {
+        &self.lives
     }
 
     /// Parts from it, once it has joined.
@@ -440,11 +456,7 @@ pub(crate) fn wait_for_welcome(
         if is_first { said.and_then(|()| be_told(parent, &patience)) } else { Ok(Welcome::Go) };
     let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
     let told = unit.broadcast(told, 0, &patience)?;
-    let mut welcome = serde_json::from_slice(&told).unwrap_or(Welcome::Go);
-    if let Welcome::Join(invited) = &mut welcome {
-        invited.lives.clone_from(&lives);
-    }
-    Ok(welcome)
+    Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
 }
 
 fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcome, GroupError> {
@@ -461,7 +473,7 @@ fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcom
 }
 
 /// Fails when one of these processes has ended, as far as this host can know.
-pub(crate) fn all_live(lives: &[Life]) -> Result<(), GroupError> {
+fn all_live(lives: &[Life]) -> Result<(), GroupError> {
     match lives.iter().find_map(Life::has_ended) {
         None => Ok(()),
         Some(process) => {

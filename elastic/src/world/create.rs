@@ -1,5 +1,7 @@
 //! How a world begins, for those who were launched and for those who were started later.
 
+use std::sync::Arc;
+
 use quo::group::{Group as _, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
 
@@ -8,13 +10,14 @@ use super::{PATIENCE, Status, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
 use crate::lobby::Seat;
 use crate::member::MemberId;
 use crate::order::Losses;
 use crate::room::{Room, Said};
-use crate::starter::{Invited, Welcome, wait_for_welcome};
+use crate::starter::{Invited, Life, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
@@ -52,6 +55,8 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let most = limits.most;
     let mut coordinator = None;
     let mut directions = None;
+    let own = Life::own().map(|life| life.name());
+    let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
         match begin(head, options, limits, start, &back_end) {
             Ok((started, way)) => (coordinator, directions) = (Some(started), way),
@@ -59,12 +64,13 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         }
     }
     let misconfigured = |reason| Error::Misconfigured { call: CALL, reason };
-    let begun = if trouble.is_empty() { Ok(directions) } else { Err(trouble) };
+    let begun = if trouble.is_empty() { Ok((directions, guards)) } else { Err(trouble) };
     let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let begun = base.broadcast(begun, 0, &patience).map_err(&group)?;
-    let begun: Result<Option<Invitation>, String> =
+    let begun: Result<(Option<Invitation>, Option<String>), String> =
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
-    let directions = begun.map_err(misconfigured)?;
+    let directions;
+    (directions, guards) = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, &patience)?;
     let current = if me < start {
         Some(base.part_within(&ranks, 0, &patience).map_err(&group)?)
@@ -80,7 +86,12 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     site.lobby.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
     base.barrier(&patience).map_err(&group)?;
+    let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.lobby)], root));
+    let failed = |error| misconfigured(format!("a thread that watches: {error}"));
+    let guard = guard.transpose().map_err(failed)?;
     Ok(World {
+        guard,
+        guards,
         process: base.rank(),
         birth: MemberId::new(0, base.rank() as u32),
         base,
@@ -125,8 +136,9 @@ fn begin(
         // Now, when nobody computes yet.
         employer.starter();
     }
+    let has_guards = options.abort_on_death;
     let (log, managers) = (options.log.as_deref(), options.managers);
-    let mut started = Coordinator::start(agents, job, recipe, employer, log, managers)?;
+    let mut started = Coordinator::start(agents, job, recipe, employer, log, managers, has_guards)?;
     let mut directions = None;
     if options.process_sets {
         let is_far = nodes > 1 || can_start;
@@ -148,6 +160,8 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     let together = Patience::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
+        guard: None,
+        guards: None,
         process: usize::MAX,
         birth: MemberId::new(0, u32::MAX),
         base: unit,
@@ -175,7 +189,8 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     match welcome {
         Welcome::Go => parent.free().map_err(&group)?,
         Welcome::Join(invited) => {
-            let Invited { resize, first, tag, most, directions, .. } = &*invited;
+            let Invited { resize, first, tag, most, directions, guards, .. } = &*invited;
+            world.guards.clone_from(guards);
             world.process = first + world.base.rank();
             world.birth = resize.member(world.process);
             world.directions.clone_from(directions);

@@ -7,8 +7,8 @@ use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
 use crate::order::Resize;
-use crate::starter::{Invited, Unit, all_live};
-use crate::watch::patient;
+use crate::starter::{Invited, Life, Unit};
+use crate::watch::{Joiner, patient};
 
 const CALL: &str = "begin";
 
@@ -16,8 +16,8 @@ const CALL: &str = "begin";
 pub(super) enum Joined {
     /// Nobody was started for this resize.
     Nobody,
-    /// The communicator of all live processes, those who were started last.
-    All(Communicator),
+    /// The communicator of all live processes, those who were started last, and how these are known.
+    All(Communicator, Vec<Joiner>),
     /// Somebody who was started is not there any more, and nobody has joined.
     Missing(String),
 }
@@ -35,9 +35,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         (None, Err(_)) => Join::Bridge,
     };
     let watch = world.watch();
-    let lives = world.invited.as_ref().map_or_else(Vec::new, |(_, invited)| invited.lives.clone());
-    // Of one that was started, those whom it knows: it is on no node yet.
-    let look = || watch.look().and_then(|()| all_live(&lives));
+    let look = || watch.look();
     let patience = patient(world.patience, &look);
     // Those who are there come without the lost.
     let mut wide: Option<Communicator> = None;
@@ -51,18 +49,28 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     if world.coordinator.is_some() {
         called = call(world, resize, join)?;
     }
-    if world.invited.is_none() {
+    let mut joiners = world.invited.as_ref().map(|(_, invited)| invited.joiners.clone());
+    if joiners.is_none() {
         // The others learn from rank 0 whether anybody comes.
-        let reason = called.missing.take().unwrap_or_default().into_bytes();
-        let inside = wide.as_ref().unwrap_or(&world.base);
-        let reason = inside.broadcast(reason, 0, &patience).map_err(&failed)?;
-        if !reason.is_empty() {
-            if let Some(wide) = wide {
-                wide.free().map_err(&failed)?;
+        let told = match called.missing.take() {
+            Some(reason) => Err(reason),
+            None => Ok(called.joiners),
+        };
+        match tell(wide.as_ref().unwrap_or(&world.base), &told, &patience)? {
+            Ok(all) => joiners = Some(all),
+            Err(reason) => {
+                if let Some(wide) = wide {
+                    wide.free().map_err(&failed)?;
+                }
+                return Ok(Joined::Missing(reason));
             }
-            return Ok(Joined::Missing(String::from_utf8_lossy(&reason).into_owned()));
         }
     }
+    let joiners = joiners.unwrap_or_default();
+    // They are in the words of no node yet.
+    let watch = watch.and(joiners.clone());
+    let look = || watch.look();
+    let patience = patient(world.patience, &look);
     let invited = world.invited.take();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
@@ -85,7 +93,23 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
             before.free().map_err(&failed)?;
         }
     }
-    wide.map(Joined::All).ok_or(Error::Misplaced { call: CALL, reason: "nobody has joined" })
+    let wide = wide.ok_or(Error::Misplaced { call: CALL, reason: "nobody has joined" })?;
+    Ok(Joined::All(wide, joiners))
+}
+
+/// What rank 0 knows: who joins, or why nobody does. Collective over those who are there.
+fn tell(
+    inside: &Communicator,
+    told: &Result<Vec<Joiner>, String>,
+    patience: &Patience<'_>,
+) -> Result<Result<Vec<Joiner>, String>, Error> {
+    let unreadable = |error: serde_json::Error| Error::Node {
+        call: CALL,
+        reason: format!("the list of joiners: {error}"),
+    };
+    let bytes = serde_json::to_vec(told).map_err(unreadable)?;
+    let bytes = inside.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
 /// What rank 0 knows of the units.
@@ -95,6 +119,23 @@ struct Called {
     /// One for each: who comes early waits there for its turn.
     ports: Vec<Port>,
     missing: Option<String>,
+    /// Rank 0, and all that join.
+    joiners: Vec<Joiner>,
+}
+
+/// Rank 0 and all processes of the units, of which the first has this number among the live ones.
+fn joiners(resize: &Resize, units: &[Unit], first: usize) -> Vec<Joiner> {
+    let own = Life::own().map(|life| Joiner { rank: 0, life });
+    let mut joiners: Vec<Joiner> = own.into_iter().collect();
+    let mut begin = first;
+    for (unit, &size) in units.iter().zip(&resize.units) {
+        for (process, life) in (begin..).zip(unit.lives()) {
+            let rank = resize.new.iter().position(|&new| new == process).unwrap_or(process);
+            joiners.push(Joiner { rank, life: life.clone() });
+        }
+        begin += size;
+    }
+    joiners
 }
 
 /// Rank 0 tells the units to come.
@@ -107,6 +148,7 @@ fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
         called.ports = ports.collect::<Result<_, _>>().map_err(&failed)?;
     }
     let mut first = world.base.size();
+    called.joiners = joiners(resize, &called.units, first);
     for (unit, started) in called.units.iter().enumerate() {
         let invited = Invited {
             resize: resize.clone(),
@@ -116,7 +158,8 @@ fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
             port: called.ports.get(unit).map(Port::name),
             most: world.most,
             directions: world.directions.clone(),
-            lives: Vec::new(),
+            guards: world.guards.clone(),
+            joiners: called.joiners.clone(),
         };
         if let Err(error) = started.call(invited) {
             called.missing = Some(format!("processes that were started have gone: {error}"));

@@ -37,6 +37,7 @@
 mod arrays;
 mod contexts;
 mod create;
+mod guarded;
 mod join;
 mod options;
 mod sets;
@@ -59,6 +60,7 @@ use crate::change::{Request, Wish};
 use crate::coordinator::Coordinator;
 use crate::data::Registry;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::lobby::Lobby;
 use crate::manager::Requests;
 use crate::member::MemberId;
@@ -71,7 +73,7 @@ use crate::watch::{Absence, Watch, patient};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long processes that end with an error wait for each other.
-const LAST_BARRIER: Duration = Duration::from_secs(5);
+const LAST_BARRIER: Duration = Duration::from_secs(2);
 
 /// What this process is to the world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -94,6 +96,10 @@ pub enum Status {
 /// Used by one thread per process. Calls marked *collective* are made by all ranks of the world in the same order.
 #[derive(Debug)]
 pub struct World {
+    /// Ends this process with others, where that was asked for. Stops first.
+    guard: Option<Guard>,
+    /// The name of rank 0's process, where guards were asked for.
+    guards: Option<String>,
     /// All live processes, also those that sleep; of one that is not in the world yet or any more, its unit.
     base: Communicator,
     /// This process's rank among all live ones.

@@ -38,6 +38,7 @@ pub struct WorldOptions {
     pub(super) bounds: Option<Bounds>,
     pub(super) process_sets: bool,
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
+    pub(super) abort_on_death: bool,
     most: Option<usize>,
     unit: Option<usize>,
     crowded: bool,
@@ -120,6 +121,19 @@ impl WorldOptions {
     #[must_use]
     pub fn starter(self, starter: bool) -> Self {
         Self { without_starter: !starter, ..self }
+    }
+
+    /// Ends the job when a rank has ended without [`World::end`](crate::World::end): killed, or crashed, or by an `exit`
+    /// of its own. MPI waits for it for ever in a collective call, and not every launcher ends a job with a process that
+    /// was started later.
+    ///
+    /// A thread of every process looks for it, twice a second or more often. The one that finds it first writes the rank
+    /// to standard error; all processes of the world, also parked ones, end with `_exit(3)`, from the thread and without
+    /// a call of MPI. A parked process that has ended does not end the job. It needs no thread level of MPI. Off unless
+    /// said.
+    #[must_use]
+    pub fn abort_on_death(self, abort: bool) -> Self {
+        Self { abort_on_death: abort, ..self }
     }
 
     /// How long processes may take from their start to their ready point, before the growth is given up: a minute
@@ -291,7 +305,9 @@ impl WorldOptions {
             hanging,
             ..Recipe::default()
         };
-        Ok(Recipe { crowded, hosts, slots, ..recipe })
+        // Others give what is started no variable to be found by.
+        let is_bound = is_open_mpi && self.abort_on_death;
+        Ok(Recipe { crowded, hosts, slots, is_bound, ..recipe })
     }
 }
 

@@ -117,14 +117,20 @@ fn meet(
 }
 
 fn answer(mut link: Link, lobby: &Lobby) {
+    let mut is_over = false;
     while let Ok(Some(call)) = link.receive::<Call>() {
+        if call == Call::Bye {
+            is_over = true;
+            break;
+        }
         if link.send(&serve(lobby, &call)).is_err() {
             break;
         }
     }
     // Nobody will call the sleepers any more, and nobody will tell a round.
-    if !matches!(serde_json::from_slice(&lobby.mail()), Ok(Order::End(_))) {
+    if !is_over {
         // Rank 0 has gone without a word.
+        lobby.note_loss(0, false);
         let losses = Losses { counted: vec![0], launched: vec![0] };
         let _ = serve(lobby, &Call::Post(Order::End(losses)));
     }

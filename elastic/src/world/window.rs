@@ -14,7 +14,7 @@ use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
 use crate::lobby::{Lobby, Seat};
 use crate::order::{Part, Resize};
-use crate::watch::{Watch, patient};
+use crate::watch::{Joiner, Watch, patient};
 
 /// A resize between its beginning and its end.
 ///
@@ -30,6 +30,8 @@ pub struct Window<'a> {
     new: Option<Communicator>,
     /// All live processes once those who were started have come; none where nobody was.
     wide: Option<Communicator>,
+    /// Those of them that have come, and rank 0.
+    joiners: Vec<Joiner>,
     /// All live processes afterwards, and where they meet, when some have come or go for good.
     after: Option<After>,
     /// Why it has to be given up: those who were started did not come.
@@ -74,10 +76,10 @@ impl<'a> Window<'a> {
             coordinator.entered();
         }
         let failed = Error::group(CALL);
-        let (mut wide, mut doomed) = (None, None);
+        let (mut wide, mut doomed, mut joiners) = (None, None, Vec::new());
         match join::all(world, &resize)? {
             Joined::Nobody => {}
-            Joined::All(all) => wide = Some(all),
+            Joined::All(all, known) => (wide, joiners) = (Some(all), known),
             Joined::Missing(reason) => {
                 // The window is one of those who are there, to be given up.
                 resize.new.retain(|&process| process < world.base.size());
@@ -87,6 +89,8 @@ impl<'a> Window<'a> {
         }
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
+        let watch = watch.clone().and(joiners.clone());
+        let look = || watch.look();
         let patience = patient(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
@@ -107,8 +111,18 @@ impl<'a> Window<'a> {
         };
         let tag = world.tag;
         let closed = false;
-        let mut window =
-            Self { world, resize, part, everybody, new, wide, after: None, doomed, closed };
+        let mut window = Self {
+            world,
+            resize,
+            part,
+            everybody,
+            new,
+            wide,
+            joiners,
+            after: None,
+            doomed,
+            closed,
+        };
         if let Some(next) = window.next() {
             next.mark(tag).map_err(&failed)?;
         }
@@ -125,7 +139,7 @@ impl<'a> Window<'a> {
     /// Over those of this node who are in the window, also those who were started for it once they have come.
     pub(super) fn watch(&self) -> Watch {
         let after = self.after.as_ref().map(|after| &after.site.lobby);
-        Watch::over(self.world.lobby.iter().chain(after).cloned())
+        Watch::over(self.world.lobby.iter().chain(after).cloned()).and(self.joiners.clone())
     }
 
     /// The number of the node of this process, the same for all of everybody there. Local.
@@ -340,6 +354,11 @@ impl<'a> Window<'a> {
             lobby.reset_round();
         }
         self.world.round = 0;
+        // After this barrier joiners of a resize that was given up may end.
+        self.joiners.clear();
+        let watch = self.watch();
+        let look = || watch.look();
+        let patience = patient(self.world.patience, &look);
         self.everybody().barrier(&patience).map_err(&failed)?;
         match given_up {
             None => self.become_new(),
@@ -415,6 +434,7 @@ impl<'a> Window<'a> {
                 Ok(site) => {
                     let rings = site.lobby.rings();
                     site.lobby.sit(self.resize.seat_until_end(self.world.process));
+                    reason = self.world.guard_also(&site.lobby).err();
                     self.after = Some(After { base, site, rings });
                 }
                 Err(error) => reason = Some(error.to_string()),
@@ -425,7 +445,9 @@ impl<'a> Window<'a> {
     }
 
     fn give_up_meeting(&mut self) -> Result<(), Error> {
-        match self.after.take() {
+        let after = self.after.take();
+        self.world.guard_own();
+        match after {
             Some(After { base: Some(base), .. }) => base.free().map_err(Error::group("commit")),
             _ => Ok(()),
         }
@@ -442,6 +464,7 @@ impl<'a> Window<'a> {
             for all in [wide, base].into_iter().flatten() {
                 all.free().map_err(&failed)?;
             }
+            world.guard = None;
             (world.lobby, world.agent) = (None, None);
             return Ok(());
         };
@@ -466,6 +489,7 @@ impl<'a> Window<'a> {
         // Its link has been hung up.
         world.agent = after.site.agent;
         world.lobby = Some(after.site.lobby);
+        world.guard_own();
         Ok(())
     }
 

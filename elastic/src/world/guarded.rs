@@ -1,0 +1,32 @@
+//! Whom the guard of a process watches, as its world changes.
+
+use std::sync::Arc;
+
+use super::World;
+use crate::guard::Guard;
+use crate::lobby::Lobby;
+
+impl World {
+    /// Guards the processes that are about to be this one's world as well.
+    pub(super) fn guard_also(&mut self, after: &Arc<Lobby>) -> Result<(), String> {
+        let Some(root) = &self.guards else { return Ok(()) };
+        let all = self.lobby.iter().chain([after]).cloned();
+        match &self.guard {
+            Some(guard) => guard.watch(all),
+            None => {
+                let guard = Guard::over(all, root);
+                self.guard =
+                    Some(guard.map_err(|error| format!("a thread that watches: {error}"))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Guards the processes of this one's world only; nobody where it is in none.
+    pub(super) fn guard_own(&mut self) {
+        match (&self.guard, &self.lobby) {
+            (Some(guard), Some(lobby)) => guard.watch([Arc::clone(lobby)]),
+            _ => self.guard = None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+/* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP. Every step has a bare
+ * MPI_Allreduce; rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
+ * Each process says "process NUMBER begins" first, "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
+ * wrong. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "quo-elastic.h"
+
+/* Whatever cannot go on ends the process: MPI would wait in MPI_Finalize for those who are missing. */
+static void
+gives_up(const char *call, int code)
+{
+    printf("process %ld ends with %d in %s: %s\n", (long)getpid(), code, call, QUO_last_error());
+    fflush(stdout);
+    _Exit(9);
+}
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        int code_ = (call);                                                                        \
+        if (code_ != QUO_SUCCESS) gives_up(#call, code_);                                          \
+    } while (0)
+
+static unsigned
+draw(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+/* One step of the ranks; 0 at the end. */
+static int
+step(QUO_world world, unsigned *state, int most, const char *stop)
+{
+    static unsigned steps;
+    const struct timespec pause = {0, 1000000};
+    int rank, ends = 0;
+    long long request;
+    MPI_Comm all;
+    CHECK(QUO_world_comm(world, &all));
+    MPI_Comm_rank(all, &rank);
+    if (rank == 0) {
+        ends = access(stop, F_OK) == 0;
+        if (++steps % 16 == 0) {
+            const int size = *state ? 1 + (int)(draw(state) % (unsigned)most) : most;
+            /* One that is refused changes nothing. */
+            (void)QUO_world_request(world, size, &request);
+        }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &ends, 1, MPI_INT, MPI_MAX, all);
+    nanosleep(&pause, NULL);
+    return !ends;
+}
+
+int
+main(int argc, char **argv)
+{
+    int level, status, enters, rank, goes_on = 1;
+    QUO_world world;
+    QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
+    unsigned state = argc == 5 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
+    if (argc != 5) return 2;
+    printf("process %ld begins\n", (long)getpid());
+    fflush(stdout);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    options.start = atoi(argv[1]);
+    options.most = atoi(argv[2]);
+    options.unit = 1;
+    options.crowded = 1;
+    options.start_limit = 4;
+    options.abort_on_death = 1;
+    CHECK(QUO_world_create(&world, &options));
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    printf("process %ld is there: %d\n", (long)getpid(), rank);
+    fflush(stdout);
+    while (goes_on) {
+        CHECK(QUO_world_status(world, &status));
+        if (status == QUO_WORLD_ENDED) break;
+        if (status == QUO_WORLD_PARKED) {
+            CHECK(QUO_world_wait(world, &goes_on));
+            if (!goes_on) break;
+            status = QUO_WORLD_JOINING;
+        }
+        enters = status == QUO_WORLD_JOINING;
+        if (!enters) CHECK(QUO_world_probe(world, &enters));
+        if (enters) {
+            int code;
+            CHECK(QUO_world_begin(world));
+            code = QUO_world_commit(world);
+            /* Given up by all, it has changed nothing. */
+            if (code != QUO_SUCCESS && code != QUO_ERR_GIVEN_UP) gives_up("commit", code);
+            if (status == QUO_WORLD_JOINING) {
+                printf("process %ld joins\n", (long)getpid());
+                fflush(stdout);
+            }
+            continue;
+        }
+        goes_on = step(world, &state, atoi(argv[2]), argv[4]);
+    }
+    CHECK(QUO_world_end(world));
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,226 @@
+//! Processes of an elastic C program are killed at random moments, between steps, in resizes, asleep, while they start and
+//! while they end: every job ends soon, by the option `abort_on_death` where others wait in a collective call of MPI.
+#![allow(clippy::print_stdout)] // The times are a result.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Family, Launcher, Nodes, Outcome, Running};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TESTS: &[Test] = &[
+    ("spawned_rank_killed_before_a_collective_ends_the_job_named", spawned_rank),
+    ("rank_killed_on_another_node_ends_the_job_named", elsewhere),
+    ("random_kills_end_every_job_soon", random),
+];
+
+/// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
+const ROUNDS: u64 = 20;
+const ROUNDS_OF_FULL: u64 = 300;
+
+/// For a job that hangs. A loaded machine makes many processes slow; what is measured is in the output.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    suite::run_within(Duration::from_secs(3_600), TESTS)
+}
+
+/// A number in a variable.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The next number of a sequence, below `limit` (splitmix64).
+fn draw(state: &mut u64, limit: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) % limit
+}
+
+/// Compiles the program.
+fn program() -> Result<(tempfile::TempDir, PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    let source = "tests/programs/elastic_kills.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    Ok((folder, program))
+}
+
+/// A job of the program `elastic_kills`.
+struct Killed {
+    folder: tempfile::TempDir,
+    job: Running,
+}
+
+/// How it is launched.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    processes: usize,
+    ranks: usize,
+    most: usize,
+    seed: u64,
+    survives: bool,
+}
+
+impl Killed {
+    fn start(program: &Path, launch: Launch) -> Result<Killed> {
+        let folder = tempfile::tempdir()?;
+        let launcher = Launcher::find()?;
+        let mut command = launcher.command(launch.processes, BindTo::None);
+        let guard = if launch.survives { launcher.survive(&mut command) } else { &[] };
+        command.args(guard).arg(program).arg(launch.ranks.to_string());
+        command.arg(launch.most.to_string()).arg((launch.seed % 65_536).to_string());
+        command.arg(folder.path().join("stop")).env_remove("QUO_TOPOLOGY");
+        command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        command.stdin(Stdio::null());
+        let job = Running::start(&mut command, &format!("{launch:?}"), LIMIT)?;
+        // Who is killed before leaves the others in MPI_Init, where the launcher goes on.
+        job.wait_for(" is there", launch.processes)?;
+        Ok(Killed { folder, job })
+    }
+
+    /// The processes that have begun and have not ended.
+    fn living(&self) -> Vec<Pid> {
+        let is_there = |process: &Pid| {
+            let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+        };
+        begun(&self.job.said()).filter(is_there).collect()
+    }
+
+    /// Tells it to stop, and waits for its end.
+    fn stop(self) -> Result<Outcome> {
+        fs::write(self.folder.path().join("stop"), "")?;
+        let outcome = self.job.finish()?;
+        ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+        // The launcher may crash itself (Open MPI 4 does, in PMIx_server_finalize).
+        let crashed = |process: &Pid| {
+            let line = format!(":{:05}] Signal: ", process.as_raw_nonzero());
+            outcome.stderr.contains(&line)
+        };
+        let is_crash = outcome.stderr.contains("panicked")
+            || begun(&outcome.stdout).any(|process| crashed(&process));
+        ensure!(!is_crash, "{}", outcome.report());
+        Ok(outcome)
+    }
+}
+
+/// The processes that have begun.
+fn begun(said: &str) -> impl Iterator<Item = Pid> {
+    let lines = said.lines().filter(|line| line.ends_with(" begins"));
+    let numbers = lines.filter_map(|line| line.split("process ").nth(1)?.split(' ').next());
+    numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?))
+}
+
+fn spawned_rank() -> Result<()> {
+    let launch = Launch { processes: 1, ranks: 1, most: 2, seed: 0, survives: false };
+    let (_folder, program) = program()?;
+    let job = Killed::start(&program, launch)?;
+    if let Err(error) = job.job.wait_for(" joins", 1) {
+        let starts_nothing = Launcher::find()?.family() == Family::Mpich;
+        let reason = "this MPI may start no processes".to_owned();
+        return Err(if starts_nothing { Skipped(reason).into() } else { error });
+    }
+    let said = job.job.said();
+    let joined =
+        said.lines().find_map(|line| line.strip_suffix(" joins")?.strip_prefix("process "));
+    let victim = joined.and_then(|number| Pid::from_raw(number.parse().ok()?)).context(said)?;
+    kill_process(victim, Signal::KILL)?;
+    // The other one waits in a collective call before it looks for the file.
+    let outcome = job.job.finish()?;
+    ensure!(!outcome.out_of_time && !outcome.status.success(), "{}", outcome.report());
+    // Other launchers may end the job before anybody else sees it.
+    let is_named = outcome.stderr.contains("rank 1 has ended without a word");
+    let is_alone = Launcher::find()?.family() == Family::OpenMpi4;
+    ensure!(is_named || !is_alone, "{}", outcome.report());
+    Ok(())
+}
+
+fn elsewhere() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "the launcher ends the job itself, or not in order";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let (_folder, program) = program()?;
+    for rank in [2, 0] {
+        let nodes = Nodes::new(3, 1, &program)?;
+        let launch = Launch { processes: 3, ranks: 3, most: 3, seed: 0, survives: true };
+        let job = Killed::start(&nodes.program(), launch)?;
+        let said = job.job.said();
+        let there = format!(" is there: {rank}");
+        let victim =
+            said.lines().find_map(|line| line.strip_suffix(&*there)?.strip_prefix("process "));
+        let victim = victim.and_then(|number| Pid::from_raw(number.parse().ok()?)).context(said)?;
+        kill_process(victim, Signal::KILL)?;
+        let outcome = job.job.finish()?;
+        ensure!(!outcome.out_of_time, "{}", outcome.report());
+        let named = format!("rank {rank} has ended without a word");
+        ensure!(outcome.stderr.contains(&named), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn random() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "other launchers do not go on in order without a process that was killed";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
+    let long = is_long.then_some(ROUNDS_OF_FULL);
+    let rounds = long.or_else(|| number("QUO_TESTS_KILL_ROUNDS")).unwrap_or(ROUNDS);
+    let seed = number("QUO_TESTS_SEED").unwrap_or(1);
+    let (_folder, program) = program()?;
+    let mut ends = Vec::new();
+    for round in 0..rounds {
+        let end =
+            one(&program, seed, round).with_context(|| format!("seed {seed}, round {round}"))?;
+        ends.push(end.as_secs_f64());
+    }
+    ends.sort_by(f64::total_cmp);
+    let (middle, worst) = (ends[ends.len() / 2], ends[ends.len() - 1]);
+    let line =
+        format!("{rounds} rounds, seed {seed}: ends after {middle:.2} s, at most {worst:.2} s");
+    println!("{line}");
+    // Where nobody else needs the machine.
+    ensure!(!is_long || worst < 10.0, "{line}");
+    Ok(())
+}
+
+/// One round: how long the job took to end.
+fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
+    let mut state = seed.wrapping_mul(1_000_003).wrapping_add(round);
+    let processes = 1 + draw(&mut state, 4) as usize;
+    let launch = Launch {
+        processes,
+        ranks: 1 + draw(&mut state, processes as u64) as usize,
+        most: 4,
+        seed: 1 + draw(&mut state, 65_535),
+        survives: draw(&mut state, 2) == 0,
+    };
+    let job = Killed::start(program, launch)?;
+    let pause = |state: &mut u64, most| Duration::from_millis(draw(state, most));
+    // Sleeps: when it is killed is what is drawn.
+    std::thread::sleep(pause(&mut state, 1_500));
+    let (kills, stops_before) = (1 + draw(&mut state, 2), draw(&mut state, 4) == 0);
+    let stop = job.folder.path().join("stop");
+    if stops_before {
+        fs::write(&stop, "")?;
+        std::thread::sleep(pause(&mut state, 60));
+    }
+    let mut living = job.living();
+    for _ in 0..kills.min(living.len() as u64) {
+        let victim = living.swap_remove(draw(&mut state, living.len() as u64) as usize);
+        // One that ends just now is not there any more.
+        let _ = kill_process(victim, Signal::KILL);
+    }
+    std::thread::sleep(pause(&mut state, 300));
+    let begun = Instant::now();
+    job.stop()?;
+    Ok(begun.elapsed())
+}

@@ -131,7 +131,7 @@ impl Interpreter {
 
     fn fails(&self, script: &[&str]) -> Result<Option<String>> {
         let profiled = self.profiled(&["--replay".to_owned()], &[])?;
-        let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(20))?;
+        let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(60))?;
         Ok((!finished.status.success()).then_some(finished.stdout))
     }
 

@@ -183,7 +183,7 @@ fn long() -> Result<()> {
 }
 
 fn reclaimed() -> Result<()> {
-    Interpreter::new()?.agree_one(200, &["--looks", "1", "--reclaim"])
+    Interpreter::new()?.agree_one(1000, &["--looks", "1", "--reclaim"])
 }
 
 /// What a program says that it had while it rested: by owner, in the order of `owner_names`.

@@ -131,7 +131,7 @@ impl Interpreter {
 
     fn fails(&self, script: &[&str]) -> Result<Option<String>> {
         let profiled = self.profiled(&["--replay".to_owned()], &[])?;
-        let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(20))?;
+        let finished = profiled.start(&script.join("\n"))?.finish(Duration::from_secs(60))?;
         Ok((!finished.status.success()).then_some(finished.stdout))
     }
 
@@ -183,7 +183,7 @@ fn long() -> Result<()> {
 }
 
 fn reclaimed() -> Result<()> {
-    Interpreter::new()?.agree_one(200, &["--looks", "1", "--reclaim"])
+    Interpreter::new()?.agree_one(1000, &["--looks", "1", "--reclaim"])
 }
 
 /// What a program says that it had while it rested: by owner, in the order of `owner_names`.

@@ -38,6 +38,8 @@ const TESTS: &[Test] = &[
 
 /// Less than the minute for which a world waits where it knows of no death.
 const LIMIT: Duration = Duration::from_secs(50);
+/// The same where a growth is asked for several times if the machine is slow.
+const LONG_LIMIT: Duration = Duration::from_secs(150);
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -57,12 +59,15 @@ struct Launch {
     ranks: usize,
     /// For what is started to be ready.
     seconds: u64,
+    /// For the whole job.
+    limit: Duration,
     /// The launcher lets the others live when one is killed.
     survives: bool,
     files: &'static [&'static str],
 }
 
-const ALONE: Launch = Launch { processes: 1, ranks: 1, seconds: 20, survives: true, files: &[] };
+const ALONE: Launch =
+    Launch { processes: 1, ranks: 1, seconds: 20, limit: LIMIT, survives: true, files: &[] };
 
 /// Nobody is killed: Hydra, told to go on without, does not end in order when processes were started.
 const WHOLE: Launch = Launch { survives: false, ..ALONE };
@@ -90,7 +95,7 @@ impl Faulted {
             command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         }
         prepare(&mut command);
-        let job = Running::start(&mut command, "faults", LIMIT)?;
+        let job = Running::start(&mut command, "faults", launch.limit)?;
         job.wait_for("is there: rank", launch.ranks)?;
         let this = Faulted { folder, job, family: launcher.family() };
         this.joins_by(guard)?;
@@ -426,7 +431,7 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
     }
-    let job = Faulted::growing(Launch { seconds: 8, ..launch })?;
+    let job = Faulted::growing(Launch { seconds: 8, limit: LONG_LIMIT, ..launch })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     let script = format!(
         "mkdir '{}' && echo $$ > '{}' && kill -STOP $$\nexec '{}' \"$@\"",

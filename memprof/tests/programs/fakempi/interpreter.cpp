@@ -228,6 +228,8 @@ void each_image(With with)
 // memory is short, it would take pages of files, which it can read again.
 void populate()
 {
+    // What is read into it is longer at other times.
+    memset(text, 1, sizeof text);
     each_image([](void *start, size_t length, bool writes, bool is_compared) {
         madvise(start, length, writes ? 23 : 22);
         if (is_compared) mlock(start, length);

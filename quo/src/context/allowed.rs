@@ -43,7 +43,7 @@ pub(super) fn recent_version() -> u64 {
 }
 
 /// Nanoseconds on a clock of this process.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let passed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)

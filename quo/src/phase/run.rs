@@ -305,9 +305,9 @@ impl Context {
         entered
     }
 
-    /// The CPUs of this rank's push that other processes have pushed in contexts of this process.
+    /// The CPUs of this rank's push that other processes have pushed in other contexts.
     fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
-        let others = self.pushed_beside();
+        let others = self.pushed_recently();
         if others.is_empty() {
             return CpuSet::new();
         }

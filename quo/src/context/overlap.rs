@@ -14,10 +14,10 @@ use crate::cpuset::CpuSet;
 use crate::node::{ForkId, Node, Push};
 use crate::topology::{Origin, Topology};
 
-/// How old a search may be for a phase: long against its cost, short against phases that matter.
+/// The greatest age of a search that phases share: long against its cost, short against long phases.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// Until when a search that found nothing is recent.
+/// The time until which a search that found nothing is recent.
 static NOTHING_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// The last search of this process.
@@ -31,7 +31,7 @@ struct Search {
 }
 
 impl Context {
-    /// What ranks have pushed in other contexts that this process is part of. Local.
+    /// Lists the pushes of other contexts that this process is part of. Local.
     fn pushed_beside(&self) -> Vec<Push> {
         let others = registry::others(self.number());
         if others.is_empty() {
@@ -46,7 +46,7 @@ impl Context {
             .collect()
     }
 
-    /// What processes of this user have pushed in other contexts on this node, as far as the kernel
+    /// Lists the pushes of this user's processes in other contexts on this node, as far as the kernel
     /// shows them. Local.
     pub(crate) fn pushed_elsewhere(&self) -> Vec<Push> {
         let mut pushes = self.pushed_beside();
@@ -55,7 +55,7 @@ impl Context {
         pushes
     }
 
-    /// The same, of other processes as of a tenth of a second ago. Local.
+    /// As [`pushed_elsewhere`](Self::pushed_elsewhere), at most [`RECENT`] old. Local.
     pub(crate) fn pushed_recently(&self) -> Vec<Push> {
         let mut pushes = self.pushed_beside();
         if now() < NOTHING_UNTIL.load(Ordering::Relaxed) {
@@ -104,7 +104,7 @@ fn search(node: &Node) -> Vec<(Origin, Push)> {
 }
 
 impl State {
-    /// What ranks of the node have pushed in this context, where their numbers mean them here.
+    /// Lists the pushes of the node's ranks in this context, of those whose process numbers are valid here.
     pub(crate) fn pushes(&self) -> Vec<Push> {
         let members = (0..self.node_size()).filter(|&member| self.node.has_pushed(member));
         members

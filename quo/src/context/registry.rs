@@ -22,7 +22,7 @@ pub(super) fn register(shared: &Arc<Shared>) {
     COUNT.store(known.len(), Ordering::Release);
 }
 
-/// How many are registered, gone ones included: spares phases the lock where there is one.
+/// The number of contexts registered, gone ones included: spares phases the lock where there is one.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The contexts of this process but the one with this number.

@@ -51,7 +51,7 @@ struct Parts {
     node_rank: usize,
 }
 
-/// What a plan is good for.
+/// The ranks and the machine that a plan is valid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MadeFor {
     /// The number of the context's state.

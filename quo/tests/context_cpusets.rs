@@ -129,6 +129,8 @@ fn changed_cpuset_is_used_by_the_next_phase() {
         for cpus in ["0-1", "0", "0", "1", "0-1", "0-1"] {
             change(context, group, cpus);
             let allowed: CpuSet = cpus.parse().unwrap();
+            // Not even the worker is bound by a phase that ran on fewer CPUs.
+            assert_eq!(context.binding().unwrap(), allowed);
             for phase in [&phase, &other] {
                 let outcome = phase
                     .run_on(&mut field, |worker, values| {

@@ -52,15 +52,19 @@ impl Installation {
     ///
     /// The checkout is not built.
     pub fn options(checkout: &Checkout) -> Result<Vec<OsString>> {
-        if ["QUO_TESTS_LONG", "QUO_TESTS_RELEASE"]
-            .into_iter()
-            .any(|it| std::env::var_os(it).is_some())
-        {
+        if Installation::is_optimised() {
             return Ok(Vec::new());
         }
         let program = checkout.program("memprof")?;
         let folder = program.parent().context("memprof has no folder")?;
         Ok(vec!["--built".into(), folder.into()])
+    }
+
+    /// Returns true if installations are of optimised builds, as users have them.
+    #[must_use]
+    pub fn is_optimised() -> bool {
+        let wanted = ["QUO_TESTS_LONG", "QUO_TESTS_RELEASE"];
+        wanted.into_iter().any(|name| std::env::var_os(name).is_some())
     }
 
     /// Runs `xtask install` or `xtask uninstall` with further options. What is installed is the build that the tests

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{Installation, Job, mpicc, run_compiler};
+use quo_tests::{Checkout, Installation, Job, mpicc, run_compiler};
 
 const PROGRAM: &str = r#"
 #include <quo-xpm.h>
@@ -239,6 +239,26 @@ fn the_folder_may_move() -> Result<()> {
             let prefix = installed()?.prefix().display().to_string();
             assert!(!text.contains(&prefix), "{} names the prefix", name.display());
         }
+    }
+    Ok(())
+}
+
+/// With `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE`: builds for tests are left as cargo makes them.
+#[test]
+fn optimised_files_name_no_folder_of_the_build() -> Result<()> {
+    if !Installation::is_optimised() {
+        return Ok(());
+    }
+    let home = PathBuf::from(std::env::var_os("HOME").context("there is no HOME")?);
+    let root = Checkout::find()?.root().to_owned();
+    let folders = [root.clone(), home.join(".cargo"), home.join(".rustup")];
+    // Where an MPI from there is used, it is found by its folder.
+    let mpi = root.join("target/mpi").display().to_string();
+    for (name, bytes) in contents(installed()?.prefix())? {
+        let is_binary = name.starts_with("bin") || name.starts_with("lib");
+        let text = String::from_utf8_lossy(&bytes).replace(&mpi, "");
+        let named = folders.iter().find(|folder| text.contains(&*folder.to_string_lossy()));
+        assert!(!is_binary || named.is_none(), "{}: {named:?}", name.display());
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The optimised build that install, demo and bench share, so that none of them compiles again what
 //! another has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{project, run};
 
@@ -14,13 +14,62 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// `quo` is always among the packages, since `--all-features` means those of the packages that are
 /// named: so it is compiled once for all commands. `quo-mpi` is not: its feature needs libclang, and
 /// only Rust programs that use MPI themselves need the feature.
-const ARGUMENTS: &[&str] =
-    &["build", "--release", "--all-features", "--package", "quo", "--package", "quo-info"];
+const ARGUMENTS: &[&str] = &["--all-features", "--package", "quo", "--package", "quo-info"];
+
+/// A `cargo build --release` whose results name no folder of this machine. All optimised builds start
+/// here: other flags would make cargo compile everything again.
+pub fn cargo() -> Result<Command> {
+    let mut cargo = project::cargo()?;
+    cargo.args(["build", "--release"]);
+    let flags = remappings(&folders()?);
+    match std::env::var("RUSTFLAGS") {
+        // Cargo takes the flags of one source only.
+        Ok(given) => {
+            let given = given.split_whitespace().map(str::to_owned);
+            let all: Vec<String> = given.chain(flags).collect();
+            cargo.env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f"))
+        }
+        Err(_) => {
+            let quoted: Vec<String> = flags.iter().map(|flag| format!("{flag:?}")).collect();
+            cargo.arg("--config").arg(format!("build.rustflags=[{}]", quoted.join(",")))
+        }
+    };
+    Ok(cargo)
+}
+
+/// The folders that sources are compiled in, and the names that stand for them: messages of panics
+/// hold the paths of dependencies, which lie below the user's home folder.
+fn folders() -> Result<[(PathBuf, &'static str); 4]> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(rustc);
+    command.current_dir(project::root()).args(["--print", "sysroot"]);
+    let toolchain = PathBuf::from(run::captured(&mut command)?.trim());
+    let home = |name| std::env::var_os(name).map(PathBuf::from);
+    let cargo = home("CARGO_HOME").or_else(|| Some(home("HOME")?.join(".cargo")));
+    let cargo = cargo.context("neither CARGO_HOME nor HOME says where cargo keeps sources")?;
+    Ok([
+        (toolchain, "/rust"),
+        (cargo, "/cargo"),
+        (project::root().to_owned(), "/quo"),
+        (project::base()?, "/quo/target"),
+    ])
+}
+
+/// Flags of rustc that put names in the place of folders. Of several that match, the last counts.
+fn remappings(folders: &[(PathBuf, &str)]) -> Vec<String> {
+    let mut folders: Vec<(&Path, &str)> =
+        folders.iter().map(|(folder, name)| (folder.as_path(), *name)).collect();
+    folders.sort_by_key(|(folder, _)| folder.components().count());
+    folders
+        .into_iter()
+        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+        .collect()
+}
 
 /// Builds libquo, `quo`, `quo-info` and `quo-elastic`, and returns the folder of the results. All MPIs share the
 /// folder: of another one only the thin layer is built, which notices the change.
 pub fn build_library() -> Result<PathBuf> {
-    let mut cargo = project::cargo()?;
+    let mut cargo = cargo()?;
     // The linker that another MPI needs where the crate mpi-sys is: a change of it would make cargo
     // compile everything again.
     cargo.env_remove(project::linker_variable()?);
@@ -30,7 +79,7 @@ pub fn build_library() -> Result<PathBuf> {
 /// Builds `quo`, `quo-info` and another package, and returns the folder of the results. Each MPI has
 /// its own: the crate mpi-sys does not notice another one.
 pub fn build(package: &str) -> Result<PathBuf> {
-    build_in(project::target()?, &[package], project::cargo()?)
+    build_in(project::target()?, &[package], cargo()?)
 }
 
 /// With cargo's own progress on the terminal.
@@ -60,10 +109,25 @@ fn build_optimised(packages: &[&str]) -> Result<PathBuf> {
     println!("building memprof, optimised");
     let start = Instant::now();
     let folder = project::base()?;
-    let mut build = project::cargo()?;
+    let mut build = cargo()?;
     build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &folder);
-    build.args(["build", "--release"]).args(packages.iter().flat_map(|name| ["--package", name]));
+    build.args(packages.iter().flat_map(|name| ["--package", name]));
     run::shown(&mut build, LIMIT)?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     Ok(folder.join("release"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_inside_another_is_named_after_it() {
+        let folders = ["/me/quo/build", "/me/quo", "/me/.cargo"];
+        let named: Vec<_> =
+            folders.map(PathBuf::from).into_iter().zip(["/b", "/q", "/c"]).collect();
+        let flags = remappings(&named);
+        let place = |folder: &str| flags.iter().position(|flag| flag.contains(folder)).unwrap();
+        assert!(place("=/me/quo=/q") < place("=/me/quo/build=/b"), "{flags:?}");
+    }
 }

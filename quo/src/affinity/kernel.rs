@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Backend, ThreadId};
+use super::{Backend, EVERY_CPU, ThreadId};
 use crate::cpuset::CpuSet;
 
 /// Words of the first try: 4,096 CPUs, half a kilobyte of stack.
@@ -178,6 +178,10 @@ impl Backend for Kernel {
 
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
         write_mask(thread, mask)
+    }
+
+    fn everything(&self) -> Option<CpuSet> {
+        Some(CpuSet::from_range(0..EVERY_CPU))
     }
 }
 

@@ -31,6 +31,9 @@ pub use target::Target;
 /// A kernel thread number; [`CALLER`] stands for the calling thread.
 pub type ThreadId = i32;
 
+/// More CPUs than Linux can be built for.
+const EVERY_CPU: usize = 8_192;
+
 /// The calling thread, whatever its number.
 pub const CALLER: ThreadId = 0;
 
@@ -66,6 +69,12 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()>;
+
+    /// A set of more CPUs than there can be, which the system takes for "all that are allowed", now and
+    /// after changes. `None` where it would be taken as it is.
+    fn everything(&self) -> Option<CpuSet> {
+        None
+    }
 }
 
 /// Why a binding was not changed. After any of these the masks are what they were before the call.

@@ -3,15 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Backend, BindError, CALLER, ThreadId};
+use super::{Backend, BindError, CALLER, EVERY_CPU, ThreadId};
 use crate::cpuset::CpuSet;
 
 /// Passes over the thread list before giving up on a process that keeps making threads with the
 /// old mask. Each pass only finds threads born during the one before.
 const MAX_PASSES: usize = 64;
-
-/// More CPUs than Linux can be built for.
-const EVERY_CPU: usize = 8_192;
 
 /// The bindings pushed in one context by one process.
 ///
@@ -35,6 +32,8 @@ struct Entry {
     pushed: CpuSet,
     /// Who pushed: that thread is moved back even when its mask was changed in between.
     owner: ThreadId,
+    /// The caller was not bound: the pop leaves it so, also when the allowed CPUs change meanwhile.
+    unbound: bool,
     /// Threads that had the pushed mask of their own accord; the pop must not take them along.
     bystanders: Vec<ThreadId>,
 }
@@ -90,8 +89,20 @@ impl BindingStack {
     /// [`BindError::OutsideAllowed`] when none of `to` is allowed any more,
     /// [`BindError::NotGranted`] and [`BindError::System`]; every thread is where it was.
     pub fn push(&mut self, before: CpuSet, to: CpuSet) -> Result<CpuSet, BindError> {
+        self.push_over(before, to, false)
+    }
+
+    /// As [`push`](Self::push), for a caller whose mask has all CPUs that are allowed when `unbound`:
+    /// the pop gives it all that are allowed then.
+    pub(crate) fn push_over(
+        &mut self,
+        before: CpuSet,
+        to: CpuSet,
+        unbound: bool,
+    ) -> Result<CpuSet, BindError> {
         let mut entry = Entry {
             before,
+            unbound,
             pushed: to.clone(),
             asked: to,
             owner: self.backend.caller(),
@@ -137,7 +148,7 @@ impl BindingStack {
                     Direction::Forth => &entry.asked,
                     Direction::Back => &entry.before,
                 };
-                self.shortfall = (granted != asked).then(|| Shortfall {
+                self.shortfall = (!asked.is_subset(granted)).then(|| Shortfall {
                     call,
                     asked: asked.clone(),
                     granted: granted.clone(),
@@ -166,12 +177,16 @@ impl BindingStack {
             Direction::Forth => (entry.before.clone(), entry.pushed.clone()),
             Direction::Back => (entry.pushed.clone(), entry.before.clone()),
         };
+        let unbinds = entry.unbound && direction == Direction::Back;
+        let everything = if unbinds { self.backend.everything() } else { None };
+        let unbinds = everything.is_some();
+        to = everything.unwrap_or(to);
         let count = || self.backend.thread_count().map_err(system("counting threads"));
         let mut known = count()?;
         if known <= 1 {
             self.set_mask(call, CALLER, &mut to, direction)?;
             moved.push((CALLER, from));
-            return self.verify(call, to, direction);
+            return if unbinds { self.read(call) } else { self.verify(call, to, direction) };
         }
         let caller = self.backend.caller();
         let forth = direction == Direction::Forth;
@@ -213,7 +228,12 @@ impl BindingStack {
             }
         }
         let expects = caller == entry.owner || moved.iter().any(|(thread, _)| *thread == caller);
-        if expects { self.verify(call, to, direction) } else { Ok(to) }
+        match (expects, unbinds) {
+            (true, true) => self.read(call),
+            (true, false) => self.verify(call, to, direction),
+            (false, true) => Ok(entry.before.clone()),
+            (false, false) => Ok(to),
+        }
     }
 
     /// Sets the mask of a thread; where none of its CPUs is allowed any more, what takes the place
@@ -406,6 +426,11 @@ mod tests {
             }
             Ok(())
         }
+
+        fn everything(&self) -> Option<CpuSet> {
+            let limits = self.granted.lock().unwrap().is_some();
+            limits.then(|| CpuSet::from_range(0..EVERY_CPU))
+        }
     }
 
     fn set(text: &str) -> CpuSet {
@@ -528,6 +553,25 @@ mod tests {
             assert_eq!(stack.pop().unwrap(), set("0"));
             assert_eq!(stack.shortfall(), None);
             assert_eq!(fake.snapshot()[&1], set("0"));
+        }
+    }
+
+    #[test]
+    fn pop_leaves_an_unbound_caller_all_that_is_allowed_then() {
+        for allowed in ["0-3", "1", "0-1"] {
+            for masks in [&["0-1"][..], &["0-1", "0-1", "1"]] {
+                let (fake, mut stack) = process(masks);
+                *fake.granted.lock().unwrap() = Some(set("0-1"));
+                let before = stack.current().unwrap();
+                stack.push_over(before, set("0"), true).unwrap();
+                *fake.granted.lock().unwrap() = Some(set(allowed));
+                assert_eq!(stack.pop().unwrap(), set(allowed));
+                let now = fake.snapshot();
+                let followers = now.iter().filter(|(thread, _)| **thread < 3);
+                assert!(followers.into_iter().all(|(_, mask)| *mask == set(allowed)), "{now:?}");
+                assert!(now.get(&3).is_none_or(|mask| *mask == set("1")), "{now:?}");
+                assert_eq!(stack.shortfall().is_some(), allowed == "1");
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The CPUs that the system lets this process use, its mask aside, as of now.
 //!
-//! What a context knows was true when it was made or renewed. Two files tell in two microseconds that
+//! A context knows the CPUs allowed when it was made or renewed. Two files tell in two microseconds that
 //! it still is: which control group the process is in, and which CPUs that group has. Phases and
 //! queries that follow one another faster than [`RECENT`] share one look. Only where the files have
 //! changed is the machine asked again.
@@ -19,10 +19,10 @@ use crate::topology::Topology;
 
 /// The control group of this process.
 const GROUP: &str = "/proc/self/cpuset";
-/// What stands for the CPUs of a control group whose files are not to be seen.
+/// The file of online CPUs, read where no file of the control group can be.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// How old a look may be where many are wanted: long against its cost, short against any change.
+/// The greatest age of a look that phases share: long against its cost, short against any change.
 const RECENT: Duration = Duration::from_millis(1);
 
 /// The last version that was seen, and the time until which it is recent.
@@ -31,7 +31,7 @@ static LAST: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 /// The files of this process, kept open.
 static FILES: Mutex<Option<(ForkId, Files)>> = Mutex::new(None);
 
-/// What was allowed at the version of [`version`] that was last asked for.
+/// The CPUs allowed at the [`version`] that was last asked for.
 static KNOWN: Mutex<Option<(u64, CpuSet)>> = Mutex::new(None);
 
 /// As [`version`], at most [`RECENT`] old.
@@ -43,7 +43,7 @@ pub(super) fn recent_version() -> u64 {
 }
 
 /// Nanoseconds on a clock of this process.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let passed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
@@ -129,7 +129,7 @@ impl Files {
     }
 }
 
-/// What a file of the kernel's says now, mostly in one system call.
+/// Reads a file of the kernel's anew, mostly in one system call.
 fn contents(file: &File) -> Option<Vec<u8>> {
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
     loop {

@@ -81,7 +81,10 @@ impl Context {
             }
         }
         let cpus = target.resolve(&bindings.own, &before)?;
-        let cpus = bindings.stack.push(before, cpus)?;
+        let allowed = || self.state().machine().allowed_recently();
+        let unbound =
+            bindings.stack.depth() == 0 && allowed().is_ok_and(|all| all.is_subset(&before));
+        let cpus = bindings.stack.push_over(before, cpus, unbound)?;
         if regions::recorded() {
             self.shared.regions().push(region());
         }
@@ -107,6 +110,8 @@ impl Context {
     ///
     /// Contexts that push in turn pop in the opposite turn, as with any nested change: a pop brings
     /// back what its own push found.
+    ///
+    /// A rank that was not bound is not bound afterwards: it has all CPUs that are allowed then.
     ///
     /// Where CPUs of the mask from before are no longer allowed, the threads get what is left of it, or
     /// all that is allowed when nothing is left; [`explain`](Self::explain) says so.

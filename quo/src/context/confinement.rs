@@ -32,10 +32,10 @@ pub(crate) struct Machine {
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
 }
 
-/// What a machine was made from.
+/// The state of the system that a machine was made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// How many machines the state had before.
+    /// The number of machines that the state had before.
     pub edition: u64,
     /// The [`allowed::version`] that it is based on; this rank's own.
     pub version: u64,
@@ -92,7 +92,7 @@ impl Machine {
         self.allowed_at(allowed::version)
     }
 
-    /// The same as of a millisecond ago, where that is cheaper.
+    /// As [`allowed_now`](Self::allowed_now), at most a millisecond old.
     pub fn allowed_recently(&self) -> Result<CpuSet, Error> {
         self.allowed_at(allowed::recent_version)
     }
@@ -108,7 +108,7 @@ impl Machine {
         allowed::allowed(&self.whole, version)
     }
 
-    /// What this rank is bound inside as of now, if that is not `known`.
+    /// The machine that this rank is bound inside as of now, if that is not `known`.
     pub fn own_now(&self, known: &Topology) -> Option<Topology> {
         let now = self.allowed_now().ok()?.intersection(self.topology.machine_cpuset());
         if now == *known.allowed() { None } else { self.topology.with_allowed(&now).ok() }

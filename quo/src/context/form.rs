@@ -195,7 +195,7 @@ struct Prepared {
     record: Record,
     /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
     machine: [String; 2],
-    /// What the system allows, before any rank looks at the machine.
+    /// The [`allowed::version`] before any rank looks at the machine.
     version: u64,
     settings: Result<Settings, Error>,
 }

@@ -1,17 +1,38 @@
 //! Bindings that other contexts of this node have pushed.
 //!
-//! Contexts of this process are known to each other. Those of other processes of this user are found
-//! where somebody asks for an explanation, which is not on the way of a phase.
+//! Contexts of this process are known to each other. Those of other processes of this user take a
+//! search, which phases share that follow one another faster than [`RECENT`].
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::allowed::now;
 use super::state::State;
 use super::{Context, registry};
 use crate::cpuset::CpuSet;
-use crate::node::Push;
+use crate::node::{ForkId, Node, Push};
 use crate::topology::{Origin, Topology};
 
+/// The greatest age of a search that phases share: long against its cost, short against long phases.
+const RECENT: Duration = Duration::from_millis(100);
+
+/// The time until which a search that found nothing is recent.
+static NOTHING_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// The last search of this process.
+static LAST: Mutex<Option<Search>> = Mutex::new(None);
+
+#[derive(Debug)]
+struct Search {
+    process: ForkId,
+    until: u64,
+    found: Vec<(Origin, Push)>,
+}
+
 impl Context {
-    /// What ranks have pushed in other contexts that this process is part of. Local.
-    pub(crate) fn pushed_beside(&self) -> Vec<Push> {
+    /// Lists the pushes of other contexts that this process is part of. Local.
+    fn pushed_beside(&self) -> Vec<Push> {
         let others = registry::others(self.number());
         if others.is_empty() {
             return Vec::new();
@@ -25,29 +46,65 @@ impl Context {
             .collect()
     }
 
-    /// What processes of this user have pushed in other contexts on this node, as far as the kernel
+    /// Lists the pushes of this user's processes in other contexts on this node, as far as the kernel
     /// shows them. Local.
     pub(crate) fn pushed_elsewhere(&self) -> Vec<Push> {
         let mut pushes = self.pushed_beside();
         let state = self.state();
-        let machine = state.machine();
-        let is_here = |bytes: Vec<u8>| is_machine(&bytes, machine.whole.origin());
-        for other in state.node.others() {
-            let more = other.pushes();
-            if !more.is_empty() && other.payload().is_some_and(is_here) {
-                pushes.extend(more);
+        self.add(&mut pushes, &search(&state.node));
+        pushes
+    }
+
+    /// As [`pushed_elsewhere`](Self::pushed_elsewhere), at most [`RECENT`] old. Local.
+    pub(crate) fn pushed_recently(&self) -> Vec<Push> {
+        let mut pushes = self.pushed_beside();
+        if now() < NOTHING_UNTIL.load(Ordering::Relaxed) {
+            return pushes;
+        }
+        // Whoever finds another thread searching does without.
+        let Ok(mut last) = LAST.try_lock() else { return pushes };
+        let is_recent = |last: &Search| last.process == ForkId::current() && now() < last.until;
+        if !last.as_ref().is_some_and(is_recent) {
+            let found = search(&self.state().node);
+            let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
+            if found.is_empty() {
+                NOTHING_UNTIL.store(until, Ordering::Relaxed);
             }
+            *last = Some(Search { process: ForkId::current(), until, found });
+        }
+        if let Some(last) = &*last {
+            self.add(&mut pushes, &last.found);
         }
         pushes
     }
+
+    /// Adds the pushes on this context's machine.
+    fn add(&self, pushes: &mut Vec<Push>, found: &[(Origin, Push)]) {
+        if found.is_empty() {
+            return;
+        }
+        let machine = self.state().machine();
+        let here = found.iter().filter(|(origin, _)| origin == machine.whole.origin());
+        pushes.extend(here.map(|(_, push)| push.clone()));
+    }
 }
 
-fn is_machine(described: &[u8], origin: &Origin) -> bool {
-    Topology::from_bytes(described).is_ok_and(|machine| machine.origin() == origin)
+/// The pushes in segments of other processes, and the machines they are on.
+fn search(node: &Node) -> Vec<(Origin, Push)> {
+    let mut found = Vec::new();
+    for other in node.others() {
+        let pushes = other.pushes();
+        let payload = if pushes.is_empty() { None } else { other.payload() };
+        let machine = payload.and_then(|bytes| Topology::from_bytes(&bytes).ok());
+        if let Some(machine) = machine {
+            found.extend(pushes.into_iter().map(|push| (machine.origin().clone(), push)));
+        }
+    }
+    found
 }
 
 impl State {
-    /// What ranks of the node have pushed in this context, where their numbers mean them here.
+    /// Lists the pushes of the node's ranks in this context, of those whose process numbers are valid here.
     pub(crate) fn pushes(&self) -> Vec<Push> {
         let members = (0..self.node_size()).filter(|&member| self.node.has_pushed(member));
         members
@@ -108,14 +165,5 @@ mod tests {
         let nested = [push(1, "0-7")];
         assert!(overlap_warnings(&nested, &nested).is_empty());
         assert!(overlap(&nested[0], &nested).is_empty());
-    }
-
-    #[test]
-    fn machine_is_told_by_its_origin() {
-        let [one, other] =
-            ["core:2 pu:1", "core:4 pu:1"].map(|text| Topology::from_synthetic(text).unwrap());
-        assert!(is_machine(&one.to_bytes(), one.origin()));
-        assert!(!is_machine(&one.to_bytes(), other.origin()));
-        assert!(!is_machine(b"", one.origin()));
     }
 }

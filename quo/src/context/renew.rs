@@ -65,7 +65,7 @@ impl Context {
         *state.machine.write().unwrap_or_else(PoisonError::into_inner) = machine;
     }
 
-    /// Has the ranks of the node look at the machine again at the next phase. Local.
+    /// Requests that the ranks of the node look at the machine again at the next phase. Local.
     pub(crate) fn request_renewal(&self) {
         self.state().node.request();
     }

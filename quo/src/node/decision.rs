@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::exchange::stamp;
 use super::{Node, NodeError};
 
-/// What the word says to a member at a turn.
+/// The meaning of the word to a member at a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Nobody has decided.
@@ -25,7 +25,7 @@ fn word(stamp: u64, yes: bool) -> u64 {
     stamp << 1 | u64::from(yes)
 }
 
-/// What a word says to a member at the turn with this stamp. Pure.
+/// Reads a word as a member at the turn with this stamp. Pure.
 fn answer(word: u64, stamp: u64) -> Answer {
     match ((word >> 1).wrapping_sub(stamp) << 1).cast_signed() {
         0 => Answer::Decided(word & 1 == 1),

@@ -63,7 +63,7 @@ pub(super) struct Slot {
     pub(super) status: AtomicU32,
     pub(super) process: AtomicU32,
     pub(super) namespace: AtomicU64,
-    /// How many bindings it has pushed and not popped.
+    /// The number of bindings it has pushed and not popped.
     pub(super) pushes: AtomicU32,
 }
 // SAFETY: atomics and padding.
@@ -89,12 +89,12 @@ pub(super) struct Rounds {
     pub(super) burials: AtomicU32,
 }
 
-/// What the members decide together without waiting, see `decision`.
+/// A decision that the members make without waiting, see `decision`.
 #[repr(C, align(128))]
 pub(super) struct DecisionCell {
     /// The last decision and the turn it was made at.
     pub(super) word: AtomicU64,
-    /// How often a member asked the others to say yes the next time.
+    /// The number of requests to answer yes the next time.
     pub(super) requests: AtomicU64,
 }
 // SAFETY: atomics and padding.

@@ -18,7 +18,7 @@ use super::liveness::LockedFile;
 use super::{Node, SegmentName, file};
 use crate::CpuSet;
 
-/// How often a mask is read that changes meanwhile.
+/// The number of attempts to read a mask that changes meanwhile.
 const LOOKS: usize = 8;
 
 /// A process that has pushed a binding and not popped it.

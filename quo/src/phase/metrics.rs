@@ -24,8 +24,8 @@ pub struct PhaseMetrics {
     pub threads: usize,
     /// The CPUs it worked on, or was bound to while it slept.
     pub cpuset: CpuSet,
-    /// The CPUs among them that other processes had pushed too when the run began, in other contexts
-    /// that this process is part of: threads of both run there.
+    /// The CPUs among them that other processes of this user had pushed too when the run began, in
+    /// other contexts on the node: threads of both run there. A tenth of a second old at most.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub overlap: CpuSet,
     /// When the rank entered, in nanoseconds since the Unix epoch on a [`Clock`](super::Clock).

@@ -51,7 +51,7 @@ struct Parts {
     node_rank: usize,
 }
 
-/// What a plan is good for.
+/// The ranks and the machine that a plan is valid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MadeFor {
     /// The number of the context's state.
@@ -305,9 +305,9 @@ impl Context {
         entered
     }
 
-    /// The CPUs of this rank's push that other processes have pushed in contexts of this process.
+    /// The CPUs of this rank's push that other processes have pushed in other contexts.
     fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
-        let others = self.pushed_beside();
+        let others = self.pushed_recently();
         if others.is_empty() {
             return CpuSet::new();
         }

@@ -7,7 +7,7 @@ use quo_tests::{Job, run_compiler};
 use serde_json::Value;
 
 use super::{LIMIT, program_output};
-use crate::project;
+use crate::{project, release};
 
 pub const HEADINGS: [&str; 3] = ["a world of two ranks on one node", "median", "budget"];
 
@@ -84,9 +84,8 @@ pub fn synthetic() -> Result<String> {
 }
 
 fn built(example: &str) -> Result<PathBuf> {
-    let mut cargo = project::cargo()?;
-    let words = ["build", "--release", "--package", "elastic", "--example", example];
-    run_compiler(cargo.args(words))?;
+    let words = ["--package", "elastic", "--example", example];
+    run_compiler(release::cargo()?.args(words))?;
     Ok(project::target()?.join("release/examples").join(example))
 }
 

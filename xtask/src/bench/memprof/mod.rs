@@ -225,8 +225,8 @@ impl Programs {
 /// The object, built as it is installed: optimised, and without what only archives need.
 fn preload() -> Result<PathBuf> {
     let base = project::base()?;
-    let mut cargo = project::cargo()?;
-    cargo.env("CARGO_TARGET_DIR", &base).args(["build", "--release"]);
+    let mut cargo = release::cargo()?;
+    cargo.env("CARGO_TARGET_DIR", &base);
     run::shown(cargo.args(["--package", "memprof-preload"]), LIMIT * 4)?;
     Ok(base.join("release/libmemprof_preload.so"))
 }

@@ -1,4 +1,4 @@
-//! Schedulers at the examples of the sources, and what holds whatever happens.
+//! Schedulers at the examples of the sources, and invariants under random events.
 
 use proptest::prelude::*;
 

@@ -289,6 +289,14 @@ mod tests {
     }
 
     #[test]
+    fn description_of_the_guide_is_read() {
+        let guide = include_str!("../../../../docs/scheduling.md");
+        let (_, example) = guide.split_once("```toml\n").unwrap();
+        let workload = read(example.split_once("```").unwrap().0, 1).unwrap();
+        assert_eq!(workload.jobs.len(), 5);
+    }
+
+    #[test]
     fn walltime_defaults_to_the_run_time() {
         let workload = read(&format!("{RIGID}submit = 1.5"), 0).unwrap();
         assert_eq!(workload.jobs[0].walltime, Span(9_500));

@@ -31,7 +31,7 @@
 
 use serde::Deserialize;
 
-use super::InputError;
+use super::{InputError, LONGEST_TIME};
 use crate::job::{Class, Limits};
 use crate::time::{Span, Time};
 use crate::workload::random::Random;
@@ -252,7 +252,7 @@ impl Described {
 }
 
 fn time(name: &str, seconds: f64) -> Result<Span, String> {
-    if seconds.is_finite() && (0.0..=1e12).contains(&seconds) {
+    if seconds.is_finite() && (0.0..=LONGEST_TIME).contains(&seconds) {
         Ok(Span::from_seconds(seconds))
     } else {
         Err(format!("{name} = {seconds}: a number of seconds from 0 to 1e12 is expected"))

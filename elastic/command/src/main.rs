@@ -3,6 +3,7 @@
 
 mod arguments;
 mod progress;
+mod reproduce;
 mod simulate;
 
 use std::io::{ErrorKind, Write};

@@ -36,11 +36,22 @@ const TICK: u64 = 60;
 )]
 pub struct Simulate {
     /// A log in the Standard Workload Format, output of sacct, or a description in TOML
-    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    #[arg(required_unless_present_any = ["synthetic", "reproduce"], conflicts_with = "synthetic")]
     file: Option<PathBuf>,
     /// Make so many rigid jobs instead
     #[arg(long, value_name = "JOBS", requires = "nodes")]
     synthetic: Option<u32>,
+    /// Print the tables of the sources that can be replayed, or some of them, beside ours, over 30 seeds at least
+    #[arg(
+        long,
+        value_name = "TABLES",
+        num_args = 0..=1,
+        default_missing_value = "all",
+        value_delimiter = ',',
+        value_parser = crate::reproduce::table_name,
+        conflicts_with_all = ["file", "synthetic", "policy", "nodes"]
+    )]
+    reproduce: Option<Vec<String>>,
     /// Work of synthetic jobs as a share of what the machine can do
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
     load: f64,
@@ -158,6 +169,9 @@ fn factor(text: &str) -> Result<f64, String> {
 
 /// Runs all simulations and writes what was asked for.
 pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
+    if let Some(tables) = &arguments.reproduce {
+        return crate::reproduce::run(tables, arguments.seeds, json);
+    }
     if arguments.policy.len() > 2 {
         bail!("--policy: {} schedulers; name one, or two to compare", arguments.policy.len());
     }

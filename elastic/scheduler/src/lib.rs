@@ -25,6 +25,7 @@
 //! - [`workload`]: jobs for a simulation, and models of their programs;
 //! - [`input`]: workloads from files;
 //! - [`simulate`]: the simulation of a cluster under a policy;
+//! - [`reproduce`]: the tables of the sources, replayed;
 //! - [`report`]: summaries, comparisons, tables and pages;
 //! - [`named`]: the schedulers that users choose by name.
 
@@ -43,6 +44,7 @@ pub mod predict;
 pub mod queue;
 pub mod ratio;
 pub mod report;
+pub mod reproduce;
 pub mod resizing;
 pub mod rigid;
 pub mod simulate;

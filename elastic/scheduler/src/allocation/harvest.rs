@@ -33,6 +33,16 @@ pub enum Harvest {
 }
 
 impl Harvest {
+    /// Returns true if a job's rank lets this strategy take nodes from it for `need`.
+    #[must_use]
+    pub fn may_take(self, job: &Candidate, need: &Need) -> bool {
+        match self {
+            Harvest::LeastImpact | Harvest::FairContract => true,
+            Harvest::LeastImpactByRank => need.rank.is_above(&job.rank),
+            Harvest::FcfsContractByRank => job.rank.class <= 0 || need.rank.is_above(&job.rank),
+        }
+    }
+
     /// Decides whether `job` shrinks for `need`. `others` are the other running jobs.
     #[must_use]
     pub fn decide<'a>(
@@ -41,75 +51,43 @@ impl Harvest {
         others: impl Iterator<Item = &'a Candidate>,
         need: Need,
     ) -> Answer {
+        let keep = |cause: String| Answer::keep(format!("keeps {} nodes: {cause}", job.size));
         if need.missing == 0 {
-            return Answer::keep(format!("keeps {} nodes: {} lacks none", job.size, need.job));
+            return keep(format!("{} lacks none", need.job));
         }
         let Some(previous) = job.previous() else {
-            return Answer::keep(format!(
-                "keeps {} nodes: it has no smaller size to go back to",
-                job.size
-            ));
+            return keep("it has no smaller size to go back to".to_owned());
         };
-        let back = |cause: &str| {
-            let (size, wanted) = (job.size, need.missing);
-            let reason = format!(
-                "shrinks from {size} to {previous} nodes: {} lacks {wanted}, {cause}",
-                need.job
-            );
-            Answer::to(previous, reason)
-        };
-        match self {
-            Harvest::LeastImpact | Harvest::LeastImpactByRank => self.walk(job, others, need),
+        if !self.may_take(job, &need) {
+            return keep(format!("it outranks {}", need.job));
+        }
+        let (to, cause) = match self {
+            Harvest::LeastImpact | Harvest::LeastImpactByRank => {
+                let mut list: Vec<&Candidate> =
+                    others.filter(|other| self.may_take(other, &need)).collect();
+                list.push(job);
+                let by_class = self == Harvest::LeastImpactByRank;
+                let taken = least_impact_walk(&list, need.missing, by_class);
+                let Some((_, to)) = taken.iter().find(|(giver, _)| *giver == job.job) else {
+                    return keep(format!("others with less effect give what {} lacks", need.job));
+                };
+                (*to, format!("the effect is a factor of {:.2}", job.impact()))
+            }
             Harvest::FairContract => {
                 // A job at its smallest size is not due any longer.
-                let due = |one: &&Candidate| one.contract && one.previous().is_some();
-                let others_due = others.filter(due).count();
-                match job.contract || others_due == 0 {
-                    true => back("and it is this job's turn"),
-                    false => Answer::keep(format!(
-                        "keeps {} nodes: {others_due} jobs give first for {}",
-                        job.size, need.job
-                    )),
+                let due = others.filter(|one| one.contract && one.previous().is_some()).count();
+                if !job.contract && due > 0 {
+                    return keep(format!("{due} jobs give first for {}", need.job));
                 }
+                (previous, "and it is this job's turn".to_owned())
             }
-            Harvest::FcfsContractByRank => match job.rank.class > 0
-                && !need.rank.is_above(&job.rank)
-            {
-                true => Answer::keep(format!("keeps {} nodes: it outranks {}", job.size, need.job)),
-                false => back("and it is at its resize point"),
-            },
-        }
-    }
-
-    fn walk<'a>(
-        self,
-        job: &'a Candidate,
-        others: impl Iterator<Item = &'a Candidate>,
-        need: Need,
-    ) -> Answer {
-        let outranks =
-            |one: &Candidate| self == Harvest::LeastImpactByRank && !need.rank.is_above(&one.rank);
-        if outranks(job) {
-            return Answer::keep(format!("keeps {} nodes: it outranks {}", job.size, need.job));
-        }
-        let mut list: Vec<&Candidate> = others.filter(|other| !outranks(other)).collect();
-        list.push(job);
-        let (size, missing) = (job.size, need.missing);
-        let taken = least_impact_walk(&list, missing, self == Harvest::LeastImpactByRank);
-        match taken.iter().find(|(giver, _)| *giver == job.job) {
-            Some((_, to)) => Answer::to(
-                *to,
-                format!(
-                    "shrinks from {size} to {to} nodes: {} lacks {missing}, the effect is a factor of {:.2}",
-                    need.job,
-                    job.impact()
-                ),
-            ),
-            None => Answer::keep(format!(
-                "keeps {size} nodes: others with less effect give the {missing} nodes that {} lacks",
-                need.job
-            )),
-        }
+            Harvest::FcfsContractByRank => (previous, "and it is at its resize point".to_owned()),
+        };
+        let (size, lacking, missing) = (job.size, need.job, need.missing);
+        Answer::to(
+            to,
+            format!("shrinks from {size} to {to} nodes: {lacking} lacks {missing}, {cause}"),
+        )
     }
 }
 

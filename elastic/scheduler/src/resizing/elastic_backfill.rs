@@ -28,17 +28,20 @@ pub struct ElasticBackfill {
     pub grace: Span,
     /// Whether running jobs shrink for waiting ones.
     pub balancing: bool,
+    /// Whether idle nodes go to running jobs.
+    pub filling: bool,
     /// The jobs that were measured since their last change of size.
     measured: BTreeSet<JobId>,
 }
 
 impl Default for ElasticBackfill {
-    /// The usual thresholds, 60 s of grace, and balancing.
+    /// The usual thresholds, 60 s of grace, balancing and filling.
     fn default() -> ElasticBackfill {
         ElasticBackfill {
             thresholds: Thresholds::default(),
             grace: Span::seconds(60),
             balancing: true,
+            filling: true,
             measured: BTreeSet::new(),
         }
     }
@@ -205,6 +208,7 @@ impl Policy for ElasticBackfill {
         match lacking(draft.state()) {
             // Nodes are leaving for the first job of the queue.
             Some((_, 0)) => Ok(()),
+            _ if !self.filling => Ok(()),
             _ => self.fill(&ranges, draft),
         }
     }

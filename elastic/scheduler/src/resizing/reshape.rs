@@ -140,8 +140,6 @@ impl Reshape {
         let Some(known) = self.running.get(&job) else { return Ok(Answered::Yes) };
         let candidate = known.candidate.clone();
         let need = self.need(draft.state());
-        let need =
-            need.filter(|need| !self.scenario.by_rank || need.rank.is_above(&candidate.rank));
         if let (Some(harvest), Some(need)) = (self.scenario.harvest, need) {
             let answer = harvest.decide(&candidate, self.others(job), need);
             if let Some(to) = answer.size {
@@ -205,9 +203,9 @@ impl Reshape {
     /// Returns the need of the first job of the queue if the running jobs can give all that it lacks. A job that
     /// does not give to it does not wait for it either.
     fn collects(&self, candidate: &Candidate, state: &State) -> Option<Need> {
-        self.scenario.harvest?;
+        let harvest = self.scenario.harvest?;
         let need = self.need(state).filter(|need| need.missing > 0)?;
-        let gives = |one: &Candidate| !self.scenario.by_rank || need.rank.is_above(&one.rank);
+        let gives = |one: &Candidate| harvest.may_take(one, &need);
         if !gives(candidate) {
             return None;
         }

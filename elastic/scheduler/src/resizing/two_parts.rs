@@ -26,12 +26,19 @@ pub struct TwoParts {
     pub look_ahead: Span,
     /// The time between a notice and the loss of the nodes.
     pub grace: Span,
+    /// The most malleable and moldable jobs that run at the same time.
+    pub at_most: usize,
 }
 
 impl Default for TwoParts {
-    /// Equi-grow and shrink, 15 minutes of look-ahead, 40 s of grace.
+    /// Equi-grow and shrink, 15 minutes of look-ahead, 40 s of grace, and any number of jobs.
     fn default() -> TwoParts {
-        TwoParts { sharing: Sharing::Egs, look_ahead: Span::seconds(900), grace: Span::seconds(40) }
+        TwoParts {
+            sharing: Sharing::Egs,
+            look_ahead: Span::seconds(900),
+            grace: Span::seconds(40),
+            at_most: usize::MAX,
+        }
     }
 }
 
@@ -117,7 +124,8 @@ impl TwoParts {
     fn serve_flexible(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         let waiting: Vec<JobId> =
             draft.state().queued().filter(|job| is_flexible(job)).map(|job| job.id).collect();
-        for id in waiting {
+        let running = draft.state().running().filter(|job| is_flexible(job)).count();
+        for id in waiting.into_iter().take(self.at_most.saturating_sub(running)) {
             let free = self.free(draft.state());
             let Some(job) = draft.state().job(id) else { continue };
             let Some(size) = largest_within(&job.limits, free) else { break };

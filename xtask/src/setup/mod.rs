@@ -1,6 +1,7 @@
 //! Makes a fresh machine ready: probe, say what is missing and why, install it, probe again.
 
 mod fpm;
+mod judges;
 mod needs;
 mod plan;
 mod probe;
@@ -38,6 +39,9 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
         }
     }
     fetch_fpm();
+    if all {
+        fetch_judges();
+    }
     Ok(())
 }
 
@@ -85,6 +89,7 @@ pub fn run() -> Result<()> {
     }
     fetch_mpis()?;
     fetch_fpm();
+    fetch_judges();
     if let Err(error) = fetch_kernel() {
         println!("set-up: {error:#}\nset-up: going on; suites on emulated machines are skipped");
     }
@@ -95,6 +100,13 @@ pub fn run() -> Result<()> {
 fn fetch_fpm() {
     if let Err(error) = fpm::fetch() {
         println!("set-up: {error:#}\nset-up: going on; tests with fpm are skipped");
+    }
+}
+
+/// Schedulers of others, which ours are held against.
+fn fetch_judges() {
+    if let Err(error) = judges::fetch() {
+        println!("set-up: {error:#}\nset-up: going on; comparisons of schedulers are skipped");
     }
 }
 

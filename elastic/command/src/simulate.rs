@@ -53,7 +53,7 @@ pub struct Simulate {
     )]
     reproduce: Option<Vec<String>>,
     /// Work of synthetic jobs as a share of what the machine can do
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9, requires = "synthetic")]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
     load: f64,
     /// Format of the file; found by its name and first line otherwise
     #[arg(long, value_enum)]
@@ -145,6 +145,16 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(value)
     } else {
         Err("a number from 0 to 1 is expected".to_owned())
+    }
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let value: f64 =
+        text.parse().map_err(|_| "a number from 0.01 to 100 is expected".to_owned())?;
+    if (0.01..=100.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a number from 0.01 to 100 is expected".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Jobs of a rigid part and a flexible part: what the flexible part gets, what it gives back, and the ideal speedup.
+//! Jobs of a rigid part and a flexible part: offers to the flexible part, reclaims from it, and the ideal speedup.
 //!
 //! The rigid part is the fewest nodes that the job needs; it holds them for all its life. The flexible part fills
 //! nodes that nobody else wants, and goes back after a notice, tail first, as much as is missing.

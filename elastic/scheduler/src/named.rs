@@ -6,9 +6,10 @@ use crate::resizing::{ElasticBackfill, Reshape, Scenario, TwoParts};
 use crate::rigid::{Conservative, Easy, Fcfs};
 
 /// The names of all schedulers, each with its description.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 15] = [
     ("fcfs", "first come, first served"),
     ("easy", "EASY backfilling"),
+    ("easy-short", "EASY backfilling by jobs that end before the reservation only"),
     ("conservative", "conservative backfilling"),
     ("pba-q", "resizable jobs: max-benefit and least-impact, waiting jobs first"),
     ("fair-q", "resizable jobs: max-benefit and fair-contract, waiting jobs first"),
@@ -29,6 +30,7 @@ pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
     Some(match name {
         "fcfs" => Box::new(Fcfs),
         "easy" => Box::new(Easy::default()),
+        "easy-short" => Box::new(Easy { only_short: true }),
         "conservative" => Box::new(Conservative::default()),
         "elastic-backfill" => Box::new(ElasticBackfill::default()),
         "two-parts-egs" => Box::new(TwoParts::default()),

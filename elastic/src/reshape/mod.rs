@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use quo::group::Patience;
 
-pub use scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
+pub use self::scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 
 use crate::change::RequestId;
 use crate::error::Error;

@@ -1,6 +1,14 @@
 //! Who decides at a resize point.
 
-use crate::points::{Configuration, Decision, Growth, History, Report, Topology};
+use scheduler::action::Action;
+use scheduler::event::Event;
+use scheduler::job::{Class, Job, JobId, Limits};
+use scheduler::policy::{Draft, Policy};
+use scheduler::resizing::{self, Scenario};
+use scheduler::state::{Cluster, Refusal, State};
+use scheduler::time::{Span, Time};
+
+use crate::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
 
 /// What a scheduler may choose from.
 #[derive(Clone, Copy)]
@@ -27,26 +35,74 @@ impl<F: FnMut(&Choice<'_>) -> Decision> Scheduler for F {
 }
 
 /// Expands as long as iterations become faster; undoes one expansion that did not help, and stays there: the sweet spot
-/// of section 2.4.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// of section 2.4. Decides as the scheduler of a cluster that has this one job.
+#[derive(Clone, Debug)]
 pub struct SweetSpot {
-    found: bool,
+    policy: resizing::Reshape,
+}
+
+impl Default for SweetSpot {
+    fn default() -> SweetSpot {
+        SweetSpot { policy: resizing::Reshape::new(Scenario::GREEDY_R) }
+    }
 }
 
 impl Scheduler for SweetSpot {
     fn decide(&mut self, choice: &Choice<'_>) -> Decision {
-        let history = choice.history;
-        let before = history.visits().rev().nth(1).map(|visit| visit.configuration);
-        match (history.last_resize_helped(), before) {
-            _ if self.found => Decision::Continue,
-            (Some(false), Some(before)) if before.size() < history.current().size() => {
-                self.found = true;
-                Decision::Shrink(before)
+        let current = choice.history.current();
+        let next = choice.growth.next(current);
+        let mut visits = choice.history.visits().rev();
+        let Some(now) = visits.next() else { return Decision::Continue };
+        // The size before matters if it was smaller: it is what an expansion is compared with.
+        let before = visits.next().filter(|before| before.configuration.size() < current.size());
+        if before.is_some_and(|before| before.reports == 0) {
+            return Decision::Continue;
+        }
+        let size = decided(&mut self.policy, before, now, next.map(Configuration::size));
+        match (size, before, next) {
+            (Ok(Some(size)), _, Some(next)) if size == next.size() => Decision::Expand(next),
+            (Ok(Some(size)), Some(before), _) if size == before.configuration.size() => {
+                Decision::Shrink(before.configuration)
             }
-            (None, Some(_)) => Decision::Continue,
-            _ => choice.growth.next(history.current()).map_or(Decision::Continue, Decision::Expand),
+            _ => Decision::Continue,
         }
     }
+}
+
+/// Returns the new size of the only job of a cluster, which was on `before` and is on `now`; none if it keeps its size.
+fn decided(
+    policy: &mut resizing::Reshape,
+    before: Option<&Visit>,
+    now: &Visit,
+    next: Option<u32>,
+) -> Result<Option<u32>, Refusal> {
+    let current = now.configuration.size();
+    let first = before.map_or(current, |before| before.configuration.size());
+    let mut allowed: Vec<u32> = [Some(first), Some(current), next].into_iter().flatten().collect();
+    allowed.dedup();
+    let most = next.unwrap_or(current);
+    let mut state = State::new(Cluster { nodes: most, cores_per_node: 1 });
+    let id = JobId(0);
+    let limits = Limits { min: first, max: most, start: first, allowed };
+    state.submit(Job::new(id, Class::Resizable, limits, Time::ZERO, Span::ZERO))?;
+    state.apply(&Action::Start { job: id, nodes: first.into() })?;
+    // Only their ratio counts: without a scale, times below a millisecond would be equal.
+    let longest = before.map_or(now.mean, |before| before.mean.max(now.mean));
+    let scale = if longest > 0.0 { 1e6 / longest } else { 1.0 };
+    let point = |seconds: f64| {
+        let iteration = Span::from_seconds(seconds * scale);
+        Event::ResizePoint { job: id, iteration, left: None }
+    };
+    if let Some(before) = before {
+        state.record(point(before.mean))?;
+        state.apply(&Action::Grow { job: id, nodes: (current - first).into() })?;
+    }
+    let event = point(now.mean);
+    state.record(event)?;
+    let mut draft = Draft::new(&mut state);
+    policy.decide(&[event], &mut draft)?;
+    let size = state.job(id).map(Job::size);
+    Ok(size.filter(|size| *size != current))
 }
 
 /// How a program's processors are arranged, and what it begins with.
@@ -77,19 +133,19 @@ impl ProcessorTopology {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_expansion_that_does_not_help_is_undone_and_then_nothing_changes() {
+    /// Has a program report these times, one at each resize point, and returns the answers.
+    fn answers(times: &[f64]) -> Vec<Decision> {
         let mut scheduler = SweetSpot::default();
         let mut history = History::new(Configuration::Line(1));
         let growth =
             Growth { topology: Topology::PowerOfTwo, most: 8, valid: &|one| one.size() != 2 };
-        let mut decided = Vec::new();
-        for seconds in [4.0, 2.0, 3.0, 2.0, 2.0] {
-            history.iteration(seconds).unwrap();
+        let mut answers = Vec::new();
+        for seconds in times {
+            history.iteration(*seconds).unwrap();
             let configuration = history.current();
             let report = Report {
                 configuration,
-                iteration_seconds: seconds,
+                iteration_seconds: *seconds,
                 redistribution_seconds: None,
                 iteration: 0,
             };
@@ -97,8 +153,13 @@ mod tests {
             if let Decision::Expand(to) | Decision::Shrink(to) = decision {
                 history.resized(to, 0.1).unwrap();
             }
-            decided.push(decision);
+            answers.push(decision);
         }
+        answers
+    }
+
+    #[test]
+    fn one_expansion_that_does_not_help_is_undone_and_then_nothing_changes() {
         let line = Configuration::Line;
         let go_on = Decision::Continue;
         let right = [
@@ -108,6 +169,26 @@ mod tests {
             go_on,
             go_on,
         ];
-        assert_eq!(decided, right);
+        assert_eq!(answers(&[4.0, 2.0, 3.0, 2.0, 2.0]), right);
+        let microseconds = answers(&[4e-6, 2e-6, 3e-6, 2e-6, 2e-6]);
+        assert_eq!(microseconds, right, "times below the resolution of the scheduler's clock");
+    }
+
+    #[test]
+    fn a_shrink_by_others_is_not_an_expansion_that_did_not_help() {
+        let mut scheduler = SweetSpot::default();
+        let mut history = History::new(Configuration::Line(4));
+        let growth = Growth { topology: Topology::PowerOfTwo, most: 8, valid: &|_| true };
+        history.iteration(1.0).unwrap();
+        history.resized(Configuration::Line(2), 0.1).unwrap();
+        history.iteration(2.0).unwrap();
+        let report = Report {
+            configuration: history.current(),
+            iteration_seconds: 2.0,
+            redistribution_seconds: None,
+            iteration: 0,
+        };
+        let decision = scheduler.decide(&Choice { report: &report, history: &history, growth });
+        assert_eq!(decision, Decision::Expand(Configuration::Line(4)));
     }
 }

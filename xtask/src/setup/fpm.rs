@@ -41,7 +41,8 @@ fn program(folder: &Path) -> Option<PathBuf> {
     programs.find(|program| program.is_file())
 }
 
-fn quiet(command: &mut Command, log: &Path) -> Result<()> {
+/// Runs a command whose output is only shown when it fails.
+pub(super) fn quiet(command: &mut Command, log: &Path) -> Result<()> {
     let finished = run::logged(command, log, LIMIT)?;
     if !finished.ending.is_success() {
         let name = command.get_program().to_string_lossy().into_owned();

@@ -1,6 +1,7 @@
 //! Makes a fresh machine ready: probe, say what is missing and why, install it, probe again.
 
 mod fpm;
+mod judges;
 mod needs;
 mod plan;
 mod probe;
@@ -30,12 +31,16 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
         ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
+        (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
     ];
     steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
 }
 
 /// What one suite tries beside CMake.
 const OF_FPM: &str = "tests with fpm";
+
+/// Schedulers of others, which ours are held against.
+const OF_JUDGES: &str = "comparisons of schedulers";
 
 /// Makes something that tests need and that cannot be had an error where `all` of them are to run, and else says who
 /// goes without.
@@ -93,6 +98,7 @@ pub fn run() -> Result<()> {
     }
     fetch_mpis()?;
     judge(false, OF_FPM, fpm::fetch())?;
+    judge(false, OF_JUDGES, judges::fetch())?;
     judge(false, "suites on emulated machines", fetch_kernel())
 }
 

@@ -1,4 +1,4 @@
-//! Strategies at the examples of the source, and what holds for all jobs.
+//! Strategies at the examples of the source, and their invariants.
 
 use proptest::prelude::*;
 

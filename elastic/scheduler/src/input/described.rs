@@ -31,7 +31,7 @@
 
 use serde::Deserialize;
 
-use super::InputError;
+use super::{InputError, LONGEST_TIME};
 use crate::job::{Class, Limits};
 use crate::time::{Span, Time};
 use crate::workload::random::Random;
@@ -252,7 +252,7 @@ impl Described {
 }
 
 fn time(name: &str, seconds: f64) -> Result<Span, String> {
-    if seconds.is_finite() && (0.0..=1e12).contains(&seconds) {
+    if seconds.is_finite() && (0.0..=LONGEST_TIME).contains(&seconds) {
         Ok(Span::from_seconds(seconds))
     } else {
         Err(format!("{name} = {seconds}: a number of seconds from 0 to 1e12 is expected"))
@@ -286,6 +286,14 @@ mod tests {
         let Work::Iterative(program) = &solver.work else { panic!("{solver:?}") };
         assert_eq!((program.iterations, program.resize_every), (100, 10));
         assert_eq!(program.resize_cost.of(4, 8), Span::seconds(2));
+    }
+
+    #[test]
+    fn description_of_the_guide_is_read() {
+        let guide = include_str!("../../../../docs/scheduling.md");
+        let (_, example) = guide.split_once("```toml\n").unwrap();
+        let workload = read(example.split_once("```").unwrap().0, 1).unwrap();
+        assert_eq!(workload.jobs.len(), 5);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use thiserror::Error;
 
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: usize = 1 << 16;
+/// The longest time that makes sense, in seconds: some thirty thousand years.
+const LONGEST_TIME: f64 = 1e12;
 /// Problems that are kept with their lines; further ones are only counted.
 const MOST_PROBLEMS: usize = 20;
 

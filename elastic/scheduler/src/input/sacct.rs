@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::{InputError, Lines, LogSettings, Skipped};
+use super::{InputError, LONGEST_TIME, Lines, LogSettings, Skipped};
 use crate::job::{Class, Limits};
 use crate::time::{Span, Time};
 use crate::workload::{JobSpec, Name, Work, Workload};
@@ -133,7 +133,8 @@ fn job(line: &str, fields: &Fields) -> Result<Found, String> {
         raw if fields.is_limit_in_minutes => {
             let minutes: u64 =
                 raw.parse().map_err(|_| format!("TimelimitRaw: {raw:?} is not a number"))?;
-            Some(Span::seconds(minutes.saturating_mul(60)))
+            let seconds = minutes.checked_mul(60).filter(|&seconds| seconds as f64 <= LONGEST_TIME);
+            Some(Span::seconds(seconds.ok_or_else(|| format!("TimelimitRaw: {raw} is too large"))?))
         }
         text => Some(length(text).ok_or_else(|| format!("Timelimit: {text:?} is not a time"))?),
     };
@@ -180,7 +181,8 @@ fn length(text: &str) -> Option<Span> {
     for part in parts {
         seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
     }
-    Some(Span::seconds(days.checked_mul(86_400)?.checked_add(seconds)?))
+    let seconds = days.checked_mul(86_400)?.checked_add(seconds)?;
+    (seconds as f64 <= LONGEST_TIME).then(|| Span::seconds(seconds))
 }
 
 /// Returns a number that Slurm may have shortened, such as `2K` for 2048.

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use super::{InputError, Lines, LogSettings, Skipped};
+use super::{InputError, LONGEST_TIME, Lines, LogSettings, Skipped};
 use crate::job::{Class, Limits};
 use crate::time::{Span, Time};
 use crate::workload::{JobSpec, Name, Work, Workload};
@@ -116,7 +116,11 @@ fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
 
 fn number(word: &str, name: &str) -> Result<f64, String> {
     let value: f64 = word.parse().map_err(|_| format!("{name}: {word:?} is not a number"))?;
-    if value.is_finite() { Ok(value) } else { Err(format!("{name}: {word} is not finite")) }
+    if value.abs() <= LONGEST_TIME {
+        Ok(value)
+    } else {
+        Err(format!("{name}: {word} is too large"))
+    }
 }
 
 /// Writes the rigid jobs of a workload as a log. Times are rounded to whole seconds.
@@ -193,6 +197,19 @@ mod tests {
         let fail = LogSettings { wrong_lines: WrongLines::Fail, ..LogSettings::default() };
         let error = read(LOG.as_bytes(), fail).unwrap_err();
         assert_eq!(error.to_string(), "line 8: allocated processors: \"four\" is not a number");
+    }
+
+    #[test]
+    fn numbers_without_sense_are_wrong() {
+        for (number, cause) in [
+            ("1e300", "run time: 1e300 is too large"),
+            ("nan", "run time: nan is too large"),
+            ("99999999999999999999", "run time: 99999999999999999999 is too large"),
+        ] {
+            let line = format!("1 1 -1 {number} 4 -1 -1 4 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n");
+            let (_, skipped) = read(line.as_bytes(), LogSettings::default()).unwrap();
+            assert_eq!(skipped.problems[0].cause, cause);
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The statements.
     pub claims: Vec<Claim>,
-    /// What the source does not say, and what was taken in its place.
+    /// The inputs that the source leaves out, and their substitutes.
     pub remarks: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ impl Table {
         self.remarks.push(remark.into());
     }
 
-    /// Returns what is wrong: exact figures that differ, and required statements that do not hold.
+    /// Returns the exact figures that differ and the required statements that do not hold.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let rows = self.rows.iter().filter(|row| !row.holds()).map(|row| {

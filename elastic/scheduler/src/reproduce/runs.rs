@@ -1,4 +1,4 @@
-//! Simulations over seeds, and what is measured in them.
+//! Simulations over seeds, and their measures.
 
 use super::Estimate;
 use crate::policy::Policy;

@@ -119,7 +119,7 @@ fn fixed(seeds: u64, platinum: f64, large: Large) -> Result<Runs, SimulateError>
     Runs::new(seeds, 400, workload, || Reshape::new(Scenario::MAX_B))
 }
 
-/// A reading of what the source leaves open in setup 2.
+/// A reading of the parameters that the source leaves open in setup 2.
 #[derive(Clone, Copy)]
 struct Reading {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The small workloads of section 2.4 of Sudarsan, and what is missing for those with LAMMPS.
+//! The small workloads of section 2.4 of Sudarsan, and the missing inputs of those with LAMMPS.
 
 use super::runs::{completion, run};
 use super::workloads::{ALPHA, nas};

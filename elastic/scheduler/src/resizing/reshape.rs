@@ -66,7 +66,7 @@ impl Reshape {
         self
     }
 
-    /// Takes in what happened, and returns the jobs at their resize points.
+    /// Takes in events, and returns the jobs at their resize points.
     fn take_in(&mut self, events: &[Event], state: &State) -> Vec<JobId> {
         let mut at_points = Vec::new();
         for event in events {
@@ -122,7 +122,7 @@ impl Reshape {
         self.running.values().map(|known| &known.candidate).filter(move |other| other.job != job)
     }
 
-    /// Returns what the first job of the queue lacks. None if no job waits.
+    /// Returns the nodes that the first job of the queue lacks. None if no job waits.
     fn need(&self, state: &State) -> Option<Need> {
         let (job, rank) = match self.scenario.by_rank {
             true => ranked(state, &self.ageing).first().copied()?,

@@ -43,7 +43,8 @@ impl Default for TwoParts {
 }
 
 impl TwoParts {
-    /// Starts jobs that are not flexible, and takes back what the first of them lacks. Returns true if none waits.
+    /// Starts jobs that are not flexible, and takes back the nodes that the first of them lacks. Returns true if none
+    /// waits.
     fn serve_others(self, draft: &mut Draft<'_>) -> Result<bool, Refusal> {
         // Nodes that are leaving, and not yet counted for an earlier job.
         let mut coming: u32 = draft.state().running().map(|job| job.leaving.count()).sum();

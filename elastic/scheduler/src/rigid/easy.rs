@@ -44,7 +44,7 @@ pub fn shadow(state: &State, nodes: u32) -> Option<Shadow> {
 
 impl Policy for Easy {
     fn name(&self) -> &str {
-        "easy"
+        if self.only_short { "easy-short" } else { "easy" }
     }
 
     fn decide(&mut self, _events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {

@@ -19,7 +19,8 @@ use crate::time::{Span, Time};
 /// The treatment of rigid jobs that run longer than their walltime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overrun {
-    /// They run to their end; the expected end is put off by a tenth of the walltime, at least a minute, each time.
+    /// They run to their end; the expected end is put off by a tenth of the time they have run, at least a minute, each
+    /// time.
     #[default]
     Run,
     /// They end at their walltime, as under most resource managers.

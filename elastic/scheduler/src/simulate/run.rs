@@ -201,8 +201,9 @@ impl<'a> Simulation<'a> {
         while let Some((end, job)) = self.state.first_end()
             && end <= now
         {
-            let walltime = self.state.job(job).map_or(Span::ZERO, |job| job.walltime);
-            let more = Span(walltime.0 / 10).max(Span::seconds(60));
+            let started = self.state.job(job).and_then(|job| job.started).unwrap_or(now);
+            // In proportion, so that even the longest overrun takes few events.
+            let more = Span(now.since(started).0 / 10).max(Span::seconds(60));
             self.record(Event::Estimated { job, end: now + more }, events)?;
         }
         Ok(())

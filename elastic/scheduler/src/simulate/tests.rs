@@ -89,6 +89,13 @@ fn job_over_its_walltime_runs_on_or_ends() {
 }
 
 #[test]
+fn longest_overrun_takes_few_events() {
+    let outcome = run(vec![rigid(0, 1, 1, 1_000_000_000_000)], settings(4), &mut Easy::default());
+    assert_eq!(seconds(&outcome), [(0.0, 1e12)]);
+    assert!(outcome.counts.instants < 500, "{:?}", outcome.counts);
+}
+
+#[test]
 fn resizable_job_changes_at_resize_points_and_pays() {
     let job = program(Class::Resizable, 6, |program| {
         program.resize_every = 2;

@@ -1,0 +1,166 @@
+//! Our rigid schedulers start every job of a log at the instant at which those of AccaSim, which others wrote, do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::Checkout;
+use quo_tests::suite::{Skipped, Test, run};
+use scheduler::action::{Action, Decision};
+use scheduler::input::{LogSettings, swf};
+use scheduler::simulate::{Observer, Settings, Simulation};
+use scheduler::state::Cluster;
+use scheduler::time::{Span, Time};
+use scheduler::workload::generate::{Synthetic, synthetic};
+use scheduler::workload::{Work, Workload};
+
+const TESTS: [Test; 5] = [
+    ("fcfs_starts_jobs_as_accasim_on_generated_logs", fcfs_on_generated_logs),
+    ("easy_starts_jobs_as_accasim_on_generated_logs", easy_on_generated_logs),
+    ("spare_nodes_explain_the_first_difference_of_easy", spare_nodes_explain_easy),
+    ("both_start_jobs_as_accasim_on_a_public_log", both_on_a_public_log),
+    ("easy_of_accasim_as_shipped_breaks_its_reservation", easy_as_shipped),
+];
+
+fn main() -> ExitCode {
+    run(&TESTS, None)
+}
+
+/// The folder with the other schedulers, which set-up fetched.
+fn judges() -> Result<PathBuf> {
+    let program = Checkout::find()?.program("xtask")?;
+    let mut folders = program.ancestors().skip(1).map(|folder| folder.join("judges"));
+    folders
+        .find(|folder| folder.join("bin/python").exists())
+        .ok_or_else(|| Skipped("no AccaSim; cargo xtask setup fetches it".to_owned()).into())
+}
+
+/// Starts by AccaSim, in seconds, by job.
+fn by_accasim(scheduler: &str, log: &Path, nodes: u32) -> Result<BTreeMap<String, u64>> {
+    let script = Checkout::find()?.root().join("tests/judges/accasim_starts.py");
+    let output = Command::new(judges()?.join("bin/python"))
+        .arg(script)
+        .arg(scheduler)
+        .arg(log)
+        .arg(nodes.to_string())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let start = |line: &str| {
+        let (job, start) = line.split_once(' ').context("a line without a start")?;
+        Ok((job.to_owned(), start.parse()?))
+    };
+    text.lines().map(start).collect()
+}
+
+/// Jobs in the order in which they started, with the reasons.
+#[derive(Default)]
+struct Started(Vec<(usize, Time, String)>);
+
+impl Observer for Started {
+    fn decided(&mut self, now: Time, decision: &Decision) {
+        if let Action::Start { job, .. } = decision.action {
+            self.0.push((job.0 as usize, now, decision.reason.to_string()));
+        }
+    }
+}
+
+fn by_ours(scheduler: &str, workload: &Workload, nodes: u32) -> Result<Started> {
+    let mut policy = scheduler::named::policy(scheduler).context("no such scheduler")?;
+    let settings = Settings::new(Cluster { nodes, cores_per_node: 1 });
+    let mut started = Started::default();
+    Simulation::new(workload, settings, policy.as_mut(), &mut started).run()?;
+    Ok(started)
+}
+
+/// Differences in the order of our starts: job, ours, AccaSim's, our reason.
+fn differences(
+    ours: &Started,
+    workload: &Workload,
+    theirs: &BTreeMap<String, u64>,
+) -> Result<Vec<String>> {
+    ensure!(ours.0.len() == theirs.len(), "{} and {} jobs started", ours.0.len(), theirs.len());
+    let mut found = Vec::new();
+    for (place, now, reason) in &ours.0 {
+        let name = workload.jobs[*place].name.to_string();
+        let other = *theirs.get(&name).with_context(|| format!("AccaSim has no job {name}"))?;
+        if *now != Time::seconds(other) {
+            found.push(format!("job {name}: {now}, AccaSim {other} s: {reason}"));
+        }
+    }
+    Ok(found)
+}
+
+fn hold_against(scheduler: &str, theirs: &str, workload: &Workload, nodes: u32) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let log = write(workload, folder.path())?;
+    let theirs = by_accasim(theirs, &log, nodes)?;
+    let found = differences(&by_ours(scheduler, workload, nodes)?, workload, &theirs)?;
+    let first: Vec<&String> = found.iter().take(5).collect();
+    ensure!(found.is_empty(), "{} of {} jobs differ: {first:#?}", found.len(), theirs.len());
+    Ok(())
+}
+
+fn write(workload: &Workload, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("log.swf");
+    let mut file = fs::File::create(&path)?;
+    swf::write(workload, &mut file)?;
+    file.flush()?;
+    Ok(path)
+}
+
+fn generated() -> impl Iterator<Item = (Workload, u32)> {
+    [(64, 0.8), (64, 1.1), (300, 1.0)].into_iter().enumerate().map(|(seed, (nodes, load))| {
+        (synthetic(Synthetic { jobs: 2000, nodes, load, seed: seed as u64 }), nodes)
+    })
+}
+
+fn fcfs_on_generated_logs() -> Result<()> {
+    generated().try_for_each(|(log, nodes)| hold_against("fcfs", "fifo", &log, nodes))
+}
+
+fn easy_on_generated_logs() -> Result<()> {
+    generated().try_for_each(|(log, nodes)| hold_against("easy-short", "easy", &log, nodes))
+}
+
+fn spare_nodes_explain_easy() -> Result<()> {
+    for (workload, nodes) in generated() {
+        let folder = tempfile::tempdir()?;
+        let theirs = by_accasim("easy", &write(&workload, folder.path())?, nodes)?;
+        let found = differences(&by_ours("easy", &workload, nodes)?, &workload, &theirs)?;
+        // AccaSim does not use these nodes; what follows is another schedule.
+        let explained = found.first().is_none_or(|first| first.contains("uses nodes that"));
+        ensure!(explained, "the first of {} differences: {:?}", found.len(), found.first());
+    }
+    Ok(())
+}
+
+fn both_on_a_public_log() -> Result<()> {
+    let log = fs::File::open(judges()?.join("UniLu-Gaia-2014-2.swf"))?;
+    let (mut workload, _) = swf::read(std::io::BufReader::new(log), LogSettings::default())?;
+    let nodes = workload.nodes.context("the log does not tell the size of the machine")?;
+    // A job without run time ends at once. AccaSim gives its nodes away at the next event only.
+    workload.jobs.retain(|job| job.work != Work::Fixed(Span::ZERO));
+    ensure!(workload.jobs.len() > 50_000, "{} jobs", workload.jobs.len());
+    hold_against("fcfs", "fifo", &workload, nodes)?;
+    hold_against("easy-short", "easy", &workload, nodes)
+}
+
+/// Why the judge is not AccaSim's scheduler as it is: see the script.
+fn easy_as_shipped() -> Result<()> {
+    // The second job has all nodes reserved from 11 on; the third would keep one until 103.
+    let lines = ["1 1 -1 10 3 -1 -1 3 10", "2 2 -1 10 4 -1 -1 4 10", "3 3 -1 100 1 -1 -1 1 100"];
+    let text: String = lines.map(|line| format!("{line} -1 1 -1 -1 -1 -1 -1 -1 -1\n")).concat();
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("log.swf");
+    fs::write(&log, &text)?;
+    ensure!(by_accasim("easy", &log, 4)?["2"] == 11);
+    ensure!(by_accasim("easy-as-shipped", &log, 4)?["2"] == 103);
+    let (workload, _) = swf::read(text.as_bytes(), LogSettings::default())?;
+    let ours = by_ours("easy", &workload, 4)?;
+    ensure!(ours.0.iter().any(|(place, now, _)| *place == 1 && *now == Time::seconds(11)));
+    Ok(())
+}

@@ -149,7 +149,8 @@ pub fn largest_within(limits: &Limits, wanted: u32) -> Option<u32> {
 pub fn nearly_square(count: u32, divides: Option<u32>) -> Option<Configuration> {
     let divide = |side: u32| divides.is_none_or(|whole| whole % side == 0);
     let rows = (1..=count.isqrt()).rev();
-    let mut grids = rows.filter(|rows| count % rows == 0).map(|rows| (rows, count / rows));
+    let mut grids =
+        rows.filter(|rows| count.is_multiple_of(*rows)).map(|rows| (rows, count / rows));
     let (rows, columns) = grids.find(|(rows, columns)| divide(*rows) && divide(*columns))?;
     Configuration::grid(rows, columns).ok()
 }

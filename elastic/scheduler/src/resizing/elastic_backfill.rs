@@ -51,10 +51,10 @@ impl ElasticBackfill {
     fn take_in(&mut self, events: &[Event], state: &State) {
         for event in events {
             match *event {
-                Event::Measured { job, .. } => {
-                    if state.job(job).is_some_and(|job| job.leaving.is_empty()) {
-                        self.measured.insert(job);
-                    }
+                Event::Measured { job, .. }
+                    if state.job(job).is_some_and(|job| job.leaving.is_empty()) =>
+                {
+                    self.measured.insert(job);
                 }
                 Event::Ended(job) | Event::Left(job) | Event::GraceOver(job) => {
                     self.measured.remove(&job);
@@ -165,7 +165,7 @@ impl ElasticBackfill {
     fn start_waiting(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         start_heads(draft)?;
         match lacking(draft.state()) {
-            Some((_, missing)) if missing == 0 => Ok(()),
+            Some((_, 0)) => Ok(()),
             _ => Easy::default().decide(&[], draft),
         }
     }

@@ -20,7 +20,7 @@ fn cluster(nodes: u32) -> State {
 /// Has a policy decide about one event at `now` seconds, which the state records first.
 fn happens(state: &mut State, policy: &mut dyn Policy, now: u64, event: Event) -> Vec<Decision> {
     state.advance(Time::seconds(now)).unwrap();
-    state.record(event.clone()).unwrap();
+    state.record(event).unwrap();
     decide(state, policy, &[event])
 }
 
@@ -474,11 +474,11 @@ proptest! {
                 state.advance(Time::seconds(now)).unwrap();
                 let Some(event) = event(&mut state, &mut submitted, step) else { continue };
                 if !matches!(event, Event::Submitted(_)) {
-                    state.record(event.clone()).unwrap();
+                    state.record(event).unwrap();
                 }
                 let mut again = state.clone();
                 let mut draft = Draft::new(&mut state);
-                let decided = policy.decide(&[event.clone()], &mut draft);
+                let decided = policy.decide(&[event], &mut draft);
                 prop_assert!(decided.is_ok(), "{} after {:?}: {:?}", policy.name(), event, decided);
                 let decisions = draft.finish();
                 for decision in &decisions {
@@ -504,7 +504,7 @@ proptest! {
                     state.advance(Time::seconds(now)).unwrap();
                     let Some(event) = event(&mut state, &mut submitted, step) else { continue };
                     if !matches!(event, Event::Submitted(_)) {
-                        state.record(event.clone()).unwrap();
+                        state.record(event).unwrap();
                     }
                     all.extend(decide(&mut state, policy.as_mut(), &[event]));
                 }

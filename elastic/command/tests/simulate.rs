@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 fn simulate(folder: &Path, words: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quo-elastic"));
     command.current_dir(folder).arg("simulate").args(words.split_whitespace());
-    command.output().unwrap()
+    command.output().expect("the command starts")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Formulas and size sequences are compared exactly. Where a source gives too little to reach its figures, orders and
 //! ratios are compared over many seeds, with confidence, and the remarks say what was missing and what was taken in
-//! its place. No parameter was chosen to come near a figure.
+//! its place.
 //!
 //! | source | tables |
 //! |---|---|

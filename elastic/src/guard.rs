@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::lobby::Lobby;
-use crate::starter::{Life, Mark};
+use crate::process_identity::Life;
+use crate::starter::Mark;
 
 /// Time between two looks at the others.
 const SLICE: Duration = Duration::from_millis(350);

@@ -15,9 +15,9 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < trim < round < lobby < reach < room < back_end < sets < layout < place < order < change <
-//!     plan < live < watch < data < error < agents < invitation < acceptor < starter < guard < manager <
-//!     coordinator < desk < world < reshape
+//! floors: member < process_identity < trim < round < lobby < reach < room < back_end < sets < layout < place <
+//!     order < change < plan < live < watch < data < error < agents < invitation < acceptor < starter <
+//!     guard < manager < coordinator < desk < world < reshape
 
 pub mod change;
 pub mod data;
@@ -43,6 +43,7 @@ mod invitation;
 mod live;
 mod lobby;
 mod order;
+mod process_identity;
 mod reach;
 mod room;
 mod starter;

@@ -8,7 +8,7 @@ use quo::group::{GroupError, Patience};
 use serde::{Deserialize, Serialize};
 
 use crate::lobby::Lobby;
-use crate::starter::Life;
+use crate::process_identity::Life;
 
 /// A process that joins, as its host can know it before it is in the words of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

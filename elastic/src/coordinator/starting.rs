@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use super::Message;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
+use crate::process_identity::Life;
 use crate::starter::{
-    Employer, Ended, Failure, Hanging, Life, Mark, Ready, Recipe, Started, Unit, outlive, start,
+    Employer, Ended, Failure, Hanging, Mark, Ready, Recipe, Started, Unit, outlive, start,
 };
 
 /// What a thread that starts processes says.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use quo_mpi::{Family, Identity};
 
-use super::life::Life;
 use super::mark::Mark;
+use crate::process_identity::Life;
 
 /// How long a killed process may take to be gone.
 const END_LIMIT: Duration = Duration::from_secs(2);

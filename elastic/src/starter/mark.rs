@@ -2,7 +2,7 @@
 
 use quo_mpi::{Family, Identity};
 
-use super::life::{Life, processes};
+use crate::process_identity::{Life, processes};
 
 /// In the environment of what was started, and of what that starts.
 const VARIABLE: &str = "QUO_ELASTIC_START";

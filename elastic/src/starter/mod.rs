@@ -2,7 +2,6 @@
 
 mod hanging;
 mod launch_hosts;
-mod life;
 mod mark;
 mod parting;
 mod process;
@@ -21,11 +20,12 @@ use serde::{Deserialize, Serialize};
 use crate::change::{Cause, CauseKind};
 use crate::invitation::Invitation;
 use crate::order::Resize;
+use crate::process_identity::Life;
 use crate::reach::Reach;
 use crate::watch::Joiner;
 pub(crate) use hanging::{Ended, Hanging, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
-pub(crate) use life::Life;
+
 pub(crate) use mark::Mark;
 pub(crate) use process::Employer;
 use process::Starter;

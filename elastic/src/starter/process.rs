@@ -15,10 +15,11 @@ use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use serde::{Deserialize, Serialize};
 
-use super::{HANDED, Host, Life, Unit, hear_ready, say_host};
+use super::{HANDED, Host, Unit, hear_ready, say_host};
 use crate::acceptor::Acceptor;
 use crate::agents::Link;
 use crate::invitation::{Invitation, addresses};
+use crate::process_identity::Life;
 
 /// How long it may take to come, and to be told.
 const COME_LIMIT: Duration = Duration::from_secs(20);

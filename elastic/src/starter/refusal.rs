@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quo_mpi::{Family, Identity};
 
-use super::life::{self, Life};
+use crate::process_identity::{self, Life};
 
 /// Time for the launcher to end by itself, as it does when a rank has failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -43,7 +43,8 @@ while lives "$launcher" && [ "$pause" -gt 0 ]; do sleep 1; pause=$((pause - 1));
 pub(crate) fn end_launcher(is_one_node: bool) {
     let Some(launcher) = ancestors().find(|&process| is_launcher(process)) else { return };
     let Some(launcher) = Life::of(launcher) else { return };
-    let ranks = life::children(launcher.process()).into_iter().filter(|&child| is_rank(child));
+    let ranks =
+        process_identity::children(launcher.process()).into_iter().filter(|&child| is_rank(child));
     let ranks: Vec<Life> = ranks.filter_map(Life::of).collect();
     end_after(&launcher, &ranks, if is_one_node { PAUSE } else { PAUSE_OVER_NODES });
 }
@@ -62,7 +63,9 @@ fn end_after(launcher: &Life, ranks: &[Life], pause: Duration) {
 /// The numbers of the processes above this one, nearest first.
 pub(super) fn ancestors() -> impl Iterator<Item = i32> {
     let own = std::process::id().cast_signed();
-    std::iter::successors(life::parent(own), |&process| life::parent(process))
+    std::iter::successors(process_identity::parent(own), |&process| {
+        process_identity::parent(process)
+    })
 }
 
 /// Returns true if the process has the name of one that starts ranks.
@@ -128,9 +131,9 @@ mod tests {
     fn children_and_ancestors_of_a_process_are_found() {
         let (mut child, _) = sleeper();
         let own = std::process::id().cast_signed();
-        assert!(life::children(own).contains(&child.id().cast_signed()));
-        assert_eq!(life::parent(child.id().cast_signed()), Some(own));
-        assert_eq!(ancestors().next(), life::parent(own));
+        assert!(process_identity::children(own).contains(&child.id().cast_signed()));
+        assert_eq!(process_identity::parent(child.id().cast_signed()), Some(own));
+        assert_eq!(ancestors().next(), process_identity::parent(own));
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -4,9 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::life::Life;
 use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
+use crate::process_identity::Life;
 
 /// How long a start waits for leavers to end.
 const LIMIT: Duration = Duration::from_secs(10);

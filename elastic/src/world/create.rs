@@ -16,8 +16,9 @@ use crate::live::Limits;
 use crate::lobby::Seat;
 use crate::member::MemberId;
 use crate::order::Losses;
+use crate::process_identity::Life;
 use crate::room::{Room, Said};
-use crate::starter::{Invited, Life, Welcome, wait_for_welcome};
+use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {

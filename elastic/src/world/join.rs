@@ -7,7 +7,8 @@ use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
 use crate::order::Resize;
-use crate::starter::{Invited, Life, Unit};
+use crate::process_identity::Life;
+use crate::starter::{Invited, Unit};
 use crate::watch::{Joiner, patient};
 
 const CALL: &str = "begin";

@@ -25,7 +25,7 @@ impl Life {
         (!matches!(state, 'Z' | 'X')).then_some(Self { process, began, boot: boot()? })
     }
 
-    pub(super) fn process(&self) -> i32 {
+    pub(crate) fn process(&self) -> i32 {
         self.process
     }
 
@@ -35,7 +35,7 @@ impl Life {
     }
 
     /// The same as one word of a shell script: `PROCESS:BEGAN`.
-    pub(super) fn word(&self) -> String {
+    pub(crate) fn word(&self) -> String {
         format!("{}:{}", self.process, self.began)
     }
 
@@ -51,7 +51,7 @@ impl Life {
 
     /// Returns true if this host has the process, also one that has ended and that its launcher has not collected. Of
     /// processes of other hosts nothing is known: false.
-    pub(super) fn is_uncollected(&self) -> bool {
+    pub(crate) fn is_uncollected(&self) -> bool {
         boot().as_ref() == Some(&self.boot)
             && names_are_shared()
             && state(self.process).is_some_and(|(_, began)| began == self.began)
@@ -70,18 +70,18 @@ impl Life {
 }
 
 /// The numbers of the processes of this host.
-pub(super) fn processes() -> impl Iterator<Item = i32> {
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
     let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok())
 }
 
 /// The numbers of a process's children.
-pub(super) fn children(process: i32) -> Vec<i32> {
+pub(crate) fn children(process: i32) -> Vec<i32> {
     processes().filter(|&child| parent(child) == Some(process)).collect()
 }
 
 /// The number of a process's parent; none where there is none, or no such process.
-pub(super) fn parent(process: i32) -> Option<i32> {
+pub(crate) fn parent(process: i32) -> Option<i32> {
     let text = stat(process)?;
     let parent = words(&text)?.nth(1)?.parse().ok()?;
     (parent > 0).then_some(parent)

@@ -7,6 +7,7 @@
 //! With `ELASTIC_EXACT=1` no more than the launcher has slots for.
 //! With `ELASTIC_HOST=NAME` they are started there.
 //! With `ELASTIC_STARTER=0` rank 0 starts them itself on every MPI.
+//! With `ELASTIC_SAY=NAME` each process that was started says the value of this variable.
 //! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
 #![allow(clippy::print_stdout)]
 
@@ -52,6 +53,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut world = World::create(options)?;
     if world.status() == Status::New && world.rank() == 0 {
         println!("with {}", world.back_end());
+    }
+    if let (true, Ok(name)) = (world.was_started(), std::env::var("ELASTIC_SAY")) {
+        println!("{name} is {:?}", std::env::var(&name).unwrap_or_default());
     }
     let mut context = None;
     let (mut turn, mut asked) = (0, None);

@@ -1,5 +1,8 @@
 //! Worlds that start processes when they grow beyond what was launched, and whose leavers end for good.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,6 +17,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const TESTS: &[Test] = &[
     ("a_world_grows_beyond_its_launched_ranks_and_its_leavers_end", grows_and_ends),
     ("rank_0_starts_processes_itself_where_it_is_told_to", by_rank_0),
+    ("started_ranks_have_the_environment_of_a_wrapper", wrapped),
     ("ranks_that_were_started_together_leave_together", units),
     ("parked_ranks_are_called_in_before_any_are_started", parked_first),
     ("a_growth_that_is_given_up_lets_those_go_that_were_started", given_up),
@@ -31,7 +35,16 @@ fn main() -> ExitCode {
 }
 
 fn sizes(ranks: usize, variables: &[(&str, &str)], words: &[&str]) -> Result<Outcome> {
-    let program = Checkout::find()?.program("examples/sizes")?;
+    sizes_by(&Checkout::find()?.program("examples/sizes")?, ranks, variables, words)
+}
+
+/// The same, started by another program.
+fn sizes_by(
+    program: &Path,
+    ranks: usize,
+    variables: &[(&str, &str)],
+    words: &[&str],
+) -> Result<Outcome> {
     let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
     // Growing, it has more ranks than processors; the launcher sees only the first.
     let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
@@ -70,6 +83,26 @@ fn by_rank_0() -> Result<()> {
     let outcome = sizes(1, &variables, &["1", "3", "2", "1"])?;
     ensure!(changes(&outcome).len() == 3, "{}", outcome.report());
     ensure!(outcome.stdout.contains("2 processes have ended"), "{}", outcome.report());
+    Ok(())
+}
+
+/// The launcher starts a script that sets variables and becomes the program, or waits for it.
+fn wrapped() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("wrapper");
+    let program = Checkout::find()?.program("examples/sizes")?;
+    for run in ["exec", ""] {
+        let set =
+            "export QUO_TEST_WRAPPED='two words\nand \"a line\"' ELASTIC_SAY=QUO_TEST_WRAPPED";
+        let text =
+            format!("#!/bin/sh\n{set} ELASTIC_MOST=2\n{run} '{}' \"$@\"\n", program.display());
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700))?;
+        let outcome = sizes_by(&script, 1, &[], &["1", "2", "1"])?;
+        ensure!(changes(&outcome).len() == 2, "{}", outcome.report());
+        let said = r#"QUO_TEST_WRAPPED is "two words\nand \"a line\"""#;
+        ensure!(outcome.stdout.contains(said), "{run}: {}", outcome.report());
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
+mod environment;
 mod hanging;
 mod launch_hosts;
 mod mark;
@@ -23,6 +24,7 @@ use crate::order::Resize;
 use crate::process_identity::Life;
 use crate::reach::Reach;
 use crate::watch::Joiner;
+pub(crate) use environment::wrapped;
 pub(crate) use hanging::{Ended, Hanging, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
 

@@ -12,7 +12,7 @@ use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::room;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots};
+use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots, wrapped};
 
 /// How long processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -267,6 +267,7 @@ impl WorldOptions {
         }
         // Not what the program has said: what that is, is found out when it is needed.
         let (command, arguments) = own_command().ok()?;
+        let (command, arguments) = wrapped(command, arguments);
         Some(Employer::new(command, arguments, recipe.info.clone()))
     }
 
@@ -277,7 +278,10 @@ impl WorldOptions {
         }
         let (command, arguments) = match &self.command {
             Some(command) => command.clone(),
-            None => own_command()?,
+            None => {
+                let (command, arguments) = own_command()?;
+                wrapped(command, arguments)
+            }
         };
         let mut info = self.info.clone();
         if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {

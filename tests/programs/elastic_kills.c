@@ -52,6 +52,7 @@ step(QUO_world world, unsigned *state, int most, const char *stop)
         }
     }
     MPI_Allreduce(MPI_IN_PLACE, &ends, 1, MPI_INT, MPI_MAX, all);
+    // Sleeps: stands for an iteration.
     nanosleep(&pause, NULL);
     return !ends;
 }

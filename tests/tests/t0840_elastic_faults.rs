@@ -659,9 +659,6 @@ fn struck_off() -> Result<()> {
 }
 
 fn struck_off_by_start() -> Result<()> {
-    if Launcher::find()?.family() == Family::Mpich {
-        return Err(Skipped("MPICH starts nothing after a process was killed".to_owned()).into());
-    }
     let job = with_a_dead_sleeper(3)?;
     let answer = job.tell(&["grow", "test", "2", "--wait"])?;
     if answer.contains("no-capacity") && job.job.said().contains("parked ranks only: ") {

@@ -290,14 +290,23 @@ fn start_one(
         });
     }
     let bound = if recipe.is_bound { hanging::Bound::to(mark) } else { None };
-    let spawned = spawn(&request);
-    if let Some(bound) = bound {
-        // What is past MPI_Init waits for a word, and sees that rank 0 has ended.
-        bound.release();
-    }
-    let inter = spawned.map_err(|error| refused(&error))?;
+    let free = |bound: Option<hanging::Bound>| {
+        if let Some(bound) = bound {
+            bound.release();
+        }
+    };
+    let inter = match spawn(&request) {
+        Ok(inter) => inter,
+        Err(error) => {
+            free(bound);
+            return Err(refused(&error));
+        }
+    };
     let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
-    match hear_ready(&inter, &Host::Rank(Life::own()), &patience) {
+    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &patience);
+    // What is ready knows rank 0, and sees that it has ended.
+    free(bound);
+    match ready {
         Ok(lives) => Ok(Unit { inter, lives }),
         Err(error) => {
             // It may yet come to its ready point, where it finds this.

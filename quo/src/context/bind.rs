@@ -81,9 +81,9 @@ impl Context {
             }
         }
         let cpus = target.resolve(&bindings.own, &before)?;
-        let allowed = || self.state().machine().allowed_recently();
-        let unbound =
-            bindings.stack.depth() == 0 && allowed().is_ok_and(|all| all.is_subset(&before));
+        let machine = self.state().machine();
+        let covers_all = || machine.allowed_recently().is_ok_and(|all| all.is_subset(&before));
+        let unbound = bindings.stack.depth() == 0 && covers_all();
         let cpus = bindings.stack.push_over(before, cpus, unbound)?;
         if regions::recorded() {
             self.shared.regions().push(region());

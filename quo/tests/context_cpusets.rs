@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quo::affinity::Target;
+use quo::affinity::{Backend, CALLER, Kernel, Target};
 use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
 use quo::{Context, CpuSet, ObjectType};
@@ -19,6 +19,7 @@ fn main() {
         ("changed_cpuset_is_used_by_the_next_phase", changed_cpuset_is_used_by_the_next_phase),
         ("shrunk_cpuset_leaves_fewer_workers", shrunk_cpuset_leaves_fewer_workers),
         ("rank_moved_to_another_cpuset_is_planned_for", moved_rank_is_planned_for),
+        ("bound_rank_stays_bound_when_its_cpus_are_all", bound_rank_stays_bound),
         ("changed_cpuset_shows_in_queries_at_once", changed_cpuset_shows_in_queries_at_once),
     ]);
 }
@@ -166,6 +167,25 @@ fn shrunk_cpuset_leaves_fewer_workers() {
         change(context, group, "0-1");
         assert_eq!(run().map(|cpus| cpus.len()), Some(1));
     });
+}
+
+fn bound_rank_stays_bound() {
+    let (segments, group) = (Segments::new(), Group::new("bound"));
+    group.write("cpuset.cpus", "0-1");
+    let space = LocalSpace::new(1, segments.path()).unwrap();
+    Ranks::fork(1, |_| {
+        group.enter();
+        let first = CpuSet::single(0);
+        Kernel::new().unwrap().set_mask(CALLER, &first).unwrap();
+        let group_of_one = space.join(0).unwrap();
+        let context = Context::create_with(group_of_one, options(segments.path())).unwrap();
+        change(&context, &group, "0");
+        context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+        context.pop().unwrap();
+        change(&context, &group, "0-1");
+        assert_eq!(context.binding().unwrap(), first);
+    })
+    .succeed();
 }
 
 fn moved_rank_is_planned_for() {

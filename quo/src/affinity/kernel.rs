@@ -30,6 +30,8 @@ pub struct Kernel {
     tasks: OwnedFd,
     /// Its numbers are those that we ourselves use.
     own_numbers: bool,
+    /// All CPUs that the kernel has numbers for.
+    everything: CpuSet,
 }
 
 impl Kernel {
@@ -40,7 +42,8 @@ impl Kernel {
     pub fn new() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let tasks = rustix::fs::open("/proc/self/task", flags, Mode::empty())?;
-        Ok(Self { alone: single_threaded_mark(), tasks, own_numbers: proc_counts_as_we_do() })
+        let own_numbers = proc_counts_as_we_do();
+        Ok(Self { alone: single_threaded_mark(), tasks, own_numbers, everything: everything() })
     }
 }
 
@@ -88,6 +91,12 @@ pub fn mask_of(thread: ThreadId) -> io::Result<CpuSet> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// All CPUs that the kernel has numbers for: masks are as long as that.
+fn everything() -> CpuSet {
+    let words = read_mask(super::CALLER, &mut [0; FIRST_WORDS]).unwrap_or(EVERY_CPU / 64);
+    CpuSet::from_words(&vec![u64::MAX; words])
 }
 
 fn read_mask(thread: ThreadId, words: &mut [u64]) -> io::Result<usize> {
@@ -181,7 +190,7 @@ impl Backend for Kernel {
     }
 
     fn everything(&self) -> Option<CpuSet> {
-        Some(CpuSet::from_range(0..EVERY_CPU))
+        Some(self.everything.clone())
     }
 }
 

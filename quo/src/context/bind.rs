@@ -81,15 +81,20 @@ impl Context {
             }
         }
         let cpus = target.resolve(&bindings.own, &before)?;
-        let allowed = || self.state().machine().allowed_recently();
-        let unbound =
-            bindings.stack.depth() == 0 && allowed().is_ok_and(|all| all.is_subset(&before));
+        // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
+        let unbound = bindings.stack.depth() == 0 && self.has_all_of_its_own_accord(&before);
         let cpus = bindings.stack.push_over(before, cpus, unbound)?;
         if regions::recorded() {
             self.shared.regions().push(region());
         }
         bindings.publish(&cpus)?;
         Ok(cpus)
+    }
+
+    fn has_all_of_its_own_accord(&self, mask: &CpuSet) -> bool {
+        let state = self.state();
+        let machine = state.machine();
+        state.unbound && machine.allowed_recently().is_ok_and(|all| all.is_subset(mask))
     }
 
     /// Counts a phase in that this rank enters: the ranks stay as they are until it is left.

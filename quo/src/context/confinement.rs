@@ -5,6 +5,7 @@
 //! communicator, each may have CPUs of its own. Plans are then made over what all have together, so
 //! that every rank computes the same one, and each rank is bound inside its own part.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::allowed;
@@ -89,23 +90,23 @@ impl Machine {
 
     /// The CPUs that this rank may use as of now.
     pub fn allowed_now(&self) -> Result<CpuSet, Error> {
-        self.allowed_at(allowed::version)
+        self.allowed_at(allowed::version).map(Cow::into_owned)
     }
 
     /// As [`allowed_now`](Self::allowed_now), at most a millisecond old.
-    pub fn allowed_recently(&self) -> Result<CpuSet, Error> {
+    pub fn allowed_recently(&self) -> Result<Cow<'_, CpuSet>, Error> {
         self.allowed_at(allowed::recent_version)
     }
 
-    fn allowed_at(&self, version: fn() -> u64) -> Result<CpuSet, Error> {
+    fn allowed_at(&self, version: fn() -> u64) -> Result<Cow<'_, CpuSet>, Error> {
         if self.whole.is_simulated() {
-            return Ok(self.allowed.clone());
+            return Ok(Cow::Borrowed(&self.allowed));
         }
         let version = version();
         if version == self.basis.version {
-            return Ok(self.allowed.clone());
+            return Ok(Cow::Borrowed(&self.allowed));
         }
-        allowed::allowed(&self.whole, version)
+        allowed::allowed(&self.whole, version).map(Cow::Owned)
     }
 
     /// The machine that this rank is bound inside as of now, if that is not `known`.

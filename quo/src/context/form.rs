@@ -149,6 +149,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let initial: Vec<CpuSet> = (0..members.len())
         .map(|member| node.mask_of(member).ok().flatten().unwrap_or_default())
         .collect();
+    let unbound = machine.allowed.is_subset(&initial[node_rank]);
     let claimed = (0..members.len())
         .map(|member| node.claim_of(member).ok().flatten().unwrap_or_default())
         .fold(CpuSet::new(), |all, claim| all.union(&claim));
@@ -183,6 +184,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         peers,
         machine: RwLock::new(Arc::new(machine)),
         claimed,
+        unbound,
         adapted: fresh,
         retired: false,
         group,

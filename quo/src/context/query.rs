@@ -82,7 +82,8 @@ impl Context {
     pub fn is_bound(&self) -> Result<bool, Error> {
         self.check("binding")?;
         let machine = self.state().machine();
-        let allowed = machine.allowed_recently().unwrap_or_else(|_| machine.allowed.clone());
+        let allowed = machine.allowed_recently();
+        let allowed = allowed.as_deref().unwrap_or(&machine.allowed);
         Ok(!allowed.is_subset(&self.shared.own_mask()?))
     }
 

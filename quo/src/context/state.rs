@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(super) machine: RwLock<Arc<Machine>>,
     /// The CPUs that ranks of this node were bound to when they came, of those that have gone too.
     pub(super) claimed: CpuSet,
+    /// This rank could use all that was allowed when it came.
+    pub(super) unbound: bool,
     /// Ranks may have gone since the context was made.
     pub(super) adapted: bool,
     /// This rank has left the world.
@@ -244,6 +246,7 @@ impl State {
             peers: self.peers.clone(),
             machine: RwLock::new(self.machine()),
             claimed: self.claimed.clone(),
+            unbound: self.unbound,
             adapted: self.adapted,
             retired: true,
         }

@@ -12,6 +12,10 @@ use crate::state::Cluster;
 use crate::time::Time;
 use crate::workload::{Model, Workload};
 
+/// A program of table 2.4: its name, the rule for its sizes, its first size, the last one of use, the most, and the
+/// sizes of the source.
+type Program = (&'static str, Sizes, u32, u32, u32, &'static [u32]);
+
 /// The sizes that the only job of a simulation has at its iterations.
 #[derive(Default)]
 struct Sizes10(Vec<u32>);
@@ -34,9 +38,7 @@ pub(super) fn sizes() -> Result<Table, SimulateError> {
     let mut table = Table::new("Sizes at each of 10 iterations", "Sudarsan, table 2.4");
     let grid = |divides| Sizes::NearlySquare { difference: None, divides: Some(divides) };
     let jacobi = Sizes::accepted(50, |size| size % 2 == 0 && 8000 % size == 0);
-    // Rule, first size, last size with a use, most, and the sizes of the source.
-    type Row<'a> = (&'a str, Sizes, u32, u32, u32, &'a [u32]);
-    let programs: [Row<'_>; 5] = [
+    let programs: [Program; 5] = [
         ("LU(12000)", grid(12000), 4, 16, 102, &[4, 6, 9, 12, 16, 20, 16, 16, 16, 16]),
         ("MM(14000)", grid(14000), 4, 49, 49, &[4, 8, 16, 20, 25, 35, 49, 49, 49, 49]),
         ("MstWrk(20000)", Sizes::Increment(2), 4, 22, 22, &[4, 6, 8, 10, 12, 14, 16, 18, 20, 22]),

@@ -206,12 +206,14 @@ mod tests {
 
     #[test]
     fn every_table_has_the_shape_of_its_source() {
+        let page = include_str!("../../../../docs/reproduction.md");
         for name in names() {
             let table = replay(name, 30).unwrap().unwrap();
             assert_eq!(table.failures(), Vec::<String>::new(), "{name}");
             assert!(!table.title.is_empty() && !table.source.is_empty());
             let says_something = !table.rows.is_empty() || !table.claims.is_empty();
             assert!(says_something || !table.remarks.is_empty(), "{name} is empty");
+            assert!(page.contains(&table.title), "docs/reproduction.md lacks {name}");
         }
         assert!(replay("no-such-table", 30).is_none());
     }

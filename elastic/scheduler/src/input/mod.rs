@@ -91,7 +91,7 @@ pub enum InputError {
     Empty,
 }
 
-/// Reads lines one by one and collects what is wrong with them.
+/// Reads lines one by one and collects the problems with them.
 struct Lines<R> {
     from: R,
     number: u64,

@@ -24,7 +24,7 @@ pub(super) struct Running {
     since: Time,
     /// The iterations of the present interval between resize points.
     interval: u32,
-    /// Tells apart what was planned before a change of size.
+    /// The number of changes of size; events planned before the last change are void.
     pub(super) version: u32,
 }
 

@@ -34,7 +34,7 @@ fn seconds(outcome: &Outcome) -> Vec<(f64, f64)> {
     outcome.records.iter().map(|record| (started(record), record.ended.as_seconds())).collect()
 }
 
-/// A policy that starts all, and then does what a list says at each event of a job.
+/// A policy that starts jobs in order of arrival, and then follows a script at each event.
 struct Script<F>(F);
 
 impl<F: FnMut(&Event, &mut Draft<'_>) -> Result<(), Refusal>> Policy for Script<F> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -288,6 +289,7 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
     assert!(!dynamic(&teller)?.contains("libmpi"), "quo-elastic needs an MPI");
     assert!(printed(Command::new(&teller).arg("--version"))?.contains(env!("CARGO_PKG_VERSION")));
     let nobody = tempfile::tempdir()?;
+    fs::set_permissions(nobody.path(), fs::Permissions::from_mode(0o700))?;
     let mut list = Command::new(&teller);
     assert_eq!(printed(list.arg("list").env("QUO_ELASTIC_DIR", nobody.path()))?, "");
     Ok(())

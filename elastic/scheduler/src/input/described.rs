@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn description_of_the_guide_is_read() {
         let guide = include_str!("../../../../docs/scheduling.md");
-        let (_, example) = guide.split_once("```toml\n").unwrap();
+        let (_, example) = guide.split_once("```toml file=workload.toml\n").unwrap();
         let workload = read(example.split_once("```").unwrap().0, 1).unwrap();
         assert_eq!(workload.jobs.len(), 5);
     }

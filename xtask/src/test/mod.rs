@@ -128,7 +128,12 @@ pub fn run(options: &Options) -> Result<()> {
     let known = suites::known()?;
     let report = Report::of_checkout()?;
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
-        return run_on(OnMpi { home, brief: !options.full }, options, &report, &known);
+        return run_on(
+            OnMpi { home, brief: !options.full, own_tests: true },
+            options,
+            &report,
+            &known,
+        );
     }
     if let Some(name) = &options.step {
         return step(name, &report, &known);
@@ -243,7 +248,7 @@ fn on_mpis(
         }
         match mpi::provide(name) {
             Ok(home) => {
-                verdicts.extend(OnMpi { home, brief: true }.without_fortran());
+                verdicts.extend(OnMpi { home, brief: true, own_tests: false }.without_fortran());
                 let build = format!("{name}: build");
                 chains.push((build.clone(), Chain::after_build([build].into_iter().chain(steps))));
             }
@@ -275,7 +280,7 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
         report.suite(suite, None)?
     } else {
         let (mpi, what) = name.split_once(": ").context("no such step")?;
-        let on_mpi = OnMpi { home: mpi::provide(mpi)?, brief: true };
+        let on_mpi = OnMpi { home: mpi::provide(mpi)?, brief: true, own_tests: false };
         match suite_of(what) {
             Some(suite) => report.suite(suite, Some(&on_mpi))?,
             None => {

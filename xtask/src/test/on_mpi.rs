@@ -79,8 +79,10 @@ pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String
 /// One MPI, and how much of the suites it gets.
 pub struct OnMpi {
     pub home: Home,
-    /// The short form: programs on fewer ranks and machines, with the test programs of the default MPI.
+    /// The short form: programs on fewer ranks and machines.
     pub brief: bool,
+    /// Test programs are built for this MPI alone: those of the default have not been built beside them.
+    pub own_tests: bool,
 }
 
 impl OnMpi {
@@ -100,7 +102,7 @@ impl OnMpi {
         let call = |(name, arguments): &(&str, &[&str])| {
             let mut cargo = project::cargo()?;
             cargo.args(*arguments);
-            if !self.brief && *name == "build" {
+            if self.own_tests && *name == "build" {
                 // Suites that install call it.
                 cargo.args(["--package", "xtask"]);
             }
@@ -108,15 +110,18 @@ impl OnMpi {
             cargo.env("CARGO_TARGET_DIR", &self.home.build);
             Ok((self.step(name), cargo))
         };
-        let count = if self.brief { 1 } else { BUILDS.len() };
+        let count = if self.own_tests { BUILDS.len() } else { 1 };
         BUILDS[..count].iter().map(call).collect()
     }
 
     /// Makes this the MPI of a test program. Says which of its tests cannot run.
     pub fn set_up(&self, command: &mut Command) -> Result<()> {
         self.home.enter(command)?;
+        if !self.own_tests {
+            command.env(TESTED, self.home.build.join("debug"));
+        }
         if self.brief {
-            command.env(BRIEF.0, BRIEF.1).env(TESTED, self.home.build.join("debug"));
+            command.env(BRIEF.0, BRIEF.1);
             command.args(OF_COMPILERS.iter().flat_map(|name| ["--skip", name]));
         }
         if !mpi::has_fortran(&self.home) {

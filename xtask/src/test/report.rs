@@ -137,7 +137,7 @@ impl Report {
     ) -> Result<Verdict> {
         let named = |what: &str| on_mpi.map_or(what.to_owned(), |on_mpi| on_mpi.step(what));
         let name = named(&suite.name);
-        let shared = on_mpi.is_none_or(|on_mpi| on_mpi.brief);
+        let shared = on_mpi.is_none_or(|on_mpi| !on_mpi.own_tests);
         let build = if shared { BUILD.to_owned() } else { named("build tests") };
         let log = std::fs::read_to_string(log_of(&build)?)
             .with_context(|| format!("{name}: its build has not run"))?;

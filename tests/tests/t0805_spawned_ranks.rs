@@ -88,6 +88,9 @@ fn by_rank_0() -> Result<()> {
 
 /// The launcher starts a script that sets variables and becomes the program, or waits for it.
 fn wrapped() -> Result<()> {
+    if !matches!(Launcher::find()?.family(), Family::OpenMpi4 | Family::OpenMpi5) {
+        return Err(Skipped("only with Open MPI".to_owned()).into());
+    }
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("wrapper");
     let program = Checkout::find()?.program("examples/sizes")?;

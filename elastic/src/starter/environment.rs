@@ -37,9 +37,11 @@ exec "$@""#;
 
 /// Returns what has to be executed for a program to have the environment of this process, where a wrapper between the
 /// launcher and this process has changed it; else the program as it is. Variables that were taken away stay: the launcher
-/// sets its own in the same places.
+/// sets its own in the same places. With other MPIs than Open MPI the program stays as it is: their launchers take words of
+/// one line and of a thousand bytes only.
 pub(crate) fn wrapped(command: String, arguments: Vec<String>) -> (String, Vec<String>) {
-    match changes() {
+    let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
+    match is_open_mpi.then(changes).flatten() {
         Some(changes) if !changes.is_empty() => by_shell(&changes, command, arguments),
         _ => (command, arguments),
     }

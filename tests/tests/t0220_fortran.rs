@@ -294,7 +294,8 @@ fn another_compiler_takes_the_sources() -> Result<()> {
 fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
     let checkout = Checkout::find()?;
     let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
-    let (_, rest) = page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
+    let (_, rest) =
+        page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
     let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("example.f90");
@@ -312,7 +313,8 @@ fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
 fn openmp_follows_the_phase_in_the_guide_example() -> Result<()> {
     let checkout = Checkout::find()?;
     let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
-    let (_, rest) = page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
+    let (_, rest) =
+        page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
     let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
     let team = "contains
   integer function team()

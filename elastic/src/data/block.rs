@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, fstat, ftruncate, memfd_create, open,
+    readlink,
 };
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -24,6 +25,9 @@ use serde::{Deserialize, Serialize};
 /// made ready in portions of it, which the caches hold until they are written.
 const LARGE: usize = 2 << 20;
 const LARGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+/// The names of the files, as the kernel shows them.
+const BLOCK: &str = "elastic";
+const BEACON: &str = "elastic-beacon";
 /// `MADV_COLLAPSE`, which the libraries do not have for all platforms.
 const COLLAPSE: libc::c_int = 25;
 
@@ -137,7 +141,7 @@ impl Block {
         if isize::try_from(bytes).is_err() {
             return Err(Errno::NOMEM);
         }
-        let file = memfd_create("elastic", MemfdFlags::CLOEXEC).ok();
+        let file = memfd_create(BLOCK, MemfdFlags::CLOEXEC).ok();
         if let Some(file) = &file {
             ftruncate(file, bytes as u64)?;
         }
@@ -230,7 +234,7 @@ pub(super) struct Place {
 impl Beacon {
     /// None where the kernel gives no such files.
     pub fn light() -> Option<Self> {
-        let file = memfd_create("elastic-beacon", MemfdFlags::CLOEXEC).ok()?;
+        let file = memfd_create(BEACON, MemfdFlags::CLOEXEC).ok()?;
         let mut word = [0; 16];
         rustix::rand::getrandom(&mut word[..], rustix::rand::GetRandomFlags::empty()).ok()?;
         (pwrite(&file, &word, 0).ok()? == word.len()).then_some(Self { file, word })
@@ -243,19 +247,27 @@ impl Beacon {
 }
 
 impl Place {
-    fn open(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
+    /// Opens a memory file of this name that the process has under the descriptor, and no other file.
+    ///
+    /// In another PID namespace, or on another host, the descriptor is that of any file, also of one on which this
+    /// process holds a record lock: to open and close it would drop the lock. A path descriptor drops none.
+    fn open(&self, descriptor: i32, name: &str) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/{}/fd/{descriptor}", self.process);
-        open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+        let handle = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let found = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        if readlink(found.as_str(), Vec::new())?.to_bytes()
+            != format!("/memfd:{name} (deleted)").as_bytes()
+        {
+            return Err(Errno::NOENT);
+        }
+        open(found, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
     }
 
     /// Whether this process can see the files of that one.
     pub fn is_in_sight(&self) -> bool {
         let mut word = [0; 16];
-        self.open(self.descriptor).is_ok_and(|file| {
-            // Whatever it is, it is only read if it is a file as ours.
-            let is_file = fstat(&file).is_ok_and(|found| found.st_size == 16);
-            is_file && pread(&file, &mut word[..], 0) == Ok(16) && word == self.word
-        })
+        self.open(self.descriptor, BEACON)
+            .is_ok_and(|file| pread(&file, &mut word[..], 0) == Ok(16) && word == self.word)
     }
 }
 
@@ -269,7 +281,7 @@ pub(super) struct Sight {
 impl Sight {
     /// A block of `bytes` bytes, of a process that is in sight.
     pub fn of(process: &Place, descriptor: i32, bytes: usize) -> io::Result<Self> {
-        let file = process.open(descriptor)?;
+        let file = process.open(descriptor, BLOCK)?;
         if bytes == 0 || fstat(&file)?.st_size != bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -292,6 +304,8 @@ impl Drop for Sight {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+
     use super::*;
 
     #[test]
@@ -350,6 +364,21 @@ mod tests {
         assert!(!Place { process: 1 << 30, ..place }.is_in_sight());
         let block = Block::new(100).unwrap();
         assert!(Sight::of(&place, block.descriptor().unwrap(), 99).is_err());
+    }
+
+    #[test]
+    fn descriptor_of_a_locked_file_is_no_beacon_and_stays_locked() {
+        let file = memfd_create("segment", MemfdFlags::CLOEXEC).unwrap();
+        let beacon = Beacon::light().unwrap();
+        pwrite(&file, &beacon.word, 0).unwrap();
+        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let inode = format!(":{} ", fstat(&file).unwrap().st_ino);
+        let is_locked = || std::fs::read_to_string("/proc/locks").unwrap().contains(&inode);
+        assert!(is_locked());
+        let place = Place { descriptor: file.as_raw_fd(), ..beacon.place() };
+        assert!(!place.is_in_sight());
+        assert!(Sight::of(&place, file.as_raw_fd(), 16).is_err());
+        assert!(is_locked());
     }
 
     #[test]

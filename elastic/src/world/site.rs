@@ -139,6 +139,20 @@ fn answer(mut link: Link, lobby: &Lobby) {
     let _ = serve(lobby, &Call::Lower);
 }
 
+/// Numbers the nodes of processes the same way for all, from the number of each before a resize and after it: by the
+/// numbers afterwards, and nodes that nobody stays on behind these.
+pub(super) fn number_nodes(known: &[(Option<usize>, Option<usize>)]) -> Vec<usize> {
+    let end = known.iter().filter_map(|(_, after)| *after).max().map_or(0, |last| last + 1);
+    let number = |&(before, after): &(Option<usize>, Option<usize>)| {
+        let of_others = || {
+            let mut same = known.iter().filter(|(other, _)| before.is_some() && *other == before);
+            same.find_map(|(_, after)| *after)
+        };
+        after.or_else(of_others).unwrap_or(end + before.unwrap_or(0))
+    };
+    known.iter().map(number).collect()
+}
+
 /// Bytes of a host's name on its way to rank 0.
 const HOST_BYTES: usize = 64;
 
@@ -176,6 +190,17 @@ fn hosts<'a>(named: impl Iterator<Item = ((usize, usize), &'a [u8])>, nodes: usi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_leavers_and_joiners_have_numbers_of_their_own() {
+        // Rank 0 stays on node 0; node 1 is left, and the new node 1 is another one.
+        let moved = [(Some(0), Some(0)), (Some(1), None), (Some(1), None), (None, Some(1))];
+        assert_eq!(number_nodes(&moved), [0, 3, 3, 1]);
+        // One of the processes of node 1 stays there: a leaver beside it has its number.
+        let halved = [(Some(0), None), (Some(1), Some(0)), (Some(1), None), (None, Some(1))];
+        assert_eq!(number_nodes(&halved), [2, 0, 0, 1]);
+        assert_eq!(number_nodes(&[]), [0; 0]);
+    }
 
     #[test]
     fn nodes_of_the_same_name_are_told_apart_by_numbers() {

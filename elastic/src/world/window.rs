@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use quo::group::{GroupError, Patience};
 use quo_mpi::members::{Communicator, Intercommunicator};
+use serde::{Deserialize, Serialize};
 
 use super::contexts::{Vote, exchange, first_reason};
 use super::join::{self, Joined};
-use super::site::Site;
+use super::site::{Site, number_nodes};
 use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
@@ -37,6 +38,16 @@ pub struct Window<'a> {
     /// Why it has to be given up: those who were started did not come.
     doomed: Option<String>,
     closed: bool,
+    /// The number of the node, once those who were started have met the others.
+    node: Option<usize>,
+}
+
+/// How a process has met the others of the world to come.
+#[derive(Serialize, Deserialize)]
+struct Met {
+    reason: Option<String>,
+    /// The number of its node before the resize, and after it.
+    nodes: (Option<usize>, Option<usize>),
 }
 
 /// What a world stands on after processes have come or gone.
@@ -122,6 +133,7 @@ impl<'a> Window<'a> {
             after: None,
             doomed,
             closed,
+            node: None,
         };
         if let Some(next) = window.next() {
             next.mark(tag).map_err(&failed)?;
@@ -145,9 +157,8 @@ impl<'a> Window<'a> {
     /// The number of the node of this process, the same for all of everybody there. Local.
     #[must_use]
     pub fn node(&self) -> usize {
-        let after = self.after.as_ref().filter(|_| !self.resize.units.is_empty());
-        let lobby = after.map(|after| &after.site.lobby).or(self.world.lobby.as_ref());
-        lobby.map_or(0, |lobby| lobby.context().node_index())
+        let lobby = self.world.lobby.as_ref();
+        self.node.or_else(|| Some(lobby?.context().node_index())).unwrap_or(0)
     }
 
     /// The world as it is until the commit. Local.
@@ -440,8 +451,13 @@ impl<'a> Window<'a> {
                 Err(error) => reason = Some(error.to_string()),
             }
         }
-        let all = exchange(self.everybody(), &reason, patience)?;
-        Ok(all.into_iter().enumerate().find_map(|(rank, reason)| Some((rank, reason?))))
+        let number = |lobby: &Arc<Lobby>| lobby.context().node_index();
+        let before = self.world.lobby.as_ref().map(number);
+        let nodes = (before, self.after.as_ref().map(|after| number(&after.site.lobby)));
+        let all: Vec<Met> = exchange(self.everybody(), &Met { reason, nodes }, patience)?;
+        let nodes: Vec<_> = all.iter().map(|met| met.nodes).collect();
+        self.node = number_nodes(&nodes).get(self.everybody().rank()).copied();
+        Ok(all.into_iter().enumerate().find_map(|(rank, met)| Some((rank, met.reason?))))
     }
 
     fn give_up_meeting(&mut self) -> Result<(), Error> {

@@ -89,7 +89,8 @@ impl Client {
     /// that listens there; the administrator may ask the jobs of all.
     ///
     /// # Errors
-    /// [`ClientError::NoJob`], [`ClientError::Untrusted`]; [`ClientError::NotAJob`] if there is something else.
+    /// [`ClientError::NoJob`], also for a job that takes no connection for ten seconds; [`ClientError::Untrusted`];
+    /// [`ClientError::NotAJob`] if there is something else.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let no_job = |source| ClientError::NoJob { path: path.to_owned(), source };
         let untrusted = |user: u32| ClientError::Untrusted {
@@ -108,7 +109,7 @@ impl Client {
         if owner != user && owner != 0 && user != 0 {
             return Err(untrusted(owner));
         }
-        let writer = UnixStream::connect(path).map_err(no_job)?;
+        let writer = peer::connect(path, PATIENCE).map_err(no_job)?;
         let listener = peer::user(&writer).map_err(no_job)?;
         if listener != owner {
             return Err(untrusted(listener));

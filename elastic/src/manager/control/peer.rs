@@ -1,11 +1,15 @@
 #![allow(unsafe_code)]
 //! What the standard library cannot do with Unix sockets: the user at the other end, and connecting without a wait.
 
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long to wait before a socket with too many unanswered connections is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the user at the other end of a connection, as the kernel noted it: who connected, or who began to listen.
 pub(super) fn user(stream: &UnixStream) -> Result<u32> {
@@ -57,9 +61,28 @@ pub(super) fn try_connect(path: &Path) -> Result<UnixStream> {
     if done == 0 { Ok(UnixStream::from(socket)) } else { Err(Error::last_os_error()) }
 }
 
+/// Connects to a socket, and waits at most `limit` for a place among those who wait to be accepted: a stopped job
+/// accepts nobody.
+pub(super) fn connect(path: &Path, limit: Duration) -> Result<UnixStream> {
+    let end = Instant::now() + limit;
+    loop {
+        match try_connect(path) {
+            Ok(stream) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(_) if Instant::now() >= end => {
+                let reason = "it does not accept connections; is the job stopped?";
+                return Err(Error::new(ErrorKind::TimedOut, reason));
+            }
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind;
     use std::os::unix::net::UnixListener;
 
     use super::super::folder::tests::Scratch;
@@ -80,6 +103,8 @@ mod tests {
             }
         };
         assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        let given_up = connect(&path, 2 * PAUSE).unwrap_err();
+        assert_eq!(given_up.kind(), ErrorKind::TimedOut, "{given_up}");
         assert_eq!(user(&waiting[0]).unwrap(), rustix::process::geteuid().as_raw());
         drop(listener);
         assert_eq!(try_connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);

@@ -64,6 +64,10 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<()> {
+    // Before minutes are spent on figures that have no place.
+    if let Some(file) = &options.write {
+        page::check(file)?;
+    }
     setup::ensure()?;
     if options.elastic_only {
         let measured = elastic::run(options.rounds)?;

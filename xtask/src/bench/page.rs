@@ -18,6 +18,17 @@ pub fn replace(page: &str, part: &str, stamp: &str, table: &str) -> Result<Strin
     Ok(format!("{before}{begin}{stamp}\n\n{}\n{end}{after}", table.trim_end()))
 }
 
+/// Checks that a page of figures can be read and written.
+pub fn check(file: &Path) -> Result<()> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(file);
+    opened.map(drop).with_context(|| {
+        format!(
+            "--write {}: name a page that has the marks, such as docs/benchmarks.md",
+            file.display()
+        )
+    })
+}
+
 /// Writes the table of a part into a file that has its marks.
 pub fn write(file: &Path, part: &str, table: &str) -> Result<()> {
     let page = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -70,6 +81,12 @@ fn system(os_release: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_page_is_refused_by_its_name() {
+        let error = check(Path::new("/nowhere/benchmarks.md")).unwrap_err().to_string();
+        assert!(error.starts_with("--write /nowhere/benchmarks.md: "), "{error}");
+    }
 
     #[test]
     fn table_of_a_part_is_replaced_and_others_stay() {

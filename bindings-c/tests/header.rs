@@ -294,7 +294,7 @@ fn in_rust() -> BTreeSet<String> {
 
 #[test]
 fn guide_lists_every_call_of_the_world_in_three_languages() {
-    let guide = include_str!("../../docs/elastic.md");
+    let guide = include_str!("../../docs/elastic-reference.md");
     let rust = in_rust();
     let mut listed = BTreeSet::new();
     for row in table(guide, "| Rust | C | Fortran |") {
@@ -317,7 +317,7 @@ fn guide_lists_every_call_of_the_world_in_three_languages() {
 
 #[test]
 fn guide_lists_every_option_of_the_world() {
-    let guide = include_str!("../../docs/elastic.md");
+    let guide = include_str!("../../docs/elastic-reference.md");
     let header = without_comments(HEADERS[2]);
     let (_, fields) = header.split_once("typedef struct QUO_world_options_t {").unwrap();
     let (fields, _) = fields.split_once('}').unwrap();

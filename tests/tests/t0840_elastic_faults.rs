@@ -1,5 +1,5 @@
 //! What becomes of a world when a growth fails or one of its processes is killed: it lives on as it was, or ends with one
-//! error that says what happened, and never hangs. Which of the two depends on the MPI and its launcher; docs/elastic.md
+//! error that says what happened, and never hangs. Which of the two depends on the MPI and its launcher; docs/limitations.md
 //! has the table.
 
 use std::fs;

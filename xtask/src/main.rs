@@ -1,10 +1,11 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | mpi | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | install | uninstall`.
 //!
 //! floors: run < project < tally < release < headers < rules < machine < hosts < mpi < setup < fuzz < bench <
-//!     demo < fresh < install < uninstall < test
+//!     book < demo < fresh < install < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
+mod book;
 mod demo;
 mod fresh;
 mod fuzz;
@@ -46,6 +47,8 @@ enum Command {
     Test(test::Options),
     /// Measure every operation beside what the kernel allows and beside a reference library.
     Bench(bench::Options),
+    /// Make a site of all pages, with a search.
+    Book(book::Options),
     /// Prove the README on a bare Debian in a folder (root).
     Fresh(fresh::Options),
     /// Hostile input, found by coverage, for whatever reads files, text and segments.
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Book(options) => book::run(&options),
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),

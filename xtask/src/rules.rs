@@ -4,6 +4,7 @@ mod figures;
 mod floors;
 mod links;
 mod names;
+pub mod summary;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -202,6 +203,7 @@ pub fn check() -> Result<Findings> {
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);
     findings.errors.extend(links::broken(root));
+    findings.errors.extend(summary::wrong(root));
     findings.errors.extend(floors::wrong(root)?);
     findings.errors.extend(figures::wrong(root));
     Ok(findings)

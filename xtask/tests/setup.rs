@@ -76,6 +76,8 @@ impl Machine {
             .arg("setup")
             .env("PATH", self.programs.path())
             .env("LIBCLANG_PATH", self.libclang())
+            // Set-up would build mdbook with it.
+            .env_remove("CARGO")
             .env_remove("MPICC")
             .env_remove("CC")
             .output()

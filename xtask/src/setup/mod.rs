@@ -2,10 +2,12 @@
 
 mod fpm;
 mod judges;
+mod mdbook;
 mod needs;
 mod plan;
 mod probe;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -32,12 +34,16 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
         (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
+        (OF_BOOK, if all { mdbook().map(drop) } else { Ok(()) }),
     ];
     steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
 }
 
 /// What one suite tries beside CMake.
 const OF_FPM: &str = "tests with fpm";
+
+/// The site of the pages.
+const OF_BOOK: &str = "the site of the documentation";
 
 /// Schedulers of others, which ours are held against.
 const OF_JUDGES: &str = "comparisons of schedulers";
@@ -64,6 +70,11 @@ pub fn ensure_install(fortran: bool) -> Result<()> {
 /// What `cargo xtask fresh` needs.
 pub fn ensure_fresh() -> Result<()> {
     install_missing(needs::FRESH).map(drop)
+}
+
+/// Returns the program that makes a site of the pages, and builds it where it is not there yet.
+pub fn mdbook() -> Result<PathBuf> {
+    mdbook::fetch()
 }
 
 /// What brings the MPIs that come as Python packages.
@@ -99,6 +110,7 @@ pub fn run() -> Result<()> {
     fetch_mpis()?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
+    judge(false, OF_BOOK, mdbook().map(drop))?;
     judge(false, "suites on emulated machines", fetch_kernel())
 }
 

@@ -81,6 +81,7 @@ enum Work {
     Headers,
     Fuzz,
     Threads,
+    Book,
 }
 
 const CHECKS: &[Check] = &[
@@ -94,6 +95,7 @@ const APART: &[Check] = &[
     Check { name: "clippy", work: Work::Clippy },
     Check { name: "fuzz", work: Work::Fuzz },
     Check { name: "thread sanitizer", work: Work::Threads },
+    Check { name: "book", work: Work::Book },
     // What a Rust user without MPI builds.
     Check {
         name: "without features",

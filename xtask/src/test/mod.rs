@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::tally::Tally;
-use crate::{mpi, project, setup};
+use crate::{mpi, project, rules, setup};
 use gate::Additions;
 use lanes::Chain;
 use on_mpi::OnMpi;
@@ -52,6 +52,9 @@ pub struct Options {
     /// How many steps run at a time; by default half as many as there are cores, two to four.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
+    /// Write tests/README.md, the index of suites, and stop.
+    #[arg(long)]
+    index: bool,
     /// One step, for the command that runs several at a time.
     #[arg(long, value_name = "NAME", hide = true)]
     step: Option<String>,
@@ -127,6 +130,10 @@ const APART: &[Check] = &[
 const BUILD: &str = "build";
 
 pub fn run(options: &Options) -> Result<()> {
+    if options.index {
+        println!("{}", rules::write_index()?.display());
+        return Ok(());
+    }
     let known = suites::known()?;
     let report = Report::of_checkout()?;
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
@@ -380,6 +387,7 @@ mod tests {
             seed: Some(7),
             since: None,
             at_once: None,
+            index: false,
             step: None,
         };
         let set = variables(&options(true), &Additions::default());

@@ -65,7 +65,7 @@ struct Row {
     rank: usize,
     binding: CpuSet,
     place: String,
-    /// What is left out for a rank that sleeps.
+    /// The work of the rank; left out for one that sleeps.
     works: Option<Work>,
 }
 

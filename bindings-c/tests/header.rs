@@ -82,7 +82,7 @@ const COMPATIBLE: [&str; 28] = [
     "QUO_xpm_view_by_qid_range(QUO_xpm_context, int, int, QUO_xpm_view_t *)",
 ];
 
-/// What a C type is on the Rust side; a pointer to int may also be an array to read.
+/// The Rust type of a C type; a pointer to int may also be an array to read.
 const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
     ("double", "c_double"),
@@ -259,7 +259,7 @@ fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The rows of the first table of the guide after a heading, as what is quoted in each column.
+/// The rows of the first table of the guide after a heading, as the quoted words of each column.
 fn table(guide: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
     let start = guide.find(heading).expect("a table with this heading");
     let rows = guide[start..].lines().skip(2).take_while(|line| line.starts_with('|'));

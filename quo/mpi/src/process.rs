@@ -62,7 +62,7 @@ fn other(running: String) -> GroupError {
     GroupError::OtherMpi { built_for: built_for().to_string(), running }
 }
 
-/// Returns true if MPI is between its initialisation and its finalisation, and the right one.
+/// Checks that MPI is between its initialisation and its finalisation, and the right one.
 /// Local; to be asked before any handle is touched.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn is_usable() -> Result<(), GroupError> {
     is_the_right_mpi()
 }
 
-/// Returns true if MPI is between its initialisation and its finalisation. Local.
+/// Checks that MPI is between its initialisation and its finalisation. Local.
 ///
 /// # Errors
 /// [`GroupError::NotInitialized`] or [`GroupError::Finalized`]; [`GroupError::OtherMpi`] where the

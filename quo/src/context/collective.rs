@@ -310,7 +310,7 @@ impl Context {
 }
 
 impl State {
-    /// Returns true if all ranks of the node came with this message, and none with trouble.
+    /// Checks that all ranks of the node came with this message, and none with trouble.
     pub(super) fn check_messages(
         &self,
         call: &'static str,

@@ -23,7 +23,7 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     /// The number of ranks. Local.
     fn size(&self) -> usize;
 
-    /// Returns true if the group can still be used. Local.
+    /// Checks that the group can still be used. Local.
     ///
     /// # Errors
     /// [`GroupError::NotInitialized`] and [`GroupError::Finalized`] for MPI outside its life time.
@@ -104,7 +104,7 @@ impl Patience<'_> {
         Self { deadline: Instant::now().checked_add(limit), watch: &|| Ok(()) }
     }
 
-    /// Returns true if the wait should go on.
+    /// Checks that the wait should go on.
     ///
     /// # Errors
     /// [`GroupError::Late`] past the deadline, and the errors of the watch.

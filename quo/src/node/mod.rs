@@ -158,7 +158,7 @@ struct Home {
 }
 
 impl Home {
-    /// Returns true if this process may act as the member.
+    /// Checks that this process may act as the member.
     #[inline]
     fn check(&self) -> Result<(), NodeError> {
         if self.process != Process::current() {

@@ -14,7 +14,7 @@ use crate::{project, run, setup};
 
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// Where cargo's build folder has the pages for `mdbook`, below `xtask`.
+/// The folder in cargo's build folder with the pages for `mdbook`, below `xtask`.
 const STAGE: &str = "book";
 
 #[derive(Args)]

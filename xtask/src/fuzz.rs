@@ -14,7 +14,7 @@ use clap::Args;
 use crate::tally::Tally;
 use crate::{project, run, setup};
 
-/// What makes the compiler count edges and comparisons for the engine.
+/// Flags that make the compiler count edges and comparisons for the engine.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks \
     -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -199,7 +199,7 @@ impl Verdict {
     }
 }
 
-/// What went wrong, with the input that did it and how to see it again.
+/// Returns the error, with the input behind it and the way to see it again.
 fn failure(finished: &run::Finished, name: &str, findings: &Path) -> Option<String> {
     if finished.ending.is_success() && edges(&finished.output).is_some_and(|edges| edges > 0) {
         return None;

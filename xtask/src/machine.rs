@@ -44,7 +44,7 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-/// Where kernel and first files are kept.
+/// Returns the folder of kernel and first files.
 pub fn cache() -> Result<PathBuf> {
     Ok(project::base()?.join("machine"))
 }
@@ -81,7 +81,7 @@ fn run_command(options: &Options) -> Result<Ending> {
     machine.run_until(&task, &mut stdout, &mut stderr, Some(signals.as_fd()))
 }
 
-/// What ends us otherwise has to end the machine first.
+/// Blocks the signals that would end us, which have to end the machine first.
 fn stop_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     signals.thread_block()?;

@@ -1,4 +1,4 @@
-//! House rules that no compiler checks. Each finding is one line: place, then what to do.
+//! House rules that no compiler checks. Each finding is one line: place, then the way to mend it.
 
 mod figures;
 mod floors;
@@ -166,10 +166,10 @@ const SLEEPS: &[&str] = &[
     concat!(" sl", "eep("),
 ];
 
-/// How the line above a sleep begins when time must pass, as before a kill at a random moment.
+/// Beginning of the line above a sleep when time must pass, as before a kill at a random moment.
 const SLEEP_REASON: &str = "// Sleeps:";
 
-/// What the rules found.
+/// Findings of the rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     pub errors: Vec<String>,

@@ -1,4 +1,4 @@
-//! `cargo xtask uninstall --prefix DIR`: removes what `install` put there, and nothing else.
+//! `cargo xtask uninstall --prefix DIR`: removes the files of `install`, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -105,7 +105,7 @@ fn remove(folder: &Path, purge: bool, dry: bool) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Folders that stay because of what somebody else put straight into them.
+/// Folders that stay because others put files straight into them.
 fn used(prefix: &Path, manifest: &Manifest, outcome: &Outcome) -> Vec<String> {
     let mut known: BTreeSet<PathBuf> = BTreeSet::from([prefix.join(manifest::PLACE)]);
     let told = manifest.entries.keys().chain(&outcome.replaced).chain(&manifest.folders);

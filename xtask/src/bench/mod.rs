@@ -1,6 +1,5 @@
-//! `cargo xtask bench`: what the operations cost, beside what the kernel allows and, if there is one
-//! on the machine, beside a reference library. All in one run, since only ratios of one run mean
-//! anything on a shared machine.
+//! `cargo xtask bench`: cost of the operations, beside the kernel's own and, if there is one on the machine, beside a
+//! reference library. All in one run, since only ratios of one run mean anything on a shared machine.
 
 mod elastic;
 mod memprof;

@@ -1,5 +1,5 @@
-//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, its commands, and what other
-//! builds need to find them.
+//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, its commands, and the files
+//! by which other builds find them.
 
 mod fortran;
 mod library;
@@ -140,7 +140,8 @@ fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
     }
 }
 
-/// All that is installed, in the order in which it appears: what is found by others comes last.
+/// All items of an installation, in the order in which they appear: those by which others find it
+/// come last.
 fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Result<Vec<Item>> {
     let root = project::root();
     let values = values(parts)?;

@@ -1,4 +1,4 @@
-//! Links in the README, the guide and the other pages: what they name is there, and so are the headings.
+//! Links in the README, the guide and the other pages: their files and their headings exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};

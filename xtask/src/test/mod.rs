@@ -28,7 +28,7 @@ use verdict::Verdict;
 
 /// Tells the steps, and the test programs that they start, to shorten nothing.
 const LONG: &str = "QUO_TESTS_LONG";
-/// Seeds of property tests, and of what else is drawn in tests.
+/// Seeds of property tests, and of other random draws in tests.
 const SEEDS: [&str; 2] = ["PROPTEST_RNG_SEED", "QUO_TESTS_SEED"];
 const SEED_OF_GATE: u64 = 1;
 
@@ -301,7 +301,7 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
     lanes::tell(&verdict)
 }
 
-/// `cargo xtask test --mpi NAME`: the end-to-end suites, which are what an MPI can make a difference to.
+/// `cargo xtask test --mpi NAME`: the end-to-end suites, to which alone an MPI can make a difference.
 fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) -> Result<()> {
     let steps = on_mpi::steps(&on_mpi.home.name, &report.gate, known, on_mpi.brief);
     let text = options.filter.as_deref().unwrap_or_default();

@@ -26,7 +26,7 @@ const LONG_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// More failed tests than this in one suite are no accident, and are not tried again.
 const MOST_TRIED_AGAIN: usize = 5;
 
-/// What is known of tests before they run.
+/// Knowledge about tests before they run.
 pub struct Report {
     pub gate: Gate,
     pub quarantine: Quarantine,
@@ -250,7 +250,7 @@ pub fn log_of(name: &str) -> Result<PathBuf> {
     Ok(project::target()?.join("xtask").join(format!("{file}.log")))
 }
 
-/// One line of the report, begun before the work so that a reader sees what is running.
+/// One line of the report, begun before the work so that a reader sees the running step.
 struct Step {
     name: String,
     start: Instant,

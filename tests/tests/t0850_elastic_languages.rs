@@ -1,4 +1,4 @@
-//! The elastic world in C and Fortran: programs that grow and shrink, and check what they have after each change.
+//! The elastic world in C and Fortran: programs that grow and shrink, and check their state after each change.
 
 use std::process::ExitCode;
 use std::time::Duration;

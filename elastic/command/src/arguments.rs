@@ -153,7 +153,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Command {
-    /// The job and what it is told; none where no job is told anything.
+    /// The job and the call for it; none where no job is called.
     pub fn call(self) -> Option<(String, Call)> {
         let hosts =
             |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };

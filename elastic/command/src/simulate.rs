@@ -167,7 +167,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs all simulations and writes what was asked for.
+/// Runs all simulations and writes the outputs asked for.
 pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     if let Some(tables) = &arguments.reproduce {
         return crate::reproduce::run(tables, arguments.seeds, json);

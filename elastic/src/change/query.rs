@@ -34,7 +34,7 @@ pub struct View {
     /// The delta that concerns whoever asks: the one it is in; else of those who join, if there are
     /// any; else of those who leave. `None` without a change.
     pub delta: Option<SetName>,
-    /// Returns true if whoever asks is in a delta. In [`ChangeKind::Replace`] the delta tells
+    /// True if whoever asks is in a delta. In [`ChangeKind::Replace`] the delta tells
     /// which.
     pub included: bool,
     /// [`Step::Announced`] or [`Step::Pending`]; `None` without a change.

@@ -36,7 +36,7 @@ pub(super) struct Block {
     file: Option<OwnedFd>,
     /// Portions whose pages are there.
     ready: Vec<bool>,
-    /// Returns true if it is to be asked for large pages: it had some whenever it was.
+    /// True if it is to be asked for large pages: it had some whenever it was.
     is_large: bool,
 }
 

@@ -44,7 +44,7 @@ pub enum PlaceError {
         asked: u32,
         /// Free slots.
         free: u32,
-        /// Returns true if hosts were named.
+        /// True if hosts were named.
         named: bool,
     },
     /// Nodes do not change from one of these states to the other.
@@ -58,7 +58,7 @@ pub enum PlaceError {
         from: NodeState,
         /// The state that it was to get.
         to: NodeState,
-        /// Returns true if processes on it are the reason.
+        /// True if processes on it are the reason.
         occupied: bool,
     },
     /// There is no such node.

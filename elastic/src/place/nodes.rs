@@ -42,7 +42,7 @@ pub struct Seat {
     pub node: NodeId,
     /// With whom it leaves.
     pub unit: UnitId,
-    /// Returns true if it can never leave: under some MPIs the nodes that were started with the
+    /// True if it can never leave: under some MPIs the nodes that were started with the
     /// job.
     pub rigid: bool,
 }

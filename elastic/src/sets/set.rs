@@ -73,7 +73,7 @@ pub enum DeltaKind {
 /// The application's attributes of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Returns true if only the application changes the members. If not, the registry keeps the set
+    /// True if only the application changes the members. If not, the registry keeps the set
     /// consistent with resizes on its own.
     #[doc(alias = "mpi_ps_active")]
     pub active: bool,
@@ -91,7 +91,7 @@ impl Default for Attributes {
 /// Changes against the attributes a set has or inherits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeChange {
-    /// Returns true if the application alone changes the members; `None` leaves it.
+    /// True if the application alone changes the members; `None` leaves it.
     pub active: Option<bool>,
     /// Hints to set, or with `None` to take away; others stay.
     pub hints: BTreeMap<String, Option<String>>,
@@ -245,10 +245,10 @@ pub struct SetInfo {
     pub epoch: u64,
     /// See [`Attributes::active`].
     pub active: bool,
-    /// Returns true if the process that asks joined while the job was running.
+    /// True if the process that asks joined while the job was running.
     #[doc(alias = "mpi_dyn")]
     pub dynamic: bool,
-    /// Returns true if the process that asks is in the set.
+    /// True if the process that asks is in the set.
     #[doc(alias = "mpi_included")]
     pub included: bool,
     /// See [`Attributes::hints`].

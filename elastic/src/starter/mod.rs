@@ -61,12 +61,12 @@ pub(crate) struct Recipe {
     pub limit: Duration,
     /// Handling of a start from which MPI does not come back.
     pub hanging: Hanging,
-    /// Returns true if there may be more processes than places, so that one that hangs takes none
+    /// True if there may be more processes than places, so that one that hangs takes none
     /// away.
     pub crowded: bool,
     /// The hosts of a launcher that does not survive to be asked for others, where they are known.
     pub hosts: Option<LaunchHosts>,
-    /// Returns true if a start ends with rank 0.
+    /// True if a start ends with rank 0.
     pub is_bound: bool,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
@@ -406,7 +406,7 @@ impl Unit {
         self.inter.receive(size_of::<u64>(), 0, COMING, &patience).map(drop)
     }
 
-    /// Waits for the unit and returns true if it comes.
+    /// Tells the unit if it comes.
     pub(crate) fn decide(&self, comes: bool) {
         if self.look().is_ok() {
             let watch = || self.look();

@@ -22,7 +22,7 @@ pub(super) struct Vote {
     pub reason: Option<String>,
     /// The identities of its contexts over the world; none from a joiner, who has whatever the others have.
     pub contexts: Option<Vec<u64>>,
-    /// Returns true if it has data that have yet to be moved.
+    /// True if it has data that have yet to be moved.
     pub unmoved: bool,
 }
 

@@ -115,8 +115,8 @@ impl WorldOptions {
         Self { crowded, ..self }
     }
 
-    /// Returns true if processes are started by another one, which is no rank, where rank 0 would stand still meanwhile
-    /// (with MPICH): so unless said. It is a process of this program that comes with the world and ends with it, in
+    /// Has processes started by another one, which is no rank, where rank 0 would stand still meanwhile
+    /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
     /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
     #[must_use]
     pub fn starter(self, starter: bool) -> Self {

@@ -211,7 +211,7 @@ impl<'a> Changing<'a> {
         Self { shared, first }
     }
 
-    /// Returns true if the ranks may be changed now.
+    /// Checks that the ranks may be changed now.
     fn allowed(&self, call: &'static str, unwind: bool) -> Result<(), Error> {
         let refuse = |reason: &str| Err(Error::Busy { call, reason: reason.to_owned() });
         if !self.first {

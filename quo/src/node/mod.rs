@@ -354,7 +354,7 @@ impl Node {
         &self.home.segment.directory
     }
 
-    /// Returns true if this member may poll for a moment before it sleeps at a barrier. Local.
+    /// Allows or forbids this member to poll for a moment before it sleeps at a barrier. Local.
     /// Allowed at first when there are no more members than processors; forbid it when members
     /// share CPUs.
     pub fn set_spin_allowed(&self, allowed: bool) {

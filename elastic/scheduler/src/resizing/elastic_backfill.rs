@@ -26,9 +26,9 @@ pub struct ElasticBackfill {
     pub thresholds: Thresholds,
     /// The time that a job has to leave nodes.
     pub grace: Span,
-    /// Returns true if running jobs shrink for waiting ones.
+    /// True if running jobs shrink for waiting ones.
     pub balancing: bool,
-    /// Returns true if idle nodes go to running jobs.
+    /// True if idle nodes go to running jobs.
     pub filling: bool,
     /// The jobs that were measured since their last change of size.
     measured: BTreeSet<JobId>,

@@ -26,9 +26,9 @@ struct Along {
     /// Parts that hold something, from the first.
     old: usize,
     new: usize,
-    /// Returns true if the graphs are complete indeed, and not only contain all there is.
+    /// True if the graphs are complete indeed, and not only contain all there is.
     exact: bool,
-    /// Returns true if blocks are equal and each meeting of residues takes place.
+    /// True if blocks are equal and each meeting of residues takes place.
     periodic: bool,
 }
 

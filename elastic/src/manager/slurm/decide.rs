@@ -11,7 +11,7 @@ pub(super) struct Node {
     pub name: String,
     /// Its system's.
     pub host: String,
-    /// Returns true if processes of the world were there.
+    /// True if processes of the world were there.
     pub was_used: bool,
     /// Since when it has none of them any more.
     pub empty_since: Option<Duration>,

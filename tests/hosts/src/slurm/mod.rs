@@ -55,7 +55,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Options {
     /// Hardware that each node claims to have.
     pub claim: Claim,
-    /// Returns true if steps are confined to their cores by the machine's control groups, where
+    /// True if steps are confined to their cores by the machine's control groups, where
     /// [`why_not_confined`] has no objection.
     pub confined: bool,
 }

@@ -1,4 +1,4 @@
-//! `memprof export`: what was recorded, for other programs.
+//! `memprof export`: the recorded data, for other programs.
 //!
 //! One rank is in memory at a time, whatever the size of the job.
 

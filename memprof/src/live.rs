@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Shows what a running job holds, again and again until all ranks have ended.
+/// Shows the memory of a running job, again and again until all ranks have ended.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job."

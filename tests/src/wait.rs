@@ -29,8 +29,8 @@ pub fn ends_within(pid: Pid, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Asks again and again until the state is reached that only another process can bring about, which is called `what`.
-/// For events that nobody is told of.
+/// Asks again and again until the state is reached that only another process can bring about, which the errors call by
+/// the given name. For events that nobody is told of.
 ///
 /// # Errors
 ///

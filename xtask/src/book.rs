@@ -19,7 +19,7 @@ const STAGE: &str = "book";
 
 #[derive(Args)]
 pub struct Options {
-    /// Where the site goes.
+    /// Folder of the site.
     #[arg(long, value_name = "DIR", default_value = "out/book")]
     out: PathBuf,
 }

@@ -16,16 +16,16 @@ const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 #[derive(Args)]
 pub struct Options {
-    /// What to compute: a few seconds, or about a minute on two cores.
+    /// Size of the problem: a few seconds, or about a minute on two cores.
     #[arg(long, value_enum, default_value_t = Deck::Large)]
     deck: Deck,
     /// Ranks of the modes that have one on each core; all cores if not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ranks: Option<u16>,
-    /// Where results and report go.
+    /// Folder of results and report.
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
-    /// Do not set up or compile anything: run what lies in DIR. For tests.
+    /// Do not set up or compile anything: run the programs in DIR. For tests.
     #[arg(long, value_name = "DIR", hide = true)]
     built: Option<PathBuf>,
 }

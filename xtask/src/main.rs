@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Set up, try, test, measure and install quo")]
 struct Arguments {
-    /// Build and run with this MPI; `cargo xtask mpi list` shows what there is.
+    /// Build and run with this MPI; `cargo xtask mpi list` names them.
     #[arg(long, value_name = "NAME", global = true)]
     mpi: Option<String>,
     #[command(subcommand)]
@@ -41,11 +41,11 @@ struct Arguments {
 enum Command {
     /// Install the system packages the project needs and this machine lacks.
     Setup,
-    /// Set up, then run a coupled program three ways and show what each core did.
+    /// Set up, then run a coupled program three ways and show the work of each core.
     Demo(demo::Options),
     /// Set up, then run every check and every test.
     Test(test::Options),
-    /// Measure every operation beside what the kernel allows and beside a reference library.
+    /// Measure every operation beside the kernel's own cost and beside a reference library.
     Bench(bench::Options),
     /// Make a site of all pages, with a search.
     Book(book::Options),
@@ -55,13 +55,13 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
-    /// The MPIs to build for and test with: what is here, what each can do, how to get it.
+    /// The MPIs to build for and test with: which are here, their capabilities, how to get them.
     Mpi(mpi::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
     /// Build optimised and install the library for C, C++ and Fortran, quo-info, quo-elastic and memprof.
     Install(install::Options),
-    /// Remove what was installed, and nothing else.
+    /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),
 }
 

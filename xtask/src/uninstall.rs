@@ -13,13 +13,13 @@ use crate::install::prefix;
 
 #[derive(Args)]
 pub struct Options {
-    /// Where quo is installed.
+    /// Folder of the installation.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Remove also the installed files that were changed since.
     #[arg(long)]
     purge: bool,
-    /// Say what would be removed, and change nothing.
+    /// Name the files that would be removed, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -55,7 +55,7 @@ struct Outcome {
     removed: Vec<String>,
     /// Files that are not as they were installed, and stay.
     changed: Vec<String>,
-    /// What is no file any more.
+    /// Paths that are no files any more.
     replaced: Vec<String>,
     /// Our folders that others put files into.
     used: Vec<String>,

@@ -18,7 +18,7 @@ pub struct Place {
 const RANK: &[&str] = &["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 const SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 const LOCAL_RANK: &[&str] = &["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-/// Those of launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
+/// Names by launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
 const JOB: &[&str] = &["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
 
 /// The first of the variables that holds a number that can be a rank. Slurm also sets its own in the

@@ -62,7 +62,7 @@ pub struct Options {
     /// Print no table at the end, and no notes of the profiler while the command runs
     #[arg(short, long)]
     pub quiet: bool,
-    /// What to run, as it would be run without memprof
+    /// Command to run, as it would be run without memprof
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -125,12 +125,12 @@ impl NotRun {
 #[derive(Debug)]
 pub struct Recorded {
     folder: Folder,
-    /// How the command ended.
+    /// Status of the command.
     pub status: ExitStatus,
     /// The program of the ranks, as far as the command tells.
     program: PathBuf,
     all: bool,
-    /// What was done to have the ranks recorded, in words.
+    /// Way in which the ranks were to be recorded, in words.
     tried: String,
 }
 

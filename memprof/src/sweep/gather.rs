@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is fitted: of each component its peak in a rank, the mean over ranks.
+/// Quantity that is fitted: of each component its peak in a rank, the mean over ranks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -74,9 +74,9 @@ impl Growth {
 /// Several jobs of one program.
 #[derive(Debug, Serialize)]
 pub struct Study {
-    /// What ran.
+    /// The program.
     pub program: String,
-    /// What was fitted.
+    /// The metric that was fitted.
     pub metric: Metric,
     /// The numbers of ranks, ascending.
     pub counts: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Study {
     pub node: Growth,
     /// Components, those first that hold most at the largest number of ranks.
     pub growths: Vec<Growth>,
-    /// What to know about the jobs, in words.
+    /// Notes on the jobs, in words.
     pub notes: Vec<String>,
 }
 

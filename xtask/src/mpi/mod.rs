@@ -26,7 +26,7 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show which are here and what each can do. That is tried out once for each version.
+    /// Show which are here, and their capabilities. That is tried out once for each version.
     List {
         /// As JSON.
         #[arg(long)]

@@ -43,13 +43,14 @@ pub struct Options {
     /// Name the steps and stop.
     #[arg(long)]
     list: bool,
-    /// Draw random tests from N: what a full run that failed has printed.
+    /// Draw random tests from N: the number that a failed full run has printed.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Look for changed files since REVISION, which decide what the gate adds (tests/gate.toml).
+    /// Look for changed files since REVISION, which decide the additions to the gate
+    /// (tests/gate.toml).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
-    /// How many steps run at a time; by default half as many as there are cores, two to four.
+    /// Number of steps that run at a time; by default half as many as there are cores, two to four.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
     /// Write tests/README.md, the index of suites, and stop.

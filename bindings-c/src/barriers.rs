@@ -18,7 +18,7 @@ static BARRIERS: Table<Barrier, 1024> = Table::new(Kind { number: 3, name: "name
 const LONGEST_NAME: usize = 63;
 
 /// A named barrier that C holds; keeps its context from being freed. The fields are dropped in this
-/// order, the barrier before what it borrows from.
+/// order, the barrier before its owner.
 struct Barrier {
     barrier: NamedBarrier<'static>,
     _context: Held<Context>,

@@ -35,7 +35,7 @@ unsafe impl Growing for QUO_create_options_t {
     const NAME: &'static str = "QUO_create_options_t";
 }
 
-/// Whether MPI is between its initialisation and its finalisation.
+/// Checks that MPI is between its initialisation and its finalisation.
 pub(crate) fn mpi_state() -> Result<(), Failure> {
     Ok(is_running().map_err(Error::from)?)
 }
@@ -58,8 +58,8 @@ pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
     Ok(context)
 }
 
-/// What the caller asks for, or what is wrong with it; wrong arguments take part in the creation so
-/// that it fails everywhere.
+/// The caller's options, or the error in them; wrong arguments take part in the creation so that it
+/// fails everywhere.
 pub(crate) type Request = Result<CreateOptions, Failure>;
 
 pub(crate) fn request(flags: c_int, wait: c_int) -> Request {

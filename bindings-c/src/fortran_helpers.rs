@@ -1,4 +1,4 @@
-//! For Fortran: what its module needs that no C program does.
+//! Functions for Fortran's module that no C program needs.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

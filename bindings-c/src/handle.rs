@@ -1,9 +1,9 @@
 //! Handles: numbers that look like pointers to C and are never followed.
 //!
-//! A handle names a slot of a fixed table and the generation of what is in it. Slots are used
-//! again, generations are not, so a handle that was freed never comes to mean something else, and a
-//! number that was never a handle is told from one by its form. Looking one up is a load and a
-//! compare-and-swap that also counts the user in; whoever frees sees whether others are still at it.
+//! A handle names a slot of a fixed table and the generation of its content. Slots are used again, generations are not,
+//! so a handle that was freed never comes to mean something else, and a number that was never a handle is told from one
+//! by its form. Looking one up is a load and a compare-and-swap that also counts the user in; whoever frees sees
+//! whether others are still at it.
 //!
 //! State word of a slot: `generation:40 | users:23 | live:1`.
 //! Handle: `generation:40 | slot:12 | kind:3 | 1`; odd, so it is no pointer to anything useful.
@@ -26,7 +26,7 @@ const SLOT_BITS: u32 = 12;
 
 const _: () = assert!(usize::BITS == 64, "handles carry 56 bits");
 
-/// What a table holds, as it stands in its handles and in messages.
+/// The kind of a table's objects, as it stands in its handles and in messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) number: u64,
@@ -44,7 +44,8 @@ struct Slot<T> {
 pub(crate) struct Table<T: 'static, const SLOTS: usize> {
     kind: Kind,
     slots: [Slot<T>; SLOTS],
-    /// Where to look for a free slot next. Held while objects come, not while they are used.
+    /// The slot from which the next search for a free one begins. Held while objects come, not
+    /// while they are used.
     next: Mutex<usize>,
 }
 

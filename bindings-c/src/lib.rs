@@ -1,5 +1,4 @@
-//! C interface of quo: what `quo.h`, `quo-xpm.h`, `quo-elastic.h` and `quo-reshape.h` declare,
-//! installed as libquo.
+//! C interface of quo: the functions of `quo.h`, `quo-xpm.h`, `quo-elastic.h` and `quo-reshape.h`, installed as libquo.
 //!
 //! The headers are the documentation; they are written by hand, and a test compares them with the
 //! functions here name by name and type by type. Every function is a few lines between the C types
@@ -7,7 +6,7 @@
 //!
 //! - `codes`: the return codes, and which error becomes which;
 //! - `guard`: the one funnel that every call goes through;
-//! - `handle`: what a handle is, and how it is looked up without being followed;
+//! - `handle`: handles, and how they are looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
 //!   [`barriers`], [`phase`], [`xpm`], [`world`], [`reshape`],

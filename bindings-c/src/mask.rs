@@ -1,4 +1,4 @@
-//! Who is where: questions about bindings, answered as of now.
+//! Bindings of ranks: questions about them, answered as of now.
 #![allow(unsafe_code, reason = "the functions are exported under their C names")]
 
 use std::ffi::{c_char, c_int};

@@ -50,7 +50,7 @@ pub struct QUO_worker_t {
     pub threads: c_int,
     /// The first qid served.
     pub first_qid: c_int,
-    /// How many are served.
+    /// Number of ranks served.
     pub nqids: c_int,
     /// The CPUs as a list.
     pub cpuset: *const c_char,
@@ -62,7 +62,7 @@ pub struct QUO_worker_t {
 pub struct QUO_phase_metrics_t {
     /// The size that the caller knows.
     pub size: usize,
-    /// Whether this rank was selected.
+    /// True if this rank was selected.
     pub selected: c_int,
     /// Threads it ran.
     pub threads: c_int,

@@ -1,4 +1,4 @@
-//! What the machine has.
+//! Queries of the machine.
 #![allow(unsafe_code, reason = "the functions are exported under their C names")]
 
 use std::ffi::{c_char, c_int};

@@ -1,4 +1,4 @@
-//! Resize points: what `quo-reshape.h` declares. A program has one world of this kind, without a handle.
+//! Resize points: the functions of `quo-reshape.h`. A program has one world of this kind, without a handle.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_double, c_int, c_void};
@@ -31,7 +31,7 @@ pub struct QUO_reshape_topology_t {
     pub ndims: c_int,
     /// Rows and columns, if `ndims` is 2.
     pub dims: [c_int; 2],
-    /// How many processors.
+    /// Number of processors.
     pub total: c_int,
     /// By how many an arbitrary topology grows.
     pub increment: c_int,
@@ -101,7 +101,7 @@ impl Scheduler for Asked {
     }
 }
 
-/// What the program can work with.
+/// The sizes that the program can work with.
 struct Allowed {
     valid: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
     data: *mut c_void,
@@ -375,7 +375,7 @@ pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
     })
 }
 
-/// How a program's array lies, and how it is moved.
+/// The layout of a program's array, and the way in which it is moved.
 #[derive(Clone, Copy)]
 enum Lies {
     Cyclic { length: usize, block: usize },
@@ -405,7 +405,7 @@ fn moved<T: Element>(
     Ok(())
 }
 
-/// What is wrong here; the others are not to wait for this rank.
+/// Records an error of this rank; the others are not to wait for it.
 fn refused(reshape: &mut Reshape, failure: Failure) -> Failure {
     // The error that all get says less than this one.
     let _ = reshape.refuse_redistribution(failure.text());

@@ -1,5 +1,5 @@
-//! What crosses the border: pointers from C, wrapped so that they are checked and written to here
-//! and nowhere else, and the enums and structures of the headers.
+//! Types that cross the border: pointers from C, wrapped so that they are checked and written to
+//! here and nowhere else, and the enums and structures of the headers.
 #![allow(unsafe_code)]
 
 mod sized;
@@ -95,7 +95,7 @@ impl<T> Place<T> {
 }
 
 impl Place<usize> {
-    /// What C has put there. Only for an argument that is read and written.
+    /// Returns the value that C has put there. Only for an argument that is read and written.
     pub(crate) fn get(self) -> usize {
         // SAFETY: by the contract of the C interface the place is valid, and C has set it.
         unsafe { self.0.read() }
@@ -239,8 +239,8 @@ impl HeapPlace {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for a read and a write until the call it is given to returns; what it
-    /// holds is null or from `malloc`, with as many elements as are given beside it.
+    /// `pointer` is null, or valid for a read and a write until the call it is given to returns; the pointer in it is
+    /// null or from `malloc`, with as many elements as are given beside it.
     pub unsafe fn new(pointer: *mut *mut c_void) -> Self {
         Self(pointer)
     }

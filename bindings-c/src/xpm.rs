@@ -17,7 +17,7 @@ static MEMORIES: Table<Memory, 4096> = Table::new(Kind { number: 4, name: "cross
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_xpm_view_t {
-    /// Where it starts.
+    /// Its first byte.
     pub base: *mut c_void,
     /// Its length in bytes.
     pub extent: usize,

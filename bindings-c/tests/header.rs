@@ -82,7 +82,7 @@ const COMPATIBLE: [&str; 28] = [
     "QUO_xpm_view_by_qid_range(QUO_xpm_context, int, int, QUO_xpm_view_t *)",
 ];
 
-/// What a C type is on the Rust side; a pointer to int may also be an array to read.
+/// The Rust type of a C type; a pointer to int may also be an array to read.
 const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
     ("double", "c_double"),
@@ -259,7 +259,7 @@ fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The rows of the first table of the guide after a heading, as what is quoted in each column.
+/// The rows of the first table of the guide after a heading, as the quoted words of each column.
 fn table(guide: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
     let start = guide.find(heading).expect("a table with this heading");
     let rows = guide[start..].lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -294,7 +294,7 @@ fn in_rust() -> BTreeSet<String> {
 
 #[test]
 fn guide_lists_every_call_of_the_world_in_three_languages() {
-    let guide = include_str!("../../docs/elastic.md");
+    let guide = include_str!("../../docs/elastic-reference.md");
     let rust = in_rust();
     let mut listed = BTreeSet::new();
     for row in table(guide, "| Rust | C | Fortran |") {
@@ -317,7 +317,7 @@ fn guide_lists_every_call_of_the_world_in_three_languages() {
 
 #[test]
 fn guide_lists_every_option_of_the_world() {
-    let guide = include_str!("../../docs/elastic.md");
+    let guide = include_str!("../../docs/elastic-reference.md");
     let header = without_comments(HEADERS[2]);
     let (_, fields) = header.split_once("typedef struct QUO_world_options_t {").unwrap();
     let (fields, _) = fields.split_once('}').unwrap();

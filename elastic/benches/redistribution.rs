@@ -1,8 +1,8 @@
-//! How fast data gets out of and into its place, beside `memcpy` of as many bytes in messages of
+//! Speed of moving data out of and into its place, beside `memcpy` of as many bytes in messages of
 //! the same sizes, in one run: only the ratios mean anything on a shared machine.
 //!
 //! One rank packs all it sends, unpacks all it receives, and copies the same directly, as between
-//! ranks of a node that see each other's memory. What stays on the rank counts as a message.
+//! ranks of a node that see each other's memory. Data that stay on the rank count as a message.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

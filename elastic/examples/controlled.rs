@@ -1,11 +1,10 @@
 //! Does iterations until somebody ends it, and can be told to change its size meanwhile:
 //! `mpirun -n 4 controlled NAME START FOLDER [PLAN]`.
 //!
-//! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
-//! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
-//! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
-//! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
-//! them.
+//! The folder holds orders of others: it ends when there is a file `stop`, and rank R does not go on while there is a
+//! file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`. With
+//! `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder. With `ELASTIC_MOST` it starts processes beyond
+//! those that were launched; in a job of Slurm, nodes come and go with them.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -101,7 +100,7 @@ fn impatient(slurm: Slurm) -> Slurm {
     slurm.with(options)
 }
 
-/// What rank 0 sees, all ranks are told.
+/// Tells all ranks the orders that rank 0 sees.
 fn goes_on(world: &World, folder: &Path) -> Result<bool, Box<dyn Error>> {
     let all = world.communicator().ok_or("no rank")?;
     let stops = all.rank() == 0 && folder.join("stop").exists();

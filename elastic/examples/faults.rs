@@ -1,10 +1,10 @@
-//! A world to which something happens: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It does iterations until there is a
-//! file `stop` in FOLDER, and is told to change its size through the control socket in `sockets` there; events go to
-//! `events`. What is started for a growth is FOLDER/joiner with the same words, and has so many seconds to be ready;
-//! it is to come with `FAULTS_JOINER` in its environment.
+//! A world to which something happens: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It does iterations until there
+//! is a file `stop` in FOLDER, and is told to change its size through the control socket in `sockets` there; events go
+//! to `events`. The program started for a growth is FOLDER/joiner with the same words, and has so many seconds to be
+//! ready; it is to come with `FAULTS_JOINER` in its environment.
 //!
-//! Each process says its number when it begins, so that others know whom to kill, and what was started puts its own
-//! into the file `started`. It waits as long as there is a file
+//! Each process says its number when it begins, so that others know which one to kill, and a started process puts its
+//! own into the file `started`. It waits as long as there is a file
 //!
 //! | file | where |
 //! |---|---|
@@ -162,7 +162,7 @@ fn say(world: &World, what: &str, more: impl std::fmt::Display) {
     println!("process {} {what}: {place}, epoch {}, {more}", std::process::id(), world.epoch());
 }
 
-/// A step of the program: what rank 0 sees, all ranks are told, and nobody waits for one that has ended.
+/// A step of the program: rank 0 tells all ranks the orders that it sees, and no rank waits for one that has ended.
 fn goes_on(world: &World, context: Option<&Context>, folder: &Path) -> Result<bool, Failed> {
     let all = world.communicator().ok_or("no rank")?;
     let watch = || match context.map(Context::dead_node_ranks).unwrap_or_default() {

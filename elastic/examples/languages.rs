@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ELEMENTS: usize = 1000;
 
-/// Counts what has happened.
+/// Counts the events.
 #[derive(Debug)]
 struct Counts(Arc<AtomicU64>);
 

@@ -1,11 +1,11 @@
-//! How fast arrays move on a node: `mpirun -n 2 move_speed shared 64`, with the megabytes of each array.
+//! Speed of moving arrays on a node: `mpirun -n 2 move_speed shared 64`, with the megabytes of each array.
 //!
-//! The world goes from one rank to all and back. After each move all ranks that take part do the same with plain
-//! means, into memory that is as new: with `shared` they copy as many bytes as the move brings each of them; with
-//! `messages`, by which data go between nodes, two ranks send each other in one message what the move sends, and copy
-//! what stays. The ratio is the plain way's time by the move's, the median of some rounds; the last line, JSON, has the
-//! lowest of all cases and directions, and with `shared` the lowest beside copying into memory that is in use already.
-//! With `background` the ranks compute while the data move.
+//! The world goes from one rank to all and back. After each move all ranks that take part do the same with plain means,
+//! into memory that is as new: with `shared` they copy as many bytes as the move brings each of them; with `messages`,
+//! by which data go between nodes, two ranks send each other in one message the bytes that the move sends, and copy
+//! those that stay. The ratio is the plain way's time by the move's, the median of some rounds; the last line, JSON,
+//! has the lowest of all cases and directions, and with `shared` the lowest beside copying into memory that is in use
+//! already. With `background` the ranks compute while the data move.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -18,7 +18,7 @@ use quo::group::{Group as _, Patience};
 use quo_mpi::{Mpi, MpiGroup};
 
 const ROUNDS: usize = 9;
-/// The first of the cases in which what goes to a rank does not lie together.
+/// The first of the cases in which the data for a rank do not lie together.
 const FIRST_IN_TURNS: usize = 2;
 /// Between two looks at a move in the background.
 const COMPUTED: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ struct Times {
     bytes: u64,
 }
 
-/// What a rank did while data moved in the background, in seconds.
+/// Work of a rank while data moved in the background, in seconds.
 #[derive(Default)]
 struct Background {
     computed: f64,
@@ -167,7 +167,7 @@ fn copy_as_many(bytes: usize, group: &MpiGroup) -> Result<(f64, f64), Box<dyn Er
     Ok((new, begun.elapsed().as_secs_f64()))
 }
 
-/// Seconds in which one of two ranks sends what it had for the other, and both copy what stays.
+/// Seconds in which one of two ranks sends its data for the other, and both copy those that stay.
 fn send_as_much(moved: &Moved, group: &MpiGroup) -> Result<f64, Box<dyn Error>> {
     if group.size() != 2 {
         return Err("one message is sent between two ranks".into());

@@ -4,7 +4,7 @@
 //! how many processes a host takes, `listen FOLDER` opens a control socket there for the job `over_hosts`, and
 //! `hold FILE` waits until there is no such file on the first host. Rank 0 asks for one step after the other, and goes
 //! past one that cannot be had; `told` is whatever is asked for from outside. After each, every rank looks at its
-//! context, at what it is bound to, and at its part of an array; rank 0 says who is where.
+//! context, at its binding, and at its part of an array; rank 0 prints the places of the ranks.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const ELEMENTS: usize = 100_003;
 /// One word of the list.
 enum Step {
     Ask(Request),
-    /// Somebody else asks.
+    /// Others ask.
     Told,
     /// As long as there is such a file.
     Hold(PathBuf),
@@ -232,7 +232,7 @@ fn bind(context: &Context) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What it holds at a step, at an index.
+/// Returns the right value at a step, at an index.
 fn right(index: usize, step: usize) -> f64 {
     index as f64 * 0.5 + step as f64
 }
@@ -249,7 +249,7 @@ fn fill(world: &mut World, step: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-/// It has what it had before the step, all of it, and gets what it is to have after it.
+/// It has all its data from before the step, and gets those of after it.
 fn array(world: &mut World, step: usize) -> Result<(), Failed> {
     let array = world.data().array::<f64>(ARRAY)?;
     let lies = world.data().distribution(ARRAY)?;

@@ -1,7 +1,7 @@
-//! What a rank holds when it leaves, and while it sleeps: `mpirun -n 2 parked_memory 64`. Rank 1 has so many MiB of an
-//! array of the world, has freed as much again in small blocks, and is then parked. Rank 0 looks what it holds until
-//! that is much less, for half a minute at most, and calls it back. With `mpirun -n 2 parked_memory 64 300` all rest for
-//! so many milliseconds before it leaves, while it sleeps, and when it is back.
+//! Memory of a rank when it leaves, and while it sleeps: `mpirun -n 2 parked_memory 64`. Rank 1 has so many MiB of an
+//! array of the world, has freed as much again in small blocks, and is then parked. Rank 0 looks at its memory until
+//! that is much less, for half a minute at most, and calls it back. With `mpirun -n 2 parked_memory 64 300` all rest
+//! for so many milliseconds before it leaves, while it sleeps, and when it is back.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -66,7 +66,7 @@ fn last_of_many(mebibytes: usize) -> Result<Vec<u8>> {
     Ok(blocks.pop().ok_or("no blocks")?)
 }
 
-/// Who leaves, and what it held before.
+/// A leaver, and its memory before.
 struct Leaver {
     process: u64,
     held: usize,
@@ -98,14 +98,14 @@ fn change(world: &mut World) -> Result<Leaver> {
     Ok(Leaver { process: leaver[0], held: leaver[1] as usize })
 }
 
-/// What a process has in memory.
+/// Memory of a process.
 fn held(process: u64) -> Result<usize> {
     let pages = fs::read_to_string(format!("/proc/{process}/statm"))?;
     let resident: usize = pages.split(' ').nth(1).ok_or("no such column")?.parse()?;
     Ok(resident * rustix::param::page_size())
 }
 
-/// What it holds once that is no more than so much, or when the time is over.
+/// Returns its memory once that is no more than so much, or when the time is over.
 fn watch(process: u64, enough: usize) -> Result<usize> {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -32,7 +32,7 @@ fn lies(on: Configuration) -> Result<Distribution, Failed> {
     Ok(pattern.over(Ranks::first(on.size() as usize))?)
 }
 
-/// What an element is at first; each iteration adds one.
+/// Value of an element at first; each iteration adds one.
 fn first(place: (usize, usize)) -> f64 {
     (place.0 * 1000 + place.1) as f64
 }
@@ -125,7 +125,7 @@ fn compute(reshape: &mut Reshape, data: &mut Vec<f64>, is_short: bool) -> Result
     Ok(())
 }
 
-/// All ranks are told which of them has too little, and keep what they have.
+/// All ranks are told which of them has too little, and keep their data.
 fn try_short(reshape: &mut Reshape, data: &mut Vec<f64>) -> Result<(), Failed> {
     let is_last = reshape.world().rank() + 1 == reshape.world().size();
     let lost = if is_last { data.pop() } else { None };

@@ -1,5 +1,5 @@
-//! What a parked resize costs: `mpirun -n 2 resize_cost [rounds]`. Prints one line of JSON: nanoseconds of a probe
-//! with nothing pending, and microseconds of a grow and of a shrink by one rank, from the request to the return of the
+//! Cost of a parked resize: `mpirun -n 2 resize_cost [rounds]`. Prints one line of JSON: nanoseconds of a probe with
+//! nothing pending, and microseconds of a grow and of a shrink by one rank, from the request to the return of the
 //! commit, with one context that goes along.
 #![allow(clippy::print_stdout)]
 

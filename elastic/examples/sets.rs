@@ -1,4 +1,4 @@
-//! Goes through what process sets promise, on every rank: `mpirun -n 4 sets`. Three ranks begin; one joins, then two
+//! Goes through the promises of process sets, on every rank: `mpirun -n 4 sets`. Three ranks begin; one joins, then two
 //! leave. Says how long a query takes on rank 0. With `mpirun -n 3 sets started` two join, one after another, that are
 //! started for it, and two leave; two join again, and all leave that were started.
 #![allow(clippy::print_stdout)]
@@ -78,7 +78,7 @@ fn barrier(world: &World) -> Result<()> {
     Ok(current.barrier(&Patience::for_at_most(PATIENCE))?)
 }
 
-/// What was refused, and as what.
+/// Returns the kind of a refusal.
 fn refused<T>(outcome: std::result::Result<T, elastic::Error>) -> Option<SetsErrorKind> {
     match outcome {
         Err(elastic::Error::Sets { kind, .. }) => Some(kind),
@@ -171,7 +171,8 @@ fn queries(sets: &mut ProcessSets) -> Result<()> {
     Ok(())
 }
 
-/// Until the others have waited for this process in vain: once it is about to join it can read what they leave.
+/// Until the others have waited for this process in vain: once it is about to join it can read the values that they
+/// leave.
 fn hold_back(sets: &mut ProcessSets) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while sets.member()?.is_none() {

@@ -1,6 +1,6 @@
 //! Goes through a list of sizes: `mpirun -n 4 sizes 1 2 4 2 1`. For each it says how long the change took; `3!` is
-//! given up by its highest rank. At the end rank 0 says what the process holds, and held after the first two round trips, or
-//! after as many sizes as `ELASTIC_HELD` says.
+//! given up by its highest rank. At the end rank 0 prints the resources of the process, and those after the first two
+//! round trips, or after as many sizes as `ELASTIC_HELD` says.
 //!
 //! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
 //! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
@@ -161,14 +161,15 @@ fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
 }
 
-/// A launcher may collect what ended only with the job (Hydra does): that is no process any more.
+/// A launcher may collect ended processes only with the job (Hydra does): such a one is no process
+/// any more.
 fn is_alive(process: u64) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat"));
     // Behind the name, which may have anything in it.
     state.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
-/// Who was started and left is gone while the others are still here.
+/// Waits until started processes that left are gone, while the others are still here.
 fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
     let limit = Instant::now() + Duration::from_secs(30);
     for process in ended {

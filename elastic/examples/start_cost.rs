@@ -1,9 +1,8 @@
-//! What a growth by a started rank costs the ranks that are there: `mpirun -n 2 start_cost [rounds
-//! [alone]]`, the latter without a starter. Prints one line of
-//! JSON: milliseconds from the window's beginning to the end of its commit (`stall_ms`; of
-//! that until the joiners are there: `begin_ms`), from the request to the ranks'
-//! entry (`start_ms`), and the share of that in which they went on (`overlap_percent`): an iteration, a millisecond of
-//! rest and a barrier of all, that takes more than twice the usual time is lost for what is beyond that.
+//! Cost of a growth by a started rank for the ranks that are there: `mpirun -n 2 start_cost [rounds [alone]]`, the
+//! latter without a starter. Prints one line of JSON: milliseconds from the window's beginning to the end of its commit
+//! (`stall_ms`; of that until the joiners are there: `begin_ms`), from the request to the ranks' entry (`start_ms`),
+//! and the share of that in which they went on (`overlap_percent`): an iteration, a millisecond of rest and a barrier
+//! of all, that takes more than twice the usual time is lost for the time beyond that.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

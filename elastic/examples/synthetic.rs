@@ -66,7 +66,7 @@ impl Parameters {
     }
 }
 
-/// What rank 0 notes of a change.
+/// Rank 0's notes of a change.
 struct Change {
     asked: Instant,
     queried: Duration,
@@ -77,7 +77,7 @@ struct Change {
     accepts: Vec<Duration>,
 }
 
-/// What everybody has to know to do the same.
+/// State that all ranks have to know to do the same.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct State {
     iteration: u64,

@@ -147,7 +147,7 @@ impl Acceptor {
         Ok((is_over, comes))
     }
 
-    /// Reads what has come, closes the connections that failed to greet, and returns the first that greeted.
+    /// Reads the bytes that have come, closes the connections that failed to greet, and returns the first that greeted.
     fn read_greetings(&mut self) -> Option<(Link, u64)> {
         let now = Instant::now();
         let mut index = 0;
@@ -206,7 +206,7 @@ impl Acceptor {
 }
 
 impl Pending {
-    /// Reads the greeting as far as it has come, and nothing of what follows it.
+    /// Reads the greeting as far as it has come, and nothing behind it.
     fn read(&mut self) -> Heard {
         let mut bytes = [0; LONGEST_GREETING];
         let room = LONGEST_GREETING - self.greeting.len();

@@ -12,7 +12,7 @@ use crate::lobby::Lobby;
 use crate::order::Order;
 use crate::round;
 
-/// What the coordinator asks of an agent.
+/// Call of the coordinator to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Call {
@@ -34,7 +34,7 @@ pub(crate) enum Call {
     Missed,
     /// End the processes of the node because of this rank, where they have guards.
     Lost(usize),
-    /// Nobody calls any more.
+    /// The last call.
     Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
@@ -44,12 +44,12 @@ pub(crate) enum Call {
         resize: u64,
         /// Their node ranks.
         members: Vec<usize>,
-        /// How long to wait.
+        /// Time to wait.
         milliseconds: u64,
     },
 }
 
-/// What an agent answers.
+/// Answer of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -65,7 +65,7 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// Does on this node what the coordinator asks.
+/// Carries out the coordinator's calls on this node.
 pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
     match call {
         Call::Raise(running) => {
@@ -137,7 +137,7 @@ impl Link {
         Self { reader: BufReader::new(Stream(Arc::clone(&stream))), writer: stream }
     }
 
-    /// Another end of the same link, to send by while this one waits for what comes.
+    /// Another end of the same link, to send by while this one waits for messages.
     pub(crate) fn second(&self) -> Self {
         Self::of(Arc::clone(&self.writer))
     }
@@ -229,7 +229,7 @@ impl Agents {
         let _ = serve(&self.here, &Call::Lost(rank));
     }
 
-    /// Whether there are other nodes.
+    /// Returns true if there are other nodes.
     pub(crate) fn is_over_nodes(&self) -> bool {
         !self.others.is_empty()
     }

@@ -1,11 +1,11 @@
-//! What the MPI of this process can do for a world that changes.
+//! Means of this process's MPI for a world that changes.
 
 use quo_mpi::members::ThreadLevel;
 use quo_mpi::{Family, Identity};
 
 use crate::room::Room;
 
-/// How processes that were started come to those who run.
+/// Way in which started processes come to the running ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Join {
@@ -15,23 +15,23 @@ pub enum Join {
     Bridge,
 }
 
-/// With what a world grows and shrinks, and what it was chosen by: found out when the world is made.
+/// The means by which a world grows and shrinks, and the grounds of the choice: found out when the world is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackEnd {
     /// The MPI with its version.
     pub mpi: String,
-    /// Who started the job, where that is known.
+    /// Name of the launcher, where that is known.
     pub launcher: Option<&'static str>,
-    /// How MPI was initialised.
+    /// MPI's thread level.
     pub threads: ThreadLevel,
     /// Processes that the launcher has room for, where it says so: `MPI_UNIVERSE_SIZE`, but for slots that no host of the
     /// job has.
     pub slots: Option<usize>,
-    /// Whether processes can be started while the program runs, and how they join; or why not. Launched processes
-    /// that are no ranks sleep in either case.
+    /// True if processes can be started while the program runs, and how they join; or why not. Launched processes that
+    /// are no ranks sleep in either case.
     pub spawned: Result<Join, String>,
-    /// What whoever launches the job should change about it, and why.
+    /// Advice to whoever launches the job about a change of it, with the reason.
     pub advice: Option<&'static str>,
     /// The launcher may have more slots.
     pub(crate) has_more_slots: bool,
@@ -41,15 +41,16 @@ pub struct BackEnd {
 const SHARED_STORE: &str = "launch it with PMIX_MCA_gds=hash in the environment of mpirun and of its daemons on other hosts: with PMIx's shared store, \
     which is in use, each start leaves mappings in the ranks";
 
-/// The kinds of PMIx's store that the launcher's daemon on this host has: so will what is started here. A rank may be told
-/// to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is asked to start.
+/// The kinds of PMIx's store that the launcher's daemon on this host has: started processes will have the same. A rank
+/// may be told to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is
+/// asked to start.
 const STORES: &str = "PMIX_GDS_MODULE";
 
 /// Without it Intel's `MPI_Comm_spawn` crashes.
 const INTEL_SPAWN: &str = "I_MPI_SPAWN";
 
 impl BackEnd {
-    /// From what is known of the MPI.
+    /// Chooses the back end by the known properties of the MPI.
     pub(crate) fn choose(
         mpi: &Identity,
         launcher: Option<&'static str>,
@@ -87,12 +88,12 @@ impl BackEnd {
     }
 }
 
-/// Whether one of these stores is in memory that processes share.
+/// Returns true if one of these stores is in memory that processes share.
 fn is_shared(stores: &str) -> bool {
     stores.split(',').any(|name| name.trim().starts_with("ds"))
 }
 
-/// Whether a variable of Intel MPI says so.
+/// Returns true if a variable of Intel MPI says so.
 fn is_on(value: &str) -> bool {
     ["on", "1", "yes", "enable", "true"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }

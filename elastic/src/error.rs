@@ -1,4 +1,4 @@
-//! What can go wrong with a world, and what it means for the job.
+//! Errors of a world, and their meaning for the job.
 
 use quo::group::GroupError;
 
@@ -14,7 +14,7 @@ pub enum Error {
     Group {
         /// The call.
         call: &'static str,
-        /// What it said.
+        /// The error of the group.
         source: GroupError,
     },
     /// The node's runtime.
@@ -22,7 +22,7 @@ pub enum Error {
     Context {
         /// The call.
         call: &'static str,
-        /// What it said.
+        /// The error of quo.
         source: quo::Error,
     },
     /// The processes of this node could not go on together.
@@ -30,7 +30,7 @@ pub enum Error {
     Node {
         /// The call.
         call: &'static str,
-        /// What happened.
+        /// The event.
         reason: String,
     },
     /// A process of this node has ended without a word.
@@ -48,15 +48,15 @@ pub enum Error {
         call: &'static str,
         /// The node's index.
         node: usize,
-        /// What happened.
+        /// The event.
         reason: String,
     },
-    /// What the world was to begin with does not work: a log that cannot be written, a manager that cannot begin.
+    /// The world cannot begin with these options: a log that cannot be written, a manager that cannot begin.
     #[error("{call}: {reason}")]
     Misconfigured {
         /// The call.
         call: &'static str,
-        /// What, and why.
+        /// The option, and the cause.
         reason: String,
     },
     /// The registry of process sets has something against it; nothing has changed.
@@ -69,12 +69,12 @@ pub enum Error {
         /// For people.
         reason: String,
     },
-    /// The call does not fit what the world is doing.
+    /// The call does not fit the state of the world.
     #[error("{call}: {reason}")]
     Misplaced {
         /// The call.
         call: &'static str,
-        /// What the world is doing, and what to call instead.
+        /// The state of the world, and the call to make instead.
         reason: &'static str,
     },
     /// Arrays of the world.
@@ -91,7 +91,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A resize was given up by all; the world is what it was.
+    /// All ranks gave up a resize; the world is unchanged.
     #[error("{call}: given up because of rank {rank}: {reason}")]
     GivenUp {
         /// The call.

@@ -13,7 +13,7 @@ use crate::starter::Mark;
 /// Time between two looks at the others.
 const SLICE: Duration = Duration::from_millis(350);
 
-/// How often processes are looked for that are being started, and the time between.
+/// Number of looks for processes that are being started, and the time between.
 const LOOKS: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 

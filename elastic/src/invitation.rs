@@ -1,4 +1,4 @@
-//! Where to connect, and the secret to say first.
+//! The address to connect to, and the secret to say first.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::Link;
 
-/// How long it may take to reach an address.
+/// Time that it may take to reach an address.
 const REACH: Duration = Duration::from_secs(10);
 
-/// What somebody who listens tells those who are to come, through MPI.
+/// Invitation by a listener to processes that are to come, sent through MPI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     addresses: Vec<IpAddr>,
@@ -65,7 +65,7 @@ impl Invitation {
         Greeting { token: self.token.clone(), from }
     }
 
-    /// Whether somebody was told the word.
+    /// Returns true if somebody was told the word.
     pub(crate) fn was_for(&self, greeting: &Greeting) -> bool {
         greeting.token == self.token
     }
@@ -79,7 +79,7 @@ impl Invitation {
     /// Goes there by the first address that leads there, and says who comes.
     ///
     /// # Errors
-    /// What is the matter with the last address.
+    /// The fault of the last address.
     pub(crate) fn follow(&self, from: u64) -> Result<Link> {
         let mut last = Error::new(ErrorKind::AddrNotAvailable, "there is no address to go to");
         for &address in &self.addresses {

@@ -1,10 +1,10 @@
 //! The elastic world: ranks and nodes come and go while the job runs, and contexts stay.
 //!
-//! What is decided is decided by pure functions over plain data; system calls and MPI are at the edge.
+//! Decisions are pure functions over plain data; system calls and MPI are at the edge.
 //!
-//! - [`change`]: what becomes of a request to resize: its steps, its one end, the event log;
+//! - [`change`]: the fate of a request to resize: its steps, its one end, the event log;
 //! - [`data`]: arrays that belong to the world, and move when its ranks change;
-//! - [`layout`]: how arrays lie on ranks, and who sends what to whom when the ranks change;
+//! - [`layout`]: layouts of arrays on ranks, and the messages between ranks when the ranks change;
 //! - [`manager`]: who decides when the world changes: plans, the control socket, managers of one's own;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;

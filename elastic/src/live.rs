@@ -8,14 +8,14 @@ use crate::order::Resize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Live {
     sources: Vec<Source>,
-    /// How many were launched.
+    /// Number of launched processes.
     launched: u64,
-    /// Those that have ended in their sleep, until the others go on without them.
+    /// Processes that have ended in their sleep, until the others go on without them.
     lost: Vec<usize>,
     /// All that ever were, by their ranks at launch.
     ended: Vec<usize>,
     limits: Limits,
-    /// How many units were started.
+    /// Number of units that were started.
     started: u64,
     /// Nodes have come that the launcher did not begin with.
     took_new_nodes: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Live {
     refusal: Option<String>,
 }
 
-/// Where a live process comes from.
+/// Source of a live process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Source {
     /// It was launched with this rank, and can sleep but not end alone.
@@ -32,7 +32,7 @@ enum Source {
     Unit(u64),
 }
 
-/// How far a world may grow.
+/// Limits of a world's growth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// So many live processes.
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
     pub room: Option<usize>,
     /// The same for processes on hosts that are named.
     pub room_named: Option<usize>,
-    /// Whether nodes can be brought that the launcher did not begin with.
+    /// True if nodes can be brought that the launcher did not begin with.
     pub new_nodes: NewNodes,
     /// Hosts that the program knows the slots of.
     pub slots: Vec<(String, u32)>,
@@ -83,12 +83,12 @@ impl Live {
         Self { sources, launched, lost, ended, limits, started, took_new_nodes, refusal }
     }
 
-    /// How many are counted, with the lost.
+    /// Number of processes counted, with the lost.
     pub(crate) fn count(&self) -> usize {
         self.sources.len()
     }
 
-    /// Whether it was there from the beginning.
+    /// Returns true if it was there from the beginning.
     pub(crate) fn was_launched(&self, process: usize) -> bool {
         matches!(self.sources.get(process), Some(Source::Launched(_)))
     }
@@ -98,7 +98,7 @@ impl Live {
         self.sources.iter().position(|source| *source == Source::Launched(rank))
     }
 
-    /// How many were launched and are there.
+    /// Number of launched processes that are there.
     pub(crate) fn count_launched(&self) -> usize {
         let launched = (0..self.count()).filter(|&process| self.was_launched(process));
         launched.filter(|process| !self.lost.contains(process)).count()
@@ -119,7 +119,7 @@ impl Live {
         new
     }
 
-    /// Those that are counted and have ended in their sleep.
+    /// Processes that are counted and have ended in their sleep.
     pub(crate) fn lost(&self) -> &[usize] {
         &self.lost
     }
@@ -129,13 +129,13 @@ impl Live {
         &self.ended
     }
 
-    /// How many there can be.
+    /// Number of processes that there can be.
     pub(crate) fn most(&self) -> usize {
         let ended = if self.can_start() { 0 } else { self.ended.len() };
         self.limits.most.saturating_sub(ended).max(self.count() - self.lost.len())
     }
 
-    /// How many there can be with processes on named hosts.
+    /// Number of processes that there can be with processes on named hosts.
     pub(crate) fn most_named(&self) -> usize {
         self.limits.named.max(self.most())
     }
@@ -168,7 +168,7 @@ impl Live {
         }
     }
 
-    /// Whether so many new nodes can be had, for a job on so many.
+    /// Checks that so many new nodes can be had, for a job on so many.
     pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &str> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
@@ -188,7 +188,7 @@ impl Live {
         self.took_new_nodes = true;
     }
 
-    /// Whether processes can be started.
+    /// Returns true if processes can be started.
     pub(crate) fn can_start(&self) -> bool {
         self.limits.named > 0
     }
@@ -219,7 +219,7 @@ impl Live {
         (0..processes).step_by(unit).map(|first| unit.min(processes - first)).collect()
     }
 
-    /// Those of the leavers that end for good.
+    /// Leavers that end for good.
     pub(crate) fn gone(&self, leavers: &[usize]) -> Vec<usize> {
         leavers.iter().copied().filter(|&leaver| !self.was_launched(leaver)).collect()
     }

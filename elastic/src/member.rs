@@ -1,4 +1,4 @@
-//! Who is who: members, nodes, and what can only leave together.
+//! Identities: members, nodes, and units that can only leave together.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl MemberId {
         self.0 as u32
     }
 
-    /// Whether it joined while the job was running.
+    /// Returns true if it joined while the job was running.
     pub const fn is_joiner(self) -> bool {
         self.generation() > 0
     }
@@ -59,8 +59,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The smallest group of processes that can be released: what one spawn started, or one rank that
-/// can be parked.
+/// The smallest group of processes that can be released: those of one spawn, or one rank that can
+/// be parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UnitId(pub u64);

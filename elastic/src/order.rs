@@ -1,11 +1,11 @@
-//! What agents tell the processes of the job: pure data, and what follows from it.
+//! Orders of agents to the processes of the job: pure data, and the conclusions from it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::lobby::Seat;
 use crate::member::MemberId;
 
-/// What is to be done now.
+/// The order of now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
@@ -18,7 +18,7 @@ pub(crate) enum Order {
 /// Processes that have ended without a word and that the job has gone on without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Losses {
-    /// Those that are still counted among the live ones.
+    /// Processes that are still counted among the live ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<usize>,
     /// All of them, by their ranks at launch, for people.
@@ -31,12 +31,12 @@ pub(crate) struct Losses {
 pub(crate) struct Resize {
     /// Which one, counted from 1: also given up ones.
     pub number: u64,
-    /// How many were committed before it.
+    /// Number of resizes committed before it.
     #[serde(default)]
     pub epoch: u64,
-    /// Who is in the world now, in the order of their ranks.
+    /// Processes in the world now, in the order of their ranks.
     pub old: Vec<usize>,
-    /// Who will be.
+    /// Processes in the world afterwards.
     pub new: Vec<usize>,
     /// Processes of each unit that was started for it: their ranks come behind all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,16 +47,16 @@ pub(crate) struct Resize {
     /// The hosts were brought for it: the launcher does not know them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brought: bool,
-    /// Those that are not counted any more afterwards: leavers that end for good, where others sleep, and the
+    /// Processes that are not counted any more afterwards: leavers that end for good, where others sleep, and the
     /// [lost](Self::lost).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<usize>,
-    /// Those that have ended in their sleep. Only where all others take part, who go on without them from here on.
+    /// Processes that have ended in their sleep. Only where all others take part, who go on without them from here on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<usize>,
 }
 
-/// What a resize makes of a process.
+/// Part of a process in a resize.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Stays,
@@ -76,7 +76,7 @@ impl Resize {
         }
     }
 
-    /// What the others take a process for that takes part.
+    /// State in which the others see a process that takes part.
     pub(crate) fn seat(&self, process: usize) -> Seat {
         self.new.iter().position(|&new| new == process).map_or(Seat::Asleep, Seat::Rank)
     }
@@ -89,7 +89,7 @@ impl Resize {
         }
     }
 
-    /// Whether there are other live processes afterwards.
+    /// Returns true if there are other live processes afterwards.
     pub(crate) fn changes_processes(&self) -> bool {
         !(self.units.is_empty() && self.gone.is_empty())
     }

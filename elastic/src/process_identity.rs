@@ -1,4 +1,4 @@
-//! Whether processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
+//! True if processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ impl Life {
         Self::of(std::process::id().cast_signed())
     }
 
-    /// That of a process of this host that has not ended; none where there is none, or the kernel does not say.
+    /// Identity of a process of this host that has not ended; none where there is none, or the kernel does not say.
     pub(crate) fn of(process: i32) -> Option<Self> {
         let (state, began) = state(process)?;
         (!matches!(state, 'Z' | 'X')).then_some(Self { process, began, boot: boot()? })
@@ -99,7 +99,7 @@ fn stat(process: i32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{process}/stat")).ok()
 }
 
-/// What is behind the name, which is in brackets and may have any in it.
+/// Returns the words behind the name, which is in brackets and may have any in it.
 fn words(stat: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
     Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
@@ -111,7 +111,7 @@ fn boot() -> Option<String> {
     Some(format!("{} {}", text.trim(), space.display()))
 }
 
-/// Whether this process finds itself by its number: not where another's `/proc` is mounted.
+/// Returns true if this process finds itself by its number: not where another's `/proc` is mounted.
 fn names_are_shared() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.as_os_str() == std::process::id().to_string().as_str())

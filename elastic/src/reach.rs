@@ -1,4 +1,4 @@
-//! Whether a host can be reached, looked at before anything is started there: some launchers end the job otherwise.
+//! True if a host can be reached, looked at before anything is started there: some launchers end the job otherwise.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -6,14 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Where remote shells listen.
+/// Port of remote shells.
 const PORT: u16 = 22;
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// How it is looked whether a host can be reached.
+/// Way in which the reach of a host is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// How long it may take. None: nobody looks.
+    /// Time that it may take. None: nobody looks.
     pub limit: Duration,
     /// A remote shell, and its options, that has to reach it as well; empty: none is tried.
     pub agent: Vec<String>,
@@ -63,7 +63,7 @@ fn resolve(host: &str, limit: Duration) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// Whether anybody is there: also one who refuses the connection.
+/// Checks that anybody is there: also one who refuses the connection.
 fn answers(host: &str, addresses: &[SocketAddr], deadline: Instant) -> Result<(), String> {
     let mut reason = "it has no address".to_owned();
     for address in addresses {
@@ -95,7 +95,7 @@ fn ask(host: &str, program: &str, mut command: Command, limit: Duration) -> Resu
     }
 }
 
-/// Whether it has ended by then.
+/// Returns true if it has ended by then.
 fn wait(child: &Child, limit: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};

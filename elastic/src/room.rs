@@ -1,4 +1,4 @@
-//! How many processes the launcher has slots for.
+//! Number of processes that the launcher has slots for.
 //!
 //! `MPI_UNIVERSE_SIZE` says so, but with Open MPI 4 it counts the slots of `mpirun`'s own node also where the job has no
 //! host there, and nothing can be started on them. How many those are, nothing tells the ranks.
@@ -8,7 +8,8 @@ use quo_mpi::{Family, Identity};
 /// A list of hosts with their slots, for programs that say none themselves: `n1:8,n2:8`.
 const HOSTS: &str = "QUO_ELASTIC_HOSTS";
 
-/// Where `mpirun` and the daemon of this node are reached: the same on the node of `mpirun`.
+/// Variable with the address of `mpirun` for the daemon of this node: the same on the node of
+/// `mpirun`.
 const LAUNCHER: &str = "OMPI_MCA_orte_hnp_uri";
 const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
 
@@ -24,11 +25,11 @@ const ALLOCATIONS: [&str; 5] =
 pub(crate) enum Room {
     /// So many.
     Exactly(usize),
-    /// So many, and perhaps more, by what is said of hosts and by where ranks are.
+    /// So many, and perhaps more, by the listed hosts and by the places of ranks.
     AtLeast(usize),
 }
 
-/// What each launched process contributes.
+/// Each launched process's facts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     /// It is on a node of the job, but not on that of the launcher.
@@ -88,7 +89,7 @@ impl Room {
         })
     }
 
-    /// How many there are for sure.
+    /// Number of slots for sure.
     pub(crate) fn sure(self) -> usize {
         match self {
             Self::Exactly(slots) | Self::AtLeast(slots) => slots,
@@ -116,7 +117,7 @@ fn among(universe: usize, said: &[Said], nodes: usize) -> Room {
 /// The hosts and slots that the user lists in the environment.
 ///
 /// # Errors
-/// What is wrong with the list.
+/// Returns the fault of the list.
 pub(crate) fn hosts() -> Result<Vec<(String, u32)>, String> {
     std::env::var(HOSTS).map_or_else(|_| Ok(Vec::new()), |list| parse(&list))
 }

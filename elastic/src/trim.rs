@@ -1,13 +1,14 @@
-//! What a process that sleeps gives back: memory that its allocator holds and nothing uses.
+//! Memory that a process gives back when it sleeps: memory that its allocator holds and nothing
+//! uses.
 #![allow(unsafe_code)]
 
 /// glibc's `malloc_trim`.
 type Trim = unsafe extern "C" fn(libc::size_t) -> libc::c_int;
 
-/// Gives free memory of the allocator back to the kernel, where the C library can: glibc keeps what was freed below
-/// a block that is in use. It takes 10 to 30 ms for each 100 MB that are given back.
+/// Gives free memory of the allocator back to the kernel, where the C library can: glibc keeps blocks that were freed
+/// below a block that is in use. It takes 10 to 30 ms for each 100 MB that are given back.
 ///
-/// What is in use stays. Without swap the kernel has no place to put it, and with swap it finds pages that nobody
+/// Memory in use stays. Without swap the kernel has no place to put it, and with swap it finds pages that nobody
 /// touches by itself; asked to (`MADV_PAGEOUT`), it would take pages that a joiner needs at once.
 pub(crate) fn give_back() {
     // SAFETY: dlsym reads a NUL-terminated name and only looks it up.

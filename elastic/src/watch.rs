@@ -1,4 +1,4 @@
-//! Whether those who are waited for are still there.
+//! True if those who are waited for are still there.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Watch {
     }
 }
 
-/// How long a process may be gone before the barrier at a world's end fails: one that has left the barrier may end
+/// Time that a process may be gone before the barrier at a world's end fails: one that has left the barrier may end
 /// before the others have seen its last message.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(2);
 

@@ -1,4 +1,4 @@
-//! How the object that is loaded into programs is linked.
+//! Links the object that is loaded into programs.
 
 use std::path::PathBuf;
 use std::{env, fs};

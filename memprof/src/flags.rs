@@ -16,7 +16,7 @@ pub struct Options {
 
 /// The archive's file name.
 const ARCHIVE: &str = "libmemprof_static.a";
-/// What the linker has to be told, one word on each line; `-LDIR` is the archive's folder.
+/// Words for the linker, one on each line; `-LDIR` is the archive's folder.
 const WORDS: &str = include_str!("../preload/link-flags.txt");
 
 /// Runs the command.

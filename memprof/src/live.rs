@@ -1,4 +1,4 @@
-//! `memprof live`: what a job holds now, from the files its ranks write.
+//! `memprof live`: memory of a job now, from the files its ranks write.
 
 use crate::model::{Child, Group, Job, LoadError, Rank, State, Who};
 use crate::report::grid::{Align, Grid, Weight};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Shows what a running job holds, again and again until all ranks have ended.
+/// Shows the memory of a running job, again and again until all ranks have ended.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job."
@@ -118,8 +118,8 @@ fn pause(length: Duration) -> bool {
     !signals::asked_to_end()
 }
 
-/// Whether all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are
-/// over when they have closed their files.
+/// Returns true if all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are over
+/// when they have closed their files.
 fn over(job: &Job) -> bool {
     let ended = |rank: &Rank| {
         matches!(rank.state, State::Closed | State::Killed | State::Gone | State::Replaced)
@@ -138,7 +138,7 @@ impl Unread {
     /// Looks at the same sizes after which nobody is at work on such files any more.
     const LOOKS: u32 = 3;
 
-    /// Whether none of them will become a trace any more.
+    /// Returns true if none of them will become a trace any more.
     fn stay(&mut self, job: &Job) -> bool {
         let size = |file: &PathBuf| file.metadata().map_or(0, |data| data.len());
         let sizes: Vec<_> =

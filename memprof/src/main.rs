@@ -34,7 +34,7 @@ enum Command {
     Generate(made_up::Options),
 }
 
-/// What the manual pages say beside that.
+/// Words of the manual pages beside that.
 const PAGES: Words<'_> = Words {
     status: "0 when all went well, 1 when something failed, 2 for a wrong command line; \
         of memprof run that of the command.",

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Fills a file, which is there when it is whole; how many bytes it has. What is no plain file, as `/dev/null` or a
-/// pipe, is written to and stays what it is.
+/// Fills a file, which is there when it is whole; how many bytes it has. A file that is no plain one, as `/dev/null` or
+/// a pipe, is written to and stays.
 pub fn fill(
     file: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
@@ -39,7 +39,8 @@ pub fn fill(
     written.with_context(cannot)
 }
 
-/// A path in JSON. What is not Unicode in it is shown as such, as in tables, and is no reason to have no report.
+/// A path in JSON. Bytes in it that are not Unicode are shown as such, as in tables, and are no reason to have no
+/// report.
 pub fn path<S: serde::Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(&path.display())
 }

@@ -12,7 +12,7 @@ static EARLY: AtomicI32 = AtomicI32::new(0);
 /// One came that asks us to end.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Those that ask a program to end or to do something.
+/// Signals that ask a program to end or to act.
 const PASSED: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -95,7 +95,7 @@ pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Whether somebody asked us to end.
+/// Returns true if somebody asked us to end.
 pub fn asked_to_end() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

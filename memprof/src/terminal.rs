@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 pub use quo_terminal::clean;
 use quo_terminal::clean_lines;
 
-/// How text is set.
+/// Look of text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     colour: bool,
@@ -38,7 +38,7 @@ impl Look {
         Look { width: Some(width), ..self }
     }
 
-    /// How many characters a line may have, where that is a limit.
+    /// Number of characters a line may have, where that is a limit.
     pub fn width(self) -> Option<usize> {
         self.width
     }
@@ -54,17 +54,17 @@ impl Look {
         self.paint("1", text)
     }
 
-    /// What matters less.
+    /// Text that matters less.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// What should be looked at.
+    /// Text that should be looked at.
     pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// What is well.
+    /// Text of a good state.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
@@ -92,7 +92,7 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// One line on standard error, beginning with the name of the program; more, where an error has several. What it names
+/// One line on standard error, beginning with the name of the program; more, where an error has several. Names in it
 /// may come from a trace, and file names from anywhere.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "memprof: {}", clean_lines(text));

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a component held, owned and resident.
+/// Memory of a component, owned and resident.
 type Held = BTreeMap<String, (u64, u64)>;
 /// Of ranks, by nanoseconds since the job began; of components only those that hold anything.
 type Job = BTreeMap<(u64, u64), Held>;
@@ -162,8 +162,8 @@ fn traces(folder: &Path) -> Vec<Trace> {
     files.map(|file| Trace::open(file).expect("a trace")).collect()
 }
 
-/// What the traces themselves say; what only bins tell of has the times that the export gives it, which have to be
-/// within them.
+/// Returns the figures of the traces themselves; those of bins have the times that the export gives them, which have to
+/// be within them.
 fn of_traces(folder: &Path, times: &Job) -> Job {
     let traces = traces(folder);
     let begun = traces.iter().map(|trace| trace.identity.realtime_ns).min().expect("a trace");

@@ -1,4 +1,4 @@
-//! Two jobs with a known difference: the comparison says where, of what and how much.
+//! Two jobs with a known difference: the comparison finds its place, its component and its size.
 
 use memprof_trace::generate::{self, JobShape, More};
 use serde_json::Value;
@@ -43,13 +43,13 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// How many bytes a number grew by.
+/// Growth of a number in bytes.
 fn growth(change: &Value) -> i64 {
     let number = |side: &str| change[side].as_i64().unwrap_or_else(|| panic!("{side}: {change}"));
     number("after") - number("before")
 }
 
-/// What is listed under that name.
+/// Returns the entry listed under that name.
 fn listed<'a>(document: &'a Value, list: &str, key: &str, name: &str) -> &'a Value {
     let mut entries = document[list].as_array().expect("a list").iter();
     entries.find(|entry| entry[key] == name).unwrap_or_else(|| panic!("no {name} in {list}"))

@@ -20,14 +20,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What a command says that succeeds.
+/// Returns the output of a command that succeeds.
 fn said(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// What a command says that fails with that status.
+/// Returns the error of a command that fails with that status.
 fn refused(arguments: &[&str], status: i32) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output.stderr));
@@ -167,7 +167,7 @@ fn perfetto_events_are_on_tracks_that_exist_in_order_and_slices_are_balanced() {
     }
 }
 
-/// What refers to what by numbers, in a profile as `go tool pprof` reads it.
+/// References by numbers in a profile, as `go tool pprof` reads it.
 #[test]
 fn a_pprof_profile_has_every_stack_with_what_it_allocated_and_what_lived() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A thousand ranks: what each command takes of memory is hardly more than at fifty.
+//! A thousand ranks: each command takes hardly more memory than at fifty.
 #![allow(unsafe_code)] // Asks the kernel for the peak of one process.
 
 use memprof_trace::generate::{self, JobShape};
@@ -11,7 +11,7 @@ const MANY: u32 = 1000;
 const SAMPLES: u32 = 48;
 const MIB: u64 = 1 << 20;
 
-/// What a rank leaves is far more than what is allowed for it here: none may be kept.
+/// Makes a job whose ranks each leave far more than the memory allowed here: none may be kept.
 fn job(place: &Path, ranks: u32) -> PathBuf {
     let folder = place.join(format!("ranks-{ranks}"));
     let shape = JobShape {
@@ -52,7 +52,7 @@ fn peak(place: &Path, arguments: &[&str]) -> u64 {
     u64::try_from(usage.ru_maxrss).expect("a size") << 10
 }
 
-/// A command on a folder, what it writes if anything, and the bytes it may take more for the larger job.
+/// A command on a folder, its output if any, and the bytes it may take more for the larger job.
 struct Case {
     words: &'static str,
     output: Option<&'static str>,

@@ -1,11 +1,11 @@
-//! The page of a job: which timelines it has, what they are of, and where they mark peaks and phases.
+//! The page of a job: its timelines, their subjects, and their marks of peaks and phases.
 
 use memprof_trace::generate::{self, JobShape};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// A page, and what the report says of the same job.
+/// A page, and the report of the same job.
 struct Made {
     page: String,
     report: Value,
@@ -26,7 +26,7 @@ fn made(ranks: u32, nodes: u32) -> Made {
     }
 }
 
-/// What lies between two words, behind the first place of the first.
+/// Returns the text between two words, behind the first place of the first.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
     rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
@@ -52,7 +52,7 @@ impl Made {
         figures.collect()
     }
 
-    /// What can be chosen: what is shown then, and its name.
+    /// Returns the choices: the part shown then, and its name.
     fn choices(&self, kind: &str) -> Vec<(&str, &str)> {
         let options = self.page.split("<option value=").skip(1);
         let options = options.map(|rest| between(rest, "", "</option>").split_once('>'));

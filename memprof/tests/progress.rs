@@ -23,8 +23,8 @@ fn job(place: &Path, ranks: u32) -> String {
     folder.to_str().expect("UTF-8").to_owned()
 }
 
-/// Stops the process most of the time, for so many turns or until `done`: what would take it a moment is long work then,
-/// on whatever machine.
+/// Stops the process most of the time, for so many turns or until `done`: work of a moment is long work then, on
+/// whatever machine.
 fn hold_back(process: Pid, turns: usize, done: &AtomicBool) {
     for _ in 0..turns {
         if done.load(Ordering::Relaxed) || kill_process(process, Signal::STOP).is_err() {
@@ -38,8 +38,8 @@ fn hold_back(process: Pid, turns: usize, done: &AtomicBool) {
     }
 }
 
-/// What a command of memprof says on standard error, a terminal or not, while it is held back for so many turns or until
-/// it has said that word.
+/// Returns the standard error of a command of memprof, a terminal or not, while it is held back for so many turns or
+/// until it has said that word.
 fn said(words: &str, terminal: bool, turns: usize, until: &str) -> String {
     let memprof = env!("CARGO_BIN_EXE_memprof");
     // The shell stays between them, for `script` stops when its child is stopped.
@@ -86,7 +86,7 @@ fn said(words: &str, terminal: bool, turns: usize, until: &str) -> String {
     said.to_owned()
 }
 
-/// What is left on a screen on which that was written.
+/// Returns the content of a screen on which that was written.
 fn screen(text: &str) -> String {
     let mut lines = vec![Vec::new()];
     let mut column = 0;

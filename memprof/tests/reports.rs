@@ -1,4 +1,4 @@
-//! The command on jobs that were made up: what it shows, and what it says to wrong input.
+//! The command on jobs that were made up: its output, and its errors on wrong input.
 
 use memprof_trace::generate::{self, JobShape};
 use std::fs;
@@ -66,7 +66,7 @@ fn fails(arguments: &[&str], code: i32, says: &str) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Set MEMPROF_GOLDEN=write to accept what it shows now.
+/// Set MEMPROF_GOLDEN=write to accept the present output.
 #[test]
 fn the_table_of_a_job_is_as_it_was() {
     let made = Made::new(6, 2);

@@ -1,5 +1,5 @@
-//! `memprof run`: what it does around a command. What is recorded inside is tested with the profiler
-//! itself; here any object can be loaded in its place.
+//! `memprof run`: its work around a command. Recording inside is tested with the profiler itself; here any object can
+//! be loaded in its place.
 
 use memprof_trace::layout::{Geometry, Identity};
 use memprof_trace::write::{Buffer, Writer};

@@ -1,4 +1,4 @@
-//! Sweeps over numbers of ranks: what they find in jobs that were made up, and how they go on after an end.
+//! Sweeps over numbers of ranks: their findings in jobs that were made up, and how they go on after an end.
 
 use memprof_trace::generate::{self, JobShape};
 use serde_json::Value;

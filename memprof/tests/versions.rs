@@ -17,7 +17,8 @@ fn folders(place: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// What a command says; `JOB` in its words is the folder, and becomes so again in what it says.
+/// Returns the output of a command; `JOB` in its words is the folder, and becomes so again in the
+/// output.
 fn said(words: &str, folder: &Path) -> String {
     let folder = folder.to_str().expect("UTF-8");
     let word = |word| if word == "JOB" { folder } else { word };
@@ -30,15 +31,15 @@ fn said(words: &str, folder: &Path) -> String {
     String::from_utf8(output.stdout).expect("UTF-8").replace(folder, "JOB")
 }
 
-/// What it writes into a file.
+/// Returns the file that it writes.
 fn written(words: &str, folder: &Path) -> Vec<u8> {
     let file = folder.with_extension("written");
     said(&format!("{words} {}", file.display()), folder);
     fs::read(file).expect("the file")
 }
 
-/// Takes away what version 1 does not tell, or otherwise: what was between samples, of which bins tell since, what lived
-/// at the peak, and who touched what.
+/// Takes away the parts that version 1 does not tell, or tells otherwise: memory between samples, of which bins tell
+/// since, memory at the peak, and first touches.
 fn told_by_both(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(told_by_both),

@@ -1,6 +1,6 @@
-//! What a barrier between two processes costs, beside what the machine allows: a bare spin barrier
-//! when both are awake, a bare futex wake after the same sleep when one is not. Everything is
-//! measured in one run, in turns, so that the ratios mean something on a machine with neighbours.
+//! Cost of a barrier between two processes, beside the machine's own: a bare spin barrier when both
+//! are awake, a bare futex wake after the same sleep when one is not. Everything is measured in one
+//! run, in turns, so that the ratios mean something on a machine with neighbours.
 #![allow(unsafe_code, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,17 +19,17 @@ const BATCHES: usize = 300;
 const SINGLES: usize = 50_000;
 /// Longer than this, somebody fell asleep.
 const ASLEEP: Duration = Duration::from_micros(5);
-/// How long the first one has to wait before it is woken, and how often.
+/// Time that the first one has to wait before it is woken, and how often.
 const SLEEPS: [(Duration, usize); 4] = [
     (Duration::from_micros(50), 600),
     (Duration::from_micros(500), 600),
     (Duration::from_millis(5), 200),
     (Duration::from_millis(50), 100),
 ];
-/// How long the waiter's CPU time is counted.
+/// Time that the waiter's CPU time is counted.
 const LONG_WAIT: Duration = Duration::from_secs(3);
 
-/// What the two processes share besides the node.
+/// Memory that the two processes share besides the node.
 #[repr(C, align(128))]
 struct Bare {
     arrived: Line,

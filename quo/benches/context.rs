@@ -1,4 +1,4 @@
-//! What the calls of a context cost in one process: queries, pushes, distribution, creation.
+//! Cost of a context's calls in one process: queries, pushes, distribution, creation.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::hint::black_box;

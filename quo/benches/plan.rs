@@ -1,4 +1,4 @@
-//! What a plan costs: every rank computes one on each distribution, so the small case is hot.
+//! Cost of a plan: every rank computes one on each distribution, so the small case is hot.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use quo::plan::{DistributeRequest, Policy, distribute};
 
 const CPUS_PER_OBJECT: usize = 4;
 
-/// How the ranks were launched.
+/// The way the ranks were launched.
 #[derive(Clone, Copy)]
 enum Launch {
     Bound,

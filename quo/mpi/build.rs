@@ -1,5 +1,5 @@
-//! Compiles the C file with the compiler wrapper of the MPI in use, and passes on what the wrapper
-//! would tell the linker.
+//! Compiles the C file with the compiler wrapper of the MPI in use, and passes on the wrapper's
+//! flags for the linker.
 #![allow(clippy::print_stdout)] // That is how build scripts talk to cargo.
 
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 #[path = "src/wrapper.rs"]
 mod wrapper;
 
-/// What decides which MPI it is, and what its wrappers read.
+/// Variables that decide which MPI it is, and that its wrappers read.
 const VARIABLES: [&str; 6] =
     ["MPICC", "MPI_HOME", "I_MPI_ROOT", "OPAL_PREFIX", "OMPI_CC", "MPICH_CC"];
 
@@ -21,9 +21,9 @@ fn compiler() -> OsString {
         .unwrap_or_else(|| "mpicc".into())
 }
 
-/// A name for a library that no other has, in a folder of ours. Every MPI calls its library `mpi`, and
-/// another package's search path with the distribution's one in it may come before ours. What is linked
-/// is known to the loader by the name inside it.
+/// A name for a library that no other has, in a folder of ours. Every MPI calls its library `mpi`, and another
+/// package's search path with the distribution's one in it may come before ours. The loader knows a linked library by
+/// the name inside it.
 fn named_apart(library: &str, folders: &[String]) -> Option<String> {
     let file = folders.iter().map(|folder| Path::new(folder).join(format!("lib{library}.so")));
     let file = file.into_iter().find(|file| file.exists())?;

@@ -87,7 +87,7 @@ impl CpuSet {
         }
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns true if `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
         self.words.get(cpu / BITS).is_some_and(|word| word >> (cpu % BITS) & 1 == 1)
@@ -99,7 +99,7 @@ impl CpuSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set holds no CPU.
+    /// Returns true if the set holds no CPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -161,13 +161,13 @@ impl CpuSet {
         set
     }
 
-    /// Whether the sets share a CPU.
+    /// Returns true if the sets share a CPU.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
-    /// Whether every CPU of this set is in `other`.
+    /// Returns true if every CPU of this set is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.words.len() <= other.words.len()

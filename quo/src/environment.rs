@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-/// A variable: its name, what it may hold, and what it does.
+/// A variable: its name, its possible values, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The name.
     pub name: &'static str,
     /// The values it takes.
     pub values: &'static str,
-    /// What happens when it is not set.
+    /// The behaviour when it is not set.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub meaning: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub const DIRECTORY: Variable = Variable {
               when other users could replace files in it",
 };
 
-/// How long create waits for the other ranks.
+/// Time that create waits for the other ranks.
 pub const CREATE_TIMEOUT: Variable = Variable {
     name: "QUO_CREATE_TIMEOUT",
     values: "seconds",

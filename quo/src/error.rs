@@ -6,7 +6,7 @@ use crate::node::NodeError;
 use crate::plan::PlanError;
 use crate::topology::TopologyError;
 
-/// What a failure is about; the C interface has one return code for each.
+/// The subject of a failure; the C interface has one return code for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -121,9 +121,9 @@ pub enum Error {
         call: &'static str,
         /// The first rank it failed on.
         rank: usize,
-        /// What that rank's error is about.
+        /// The subject of that rank's error.
         kind: ErrorKind,
-        /// That rank's error.
+        /// The text of that rank's error.
         text: String,
     },
     /// An argument or a setting from the environment has no meaning.
@@ -131,7 +131,7 @@ pub enum Error {
     InvalidArgument {
         /// The call.
         call: &'static str,
-        /// What is wrong, with the value.
+        /// The cause, with the value.
         reason: String,
     },
     /// The request makes sense but not for this context.
@@ -153,7 +153,7 @@ pub enum Error {
     Busy {
         /// The call.
         call: &'static str,
-        /// What is under way.
+        /// The call under way.
         reason: String,
     },
     /// The rank has retired from the context: there are no others for it.
@@ -175,7 +175,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the failure is about.
+    /// Returns the subject of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -8,7 +8,7 @@ use std::ffi::c_char;
 
 use memprof_hooks::{Lookup, Table};
 
-/// What the profiler calls our regions.
+/// The profiler's number of our regions.
 const OF_QUO: u32 = 1;
 
 /// The beginning of the table.
@@ -33,7 +33,7 @@ pub(crate) struct Region {
     id: u32,
 }
 
-/// Whether regions are recorded in this process.
+/// Returns true if regions are recorded in this process.
 #[inline]
 pub(crate) fn recorded() -> bool {
     PROFILER.find().is_some()

@@ -11,11 +11,11 @@ pub trait AtomicWord {
     fn load(&self, order: Ordering) -> u64;
     /// Writes the word.
     fn store(&self, value: u64, order: Ordering);
-    /// Replaces `current` by `new`; `Err` holds what was there instead. Acquires and releases on
-    /// success, acquires on failure.
+    /// Replaces `current` by `new`; `Err` holds the value that was there instead. Acquires and
+    /// releases on success, acquires on failure.
     ///
     /// # Errors
-    /// What was there, when it was not `current`.
+    /// The value found, when it was not `current`.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
     /// Orders a store before it and a load after it, between all who do so.
     fn fence();

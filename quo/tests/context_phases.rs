@@ -1,4 +1,4 @@
-//! Phases over forked processes, without MPI: who works, where the data goes, what is told.
+//! Phases over forked processes, without MPI: workers, data and reports.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;

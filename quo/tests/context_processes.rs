@@ -1,4 +1,5 @@
-//! Contexts over forked processes, without MPI: what the ranks agree on, and what they survive.
+//! Contexts over forked processes, without MPI: agreement of the ranks, and deaths that they
+//! survive.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 mod support;
@@ -496,7 +497,8 @@ fn a_rank_killed_inside_create_is_named() {
     segments.assert_empty();
 }
 
-/// What a process remembers of itself from its first context is not what its children are.
+/// A process keeps knowledge of itself from its first context, which its children must not take for
+/// theirs.
 fn a_forked_child_is_known_as_itself() {
     with_contexts(1, &[], |parent| {
         let own = |context: &Context| context.explain().unwrap().ranks[context.node_rank()].process;

@@ -1,5 +1,5 @@
-//! Thread counts of libraries that are loaded late, in a process of its own: what one test loads, every
-//! other test of the process would see.
+//! Thread counts of libraries that are loaded late, in a process of its own: a library that one test loads would be
+//! seen by every other test of the process.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What has to hold in every trace of the memory profiler.
+//! Invariants of every trace of the memory profiler.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Books {
 /// Which components a sum is over.
 pub type Which = fn(Class) -> bool;
 
-/// What the application owns, and what MPI does.
+/// Memory of the application, and of MPI.
 pub const APPLICATION: Which = |class| class.group() == "application";
 /// See [`APPLICATION`].
 pub const MPI: Which = |class| class.group() == "mpi";
@@ -71,7 +71,7 @@ impl Books {
         samples.map(|(sample, _)| sample.kernel_resident).max().unwrap_or(0)
     }
 
-    /// The greatest sum of what some components had resident, over all samples.
+    /// The greatest sum of the resident memory of some components, over all samples.
     #[must_use]
     pub fn peak(&self, which: Which) -> u64 {
         self.full().map(|(_, rows)| self.resident(rows, which)).max().unwrap_or(0)
@@ -146,7 +146,7 @@ impl Books {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// The missing part.
     pub fn expect_whole_run(&self) -> Result<&Books> {
         for (flag, what) in [
             (flags::MPI_SEEN, "saw no MPI"),
@@ -204,7 +204,7 @@ impl Books {
         fields.filter_map(|field| self.trace.function(field)).collect()
     }
 
-    /// The profiler itself has 8 MiB at most, and what it adds to each block.
+    /// The profiler itself has 8 MiB at most, beside its bytes at each block.
     ///
     /// # Errors
     ///
@@ -278,9 +278,9 @@ impl Books {
         Ok(self)
     }
 
-    /// In no sample is more resident than was owned at most: in blocks, in mappings, or as code and data
-    /// of objects; and in the last one no more than is owned then. Blocks of one page may be counted up
-    /// to whole pages, by what the trace says is its error.
+    /// In no sample is more resident than was owned at most: in blocks, in mappings, or as code and data of objects;
+    /// and in the last one no more than is owned then. Blocks of one page may be counted up to whole pages, by the
+    /// error that the trace names.
     fn expect_no_more_than_owned(&self) -> Result<&Books> {
         let summary = self.summary()?;
         for (sample, rows) in self.full() {

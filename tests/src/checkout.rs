@@ -1,4 +1,4 @@
-//! The checkout under test and what cargo has built from it.
+//! The checkout under test and cargo's builds of it.
 
 use std::path::{Path, PathBuf};
 

@@ -3,27 +3,29 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The C compiler wrapper: what `MPICC` names, else that of `MPI_HOME`, else `mpicc`.
+/// The C compiler wrapper: the one that `MPICC` names, else that of `MPI_HOME`, else `mpicc`.
 #[must_use]
 pub fn mpicc() -> OsString {
     let of_home = || Some(Path::new(&named("MPI_HOME")?).join("bin/mpicc").into_os_string());
     named("MPICC").or_else(of_home).unwrap_or_else(|| "mpicc".into())
 }
 
-/// The C++ compiler wrapper of the same MPI: what `MPICXX` names, else the sibling of [`mpicc`].
+/// The C++ compiler wrapper of the same MPI: the one that `MPICXX` names, else the sibling of
+/// [`mpicc`].
 #[must_use]
 pub fn mpicxx() -> OsString {
     named("MPICXX").unwrap_or_else(|| sibling(&mpicc(), "mpicxx"))
 }
 
-/// The Fortran compiler wrapper of the same MPI: what `MPIFC` names, else the sibling of [`mpicc`].
-/// Some installations have none.
+/// The Fortran compiler wrapper of the same MPI: the one that `MPIFC` names, else the sibling of
+/// [`mpicc`]. Some installations have none.
 #[must_use]
 pub fn mpifort() -> OsString {
     named("MPIFC").unwrap_or_else(|| sibling(&mpicc(), "mpifort"))
 }
 
-/// The launcher of the same MPI: what `QUO_TESTS_MPIRUN` names, else the sibling of [`mpicc`].
+/// The launcher of the same MPI: the one that `QUO_TESTS_MPIRUN` names, else the sibling of
+/// [`mpicc`].
 #[must_use]
 pub fn mpirun() -> OsString {
     named("QUO_TESTS_MPIRUN").unwrap_or_else(|| sibling(&mpicc(), "mpirun"))

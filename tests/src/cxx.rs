@@ -9,14 +9,14 @@ use crate::checkout::Checkout;
 use crate::compilers::mpicxx;
 use crate::library::{Library, run_compiler};
 
-/// What our C++ has to pass.
+/// Warnings that our C++ has to pass.
 pub const CXX_WARNINGS: &[&str] =
     &["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"];
 
-/// How the wrappers of Open MPI, MPICH and Intel MPI are told which compiler to call.
+/// Variables that tell the wrappers of Open MPI, MPICH and Intel MPI which compiler to call.
 const COMPILER_VARIABLES: [&str; 3] = ["OMPI_CXX", "MPICH_CXX", "I_MPI_CXX"];
 
-/// Whether a compiler is on this machine.
+/// Returns true if a compiler is on this machine.
 #[must_use]
 pub fn has_compiler(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -27,7 +27,7 @@ pub fn has_compiler(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The wrapper does not tell what it would call.
+/// The wrapper does not tell its compiler.
 pub fn cxx_compiler(compiler: &str) -> Result<Command> {
     let mut command = Command::new(mpicxx());
     command.envs(COMPILER_VARIABLES.map(|variable| (variable, compiler)));

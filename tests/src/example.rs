@@ -16,7 +16,7 @@ use crate::suite::Skipped;
 ///
 /// # Errors
 ///
-/// [`Skipped`] where the machine cannot make it; else what the compilers say.
+/// [`Skipped`] where the machine cannot make it; else the errors of the compilers.
 pub fn coupled_fortran() -> Result<PathBuf> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     if let Err(reason) = fortran_support() {

@@ -13,8 +13,8 @@ use crate::checkout::Checkout;
 use crate::compilers::mpifort;
 use crate::library::run_compiler;
 
-/// How everything is compiled: a warning is an error, and what the language leaves unchecked is
-/// checked at run time.
+/// Options of every compilation: a warning is an error, and rules that the language leaves
+/// unchecked are checked at run time.
 pub const STRICT: [&str; 8] = [
     "-std=f2018",
     "-Wall",
@@ -27,19 +27,19 @@ pub const STRICT: [&str; 8] = [
     "-fcheck=all,no-array-temps",
 ];
 
-/// Where the modules and their sources are, relative to the checkout.
+/// Folder of the modules and their sources, relative to the checkout.
 pub const BINDINGS: &str = "bindings-fortran";
 
 const ARCHIVE: &str = "libquo_fortran.a";
 
-/// What the Fortran side of the MPI in use offers.
+/// Capabilities of the Fortran side of the MPI in use.
 #[derive(Clone, Debug)]
 pub struct FortranSupport {
     /// It has the module `mpi_f08`, and this compiler can read it.
     pub mpi_f08: bool,
 }
 
-/// What the Fortran wrapper of the MPI in use can do, asked once.
+/// Returns the capabilities of the Fortran wrapper of the MPI in use, asked once.
 ///
 /// # Errors
 ///

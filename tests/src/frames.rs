@@ -1,4 +1,4 @@
-//! The page frames that processes have, as the kernel numbers them: what several share has one number.
+//! The page frames that processes have, as the kernel numbers them: a frame that several share has one number.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

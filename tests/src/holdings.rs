@@ -1,10 +1,10 @@
-//! What a process of the example `sizes` says that it holds, at two times.
+//! Resources of a process of the example `sizes` by its own count, at two times.
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::running::Outcome;
 
-/// What is free may be taken in another order: fewer than one communicator for each of ten changes.
+/// Free numbers may be taken in another order: fewer than one communicator for each of ten changes.
 const NUMBERS: u64 = 8;
 
 /// Counted in `/proc/self`, but for the communicator.
@@ -23,7 +23,7 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// What rank 0 held after some changes, and at the end.
+    /// Reads the resources of rank 0 after some changes, and at the end.
     ///
     /// # Errors
     /// It did not say so.
@@ -43,7 +43,7 @@ impl Holdings {
         Ok((then, Holdings { files, mappings, threads, resident, communicator }))
     }
 
-    /// That `now` is no more, but for so many files, mappings and KiB.
+    /// Checks that `now` is no more, but for so many files, mappings and KiB.
     ///
     /// # Errors
     /// It is, and both are in the error.
@@ -61,7 +61,7 @@ impl Holdings {
     }
 }
 
-/// What the example `sizes` said of its changes has to be so many times a growth from one rank to two, and back.
+/// Checks that the example's lines on its changes are so many times a growth from one rank to two, and back.
 ///
 /// # Errors
 ///

@@ -67,7 +67,7 @@ impl Installation {
         wanted.into_iter().any(|name| std::env::var_os(name).is_some())
     }
 
-    /// Runs `xtask install` or `xtask uninstall` with further options. What is installed is the build that the tests
+    /// Runs `xtask install` or `xtask uninstall` with further options. The installed build is the one that the tests
     /// run; with `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE` an optimised one.
     ///
     /// # Errors
@@ -95,13 +95,13 @@ impl Installation {
         self.prefix.join(name)
     }
 
-    /// Whether libquo has its Fortran part: some MPIs come without modules for gfortran.
+    /// Returns true if libquo has its Fortran part: some MPIs come without modules for gfortran.
     #[must_use]
     pub fn has_fortran(&self) -> bool {
         self.path("include/quo/fortran/quo.mod").exists()
     }
 
-    /// What pkg-config answers about a package.
+    /// Returns the answer of pkg-config about a package.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Installation {
         Ok(text.split_whitespace().map(String::from).collect())
     }
 
-    /// What makes a program find the library where it lies.
+    /// Returns the linker's option by which a program finds the library in its place.
     #[must_use]
     pub fn run_path(&self) -> String {
         // The old kind: the new one yields to LD_LIBRARY_PATH.

@@ -1,4 +1,4 @@
-//! The program that starts ranks, and how to tell it what we want.
+//! The program that starts ranks, and the words for our wishes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::compilers::mpirun;
 
-/// What the launcher binds each rank to.
+/// Objects to which the launcher binds each rank.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum BindTo {
     /// One core each; ranks share cores when there are too few.
@@ -32,7 +32,8 @@ pub enum Family {
     Intel,
 }
 
-/// What a family has to be told. Words go on the command line, variables into the environment.
+/// The words of a family of launchers. Words go on the command line, variables into the
+/// environment.
 struct Manner {
     bind_core: Told,
     bind_none: Told,
@@ -40,11 +41,11 @@ struct Manner {
     crowded: Told,
     /// To let a job go on without a rank that was killed.
     survive: Told,
-    /// What each rank is started by for that.
+    /// The command that each rank is started by for that.
     guard: &'static [&'static str],
     /// Always.
     always: Told,
-    /// How ranks on other hosts are given a variable: as `NAME=VALUE` behind this word, or as two words.
+    /// Word that gives ranks on other hosts a variable: as `NAME=VALUE` behind this word, or as two words.
     pass: &'static str,
     pass_in_one_word: bool,
 }
@@ -144,7 +145,7 @@ static INTEL: Manner = Manner {
 };
 
 impl Family {
-    /// Which one it is, from what a launcher says of its version.
+    /// Recognises it by a launcher's words on its version.
     #[must_use]
     pub fn of_version(text: &str) -> Option<Family> {
         if text.contains("Intel(R) MPI") {
@@ -171,12 +172,12 @@ impl Family {
     }
 }
 
-/// How to start ranks on other hosts.
+/// The way to start ranks on other hosts.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// The hosts, as the launcher can reach them, each with the number of its ranks.
     pub hosts: Vec<(String, usize)>,
-    /// What to call in place of `ssh`.
+    /// The program to call in place of `ssh`.
     pub remote_shell: String,
     /// The network that all hosts are in, as address and prefix length.
     pub subnet: String,
@@ -225,7 +226,7 @@ impl Launcher {
         &self.program
     }
 
-    /// Whose words it understands.
+    /// Returns the family whose words it understands.
     #[must_use]
     pub fn family(&self) -> Family {
         self.family

@@ -1,4 +1,4 @@
-//! What a job left behind: processes that carry its mark, segments that nobody holds.
+//! Leftovers of a job: processes that carry its mark, segments that no process holds.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::wait::ends_within;
 
-/// How long a process may take to end after its launcher has.
+/// Time that a process may take to end after its launcher has.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
 /// The living processes whose environment holds the mark, wherever they have moved in the tree.
@@ -24,7 +24,7 @@ pub fn marked_processes(mark: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// The marked processes that do not end by themselves, with what they are running.
+/// The marked processes that do not end by themselves, with their commands.
 pub fn lingering(mark: &str) -> Vec<String> {
     let end = Instant::now() + LAST_STEPS;
     let left = || end.saturating_duration_since(Instant::now());
@@ -60,11 +60,12 @@ pub fn orphaned_segments(folder: &Path) -> Vec<PathBuf> {
     orphans(folder, |name, _| name.starts_with(&prefix))
 }
 
-/// What MPIs, and our programs that are killed at any point, call their segments.
+/// Names of segments of MPIs, and of our programs that are killed at any point.
 const OF_KILLED: &[&str] =
     &["vader_segment.", "sm_segment.", "mpich_shm_", "ucx_shm_posix_", "memprof-test-"];
 
-/// Removes what killed jobs have left since then: an MPI that is killed cannot remove its segments.
+/// Removes files that killed jobs have left since then: an MPI that is killed cannot remove its
+/// segments.
 pub fn sweep(folder: &Path, since: SystemTime) {
     let user = geteuid().as_raw();
     let killed = |name: &str, file: &fs::Metadata| {

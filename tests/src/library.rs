@@ -74,12 +74,12 @@ impl Library {
         &self.folder
     }
 
-    /// Where the headers are.
+    /// Folder of the headers.
     pub(crate) fn include(&self) -> &Path {
         &self.include
     }
 
-    /// What a compiler takes to link against this library and no other.
+    /// Arguments by which a compiler links against this library and no other.
     pub(crate) fn link_arguments(&self) -> [OsString; 4] {
         // The old kind of run path: the new kind yields to LD_LIBRARY_PATH.
         let run_path = format!("-Wl,--disable-new-dtags,-rpath,{}", self.folder.display());

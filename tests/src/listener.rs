@@ -1,4 +1,4 @@
-//! Reads what a process says while it runs.
+//! Reads the output of a process while it runs.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ impl Listener {
         Listener { shared }
     }
 
-    /// Whether `text` comes so many times before the limit or the end.
+    /// Returns true if `text` comes so many times before the limit or the end.
     pub(crate) fn heard(&self, text: &str, times: usize, limit: Duration) -> bool {
         let missing = |heard: &Heard| heard.text().matches(text).count() < times;
         let heard = self.wait(limit, |heard| missing(heard) && !heard.ended);

@@ -17,7 +17,7 @@ use crate::checkout::Checkout;
 use crate::library::run_compiler;
 use crate::wait::ends_within;
 
-/// Where the programs of the profiler's tests are, relative to the checkout.
+/// Folder of the programs of the profiler's tests, relative to the checkout.
 pub const PROGRAMS: &str = "memprof/tests/programs";
 
 /// The object that is loaded into ranks.
@@ -42,7 +42,7 @@ pub fn fake_mpi() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes what [`fake_mpi`] gives in another folder. Several may ask for it at once.
+/// Makes the files of [`fake_mpi`] in another folder. Several may ask for it at once.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ impl Profiled {
         &mut self.command
     }
 
-    /// Starts it; what it says goes into files, so that nobody has to read along.
+    /// Starts it; its output goes into files, so that it need not be read along.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Started {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Returns its output so far.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Started {
         all(&mut self.stdout)
     }
 
-    /// Whether it still runs.
+    /// Returns true if it still runs.
     ///
     /// # Errors
     ///
@@ -233,15 +233,15 @@ impl Drop for Started {
     }
 }
 
-/// How a profiled process ended, and the traces in its folder.
+/// End of a profiled process, and the traces in its folder.
 #[derive(Debug)]
 pub struct Finished {
     description: String,
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its standard error.
     pub stderr: String,
     /// The traces that are there now.
     pub traces: Vec<PathBuf>,

@@ -35,13 +35,13 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// What the launcher starts.
+    /// The program that the launcher starts.
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.programs.path().join("on-its-node")
     }
 
-    /// That no node has a segment left.
+    /// Checks that no node has a segment left.
     pub fn expect_clean(&self) -> Result<()> {
         for node in 0..self.count {
             let left = fs::read_dir(self.segments.path().join(node.to_string()))?.count();

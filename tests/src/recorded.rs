@@ -1,4 +1,4 @@
-//! A job that has run under the memory profiler as people start it, and what its traces have to show.
+//! A job that has run under the memory profiler as people start it, and conditions on its traces.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Recording {
 /// See above.
 #[derive(Debug)]
 pub struct Recorded {
-    /// How the command ended, and what it said.
+    /// End of the command, and its output.
     pub outcome: Outcome,
     /// The trace of each rank, in their order.
     pub books: Vec<Books>,
@@ -157,7 +157,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// What there is.
+    /// The traces found.
     pub fn expect_ranks(self, ranks: usize) -> Result<Recorded> {
         let Recorded { outcome, books, .. } = &self;
         ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
@@ -167,7 +167,7 @@ impl Recorded {
         Ok(self)
     }
 
-    /// What has to hold for every job.
+    /// Checks the conditions on every job.
     ///
     /// # Errors
     ///
@@ -186,14 +186,14 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// What it said.
+    /// Its output.
     pub fn expect_said(&self, text: &str) -> Result<&Recorded> {
         ensure!(self.outcome.stdout.contains(text), "{}", self.outcome.report());
         Ok(self)
     }
 
-    /// In the run of `fresh_buffers.c` the program has 80 MiB at most, and what MPI has does not change
-    /// by more than a MiB once it has sent the first message.
+    /// In the run of `fresh_buffers.c` the program has 80 MiB at most, and MPI's memory does not change by more than a
+    /// MiB once it has sent the first message.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Recorded {
         Ok(self)
     }
 
-    /// What `memprof report` prints.
+    /// Returns the output of `memprof report`.
     ///
     /// # Errors
     ///

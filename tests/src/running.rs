@@ -66,7 +66,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The job ended without, or its time is up; the error shows what was said.
+    /// The job ended without, or its time is up; the error shows the output.
     pub fn wait_for(&self, text: &str, times: usize) -> Result<()> {
         let left = self.end.saturating_duration_since(Instant::now());
         if !self.stdout.heard(text, times, left) {
@@ -80,7 +80,7 @@ impl Running {
         Ok(())
     }
 
-    /// What the ranks have printed so far.
+    /// Returns the ranks' output so far.
     #[must_use]
     pub fn said(&self) -> String {
         self.stdout.text()
@@ -150,7 +150,7 @@ impl Drop for Running {
     }
 }
 
-/// How a job ended, what it said, and what it forgot.
+/// End of a job, its output, and its leftovers.
 #[derive(Debug)]
 pub struct Outcome {
     description: String,
@@ -159,9 +159,9 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// The job was ended because its time was up.
     pub out_of_time: bool,
-    /// What the ranks printed.
+    /// Standard output of the ranks.
     pub stdout: String,
-    /// What the ranks and the launcher complained about.
+    /// Standard error of the ranks and the launcher.
     pub stderr: String,
     /// Processes and shared-memory segments that the job left behind.
     pub leftovers: Vec<String>,

@@ -11,13 +11,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What this program was asked for.
+    /// Returns the selection of this program's arguments.
     #[must_use]
     pub fn of_this_program() -> Selection {
         Selection::of(std::env::args().skip(1))
     }
 
-    /// What these arguments ask for.
+    /// Returns the selection of these arguments.
     pub fn of(arguments: impl IntoIterator<Item = impl Into<String>>) -> Selection {
         let mut selection = Selection::default();
         let mut words = arguments.into_iter().map(Into::into);
@@ -34,13 +34,13 @@ impl Selection {
         selection
     }
 
-    /// Whether the tests are to be named and not run.
+    /// Returns true if the tests are to be named and not run.
     #[must_use]
     pub fn is_listing(&self) -> bool {
         self.list
     }
 
-    /// Whether a test is asked for.
+    /// Returns true if a test is asked for.
     #[must_use]
     pub fn wants(&self, name: &str) -> bool {
         let matches = |text: &String| match self.exact {

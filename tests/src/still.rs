@@ -40,7 +40,7 @@ impl Still {
     }
 }
 
-/// Whether all threads have stopped.
+/// Returns true if all threads have stopped.
 fn stands(process: Pid) -> Result<bool> {
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let text = fs::read_to_string(thread?.path().join("stat"))?;

@@ -12,10 +12,10 @@ use anyhow::{Result, anyhow};
 
 use crate::selection::Selection;
 
-/// How long a test may take: much longer than any does.
+/// Time that a test may take: much longer than any does.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// The name of a test, which says what is promised, and the test.
+/// The name of a test, which states its promise, and the test.
 pub type Test = (&'static str, fn() -> Result<()>);
 
 /// The error of a test that cannot be made on this machine, with the reason. It counts as skipped.
@@ -48,7 +48,7 @@ pub fn run_within(limit: Duration, tests: &[Test]) -> ExitCode {
     run_bounded(limit, tests, None, || Ok(()))
 }
 
-/// As [`run`]; a test that passes fails all the same when what is looked at after it is not right.
+/// As [`run`]; a test that passes fails all the same when the check after it fails.
 #[must_use]
 pub fn run_and_look(
     tests: &[Test],

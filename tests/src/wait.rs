@@ -1,4 +1,4 @@
-//! Waiting, for so long and no longer: for processes that may never end, and for what nobody tells of.
+//! Waiting, for so long and no longer: for processes that may never end, and for events that no message tells of.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Whether the process ends before the limit. One that is not there has ended.
+/// Returns true if the process ends before the limit. One that is not there has ended.
 ///
 /// # Errors
 ///
@@ -29,8 +29,8 @@ pub fn ends_within(pid: Pid, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Asks again and again until what only another process can bring about is so, which is called `what`.
-/// For events that nobody is told of.
+/// Asks again and again until the state is reached that only another process can bring about, which the errors call by
+/// the given name. For events that nobody is told of.
 ///
 /// # Errors
 ///

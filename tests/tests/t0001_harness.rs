@@ -1,4 +1,4 @@
-//! The harness judges jobs rightly: what fails, hangs or forgets something does not pass.
+//! The harness judges jobs rightly: jobs that fail, hang or forget something do not pass.
 
 use std::path::PathBuf;
 use std::time::Duration;

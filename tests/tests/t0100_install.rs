@@ -1,5 +1,5 @@
-//! What `cargo xtask install` leaves is usable by strangers: outside the checkout, through pkg-config,
-//! shared and static, after the folder has moved, and gone without a trace when it is removed.
+//! An installation by `cargo xtask install` is usable by strangers: outside the checkout, through pkg-config, shared
+//! and static, after the folder has moved, and gone without a trace when it is removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -460,7 +460,7 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     Ok(())
 }
 
-/// What a successful call prints.
+/// Returns the output of a successful call.
 fn printed(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -95,7 +95,7 @@ fn ended(command: &mut Command) -> Result<Outcome> {
     Running::start(command, &description, LIMIT)?.finish()
 }
 
-/// Runs a build of the example program, which prints what the example promises.
+/// Runs a build of the example program, which prints the lines that the example promises.
 fn expect_widened(program: &Path) -> Result<()> {
     let expected = fs::read_to_string(installed()?.path("share/quo/examples/widen.expected"))?;
     let outcome = Job::new(4, program).topology(MACHINE).env("QUO_BINDING", "core").run()?;
@@ -184,7 +184,7 @@ fn pkg_config_serves_static_programs() -> Result<()> {
     consume(Command::new(mpifort()), "f90", &flags, &link)
 }
 
-/// With the archive, the header and the command of the installation, and nothing of what cargo has built.
+/// With the archive, the header and the command of the installation, and no file of cargo's builds.
 fn memprof_flags_serves_static_programs() -> Result<()> {
     let found = tool(Command::new("cc").arg("-print-file-name=libc.a"))?.stdout;
     if Path::new(found.trim()).is_relative() {
@@ -516,7 +516,7 @@ fn a_modulefile_is_loaded_and_unloaded() -> Result<()> {
     Ok(())
 }
 
-/// Stands in for Spack: records what the recipe says, and what it would run.
+/// Stands in for Spack: records the recipe's words, and the commands that it would run.
 const STAND_IN: &str = r#"
 import sys, types
 

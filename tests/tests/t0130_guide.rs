@@ -1,5 +1,5 @@
 //! The guide (`docs/`) followed as its readers would, page by page, against an installed quo: each
-//! file is written, each command is run, and what it prints is what the page says.
+//! file is written, each command is run, and its output is the one on the page.
 //!
 //! `QUO_TESTS_PREFIX` names an installation to use; else one is made. Blocks for Slurm are
 //! `t0660_guide_on_slurm`'s.
@@ -25,7 +25,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all wanted pages are right. The usual runner knows neither pages nor skipped blocks.
+/// Returns true if all wanted pages are right. The usual runner knows neither pages nor skipped
+/// blocks.
 fn pages_in_turn() -> Result<bool> {
     let checkout = Checkout::find()?;
     let pages = Page::all(checkout.root())?;

@@ -23,7 +23,7 @@ const MACHINES: [Machine; 5] = [
     Machine { description: "quo/tests/machines/memory-without-cpus.xml", counts: "0=1", ranks: 2 },
 ];
 
-/// Where the real machine matters: how many ranks, bound how.
+/// Runs for which the real machine matters: number of ranks, and their binding.
 const LIVE: [(usize, BindTo); 6] = [
     (1, BindTo::None),
     (2, BindTo::Core),

@@ -1,5 +1,5 @@
-//! The Fortran interface: every procedure and every method under a real launcher, and what the
-//! modules promise about themselves. The programs are bindings-fortran/tests/*.F90; each counts its
+//! The Fortran interface: every procedure and every method under a real launcher, and the promises
+//! of the modules about themselves. The programs are bindings-fortran/tests/*.F90; each counts its
 //! own failures and prints them.
 
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ use quo_tests::{STRICT, compile_modules, fortran_support, module_sources, mpifor
 const MACHINES: [(&str, &str, usize); 2] =
     [("pack:2 numa:2 core:2 pu:2", "4 2 8 16", 4), ("pack:1 numa:1 core:2 pu:4", "1 1 2 8", 3)];
 
-/// Where the real machine matters: how many ranks, bound how.
+/// Runs for which the real machine matters: number of ranks, and their binding.
 const LIVE: [(usize, BindTo); 2] = [(1, BindTo::None), (2, BindTo::Core)];
 
 /// mpif.h is not of the newest standard, and nobody uses all of it.
 const MPIF: [&str; 3] = ["-std=gnu", "-Wno-unused-parameter", "-Wno-unused-variable"];
 
-/// What the objects of the modules may need: these of C's library, libquo, and each other.
+/// Symbols that the objects of the modules may need: these of C's library, libquo, and each other.
 const NEEDED: [&str; 9] = [
     "free",
     "malloc",
@@ -137,7 +137,7 @@ fn code_of(headers: &[&str]) -> Result<String> {
     Ok(code)
 }
 
-/// The names in the headers that `is_one` says yes to, given what follows.
+/// The names in the headers that `is_one` says yes to, given the text behind them.
 fn names(code: &str, is_one: impl Fn(&str, &str) -> bool) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,6 +1,6 @@
 //! quo.hpp: every class and function under a real launcher, with g++ as C++17 and clang++ as C++20;
-//! what must not compile; nothing of the C interface left out; examples that compile.
-//! The programs are bindings-c/tests/cxx/*.cpp; each counts its own failures and prints them.
+//! sources that must not compile; nothing of the C interface left out; examples that compile. The
+//! programs are bindings-c/tests/cxx/*.cpp; each counts its own failures and prints them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,12 +87,12 @@ const STANDARDS: [&str; 2] = ["-std=c++17", "-std=c++20"];
 const MACHINES: [(&str, usize); 3] =
     [("pack:2 core:4 pu:1", 6), ("pack:2 numa:2 core:2 pu:2", 4), ("pack:1 core:2 pu:4", 3)];
 
-/// Where the real machine matters.
+/// Runs for which the real machine matters.
 const LIVE: [(usize, BindTo); 3] = [(1, BindTo::None), (2, BindTo::Core), (4, BindTo::None)];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the programs go.
+/// Folder of the programs.
 static PLACE: OnceLock<PathBuf> = OnceLock::new();
 
 fn main() -> ExitCode {
@@ -165,8 +165,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The first line of each file names what the compiler has to say, in the words of any compiler. All
-/// are compiled as one, each in a namespace and under its own name, which is much faster.
+/// The first line of each file names the compiler's complaint, in the words of any compiler. All are compiled as one,
+/// each in a namespace and under its own name, which is much faster.
 fn misuse_is_refused(compiler: &str) -> Result<()> {
     need(compiler)?;
     STANDARDS.iter().try_for_each(|standard| misuse_is_refused_by(compiler, standard))
@@ -208,7 +208,7 @@ fn misuse_is_refused_by(compiler: &str, standard: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the compiler says of a source that it refuses.
+/// Returns the compiler's complaints about a source that it refuses.
 fn complaints(
     checkout: &Checkout,
     compiler: &str,

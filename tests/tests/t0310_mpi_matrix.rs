@@ -1,4 +1,5 @@
-//! `cargo xtask mpi` and `--mpi`: what is listed is true, and what cannot be had is told with what to type.
+//! `cargo xtask mpi` and `--mpi`: the listed capabilities are true, and a missing MPI is reported with the words to
+//! type.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -116,7 +117,7 @@ fn what_the_default_can_do_is_tried_out_for_real() -> Result<()> {
     Ok(())
 }
 
-/// Where the answers are kept.
+/// File that keeps the answers.
 fn kept(name: &str) -> Result<PathBuf> {
     let xtask = Checkout::find()?.program("xtask")?;
     let base = xtask.ancestors().nth(2).context("xtask lies in no build folder")?;

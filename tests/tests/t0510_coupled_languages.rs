@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     run(TESTS, None)
 }
 
-/// The programs, and a folder for what they read and write.
+/// The programs, and a folder for their files.
 struct Coupled {
     checkout: Checkout,
     rust: PathBuf,
@@ -162,7 +162,7 @@ fn fortran_on_ranks() -> Result<()> {
     Ok(())
 }
 
-/// What the ranks said they did, by rank.
+/// Returns the ranks' lines about their work, by rank.
 fn tellings(outcome: &Outcome) -> Vec<String> {
     let lines = outcome.stdout.lines().filter(|line| line.starts_with("rank "));
     lines.map(|line| line.split(" for ").next().unwrap_or_default().to_owned()).collect()
@@ -242,7 +242,7 @@ impl Telling {
     }
 }
 
-/// On the real machine, by what the kernel counts: a rank that spins uses as much CPU time as time.
+/// On the real machine, by the kernel's counts: a rank that spins uses as much CPU time as time.
 fn workers_are_widened() -> Result<()> {
     let cpus = std::thread::available_parallelism()?.get();
     if cpus < 2 {

@@ -98,7 +98,8 @@ impl Coupled {
         Ok(())
     }
 
-    /// Each request of the plan has one end, which is this one, and what it led to is in the log.
+    /// Checks that each request of the plan has one end, which is this one, and that its result is
+    /// in the log.
     fn expect_ends(&self, ends: &[&str]) -> Result<()> {
         let text = fs::read_to_string(self.path("events")).context("reading the events")?;
         let events: Vec<Value> =
@@ -215,7 +216,7 @@ fn started() -> Result<()> {
     expect_all(&coupled, &outcome).map(drop)
 }
 
-/// What a script does: one command after the other, each line of what it says one object.
+/// Runs the commands of a script: one after the other, each line of output one object.
 fn tell(sockets: &Path, words: &[&str], status: i32) -> Result<Vec<Value>> {
     let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
     command.arg("--json").args(words).env("QUO_ELASTIC_DIR", sockets);

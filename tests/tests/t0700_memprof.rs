@@ -44,10 +44,10 @@ const TESTS: &[Test] = &[
 
 const MEBI: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// What a process touches while its sample is taken.
+/// Memory that a process touches while its sample is taken.
 const MEANWHILE: u64 = 2 * PAGE;
-/// What a process at rest touches after its last sample is less than this part of it: pages of the profiler's file, and
-/// stretches of code, of which the kernel maps sixteen pages where one is touched.
+/// Memory that a process at rest touches after its last sample is less than this part of it: pages of the profiler's
+/// file, and stretches of code, of which the kernel maps sixteen pages where one is touched.
 const SINCE: u64 = 50;
 
 fn main() -> ExitCode {
@@ -69,19 +69,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is not among the MPIs that all suites run on: this suite is short enough for every one. Programs of it load
-/// what is last. The last MPI comes with another as a second library, which has the interface that MPI 5 has made the
-/// same for all.
+/// MPIs beside those that all suites run on: this suite is short enough for every one. Programs of it load the last
+/// library. The last MPI comes with another as a second library, which has the interface that MPI 5 has made the same
+/// for all.
 const OTHERS: [(&str, &str, &str, &str); 3] = [
     ("mpich4", "mpich4", "mpicc", "libmpich.so."),
     ("intel", "intel", "mpicc", "libmpi.so."),
     ("the interface of MPI 5", "mpich5", "mpicc_abi", "libmpi_abi.so."),
 ];
 
-/// How the name of the library begins that programs are to load, where that is not any MPI's.
+/// Beginning of the name of the library that programs are to load, where that is not any MPI's.
 const LIBRARY: &str = "QUO_TESTS_LIBRARY";
 
-/// Another MPI, with what makes it the one in use, or why that cannot be.
+/// Another MPI, with the variables that make it the one in use, or the reason why that cannot be.
 struct Other {
     name: &'static str,
     variables: Result<Vec<(&'static str, PathBuf)>, String>,
@@ -205,8 +205,8 @@ fn library_name(program: &Path) -> Result<String> {
     Ok(name)
 }
 
-/// What the kernel says of processes that share much, held against what the report does: page by page for
-/// the node, where a page that several have is one; and by its own sum for each of them.
+/// Compares the kernel's figures of processes that share much with those of the report: page by page for the node,
+/// where a page that several have is one; and by its own sum for each of them.
 fn node() -> Result<()> {
     const RANKS: usize = 4;
     let Some(mut frames) = Frames::new()? else {
@@ -325,7 +325,7 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// What `phases.c` has in each phase, beside what is there in all of them.
+/// Memory of `phases.c` in each phase, beside that of all phases.
 const IN_PHASES: &[(&str, u64)] = &[
     ("init", 3 * MEBI),
     ("main", 7 * MEBI),

@@ -113,7 +113,7 @@ impl Interpreter {
         running.into_iter().try_for_each(|process| self.expect_agreement(process))
     }
 
-    /// `count` programs in one process: what several have mapped, the kernel takes from none of them.
+    /// `count` programs in one process: the kernel takes memory that several have mapped from none of them.
     fn agree_one(&self, count: u64, more: &[&str]) -> Result<()> {
         let count = count.to_string();
         let arguments = [&["--programs", &*count, "--length", "20"], more].concat();
@@ -186,7 +186,7 @@ fn reclaimed() -> Result<()> {
     Interpreter::new()?.agree_one(1000, &["--looks", "1", "--reclaim"])
 }
 
-/// What a program says that it had while it rested: by owner, in the order of `owner_names`.
+/// A program's own figures of its memory while it rested: by owner, in the order of `owner_names`.
 struct Rest {
     from: u64,
     /// `None`: it was killed meanwhile.
@@ -208,7 +208,7 @@ const OWNERS: [&str; 10] = [
     "mpi.for_user",
 ];
 
-/// Reads what `rests.cpp` writes: how many there were, then the latest.
+/// Reads the output of `rests.cpp`: the number of rests, then the latest.
 fn rests(file: &Path) -> Result<Vec<Rest>> {
     let bytes = std::fs::read(file)?;
     let words =
@@ -309,8 +309,8 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// MPI's plugin is loaded again while the sampler looks at the objects, and then gives back what the
-/// program has mapped. Said step by step, as the interpreter's `--print` does.
+/// MPI's plugin is loaded again while the sampler looks at the objects, and then gives back the program's mappings.
+/// Said step by step, as the interpreter's `--print` does.
 fn reloads() -> Result<()> {
     let round = ["op 9 0 0 0 0 0 0 0", "op 0 0 17 1 0 0 90000 2", "op 1 6 0 1 0 0 0 0"];
     let script = round.repeat(170);
@@ -461,7 +461,7 @@ fn exact_peaks() -> Result<()> {
     Ok(())
 }
 
-/// The first thread is counted in another way than the rest. How far off peaks may be is what threads keep to
+/// The first thread is counted in another way than the rest. The error of peaks is the amount that threads keep to
 /// themselves; in exact mode and with one thread nothing is off.
 fn turns() -> Result<()> {
     const KEPT: i64 = 3 * (256 << 10);
@@ -515,7 +515,7 @@ fn given_stacks() -> Result<()> {
     Ok(())
 }
 
-/// Whatever a program holds, the profiler itself stays within its 8 MiB, and says what it adds to the blocks.
+/// Whatever a program holds, the profiler itself stays within its 8 MiB, and tells its bytes at the blocks.
 fn many() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let finished = run_c("many_blocks.c", folder.path(), &[])?;
@@ -542,7 +542,7 @@ fn many() -> Result<()> {
     Ok(())
 }
 
-/// What the program itself has in a sample.
+/// Returns the program's own memory in a sample.
 fn of_program(books: &Books, rows: &[ComponentSample]) -> ComponentSample {
     let is_it = |row: &&ComponentSample| {
         books.trace.component_name(row.component.into()) == "app.exe:asking"

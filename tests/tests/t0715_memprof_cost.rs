@@ -1,6 +1,6 @@
-//! What the profiler adds to the operations that programs do most, in instructions, which no noise of a
-//! machine changes: a change that makes them dearer is seen here, and not only where time is measured. And what it
-//! takes of memory, and that what measures rates does so.
+//! Cost of the profiler for the commonest operations of programs, in instructions, which no noise of a machine changes:
+//! a change that makes them dearer is seen here, and not only where time is measured. And its cost in memory, and that
+//! measuring rates adds to it.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::fs;
@@ -32,19 +32,18 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// The compiler that the budgets were measured with. Another one's code differs by more than they leave.
 const MEASURED_WITH: &str = "rustc version 1.95.0";
 
-/// Instructions that the profiler may add to one operation: measured 143, 147, 169, 257 and 13, and half of what
-/// a tenth more would be. A branch that processors foretell badly is worth twenty of them: without one in
-/// `free` the first takes thirteen more and half a nanosecond, and blocks of random sizes two to four
-/// nanoseconds less.
+/// Instructions that the profiler may add to one operation: measured 143, 147, 169, 257 and 13, and half of a tenth
+/// more. A branch that processors foretell badly is worth twenty of them: without one in `free` the first takes
+/// thirteen more and half a nanosecond, and blocks of random sizes two to four nanoseconds less.
 const PAIR: f64 = 150.0;
 const PAIR_LIVE: f64 = 154.0;
 const PAIR_LARGE: f64 = 178.0;
 const PAIR_LARGER: f64 = 270.0;
 const CALL: f64 = 13.6;
 
-/// Bytes that are allocated before all else. Which blocks share a page with which others, and which reach
-/// into the next, is a matter of addresses, and of what else is in the process; from one of these to the
-/// next it is worth one instruction of a hundred.
+/// Bytes that are allocated before all else. Which blocks share a page with which others, and which reach into the
+/// next, is a matter of addresses, and of the other memory of the process; from one of these to the next it is worth
+/// one instruction of a hundred.
 const SHIFTS: [&str; 3] = ["0", "1000", "70000"];
 
 fn main() -> ExitCode {

@@ -1,5 +1,4 @@
-//! What the memory profiler says of a program beside what the kernel, the C library and heaptrack say of the
-//! same one.
+//! The memory profiler's figures of a program beside those of the kernel, the C library and heaptrack of the same one.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::collections::HashMap;
@@ -136,7 +135,7 @@ fn c_library() -> Result<()> {
     Ok(())
 }
 
-/// The peak in what `heaptrack_print` says, in bytes. It prints powers of a thousand with two digits.
+/// The peak in the output of `heaptrack_print`, in bytes. It prints powers of a thousand with two digits.
 fn peak_of(said: &str) -> Result<f64> {
     let line = said.lines().find(|line| line.starts_with("peak heap memory consumption:"));
     let text = line.and_then(|line| line.split_whitespace().last()).context("no peak")?;

@@ -1,5 +1,5 @@
 //! However a profiled process ends and wherever its trace cannot go: the program runs as it does
-//! without, what was written can be read, and what is missing is said.
+//! without, the written part can be read, and the missing part is reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -86,7 +86,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-/// How long the profiler's thread was ready to run and had no processor.
+/// Time that the profiler's thread was ready to run and had no processor.
 fn waited(process: u32) -> Result<Duration> {
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
         let task = task?.path();
@@ -158,7 +158,7 @@ fn live() -> Result<()> {
     Ok(())
 }
 
-/// How `memprof live` says that the process of a folder is, started in this way.
+/// Returns the state of a folder's process by `memprof live`, started in this way.
 fn state_of(traces: &Path, wrapper: &[&str]) -> Result<String> {
     let memprof = Checkout::find()?.program("memprof")?;
     let mut command = Command::new(wrapper.first().context("no wrapper")?);
@@ -217,7 +217,7 @@ fn ending(folder: &Path) -> Result<PathBuf> {
     compile("ending.c", folder, &[&[&*include, &path, &run_path], &linked[..]].concat())
 }
 
-/// What the program has said in numbers behind these words.
+/// Returns the numbers that the program has printed behind these words.
 fn told(finished: &Finished, words: &str) -> Result<[u64; 2]> {
     let line = finished.stdout.lines().find_map(|line| line.strip_prefix(words));
     let numbers = line.with_context(|| finished.report())?.split(' ');
@@ -312,7 +312,7 @@ fn modes() -> Result<()> {
     Ok(())
 }
 
-/// It did what it does without the profiler, and the profiler said these once.
+/// Checks that it ran as without the profiler, and that the profiler printed these messages once.
 fn expect_aside(finished: &Finished, words: &[&str]) -> Result<()> {
     finished.expect_success()?;
     ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
@@ -365,7 +365,7 @@ fn full_disk() -> Result<()> {
     Ok(())
 }
 
-/// A file system of a few MiB at `disk`, in a name space of its own, and what to do in it.
+/// A file system of a few MiB at `disk`, in a name space of its own, and the command to run in it.
 fn on_small_disk(mount: &str, disk: &Path, then: &str) -> Result<String> {
     fs::create_dir(disk)?;
     let mounted = Command::new("unshare").args(["--mount", "sh", "-c", mount]).output();

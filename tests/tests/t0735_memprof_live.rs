@@ -32,7 +32,7 @@ struct Display {
 }
 
 impl Display {
-    /// What it shows goes into a file, so that nobody has to read along.
+    /// Starts the display; its output goes into a file, so that it need not be read along.
     fn start(traces: &Path, options: &[&str]) -> Result<Display> {
         let shown = traces.with_extension(format!("shown-{}", options.len()));
         // Who starts the tests in the background has processes ignore SIGINT, which stays so.

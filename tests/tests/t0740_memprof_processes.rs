@@ -70,7 +70,7 @@ fn only(books: &[Books]) -> Result<&Books> {
     }
 }
 
-/// What `memprof report --json` says.
+/// Returns the output of `memprof report --json`.
 fn report(folder: &Path) -> Result<serde_json::Value> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     let output = command.arg("report").arg("--json").arg(folder).output()?;

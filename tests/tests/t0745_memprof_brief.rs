@@ -43,7 +43,7 @@ fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
     Ok(())
 }
 
-/// What `memprof report` says of the traces, with these options.
+/// Returns the report of `memprof report` on the traces, with these options.
 fn report(folder: &Path, options: &[&str]) -> Result<String> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     let output = command.arg("report").args(options).arg(folder.join("traces")).output()?;

@@ -130,7 +130,7 @@ fn numbers_in_c() -> Result<()> {
     Ok(())
 }
 
-/// What the program file itself has.
+/// Returns the memory of the program file itself.
 fn own() -> Result<memprof_api::Component> {
     let all = memprof_api::components().map_err(|error| anyhow::anyhow!("{error}"))?;
     all.into_iter().find(|one| one.name.starts_with("app.exe")).context("there is no app.exe")
@@ -183,7 +183,7 @@ fn small_deck() -> Result<String> {
     Ok(deck.display().to_string())
 }
 
-/// The small deck, made smaller still: who has what memory does not depend on it.
+/// The small deck, made smaller still: the owners of memory do not depend on it.
 fn tiny_deck(folder: &Path) -> Result<String> {
     let mut text = std::fs::read_to_string(small_deck()?)?;
     for (from, to) in

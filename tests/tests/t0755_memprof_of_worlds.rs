@@ -1,5 +1,5 @@
-//! Who has what memory in worlds whose ranks sleep, are started and leave: with the real profiler, under the
-//! launcher of the MPI in use.
+//! Owners of memory in worlds whose ranks sleep, are started and leave: with the real profiler, under the launcher of
+//! the MPI in use.
 #![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
 
 use std::path::Path;

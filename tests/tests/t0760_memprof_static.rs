@@ -1,5 +1,5 @@
-//! The memory profiler in programs that hold their MPI, linked with what `memprof flags` prints: the fake
-//! MPI as an archive, and the archive of a real one, Debian's MPICH.
+//! The memory profiler in programs that hold their MPI, linked with the output of `memprof flags`: the fake MPI as an
+//! archive, and the archive of a real one, Debian's MPICH.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -65,7 +65,7 @@ fn find_archive(name: &str) -> Result<()> {
     }
 }
 
-/// Checks what all of them share.
+/// Checks the common part of all of them.
 fn expect_static(job: &Recorded) -> Result<()> {
     job.expect_good_books()?;
     ensure!(job.outcome.stderr.contains("static"), "{}", job.outcome.report());
@@ -212,7 +212,7 @@ fn phases() -> Result<()> {
     Ok(())
 }
 
-/// What MPI_Alloc_mem gave: this MPI puts a few bytes of its own beside it.
+/// Checks the memory of MPI_Alloc_mem: this MPI puts a few bytes of its own beside it.
 fn expect_given(one: &Books) -> Result<()> {
     let given = one.owned_peak(|class| class == Class::MpiForUser)?;
     ensure!((3 * MEBI..3 * MEBI + 64).contains(&given), "{given} B were given\n{}", one.table());
@@ -232,7 +232,7 @@ fn given() -> Result<()> {
     Ok(())
 }
 
-/// No name can be looked up in it: what the linker knows leads to the profiler.
+/// No name can be looked up in it: the names known to the linker lead to the profiler.
 fn numbers() -> Result<()> {
     let checkout = Checkout::find()?;
     let include = format!("-I{}", checkout.root().join("memprof/api/include").display());

@@ -1,4 +1,4 @@
-//! What stands where the memory profiler does, or under it, is said in the trace.
+//! Tools and libraries in the memory profiler's place, or under it, are named in the trace.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

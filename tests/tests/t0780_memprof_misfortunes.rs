@@ -1,6 +1,6 @@
-//! A job of several ranks in which one comes to grief, in any way: whatever was recorded of any rank can
-//! be read, and the report says who was ended and what it held. In the full suite (`QUO_TESTS_LONG`) also: it is at
-//! most a second old, but for the time in which the kernel kept the profiler's thread from running.
+//! A job of several ranks in which one comes to grief, in any way: the recorded part of every rank can be read, and the
+//! report names the rank that was ended and its memory. In the full suite (`QUO_TESTS_LONG`) also: it is at most a
+//! second old, but for the time in which the kernel kept the profiler's thread from running.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
-/// What each rank of `misfortune.c` holds.
+/// Memory of each rank of `misfortune.c`.
 const HELD: u64 = 50 * MEBI;
 /// The file that a rank waits for before it ends.
 const GO: &str = "go";
@@ -58,7 +58,7 @@ impl Misfortune {
         Ok(Misfortune { folder, program })
     }
 
-    /// `memprof run` with four ranks, one of which ends so once traces say what all of them hold, and it has idled
+    /// `memprof run` with four ranks, one of which ends so once traces show the memory of all of them, and it has idled
     /// for so long.
     fn run_until_seen(
         &self,
@@ -102,7 +102,7 @@ impl Misfortune {
         Ok(words.chunks_exact(3).map(entry).collect())
     }
 
-    /// What is there of an earlier launch is gone.
+    /// Removes the output of an earlier launch.
     fn forget(&self) -> Result<()> {
         for name in ["0", "1", "2", "3", GO] {
             let file = self.folder.path().join(name);
@@ -119,7 +119,7 @@ impl Misfortune {
         told.is_some_and(|told| told.is_ok_and(|told| !told.is_empty()))
     }
 
-    /// In the full suite: until the rank last told the time, what is written was never more than a second old, but
+    /// In the full suite: until the rank last told the time, the written state was never more than a second old, but
     /// for the time in this gap in which `lost` says that the profiler's thread could not run.
     fn expect_fresh(&self, one: &Books, lost: fn(&Told) -> Duration) -> Result<()> {
         if !suite::is_long() {
@@ -280,7 +280,7 @@ fn out_of_memory() -> Result<()> {
     Ok(())
 }
 
-/// What the ranks have said of their numbers.
+/// Returns the process of a rank, by the ranks' own lines.
 fn process_of(rank: usize, running: &Running) -> Result<Pid> {
     let said = running.said();
     let told = said.lines().find_map(|line| line.strip_prefix(&format!("rank {rank} is ")));
@@ -366,7 +366,7 @@ fn nested() -> Result<()> {
     Ok(())
 }
 
-/// Whether root's tools for name spaces work here.
+/// Checks that root's tools for name spaces work here.
 fn expect_name_spaces(options: &[&str]) -> Result<()> {
     let made = Command::new("unshare").args(options).arg("true").output();
     if made.is_ok_and(|output| output.status.success()) {

@@ -1,5 +1,5 @@
-//! What the system does not grant, and what nothing can be loaded into: the program runs as it does
-//! without the profiler, and what is missing is said.
+//! Refusals of the system, and programs that nothing can be loaded into: the program runs as it
+//! does without the profiler, and the missing part is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn skip(why: &str) -> anyhow::Error {
     Skipped(why.to_owned()).into()
 }
 
-/// What `memprof` does with these arguments.
+/// Runs `memprof` with these arguments.
 fn memprof(arguments: &[&str]) -> Result<Output> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     Ok(command.args(arguments).output()?)
@@ -65,7 +65,7 @@ fn holder(folder: &Path) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// The interpreter of random programs through a wrapper, which has to do what it does without.
+/// The interpreter of random programs through a wrapper, which has to work as without the profiler.
 fn through(wrapper: &[&str], traces: &Path, variables: &[(&str, &str)]) -> Result<Finished> {
     let mut profiled = Profiled::through(wrapper, fake_mpi()?.join("interpreter"), traces)?
         .args(&["--blind", "--programs", "20"]);
@@ -78,7 +78,7 @@ fn through(wrapper: &[&str], traces: &Path, variables: &[(&str, &str)]) -> Resul
     Ok(finished)
 }
 
-/// The program that holds 20 MiB through a wrapper, which has to do what it does without.
+/// The program that holds 20 MiB through a wrapper, which has to work as without the profiler.
 fn holds(wrapper: &[&str], program: &Path, traces: &Path, faults: bool) -> Result<Finished> {
     let profiled = Profiled::through(wrapper, program, traces)?.env("MEMPROF_RECORD", "all");
     let faults = if faults { "1" } else { "0" };
@@ -88,7 +88,7 @@ fn holds(wrapper: &[&str], program: &Path, traces: &Path, faults: bool) -> Resul
     Ok(finished)
 }
 
-/// Either there is a whole trace, whose notes these are, or what was said.
+/// Either there is a whole trace, whose notes these are, or the message.
 fn told(finished: &Finished) -> Result<Vec<String>> {
     match finished.traces.as_slice() {
         [] => Ok(finished.stderr.lines().map(str::to_owned).collect()),
@@ -322,7 +322,7 @@ fn bad_components() -> Result<()> {
     Ok(())
 }
 
-/// The books of a program with these lines in the file of components, and what a report says.
+/// The books of a program with these lines in the file of components, and the report's lines on it.
 fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
     let folder = tempfile::tempdir()?;
     let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));

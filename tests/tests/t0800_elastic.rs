@@ -13,7 +13,7 @@ fn sizes(ranks: usize, words: &[&str]) -> Result<Outcome> {
     job.limit(LIMIT).run()
 }
 
-/// What was said of each change, without the time.
+/// Returns the lines on each change, without the time.
 fn changes(outcome: &Outcome) -> Vec<String> {
     let said = outcome.stdout.lines().filter(|line| line.starts_with("epoch "));
     said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change).to_owned()).collect()

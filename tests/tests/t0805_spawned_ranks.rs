@@ -1,4 +1,4 @@
-//! Worlds that start processes when they grow beyond what was launched, and whose leavers end for good.
+//! Worlds that start processes when they grow beyond the launched ranks, and whose leavers end for good.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,7 +59,7 @@ fn sizes_by(
     Ok(outcome)
 }
 
-/// What was said of each change, without the time.
+/// Returns the lines on each change, without the time.
 fn changes(outcome: &Outcome) -> Vec<&str> {
     let said = outcome.stdout.lines().filter(|line| line.starts_with("epoch "));
     said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change)).collect()
@@ -191,10 +191,11 @@ fn cycles() -> Result<()> {
     Ok(())
 }
 
-/// Cycles after which rank 0 counts what it holds.
+/// Cycles after which rank 0 counts its resources.
 const STARTED_BEFORE: usize = 10;
 
-/// Besides what the MPI is known to keep for each process that was started: mappings and KiB.
+/// Besides the resources that the MPI is known to keep for each process that was started: mappings
+/// and KiB.
 fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) -> Result<()> {
     let words: Vec<&str> =
         std::iter::once("1").chain(["2", "1"].into_iter().cycle().take(2 * cycles)).collect();

@@ -59,7 +59,7 @@ impl Controlled {
         Ok(command)
     }
 
-    /// What the command said, with the status it is to have.
+    /// Runs the command, which is to have this status, and returns its output.
     fn tell(&self, words: &[&str], status: i32) -> Result<String> {
         let output = self.command(words)?.output()?;
         let said = said(&output);
@@ -105,7 +105,7 @@ fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// What the job itself says of its changes; launchers say things, too.
+/// Returns the job's own lines on its changes; launchers print lines, too.
 fn changes(outcome: &Outcome) -> Vec<&str> {
     outcome.stdout.lines().filter(|line| line.starts_with("epoch ")).collect()
 }

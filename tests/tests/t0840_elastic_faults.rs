@@ -1,6 +1,5 @@
-//! What becomes of a world when a growth fails or one of its processes is killed: it lives on as it was, or ends with one
-//! error that says what happened, and never hangs. Which of the two depends on the MPI and its launcher; docs/elastic.md
-//! has the table.
+//! Failed growths and killed processes of a world: it lives on unchanged, or ends with one error that names the event,
+//! and never hangs. Which of the two depends on the MPI and its launcher; docs/limitations.md has the table.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -45,19 +44,19 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A job of the example `faults`, which is told what to do by files in its folder and through its control socket.
+/// A job of the example `faults`, which gets its orders by files in its folder and through its control socket.
 struct Faulted {
     folder: tempfile::TempDir,
     job: Running,
     family: Family,
 }
 
-/// How a job is launched.
+/// Options of a launch.
 #[derive(Clone, Copy)]
 struct Launch {
     processes: usize,
     ranks: usize,
-    /// For what is started to be ready.
+    /// Waits for the started process to be ready.
     seconds: u64,
     /// For the whole job.
     limit: Duration,
@@ -69,7 +68,7 @@ struct Launch {
 const ALONE: Launch =
     Launch { processes: 1, ranks: 1, seconds: 20, limit: LIMIT, survives: true, files: &[] };
 
-/// Nobody is killed: Hydra, told to go on without, does not end in order when processes were started.
+/// A launch without a kill: Hydra, told to go on without, does not end in order when processes were started.
 const WHOLE: Launch = Launch { survives: false, ..ALONE };
 
 impl Faulted {
@@ -77,7 +76,7 @@ impl Faulted {
         Self::start_with(launch, |_| {})
     }
 
-    /// As [`start`](Self::start), with what is done to the launcher's command.
+    /// As [`start`](Self::start), with a change to the launcher's command.
     fn start_with(launch: Launch, prepare: impl FnOnce(&mut Command)) -> Result<Faulted> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
@@ -125,7 +124,8 @@ impl Faulted {
         Ok(fs::remove_file(self.file(name))?)
     }
 
-    /// What is started is the example itself, behind the same guard as launched ranks.
+    /// Checks that the started program is the example itself, behind the same guard as launched
+    /// ranks.
     fn joins_by(&self, guard: &[&str]) -> Result<()> {
         let program = Checkout::find()?.program("examples/faults")?;
         let words: Vec<String> =
@@ -153,7 +153,7 @@ impl Faulted {
         Ok(command)
     }
 
-    /// What the command says in the end, whatever that is.
+    /// Returns the command's output in the end, whichever that is.
     fn tell(&self, words: &[&str]) -> Result<String> {
         let limit = LIMIT.as_secs().to_string();
         let ask = self.ask(words)?;
@@ -481,7 +481,7 @@ fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whether this MPI lets a world live on whose joiner was killed before it has joined.
+/// Checks that this MPI lets a world live on whose joiner was killed before it has joined.
 fn lives_on(job: Faulted, cause: &str) -> Result<()> {
     if job.family == Family::OpenMpi5 && !job.tell(&["status", "test"])?.contains("1 of 4 ranks") {
         // It ends every process that had a connection to the killed one.

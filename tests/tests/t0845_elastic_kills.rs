@@ -22,7 +22,7 @@ const TESTS: &[Test] = &[
 const ROUNDS: u64 = 20;
 const ROUNDS_OF_FULL: u64 = 300;
 
-/// For a job that hangs. A loaded machine makes many processes slow; what is measured is in the output.
+/// For a job that hangs. A loaded machine makes many processes slow; the measured times are in the output.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ struct Killed {
     job: Running,
 }
 
-/// How it is launched.
+/// Options of its launch.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
     processes: usize,

@@ -1,4 +1,4 @@
-//! The elastic world in C and Fortran: programs that grow and shrink, and check what they have after each change.
+//! The elastic world in C and Fortran: programs that grow and shrink, and check their state after each change.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +23,7 @@ const TESTS: &[Test] = &[
     ("c_requests_events_and_background_moves_are_as_in_rust", c_requests),
     ("c_moves_that_are_given_up_leave_the_arrays", c_moves),
     ("one_program_in_rust_c_fortran_prints_the_same", languages),
+    ("rust_program_of_the_guide_grows_and_shrinks", guide),
     ("c_process_sets_with_wrong_arguments_fail_on_all", c_psets),
     ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
     ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
@@ -237,6 +238,31 @@ fn languages() -> Result<()> {
         let said: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
         ensure!(said == LANGUAGES.lines().collect::<Vec<_>>(), "{}", outcome.report());
     }
+    Ok(())
+}
+
+/// The example `grow` does as `docs/elastic.md` tells of it, and stands there word for word. Its program in C is run with
+/// the rest of the guide.
+fn guide() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let read = |name: &str| std::fs::read_to_string(checkout.root().join(name));
+    let (page, source) = (read("docs/elastic.md")?, read("elastic/examples/grow.rs")?);
+    let (_, shown) = source.split_once("// What follows is on the page.\n").unwrap_or_default();
+    let indented =
+        |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
+    let shown: String = shown.lines().map(indented).collect();
+    ensure!(
+        !shown.is_empty() && page.contains(&shown),
+        "docs/elastic.md: copy elastic/examples/grow.rs"
+    );
+    let outcome = run(4, &checkout.program("examples/grow")?, &[])?;
+    outcome.expect_success()?;
+    let said: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+    ensure!(
+        said == ["2 ranks, sum 1000", "4 ranks, sum 1000", "1 ranks, sum 1000"],
+        "{}",
+        outcome.report()
+    );
     Ok(())
 }
 

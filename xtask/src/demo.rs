@@ -16,16 +16,16 @@ const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 #[derive(Args)]
 pub struct Options {
-    /// What to compute: a few seconds, or about a minute on two cores.
+    /// Size of the problem: a few seconds, or about a minute on two cores.
     #[arg(long, value_enum, default_value_t = Deck::Large)]
     deck: Deck,
     /// Ranks of the modes that have one on each core; all cores if not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ranks: Option<u16>,
-    /// Where results and report go.
+    /// Folder of results and report.
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
-    /// Do not set up or compile anything: run what lies in DIR. For tests.
+    /// Do not set up or compile anything: run the programs in DIR. For tests.
     #[arg(long, value_name = "DIR", hide = true)]
     built: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
     link(&options.out.join("report.html"))
 }
 
-/// What the coupled program holds in memory while ranks lend their cores: a page and a picture.
+/// Memory of the coupled program while ranks lend their cores: a page and a picture.
 fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Result<()> {
     let traces = options.out.join("memory");
     if traces.exists() {
@@ -106,7 +106,7 @@ fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -
 }
 
 /// The coupled program on ranks that come and go: of those that are launched first, and then of others that are started
-/// and end. A picture of when they lived and what they held.
+/// and end. A picture of their lives and their memory.
 fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
     const LAUNCHED: usize = 4;
     const PLAN: &str = "at 40: size 2\nat 80: size 4\nat 120: size 6\nat 160: size 2\n";
@@ -137,7 +137,7 @@ fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
     run::shown(&mut picture, LIMIT)
 }
 
-/// What else was made goes to the end of the demo's page.
+/// Adds links to the other results to the end of the demo's page.
 fn link(page: &Path) -> Result<()> {
     const LINK: &str = "<section><h2>Memory</h2><p>Where every byte of the run with quo went: \
         <a href=\"memory.html\">per component, per rank, over time</a>.</p>\

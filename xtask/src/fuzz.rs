@@ -14,7 +14,7 @@ use clap::Args;
 use crate::tally::Tally;
 use crate::{project, run, setup};
 
-/// What makes the compiler count edges and comparisons for the engine.
+/// Flags that make the compiler count edges and comparisons for the engine.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks \
     -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -34,13 +34,13 @@ const SECONDS_IN_LONG_TEST: u64 = 60;
 pub struct Options {
     /// The target; all of them in turn without.
     target: Option<String>,
-    /// How long each target is driven.
+    /// Time for each target.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
     /// The engine's seed: with equal seeds and an empty corpus, equal inputs in equal order.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
-    /// Begin from the seeds alone, not from what earlier runs have found worth keeping.
+    /// Begin from the seeds alone, not from inputs that earlier runs have found worth keeping.
     #[arg(long)]
     fresh: bool,
     /// Name the targets and stop.
@@ -89,7 +89,7 @@ pub fn test(log: &Path, long: bool) -> Result<(Tally, String)> {
     Ok((tally, report))
 }
 
-/// Where the engine is, and where its files are kept.
+/// The engine's place, and the folder of its files.
 struct Built {
     engine: PathBuf,
     folder: PathBuf,
@@ -125,7 +125,7 @@ fn parse_target(line: &str) -> Result<Target> {
     Ok(Target { name: name.to_owned(), longest: longest.parse()?, about: about.to_owned() })
 }
 
-/// How a target is driven.
+/// Options of a target's run.
 struct Drive {
     seconds: u64,
     seed: u32,
@@ -184,7 +184,7 @@ impl Drive {
     }
 }
 
-/// How a target did.
+/// Result of a target.
 struct Verdict {
     failure: Option<String>,
     progress: String,
@@ -199,7 +199,7 @@ impl Verdict {
     }
 }
 
-/// What went wrong, with the input that did it and how to see it again.
+/// Returns the error, with the input behind it and the way to see it again.
 fn failure(finished: &run::Finished, name: &str, findings: &Path) -> Option<String> {
     if finished.ending.is_success() && edges(&finished.output).is_some_and(|edges| edges > 0) {
         return None;

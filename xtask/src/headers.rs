@@ -35,7 +35,7 @@ const FOR_C: &[Dialect] = &[
     dialect("c++", "c++", "c++17", &[]),
 ];
 
-/// What a header with code in it meets in the projects that include it.
+/// Warnings of projects that include a header with code in it.
 const STRICT: &[&str] = &["-Wshadow", "-Wconversion", "-Wnon-virtual-dtor", "-Woverloaded-virtual"];
 const FOR_CXX: &[Dialect] = &[
     dialect("g++", "c++", "c++17", STRICT),
@@ -84,7 +84,7 @@ fn headers_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(headers)
 }
 
-/// Where mpi.h is, as a system folder: its own warnings are not ours.
+/// Returns the folder of mpi.h as a system folder: its own warnings are not ours.
 fn mpi_include_flags() -> Result<Vec<String>> {
     let line = run::captured(Command::new(quo_tests::mpicc()).arg("-show"))?;
     let folders = line.split_whitespace().filter_map(|word| word.strip_prefix("-I"));

@@ -35,7 +35,7 @@ pub struct Options {
 enum Action {
     /// Make N hosts that stay until they are taken down; those of before go.
     Up {
-        /// How many.
+        /// Number of hosts.
         #[arg(value_name = "N")]
         hosts: usize,
         /// Give all of them this name.
@@ -68,7 +68,7 @@ enum Action {
         /// Its number.
         host: usize,
     },
-    /// Show the hosts and what is left on them; without a set of this name, which sets there are.
+    /// Show the hosts and their leftovers; without a set of this name, the sets there are.
     List,
     /// Take the hosts down.
     Down,

@@ -21,16 +21,17 @@ const VARIABLES: &[(&str, &str)] = &[
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// The command runs in the same working folder with the same environment, as the same user, and finds
-/// the programs of the debug build first. It sees the host's files; what it writes is kept in memory and
-/// gone at its end, but for the folder given by --results. Its output and exit status become ours
-/// (128 + N when signal N ended it); there is no input and no network. Needs QEMU and no rights.
+/// The command runs in the same working folder with the same environment, as the same user, and finds the programs of
+/// the debug build first. It sees the host's files; its own are kept in memory and gone at its end, but for the folder
+/// given by --results. Its output and exit status become ours (128 + N when signal N ended it); there is no input and
+/// no network. Needs QEMU and no rights.
 #[derive(Args)]
 pub struct Options {
     /// A shape in tests/machine/shapes, such as smt or four-numa-nodes, or a file of one's own.
     #[arg(long, value_name = "NAME|FILE", default_value = "two-packages")]
     shape: String,
-    /// auto, kvm or tcg; otherwise what QUO_MACHINE_ACCELERATOR says, otherwise KVM where it works.
+    /// auto, kvm or tcg; otherwise the value of QUO_MACHINE_ACCELERATOR, otherwise KVM where it
+    /// works.
     #[arg(long, value_name = "NAME")]
     accelerator: Option<Accelerator>,
     /// The machine is stopped after this time.
@@ -44,7 +45,7 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-/// Where kernel and first files are kept.
+/// Returns the folder of kernel and first files.
 pub fn cache() -> Result<PathBuf> {
     Ok(project::base()?.join("machine"))
 }
@@ -81,7 +82,7 @@ fn run_command(options: &Options) -> Result<Ending> {
     machine.run_until(&task, &mut stdout, &mut stderr, Some(signals.as_fd()))
 }
 
-/// What ends us otherwise has to end the machine first.
+/// Blocks the signals that would end us, which have to end the machine first.
 fn stop_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     signals.thread_block()?;

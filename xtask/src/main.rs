@@ -1,10 +1,11 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | fresh | fuzz | machine | mpi | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | install | uninstall`.
 //!
 //! floors: run < project < tally < release < headers < rules < machine < hosts < mpi < setup < fuzz < bench <
-//!     demo < fresh < install < uninstall < test
+//!     book < demo < fresh < install < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
+mod book;
 mod demo;
 mod fresh;
 mod fuzz;
@@ -29,7 +30,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Set up, try, test, measure and install quo")]
 struct Arguments {
-    /// Build and run with this MPI; `cargo xtask mpi list` shows what there is.
+    /// Build and run with this MPI; `cargo xtask mpi list` names them.
     #[arg(long, value_name = "NAME", global = true)]
     mpi: Option<String>,
     #[command(subcommand)]
@@ -40,25 +41,27 @@ struct Arguments {
 enum Command {
     /// Install the system packages the project needs and this machine lacks.
     Setup,
-    /// Set up, then run a coupled program three ways and show what each core did.
+    /// Set up, then run a coupled program three ways and show the work of each core.
     Demo(demo::Options),
     /// Set up, then run every check and every test.
     Test(test::Options),
-    /// Measure every operation beside what the kernel allows and beside a reference library.
+    /// Measure every operation beside the kernel's own cost and beside a reference library.
     Bench(bench::Options),
+    /// Make a site of all pages, with a search.
+    Book(book::Options),
     /// Prove the README on a bare Debian in a folder (root).
     Fresh(fresh::Options),
     /// Hostile input, found by coverage, for whatever reads files, text and segments.
     Fuzz(fuzz::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
-    /// The MPIs to build for and test with: what is here, what each can do, how to get it.
+    /// The MPIs to build for and test with: which are here, their capabilities, how to get them.
     Mpi(mpi::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
     /// Build optimised and install the library for C, C++ and Fortran, quo-info, quo-elastic and memprof.
     Install(install::Options),
-    /// Remove what was installed, and nothing else.
+    /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),
 }
 
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Book(options) => book::run(&options),
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),

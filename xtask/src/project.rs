@@ -1,4 +1,4 @@
-//! Where things are: the checkout, its build folder, and commands that know both.
+//! Paths of the project: the checkout, its build folder, and commands that know both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,8 +24,8 @@ pub fn target() -> Result<PathBuf> {
     std::env::var_os(BUILD).map_or_else(base, |folder| Ok(folder.into()))
 }
 
-/// Cargo's usual build folder: the one this executable lies in, wherever the user keeps it. What is
-/// the same for every MPI lies here.
+/// Cargo's usual build folder: the one this executable lies in, wherever the user keeps it. Files
+/// that are the same for every MPI lie here.
 pub fn base() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os(BASE) {
         return Ok(folder.into());
@@ -48,7 +48,7 @@ pub fn cargo() -> Result<Command> {
     Ok(command)
 }
 
-/// What this machine is called when cargo is told to compile for it.
+/// Returns the name of this machine when cargo is told to compile for it.
 pub fn triple() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let told = run::captured(Command::new(rustc).current_dir(root()).arg("-vV"))?;

@@ -1,5 +1,5 @@
-//! The optimised build that install, demo and bench share, so that none of them compiles again what
-//! another has.
+//! The optimised build that install, demo and bench share, so that none of them compiles again a
+//! part that another has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,11 +95,11 @@ fn build_in(folder: PathBuf, packages: &[&str], mut cargo: Command) -> Result<Pa
     Ok(folder.join("release"))
 }
 
-/// What ranks load and programs link of the memory profiler.
+/// Libraries of the memory profiler that ranks load and programs link.
 const MEMPROF_LIBRARIES: &[&str] = &["memprof-preload", "memprof-api", "memprof-archive"];
 
-/// Builds the memory profiler: its command, which is returned, the object for ranks, libmemprof, and the
-/// archive for static programs. It knows no MPI, so it lies where what all MPIs share does.
+/// Builds the memory profiler: its command, which is returned, the object for ranks, libmemprof, and the archive for
+/// static programs. It knows no MPI, so it lies in the folder that all MPIs share.
 pub fn build_memprof() -> Result<PathBuf> {
     let packages = [&["memprof"], MEMPROF_LIBRARIES].concat();
     Ok(build_optimised(&packages)?.join("memprof"))

@@ -1,16 +1,18 @@
-//! House rules that no compiler checks. Each finding is one line: place, then what to do.
+//! House rules that no compiler checks. Each finding is one line: place, then the way to mend it.
 
 mod figures;
 mod floors;
+mod index;
 mod links;
 mod names;
+pub mod summary;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{project, run};
 
@@ -164,34 +166,58 @@ const SLEEPS: &[&str] = &[
     concat!(" sl", "eep("),
 ];
 
-/// How the line above a sleep begins when time must pass, as before a kill at a random moment.
+/// Beginning of the line above a sleep when time must pass, as before a kill at a random moment.
 const SLEEP_REASON: &str = "// Sleeps:";
 
-/// What the rules found.
+/// Findings of the rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
 }
 
-/// Checks every file of the checkout that git tracks or would add.
-pub fn check() -> Result<Findings> {
-    let root = project::root();
-    let listed = run::captured(Command::new("git").current_dir(root).args([
+/// Names the files of the checkout that git tracks or would add, with a NUL behind each.
+fn listed(root: &Path) -> Result<String> {
+    run::captured(Command::new("git").current_dir(root).args([
         "ls-files",
         "-z",
         "--cached",
         "--others",
         "--exclude-standard",
-    ]))?;
+    ]))
+}
+
+/// Writes the index of suites anew and returns its path.
+pub fn write_index() -> Result<PathBuf> {
+    let root = project::root();
+    let listed = listed(root)?;
+    let suites = listed.split('\0').filter(|name| index::is_suite(name));
+    let mut promises = BTreeMap::new();
+    for name in suites.filter(|name| root.join(name).is_file()) {
+        promises.insert(name.to_owned(), index::promise(&fs::read_to_string(root.join(name))?));
+    }
+    let path = root.join(index::PAGE);
+    fs::write(&path, index::page(&promises))
+        .with_context(|| format!("writing {}", path.display()))?;
+    Ok(path)
+}
+
+/// Checks every file of the checkout that git tracks or would add.
+pub fn check() -> Result<Findings> {
+    let root = project::root();
+    let listed = listed(root)?;
     let mut findings = Findings::default();
     let mut tests = BTreeSet::new();
+    let mut promises = BTreeMap::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // Pictures and other bytes have no lines; a deleted file is listed until it is staged.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             check_file(name, &text, &mut findings);
             if name.ends_with(".rs") {
                 names::collect(&text, &mut tests);
+            }
+            if index::is_suite(name) {
+                promises.insert(name.to_owned(), index::promise(&text));
             }
         }
     }
@@ -202,6 +228,8 @@ pub fn check() -> Result<Findings> {
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);
     findings.errors.extend(links::broken(root));
+    findings.errors.extend(summary::wrong(root));
+    findings.errors.extend(index::wrong(root, &promises));
     findings.errors.extend(floors::wrong(root)?);
     findings.errors.extend(figures::wrong(root));
     Ok(findings)

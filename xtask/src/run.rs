@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-/// How often orphans are collected.
+/// Interval at which orphans are collected.
 const ROUND: Duration = Duration::from_millis(100);
-/// How long a killed process may take to end.
+/// Time that a killed process may take to end.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub enum Ending {
     Exited(ExitStatus),
@@ -97,7 +97,7 @@ fn bounded(command: &mut Command, limit: Duration) -> Result<Ending> {
     Ok(Ending::OutOfTime(limit))
 }
 
-/// Collects what has ended; the status of the command when that is among it. Orphans that nobody
+/// Collects ended processes; the status of the command when it is among them. Orphans that nobody
 /// collects stay in the process table, and a process namespace does not end before its last process
 /// has been collected.
 fn collect(command: Pid) -> Result<Option<ExitStatus>> {
@@ -109,7 +109,7 @@ fn collect(command: Pid) -> Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// Those that ended together with the command.
+/// Collects orphans that ended together with the command.
 fn forget_dead_orphans() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }

@@ -1,4 +1,4 @@
-//! Adds up what test programs say about themselves.
+//! Adds up the results that test programs print.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -48,8 +48,8 @@ impl Tally {
     }
 }
 
-/// Counts tests that passed since they found that they cannot be made here, and said so: the usual runner has no
-/// other word for it. What they said is there with `--show-output`.
+/// Counts tests that passed since they found that they cannot be made here, and said so: the usual runner has no other
+/// word for it. Their output is there with `--show-output`.
 fn said_to_be_skipped(output: &str) -> usize {
     reasons_said(output).len()
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask uninstall --prefix DIR`: removes what `install` put there, and nothing else.
+//! `cargo xtask uninstall --prefix DIR`: removes the files of `install`, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::install::prefix;
 
 #[derive(Args)]
 pub struct Options {
-    /// Where quo is installed.
+    /// Folder of the installation.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Remove also the installed files that were changed since.
     #[arg(long)]
     purge: bool,
-    /// Say what would be removed, and change nothing.
+    /// Name the files that would be removed, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -55,7 +55,7 @@ struct Outcome {
     removed: Vec<String>,
     /// Files that are not as they were installed, and stay.
     changed: Vec<String>,
-    /// What is no file any more.
+    /// Paths that are no files any more.
     replaced: Vec<String>,
     /// Our folders that others put files into.
     used: Vec<String>,
@@ -105,7 +105,7 @@ fn remove(folder: &Path, purge: bool, dry: bool) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Folders that stay because of what somebody else put straight into them.
+/// Folders that stay because others put files straight into them.
 fn used(prefix: &Path, manifest: &Manifest, outcome: &Outcome) -> Vec<String> {
     let mut known: BTreeSet<PathBuf> = BTreeSet::from([prefix.join(manifest::PLACE)]);
     let told = manifest.entries.keys().chain(&outcome.replaced).chain(&manifest.folders);

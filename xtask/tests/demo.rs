@@ -1,4 +1,4 @@
-//! The demo on the small deck, with what cargo has built for tests: what it leaves is what its page shows.
+//! The demo on the small deck, with cargo's build for tests: its page shows the results that it leaves.
 
 use std::fs;
 use std::path::Path;
@@ -40,14 +40,14 @@ fn the_demo_ends_with_a_page_that_links_where_the_memory_went() -> Result<()> {
     Ok(())
 }
 
-/// What a page refers to outside of itself.
+/// References of a page to files outside of itself.
 fn links(page: &str) -> Vec<&str> {
     let values = ["href=\"", "src=\""].into_iter().flat_map(|name| page.split(name).skip(1));
     let values = values.filter_map(|rest| Some(rest.split_once('"')?.0));
     values.filter(|value| !value.starts_with('#') && !value.starts_with("data:")).collect()
 }
 
-/// It needs nothing beside it, and has what the components held over time: of the job, and of each rank.
+/// It needs nothing beside it, and has the memory of the components over time: of the job, and of each rank.
 fn expect_memory(page: &str) -> Result<()> {
     ensure!(links(page).is_empty(), "memory.html refers to {:?}", links(page));
     for word in ["@import", "url(http", "fetch("] {

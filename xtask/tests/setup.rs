@@ -35,7 +35,7 @@ impl Machine {
         self
     }
 
-    /// All that is needed, except what the given names stand for.
+    /// All needs, except those that the given names stand for.
     fn complete_but(self, absent: &[&str]) -> Self {
         let base = ["mpicc", "mpirun", "c++", "gfortran", "pkg-config", "cc"];
         let test_beds = [
@@ -59,7 +59,7 @@ impl Machine {
         present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))
     }
 
-    /// An apt-get that writes down its calls and then does what the script says.
+    /// An apt-get that writes down its calls and then runs the script.
     fn with_apt(self, script: &str) -> Self {
         let calls = self.path("calls");
         let record = format!("echo \"$*\" >> '{}'\n{script}", calls.display());
@@ -76,6 +76,8 @@ impl Machine {
             .arg("setup")
             .env("PATH", self.programs.path())
             .env("LIBCLANG_PATH", self.libclang())
+            // Set-up would build mdbook with it.
+            .env_remove("CARGO")
             .env_remove("MPICC")
             .env_remove("CC")
             .output()

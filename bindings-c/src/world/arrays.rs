@@ -41,7 +41,7 @@ unsafe impl Growing for QUO_array_spec_t {
     const NAME: &'static str = "QUO_array_spec_t";
 }
 
-/// How long an element is, and how the array lies.
+/// Bytes of an element, and layout of the array.
 fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
     let given = spec.read()?.ok_or_else(|| Failure::invalid("the argument spec is NULL"))?;
     let (rows, columns) = (given.rows, given.columns);

@@ -14,9 +14,9 @@ use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_seats_t {
-    /// How many ranks there were.
+    /// Number of old ranks.
     pub old_size: c_int,
-    /// How many there will be.
+    /// Number of new ranks.
     pub new_size: c_int,
     /// Which of the old ones this process is; -1 for one who joins.
     pub old_rank: c_int,
@@ -30,9 +30,9 @@ pub struct QUO_seats_t {
 pub struct QUO_carry_t {
     /// The size that the caller knows.
     pub size: usize,
-    /// Gives what this process has.
+    /// Gives this process's pieces.
     pub give: Option<unsafe extern "C" fn(*mut c_void, *const QUO_seats_t) -> c_int>,
-    /// Takes what came from one rank.
+    /// Takes the pieces of one rank.
     pub take: Option<
         unsafe extern "C" fn(*mut c_void, *const QUO_seats_t, c_int, *const c_void, usize) -> c_int,
     >,
@@ -52,7 +52,7 @@ unsafe impl Growing for QUO_carry_t {
 type Pieces = Vec<(usize, Vec<u8>)>;
 
 thread_local! {
-    /// What the callback that runs in this thread has given so far.
+    /// The pieces that the callback running in this thread has given so far.
     static GIVEN: RefCell<Option<Pieces>> = const { RefCell::new(None) };
 }
 

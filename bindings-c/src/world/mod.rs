@@ -1,9 +1,9 @@
-//! The elastic world: what `quo-elastic.h` declares.
+//! The elastic world: the functions of `quo-elastic.h`.
 //!
-//! - this file: making and ending a world, what this process is to it;
-//! - [`options`]: what a world begins with;
+//! - this file: making and ending a world, and the status of this process in it;
+//! - [`options`]: options of a world;
 //! - [`requests`]: asking for resizes, and how the job is;
-//! - [`events`]: what has happened;
+//! - [`events`]: the log of events;
 //! - [`psets`]: process sets;
 //! - [`window`]: a resize between its beginning and its end;
 //! - [`arrays`]: arrays that go along;
@@ -53,7 +53,7 @@ fn held(w: *mut QUO_world_t) -> Result<Held<Shared>, Failure> {
     Ok(world)
 }
 
-/// Nobody else is in a call of it.
+/// Locks a world that no other thread is in a call of.
 fn alone(world: &Shared) -> Result<MutexGuard<'_, Open>, Failure> {
     match world.try_lock() {
         Ok(open) => Ok(open),

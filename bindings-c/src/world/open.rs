@@ -10,7 +10,7 @@ use super::events::Seen;
 use crate::codes::Code;
 use crate::guard::Failure;
 
-/// A world, what has been begun with it, and what belongs to it.
+/// A world, the resize and the move begun with it, and the objects that belong to it.
 pub(crate) struct Open {
     /// Goes before the window.
     moving: Option<Moving>,
@@ -40,7 +40,7 @@ impl Open {
         Self { moving: None, window: None, world, seen: Seen::default(), sets: None }
     }
 
-    /// Refuses what cannot be done while arrays are on their way.
+    /// Refuses calls that cannot be made while arrays are on their way.
     fn at_rest(&self) -> Result<(), Failure> {
         if self.moving.is_some() {
             let text =
@@ -169,7 +169,7 @@ impl Open {
         self.window.take().ok_or_else(|| misplaced("no resize has begun"))
     }
 
-    /// Gives up what has begun, with the others.
+    /// Ends the open move, with the others.
     pub(super) fn close(&mut self) {
         drop(self.moving.take());
         drop(self.window.take());

@@ -58,11 +58,11 @@ pub struct QUO_world_options_t {
     pub most: c_int,
     /// Processes that are started and leave together; 0: all of one growth.
     pub unit: c_int,
-    /// Whether more processes are started than the launcher has slots for.
+    /// True if more processes are started than the launcher has slots for.
     pub crowded: c_int,
-    /// Whether the job listens for `quo-elastic`.
+    /// True if the job listens for `quo-elastic`.
     pub control: c_int,
-    /// Whether arrays go in messages also within a node.
+    /// True if arrays go in messages also within a node.
     pub messages: c_int,
     /// Seconds until processes that were started have to be ready; 0: a minute.
     pub start_limit: f64,
@@ -72,9 +72,9 @@ pub struct QUO_world_options_t {
     pub log: Text,
     /// A plan, or NULL.
     pub plan: Text,
-    /// Whether ranks use process sets.
+    /// True if ranks use process sets.
     pub process_sets: c_int,
-    /// Whether rank 0 starts processes itself.
+    /// True if rank 0 starts processes itself.
     pub without_starter: c_int,
     /// The fewest ranks; 0: one.
     pub min: c_int,
@@ -102,7 +102,7 @@ pub struct QUO_world_options_t {
     pub control_folder: Text,
     /// Options of Slurm, or NULL.
     pub slurm: In<QUO_slurm_options_t>,
-    /// Whether the job ends with a rank that has ended without a word.
+    /// True if the job ends with a rank that has ended without a word.
     pub abort_on_death: c_int,
 }
 
@@ -117,7 +117,7 @@ unsafe impl Growing for QUO_world_options_t {
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) options: WorldOptions,
-    /// Whether arrays go in messages.
+    /// True if arrays go in messages.
     pub(crate) messages: bool,
     /// Values that are the same everywhere: start and most.
     pub(crate) same: (c_int, c_int),
@@ -256,7 +256,7 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.most) })
 }
 
-/// Adds the hosts, and what is started there, to the options.
+/// Adds the hosts, and the programs to start there, to the options.
 fn of_hosts(
     mut options: WorldOptions,
     given: &QUO_world_options_t,

@@ -43,11 +43,11 @@ unsafe impl Growing for QUO_pset_change_t {
 pub struct QUO_pset_info_t {
     /// The size that the caller knows.
     pub size: usize,
-    /// Whether the application alone changes the members.
+    /// True if the application alone changes the members.
     pub active: c_int,
-    /// Whether this process joined while the job was running.
+    /// True if this process joined while the job was running.
     pub dynamic: c_int,
-    /// Whether this process is in the set.
+    /// True if this process is in the set.
     pub included: c_int,
     /// Number of members.
     pub members: c_longlong,
@@ -70,7 +70,7 @@ pub struct QUO_pset_view_t {
     pub size: usize,
     /// `QUO_pset_change_kind_t`.
     pub kind: c_int,
-    /// Whether this process is in the delta.
+    /// True if this process is in the delta.
     pub included: c_int,
     /// `QUO_event_kind_t`, or 0.
     pub step: c_int,

@@ -176,7 +176,7 @@ pub struct QUO_move_metrics_t {
     pub kept: usize,
     /// Bytes that all had for others.
     pub all_sent: usize,
-    /// Those of them that went through memory.
+    /// Bytes of them that went through memory.
     pub all_shared: usize,
     /// Bytes that stayed where they were, of all.
     pub all_kept: usize,

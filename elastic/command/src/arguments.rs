@@ -45,7 +45,7 @@ pub enum Command {
     Shrink {
         /// Which job
         job: String,
-        /// How many ranks fewer
+        /// Number of ranks to remove
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         ranks: u32,
         /// Hosts to take them from
@@ -98,7 +98,7 @@ pub enum Command {
     },
     /// Try schedulers on a workload: a log of a cluster, or a description
     Simulate(Box<Simulate>),
-    /// Print what has happened, a JSON object a line
+    /// Print the events so far, a JSON object a line
     Events {
         /// Which job
         job: String,
@@ -116,7 +116,7 @@ pub enum Command {
 pub struct More {
     /// Which job
     job: String,
-    /// How many ranks: so many more for `grow`, so many in all for `size`
+    /// Number of ranks: so many more for `grow`, so many in all for `size`
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     /// Hosts to grow on
@@ -140,7 +140,7 @@ impl More {
 
 #[derive(Debug, Args)]
 pub struct How {
-    /// How long it may take, such as 30s or 2min
+    /// Longest time that it may take, such as 30s or 2min
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<Duration>,
     /// Wait, and tell how it ended
@@ -153,7 +153,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Command {
-    /// The job and what it is told; none where no job is told anything.
+    /// The job and the call for it; none where no job is called.
     pub fn call(self) -> Option<(String, Call)> {
         let hosts =
             |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };

@@ -1,4 +1,5 @@
-//! `quo-elastic`: tells running elastic jobs to grow, shrink and move, and what became of it.
+//! `quo-elastic`: tells running elastic jobs to grow, shrink and move, and reports the end of each
+//! request.
 
 mod arguments;
 mod output;
@@ -24,7 +25,7 @@ use output::{complain, say, say_json};
 const REFUSED: u8 = 3;
 const GIVEN_UP: u8 = 4;
 
-/// What the manual pages say beside the command line.
+/// Words of the manual pages beside the command line.
 const PAGES: Words<'_> = Words {
     status: "0 when it is done or accepted, 1 without an answer, 2 for a wrong command line, \
         3 when the job refuses, 4 when it gave the request up.",

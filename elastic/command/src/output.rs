@@ -1,4 +1,4 @@
-//! What is printed. Names in it come from jobs, and must not steer a terminal.
+//! Output of the command. Names in it come from jobs, and must not steer a terminal.
 #![allow(clippy::print_stderr)] // A command talks to its user.
 
 use std::io::{ErrorKind, Write};

@@ -52,7 +52,7 @@ pub struct Simulate {
         conflicts_with_all = ["file", "synthetic", "policy", "nodes"]
     )]
     reproduce: Option<Vec<String>>,
-    /// Work of synthetic jobs as a share of what the machine can do
+    /// Work of synthetic jobs as a share of the machine's capacity
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
     load: f64,
     /// Format of the file; found by its name and first line otherwise
@@ -79,7 +79,7 @@ pub struct Simulate {
     /// Take the jobs named in this file as elastic, one name a line
     #[arg(long, value_name = "FILE", conflicts_with = "elastic")]
     elastic_list: Option<PathBuf>,
-    /// What elastic jobs are
+    /// Kind of the elastic jobs
     #[arg(long, value_enum, default_value = "malleable")]
     r#as: Kind,
     /// Smallest size of elastic jobs, as a share of their size
@@ -167,7 +167,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs all simulations and writes what was asked for.
+/// Runs all simulations and writes the outputs asked for.
 pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     if let Some(tables) = &arguments.reproduce {
         return crate::reproduce::run(tables, arguments.seeds, json);

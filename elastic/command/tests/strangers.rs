@@ -1,4 +1,5 @@
-//! What the command believes, and what of it reaches the terminal.
+//! Folders, sockets and jobs that the command believes, and the text of them that reaches the
+//! terminal.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // A test that cannot go on has failed; a skipped one says why.
 
 use std::fs::{self, DirBuilder, Permissions};

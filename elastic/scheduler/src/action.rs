@@ -69,7 +69,7 @@ pub enum Action {
         /// The grace time until the nodes are taken; none at a resize point, where they are free at once.
         grace: Option<Span>,
     },
-    /// Ends a running best-effort job at once; what it has computed is lost.
+    /// Ends a running best-effort job at once; its results are lost.
     Stop {
         /// The job.
         job: JobId,

@@ -64,7 +64,7 @@ pub struct Prediction {
     pub predictor: Predictor,
     /// The part of the iteration time by which an expansion has to lower it to have helped; 0: any gain.
     pub least_gain: f64,
-    /// Whether an expansion must save more time than it costs, where both are known.
+    /// True if an expansion must save more time than it costs, where both are known.
     pub gate: bool,
 }
 

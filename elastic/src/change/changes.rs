@@ -1,4 +1,4 @@
-//! The one place that decides what becomes of requests.
+//! The one place that decides the fate of requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::event::{Event, Happening, micros};
 use super::{Cause, CauseKind, ChangeError, Request, RequestId, Resize, Step};
 use crate::sets::SetName;
 
-/// How many requests that have ended are remembered, for those who ask late.
+/// Number of requests that have ended and are remembered, for late questions.
 const REMEMBERED: usize = 1024;
 
 /// All requests of a job, and the world's epoch and size.
@@ -61,7 +61,7 @@ pub struct Changes {
     last_time: u64,
 }
 
-/// One request and what became of it.
+/// One request and its state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Change {
     request: Request,
@@ -82,7 +82,7 @@ pub enum Turn {
     After(RequestId),
 }
 
-/// What an acceptance by a bound set led to.
+/// Result of an acceptance by a bound set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
     /// The other side or other bound sets have not answered yet: compute on and ask again.
@@ -111,12 +111,12 @@ impl Changes {
         changes
     }
 
-    /// How many resizes were finalised.
+    /// Number of resizes that were finalised.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// How many ranks the world has.
+    /// Number of the world's ranks.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -126,12 +126,12 @@ impl Changes {
         self.under_way
     }
 
-    /// Who is to be announced next: the first that waits, if none is under way.
+    /// The request to be announced next: the first that waits, if none is under way.
     pub fn next_in_turn(&self) -> Option<RequestId> {
         self.under_way.is_none().then(|| self.queue.front().copied()).flatten()
     }
 
-    /// Whether the resize under way is past its deadline and that was not [noted](Changes::overdue).
+    /// Returns true if the resize under way is past its deadline and that was not [noted](Changes::overdue).
     pub fn is_overdue(&self, now: Duration) -> bool {
         self.next_deadline().is_some_and(|deadline| now >= deadline)
     }
@@ -142,12 +142,12 @@ impl Changes {
         change.deadline.map(Duration::from_micros)
     }
 
-    /// How many requests wait for their turn.
+    /// Number of requests that wait for their turn.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// What was asked for; `None` if there is no such request, or it ended long ago.
+    /// Returns the request of a number; `None` if there is no such request, or it ended long ago.
     pub fn request_of(&self, id: RequestId) -> Option<&Request> {
         self.changes.get(&id).map(|change| &change.request)
     }
@@ -159,7 +159,7 @@ impl Changes {
         end.or_else(|| change.steps.keys().next_back().copied())
     }
 
-    /// Somebody asks. To be answered by [`admit`](Changes::admit) or [`refuse`](Changes::refuse).
+    /// Takes a request. To be answered by [`admit`](Changes::admit) or [`refuse`](Changes::refuse).
     #[doc(alias = "MPI_Session_request_res_change")]
     pub fn request(&mut self, request: Request, now: Duration) -> RequestId {
         let id = RequestId(self.next);
@@ -327,7 +327,7 @@ impl Changes {
         Ok(self.epoch)
     }
 
-    /// The world stays the old one. What was begun has to be undone by the caller.
+    /// The world stays the old one. The caller has to undo a resize that has begun.
     pub fn abort(&mut self, id: RequestId, cause: Cause, now: Duration) -> Result<(), ChangeError> {
         let change = self.open("abort", id)?;
         if !change.steps.contains_key(&Step::Accepted) {
@@ -362,12 +362,12 @@ impl Changes {
         self.record(None, Happening::Notice, now).cause = Some(cause);
     }
 
-    /// What has happened and was not [taken](Changes::take_events).
+    /// Events that were not [taken](Changes::take_events).
     pub fn events(&self) -> &[Event] {
         &self.log
     }
 
-    /// What has happened since this was called last; for whoever writes the log.
+    /// Takes the events since this was called last; for whoever writes the log.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.log)
     }
@@ -383,7 +383,7 @@ impl Changes {
         }
     }
 
-    /// Whether a step in the middle may come now.
+    /// Checks that a step in the middle may come now.
     fn check(&self, id: RequestId, step: Step) -> Result<(), ChangeError> {
         let change = self.open("step", id)?;
         let done = |step| change.steps.contains_key(&step);
@@ -406,7 +406,7 @@ impl Changes {
         missing.map_or(Ok(()), |cause| Err(illegal(id, step, cause)))
     }
 
-    /// What keeps an open resize from being finalised.
+    /// Returns the reason why an open resize cannot be finalised.
     fn missing(&self, id: RequestId) -> Option<&'static str> {
         let change = self.changes.get(&id)?;
         let done = |step| change.steps.contains_key(&step);

@@ -1,4 +1,4 @@
-//! What can be wrong with a step.
+//! Errors of a step.
 
 use super::{Cause, RequestId, Step};
 use crate::sets::SetName;
@@ -23,7 +23,7 @@ pub enum ChangeError {
         call: &'static str,
         /// The request.
         id: RequestId,
-        /// How it ended.
+        /// Its end.
         end: Step,
         /// Why, if not well.
         cause: Option<Cause>,
@@ -35,7 +35,7 @@ pub enum ChangeError {
         id: RequestId,
         /// The step that was wanted.
         step: Step,
-        /// What it lacks.
+        /// The part that it lacks.
         cause: &'static str,
     },
     /// Resizes do not nest.

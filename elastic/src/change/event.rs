@@ -1,4 +1,4 @@
-//! What happened, one line for each event.
+//! Log of events, one line for each event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Event {
     pub sequence: u64,
     /// When, in microseconds since the start of the job. Never less than that of the event before.
     pub time_us: u64,
-    /// What.
+    /// The event.
     #[serde(rename = "event")]
     pub what: Happening,
     /// Of which request.
@@ -52,10 +52,10 @@ pub struct Event {
     /// Overdue: the ranks that have not come to the agreed round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
-    /// Requested: what was asked for.
+    /// Requested: the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Request>,
-    /// Refused, aborted: why. Notice: what.
+    /// Refused, aborted: why. Notice: the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
     /// At an end: when each step was reached.
@@ -63,7 +63,7 @@ pub struct Event {
     pub steps: BTreeMap<Step, u64>,
 }
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Happening {
@@ -84,7 +84,7 @@ pub enum Happening {
 pub struct LineError {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error of the parser.
     #[source]
     pub cause: serde_json::Error,
 }
@@ -95,7 +95,7 @@ impl Event {
         Duration::from_micros(self.time_us)
     }
 
-    /// Whether this is the one event that ends its request.
+    /// Returns true if this is the one event that ends its request.
     pub fn is_end(&self) -> bool {
         matches!(self.what, Happening::Step(step) if step.is_end())
     }

@@ -1,4 +1,4 @@
-//! What becomes of a request to resize the world: its steps, its one end, and the log of both.
+//! Fate of a request to resize the world: its steps, its one end, and the log of both.
 //!
 //! [`Changes`] is the arbiter: one value on one process that all news of a resize are brought to. It
 //! decides nothing about when to resize or who goes where; it sees to it that steps come in order,

@@ -1,4 +1,4 @@
-//! What a process is told when it asks whether a resize is going on.
+//! Answer to a process that asks whether a resize is going on.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{Changes, RequestId, Step};
 use crate::member::MemberId;
 use crate::sets::{Domain, SetName};
 
-/// What kind of change a process is told of.
+/// Kind of a change that a process is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_type")]
@@ -27,14 +27,15 @@ pub enum ChangeKind {
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// What kind of change.
+    /// The kind of change.
     pub kind: ChangeKind,
     /// Of which request; `None` without a change.
     pub id: Option<RequestId>,
     /// The delta that concerns whoever asks: the one it is in; else of those who join, if there are
     /// any; else of those who leave. `None` without a change.
     pub delta: Option<SetName>,
-    /// Whether whoever asks is in a delta. In [`ChangeKind::Replace`] the delta tells which.
+    /// True if whoever asks is in a delta. In [`ChangeKind::Replace`] the delta tells
+    /// which.
     pub included: bool,
     /// [`Step::Announced`] or [`Step::Pending`]; `None` without a change.
     pub status: Option<Step>,
@@ -47,10 +48,10 @@ impl View {
 }
 
 impl Changes {
-    /// Whether a resize of the set `bound` is going on, as `caller` is to see it: `mpi://app/{app}` or
-    /// `mpi://WORLD` for the whole application, `mpi://SELF` for one that has the caller in a delta.
-    /// Whoever is in a delta sees its resize whatever it asks for, since a process that joins has
-    /// to learn that it does. A resize is seen from its announcement until its end.
+    /// Returns the resize of the set `bound` that is going on, as `caller` is to see it: `mpi://app/{app}` or
+    /// `mpi://WORLD` for the whole application, `mpi://SELF` for one that has the caller in a delta. Whoever is in a
+    /// delta sees its resize whatever it asks for, since a process that joins has to learn that it does. A resize is
+    /// seen from its announcement until its end.
     #[doc(alias = "MPI_Session_get_res_change")]
     pub fn query(&self, app: &str, caller: MemberId, bound: &SetName) -> View {
         let Some((id, change)) =

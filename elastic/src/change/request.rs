@@ -1,4 +1,4 @@
-//! What is asked for, what it means for members, and why it was not done.
+//! Requests, their meaning for members, and the cause of a failure.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// What somebody wants of the world.
+/// Kind of a request to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wish {
@@ -30,14 +30,15 @@ pub enum Wish {
     Grow(u32),
     /// This many ranks fewer. Growth that still waits is dropped for it.
     Shrink(u32),
-    /// Nobody on the hosts [`Request::from`]. Growth that still waits is dropped for it.
+    /// No ranks on the hosts [`Request::from`]. Growth that still waits is dropped for it.
     Leave,
     /// As many ranks, with those on the hosts [`Request::from`] on the hosts [`Request::on`] instead.
     Move,
 }
 
 impl Wish {
-    /// Whether `earlier`, which waits for its turn, makes no sense after this one was accepted.
+    /// Returns true if `earlier`, which waits for its turn, makes no sense after this one was
+    /// accepted.
     pub fn supersedes(self, earlier: Wish) -> bool {
         match self {
             Wish::Size(_) => true,
@@ -50,7 +51,7 @@ impl Wish {
 /// A request to resize the world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// What is wanted.
+    /// The kind of request.
     pub wish: Wish,
     /// Hosts to grow on; empty: whoever decides on places chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,7 +62,7 @@ pub struct Request {
     /// Hosts to leave; empty: the highest ranks leave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// How long ranks may take, from the announcement on, until the resize is done.
+    /// Time that ranks may take, from the announcement on, until the resize is done.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -69,7 +70,7 @@ pub struct Request {
         with = "micros"
     )]
     pub grace: Option<Duration>,
-    /// Who asks: `plan`, `socket`, `slurm`, `application`.
+    /// Origin of the request: `plan`, `socket`, `slurm`, `application`.
     pub origin: String,
 }
 
@@ -86,12 +87,13 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Who joins and who leaves, decided when the turn of a request has come.
+/// Joiners and leavers, decided when the turn of a request has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resize {
-    /// Who will be there, in the order in which they are appended; and the name of their delta.
+    /// Members that will be there, in the order in which they are appended; and the name of their
+    /// delta.
     pub joining: Option<(SetName, Vec<MemberId>)>,
-    /// Who will not be there; and the name of their delta.
+    /// Members that will not be there; and the name of their delta.
     pub leaving: Option<(SetName, Vec<MemberId>)>,
     /// The sets that this is bound to; `mpi://app/{app}` for the whole application. Where somebody
     /// leaves, each of these has to accept.
@@ -99,12 +101,12 @@ pub struct Resize {
 }
 
 impl Resize {
-    /// How many join.
+    /// Number of joiners.
     pub fn joiners(&self) -> u64 {
         self.joining.as_ref().map_or(0, |(_, members)| members.len() as u64)
     }
 
-    /// How many leave.
+    /// Number of leavers.
     pub fn leavers(&self) -> u64 {
         self.leaving.as_ref().map_or(0, |(_, members)| members.len() as u64)
     }
@@ -115,7 +117,7 @@ impl Resize {
 pub struct Cause {
     /// For programs.
     pub kind: CauseKind,
-    /// For people: which host, which rank, what the system said.
+    /// Details for people: the host, the rank, the system's message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
@@ -183,7 +185,7 @@ pub enum CauseKind {
     Cancelled,
     /// Slurm, or another manager, said no.
     Manager,
-    /// Anything else; the detail says what.
+    /// Any other cause, named in the detail.
     Other,
 }
 

@@ -78,7 +78,7 @@ impl Step {
         Step::Aborted,
     ];
 
-    /// Whether nothing can follow.
+    /// Returns true if nothing can follow.
     pub fn is_end(self) -> bool {
         matches!(self, Step::Refused | Step::Finalized | Step::Aborted)
     }

@@ -1,4 +1,4 @@
-//! What the arbiter promises.
+//! Promises of the arbiter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -332,7 +332,7 @@ fn requests_of_long_ago_are_forgotten() {
     assert!(changes.changes.len() <= 1025);
 }
 
-/// What anybody might do at any moment.
+/// Actions that may come at any moment.
 #[derive(Clone, Debug)]
 enum Deed {
     Request(Wish),

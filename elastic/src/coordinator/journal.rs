@@ -1,4 +1,4 @@
-//! What has happened, kept for those who ask and for those who follow.
+//! Journal of events, kept for queries and for followers.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::change::Event;
 
-/// How many events are kept in memory; the file has them all.
+/// Number of events kept in memory; the file has them all.
 const KEPT: usize = 4096;
 
 /// The event log of a job: the latest events in memory, all of them in a file if one was named.

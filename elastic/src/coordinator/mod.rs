@@ -1,8 +1,8 @@
 //! The coordinator: the thread, in the process that never leaves, through which every resize goes.
 //!
-//! It sleeps in its channel. What is decided is decided by the arbiter, whom anybody may ask at any time; what has to
-//! be done goes through [`Agents`]. It makes no call of MPI, unless processes are started: that is done by another
-//! thread, while this one listens.
+//! It sleeps in its channel. Decisions are the arbiter's, which answers any caller at any time; actions go through
+//! [`Agents`]. It makes no call of MPI, unless processes are started: that is done by another thread, while this one
+//! listens.
 
 mod arbiter;
 mod journal;
@@ -28,10 +28,10 @@ pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 use starting::{Late, Starting, Word};
 
-/// How long joiners may take to wake up.
+/// Time that joiners may take to wake up.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the coordinator is told.
+/// Message to the coordinator.
 enum Message {
     /// There may be something to do: a request, an iteration.
     Look,
@@ -40,7 +40,7 @@ enum Message {
     /// All have agreed on how the resize ended; the signal has to be lowered before anybody goes on.
     Ended {
         outcome: Result<(), Cause>,
-        /// Where processes meet from now on, when some have come or gone.
+        /// The new communicator of all processes, when some have come or gone.
         head: Option<Box<Head>>,
         answer: Sender<Result<(), Error>>,
     },
@@ -54,7 +54,7 @@ enum Message {
     Over,
 }
 
-/// What the coordinator knows of where processes are.
+/// The coordinator's knowledge of the places of processes.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub agents: Agents,
@@ -64,7 +64,7 @@ pub(crate) struct Head {
     pub places: Vec<usize>,
 }
 
-/// What the coordinator's thread shares with those who ask.
+/// State that the coordinator's thread shares with callers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     arbiter: Mutex<Arbiter>,
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     iteration: AtomicU64,
     /// The iteration at which a manager wants to be called.
     awaited: AtomicU64,
-    /// Rung when sets or what lies at them have changed, and when a resize has ended.
+    /// Rung when sets or the values at them have changed, and when a resize has ended.
     changed: Condvar,
     is_closed: AtomicBool,
     /// At the end: MPI has not come back from a start.
@@ -124,7 +124,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Nobody is to wait any more.
+    /// Ends all waits.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         // Under the lock, so that nobody is between looking and waiting.
@@ -152,7 +152,7 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
-    /// Where ranks ask for process sets.
+    /// The service at which ranks ask for process sets.
     desk: Option<Desk>,
     thread: Option<JoinHandle<()>>,
     units: Units,
@@ -165,7 +165,7 @@ fn take(units: &Units) -> Vec<Unit> {
     std::mem::take(&mut *units.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What the thread has.
+/// State of the thread.
 struct State {
     shared: Arc<Shared>,
     agents: Agents,
@@ -537,7 +537,7 @@ impl State {
         self.shared.has_changed();
     }
 
-    /// Takes a word of a start: the resize that waited for it, and what became of the start.
+    /// Takes a message of a start: the resize that waited for it, and the start's result.
     fn hear(&mut self, number: u64, word: Word) -> Option<(Resize, Result<Vec<Unit>, Failure>)> {
         if let Word::Ended(Err(Failure { cause, loses_launcher: true })) = &word {
             let is_one_node = self.shared.arbiter().lose_launcher(&cause.detail);
@@ -559,7 +559,7 @@ impl State {
         }
     }
 
-    /// At the end: what has been started is told to go.
+    /// At the end: tells started processes to go.
     fn await_start(&mut self, messages: &Receiver<Message>) {
         while let Some(left) = self.starting.left() {
             if let Ok(Message::Start(number, word)) = messages.recv_timeout(left)
@@ -573,7 +573,7 @@ impl State {
         self.shared.is_stuck.store(self.starting.is_stuck(), Ordering::Release);
     }
 
-    /// Whether all ranks are on their way to one round. If not, the resize has ended.
+    /// Returns true if all ranks are on their way to one round. If not, the resize has ended.
     fn bring(&mut self, resize: Resize) -> bool {
         match self.prepare(&resize) {
             Ok(round) => {

@@ -14,7 +14,7 @@ use crate::starter::{
     Employer, Ended, Failure, Hanging, Mark, Ready, Recipe, Started, Unit, outlive, start,
 };
 
-/// What a thread that starts processes says.
+/// Message of a thread that starts processes.
 pub(super) enum Word {
     /// It begins with the unit of this number.
     Next(usize),
@@ -30,7 +30,7 @@ pub(super) struct Starting {
     last: u64,
     /// By whom processes are started, if it is not this one.
     employer: Option<Arc<Employer>>,
-    /// What all starts have made ready.
+    /// Units that all starts have made ready.
     started: Arc<Started>,
 }
 
@@ -44,7 +44,7 @@ struct GivenUp {
     thread: JoinHandle<()>,
     /// Others can be started all the same.
     is_beside: bool,
-    /// What hangs, and has to go when this process has ended.
+    /// Processes that hang, and have to go when this process has ended.
     left: Vec<Life>,
     /// MPI of this process is free all the same.
     is_elsewhere: bool,
@@ -69,7 +69,7 @@ struct Current {
     unit: usize,
     ready: Arc<Ready>,
     is_second: bool,
-    /// Whether another process starts them.
+    /// True if another process starts them.
     is_elsewhere: Arc<AtomicBool>,
 }
 
@@ -78,23 +78,23 @@ impl Starting {
         Self { employer: employer.map(Arc::new), ..Self::default() }
     }
 
-    /// Whether a resize waits for a start.
+    /// Returns true if a resize waits for a start.
     pub(super) fn is_under_way(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Whether a start that was given up has not come back, and holds MPI of this process.
+    /// Returns true if a start that was given up has not come back, and holds MPI of this process.
     pub(super) fn is_stuck(&self) -> bool {
         self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
-    /// Whether nothing can be started because of one, or of as many as may hang.
+    /// Returns true if nothing can be started because of one, or of as many as may hang.
     pub(super) fn is_in_the_way(&self) -> bool {
         let mut hanging = self.given_up.iter().filter(|start| !start.thread.is_finished());
         hanging.clone().count() >= MOST_HANGING || hanging.any(|start| !start.is_beside)
     }
 
-    /// Has what hangs, and could not be killed before, killed when this process has ended.
+    /// Has hanging processes, which could not be killed before, killed when this process has ended.
     pub(super) fn leave(&mut self) {
         let left = self.given_up.iter_mut().filter(|start| !start.thread.is_finished());
         let left: Vec<Life> = left.flat_map(|start| std::mem::take(&mut start.left)).collect();
@@ -106,7 +106,7 @@ impl Starting {
         }
     }
 
-    /// How long at most until somebody has to look.
+    /// Longest time until the next look is due.
     pub(super) fn left(&self) -> Option<Duration> {
         let current = self.current.as_ref()?;
         Some(current.deadline.saturating_duration_since(Instant::now()))
@@ -160,7 +160,7 @@ impl Starting {
         Ok(())
     }
 
-    /// A word has come: the resize that waited for it, and what became of its start.
+    /// Takes a message: the resize that waited for it, and its start's result.
     pub(super) fn hear(
         &mut self,
         number: u64,
@@ -189,7 +189,7 @@ impl Starting {
         }
     }
 
-    /// Gives the current one up when it has taken too long, and ends what hangs where that ends nothing else.
+    /// Gives the current one up when it has taken too long, and ends hanging processes where that ends nothing else.
     pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
         let meets = || self.employer.as_ref().is_some_and(|employer| employer.is_meeting());

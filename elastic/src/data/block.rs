@@ -40,7 +40,7 @@ pub(super) struct Block {
     file: Option<OwnedFd>,
     /// Portions whose pages are there.
     ready: Vec<bool>,
-    /// Whether it is to be asked for large pages: it had some whenever it was.
+    /// True if it is to be asked for large pages: it had some whenever it was.
     is_large: bool,
 }
 
@@ -49,7 +49,7 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
-/// Where large pages fit in.
+/// Maps at an address where large pages fit in.
 fn mapped(
     file: Option<&OwnedFd>,
     bytes: usize,
@@ -92,8 +92,8 @@ fn mapped_at(
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
-/// Whether the kernel gives large pages to files such as ours, as the file that says it has it: the word in brackets
-/// is what is set.
+/// Returns true if the kernel gives large pages to files such as ours, by the kernel's own file: the word in brackets
+/// is the setting.
 fn gives_large_pages(setting: &str) -> bool {
     ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word))
 }
@@ -223,7 +223,7 @@ pub(super) struct Beacon {
     word: [u8; 16],
 }
 
-/// Where a beacon is.
+/// Place of a beacon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     process: u32,
@@ -263,7 +263,7 @@ impl Place {
         open(found, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
     }
 
-    /// Whether this process can see the files of that one.
+    /// Returns true if this process can see the files of that one.
     pub fn is_in_sight(&self) -> bool {
         let mut word = [0; 16];
         self.open(self.descriptor, BEACON)

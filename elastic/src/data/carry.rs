@@ -1,16 +1,16 @@
-//! Data that no pattern describes: the program says what goes where.
+//! Data that no pattern describes: the program says which bytes go to which rank.
 
 use quo::group::{GroupError, Patience};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::moving::TAG_OF_CARRIED;
 
-/// Who was a rank, and who will be.
+/// Old and new ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seats {
-    /// How many ranks there were.
+    /// Number of old ranks.
     pub old_size: usize,
-    /// How many there will be.
+    /// Number of new ranks.
     pub new_size: usize,
     /// Which of the old ones this process is; none for one who joins.
     pub old_rank: Option<usize>,
@@ -21,37 +21,38 @@ pub struct Seats {
 /// Moves data of the program's own kind. Every process that can be a rank registers one under the same name, with
 /// [`Registry::carry`](super::Registry::carry), before it is in a resize.
 pub trait Carry {
-    /// Called on old ranks: the bytes for each new rank that gets any, the own one included. What the process
-    /// has stays as it is until [`settle`](Self::settle).
+    /// Called on old ranks: the bytes for each new rank that gets any, the own one included. The process's old data
+    /// stay until [`settle`](Self::settle).
     ///
     /// # Errors
     /// A reason, with which the move fails on all.
     fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String>;
 
-    /// Called on new ranks: what came, with the old ranks it came from, ascending. Not in use until
-    /// [`settle`](Self::settle).
+    /// Called on new ranks with the pieces that came, and the old ranks they came from, ascending.
+    /// Not in use until [`settle`](Self::settle).
     ///
     /// # Errors
     /// As [`give`](Self::give).
     fn take(&mut self, seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String>;
 
-    /// The resize is over: what was taken is in use now if it was committed, and forgotten if not.
+    /// The resize is over: the taken pieces are in use now if it was committed, and forgotten if
+    /// not.
     fn settle(&mut self, committed: bool);
 }
 
-/// What one callback sends and receives.
+/// Pieces that one callback sends and receives.
 #[derive(Debug)]
 pub(super) struct Carried {
     pub callback: usize,
     sent: Vec<Transfer>,
-    /// With the old rank; what is already here has no transfer.
+    /// Its old rank; a piece that is already here has no transfer.
     received: Vec<(usize, Result<Transfer, Vec<u8>>)>,
     pub bytes_sent: usize,
 }
 
 impl Carried {
-    /// Everything is under way at once; each rank begins with its right neighbour. `places` are the new ranks
-    /// in the group, `given` what this rank gives, `sizes` what each old rank has for this one.
+    /// Everything is under way at once; each rank begins with its right neighbour. `places` are the new ranks in the
+    /// group, `given` this rank's pieces, `sizes` those of each old rank for this one.
     pub fn begin(
         group: &MpiGroup,
         callback: usize,
@@ -84,7 +85,7 @@ impl Carried {
         Ok(Self { callback, sent, received, bytes_sent })
     }
 
-    /// Whether everything is there.
+    /// Returns true if everything is there.
     pub fn test(&mut self) -> Result<bool, GroupError> {
         let mut done = true;
         for transfer in &mut self.sent {
@@ -98,7 +99,7 @@ impl Carried {
         Ok(done)
     }
 
-    /// What came, when everything is there.
+    /// Returns the pieces received, when everything is there.
     pub fn pieces(self, patience: &Patience<'_>) -> Result<Vec<(usize, Vec<u8>)>, GroupError> {
         for transfer in self.sent {
             transfer.finish(patience)?;

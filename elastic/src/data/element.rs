@@ -1,4 +1,4 @@
-//! What arrays consist of.
+//! Elements of arrays.
 #![allow(unsafe_code)]
 
 /// Something that can be copied to another process byte by byte: numbers, and structures of numbers without gaps.

@@ -1,11 +1,11 @@
-//! What can go wrong with arrays.
+//! Errors of arrays.
 
 use quo::group::GroupError;
 
 use crate::layout::LayoutError;
 
-/// Why something could not be done with arrays. What moves fail of, [`DataError::Disagree`],
-/// [`DataError::Layout`] and [`DataError::Failed`], is the same on all who take part.
+/// Why something could not be done with arrays. The failures of moves, [`DataError::Disagree`],
+/// [`DataError::Layout`] and [`DataError::Failed`], are the same on all who take part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -56,7 +56,7 @@ pub enum DataError {
         name: String,
         /// The part's length, in elements.
         expected: usize,
-        /// The length of what was given.
+        /// The length given.
         found: usize,
     },
     /// There is no memory for it.
@@ -66,9 +66,9 @@ pub enum DataError {
         call: &'static str,
         /// The array.
         name: String,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// An array cannot lie on the ranks like that.
@@ -86,7 +86,7 @@ pub enum DataError {
     Disagree {
         /// The rank, in the communicator of the window.
         rank: usize,
-        /// What differs.
+        /// The difference.
         reason: String,
     },
     /// A rank could not do its part. All have the data that they had.
@@ -100,7 +100,7 @@ pub enum DataError {
     /// The data have been moved, or have failed to be, in this window.
     #[error("move: {reason}")]
     Misplaced {
-        /// What is the case.
+        /// The state of the registry.
         reason: &'static str,
     },
     /// The communication library.

@@ -15,7 +15,7 @@ const PORTION: usize = 1 << 20;
 /// Parts of a message that are on their way at once: one is packed or unpacked while another one travels.
 const DEPTH: usize = 3;
 
-/// Where to find the memory of the others.
+/// Places of the others' memory.
 #[derive(Debug)]
 pub(super) struct Neighbours<'a> {
     pub group: &'a MpiGroup,
@@ -70,7 +70,7 @@ fn parts(message: &Message) -> VecDeque<Message> {
     message.split(PORTION).collect()
 }
 
-/// Whether the two ends of a message know that the receiver sees the sender's memory: both ask this.
+/// Returns the memory by which the receiver sees the sender's data: both ends of a message ask this.
 fn is_seen(source: Source, sender: &Parts) -> Option<i32> {
     match source {
         Source::Old => sender.old,
@@ -90,8 +90,8 @@ impl Lane {
         }
     }
 
-    /// Goes on a bit: whether there was anything to do. A mistake of this process alone goes to `failure`: the
-    /// others get what they wait for.
+    /// Goes on a bit: whether there was anything to do. A mistake of this process alone goes to `failure`: the others
+    /// get the messages that they wait for.
     pub fn go_on(
         &mut self,
         old: &[u8],

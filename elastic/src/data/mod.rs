@@ -23,9 +23,9 @@
 //! # }
 //! ```
 //!
-//! What stays on a rank is copied. Between ranks of a node nothing is sent: arrays lie in memory that the receiver maps,
-//! and it copies from there to its place at once. Between nodes, and where processes may not see each
-//! other's memory, messages of MPI carry packed pieces. [`Moved`] says how much went which way.
+//! Data that stay on a rank are copied. Between ranks of a node nothing is sent: arrays lie in memory that the receiver
+//! maps, and it copies from there to its place at once. Between nodes, and where processes may not see each other's
+//! memory, messages of MPI carry packed pieces. [`Moved`] says how much went which way.
 //!
 //! | what | file |
 //! |---|---|

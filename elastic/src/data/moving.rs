@@ -24,10 +24,10 @@ const NAP: Duration = Duration::from_micros(50);
 /// Naps between two looks at whether everybody is still there.
 const NAPS_PER_LOOK: u32 = 64;
 
-/// What a move has moved: this process's bytes, all processes' bytes, and how long it took.
+/// Result of a move: this process's bytes, all processes' bytes, and its time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
-    /// How many arrays and callbacks.
+    /// Number of arrays and callbacks.
     pub arrays: usize,
     /// Steps of all schedules.
     pub steps: usize,
@@ -39,7 +39,7 @@ pub struct Moved {
     pub kept: u64,
     /// Bytes that all processes had for others.
     pub all_sent: u64,
-    /// Those of them that went through memory.
+    /// Bytes of them that went through memory.
     pub all_shared: u64,
     /// Bytes that stayed where they were, on all processes.
     pub all_kept: u64,
@@ -47,11 +47,11 @@ pub struct Moved {
     pub seconds: f64,
 }
 
-/// Who takes part, by rank in the group: old ranks come first.
+/// Ranks that take part, by rank in the group: old ranks come first.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub old: usize,
-    /// Where each new rank is in the group.
+    /// Place of each new rank in the group.
     pub new: Vec<usize>,
     /// The node of this process.
     pub node: usize,
@@ -197,7 +197,7 @@ impl<'a> Move<'a> {
         self.registry
     }
 
-    /// Moves what can be moved without waiting, at most a few megabytes: whether this process is done. Local.
+    /// Moves the data that need no wait, at most a few megabytes, and returns true if this process is done. Local.
     ///
     /// # Errors
     /// [`DataError::Group`].
@@ -356,7 +356,7 @@ impl Registry {
         }
     }
 
-    /// Memory for all that comes, and what callbacks have to give. Local.
+    /// Memory for all incoming data, and the pieces of callbacks. Local.
     fn prepare(
         &mut self,
         described: &[Described],

@@ -1,4 +1,4 @@
-//! How an array lies on ranks, however many there are.
+//! Pattern of an array: its layout on ranks, however many there are.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ impl Grids {
     }
 }
 
-/// What there is of an array, and how it is dealt out: a [`Distribution`] for any number of ranks.
+/// Elements of an array, and the way in which they are dealt out: a [`Distribution`] for any number of ranks.
 ///
 /// ```
 /// use elastic::data::{Grids, Pattern};
@@ -113,8 +113,8 @@ impl Pattern {
         Self::new(Kind::Checkerboard { shape, block, grids })
     }
 
-    /// A vector of which every rank has all: [`Distribution::replicated`]. What a rank has changed by itself goes
-    /// its own way: joiners get what the ranks that send it have.
+    /// A vector of which every rank has all: [`Distribution::replicated`]. Elements that one rank has changed by itself
+    /// keep their values there: joiners get those of the ranks that send them.
     #[must_use]
     pub const fn replicated(elements: usize) -> Self {
         Self::new(Kind::Replicated { rows: 1, columns: elements })
@@ -138,7 +138,7 @@ impl Pattern {
         }
     }
 
-    /// How it lies on these ranks.
+    /// Returns its layout on these ranks.
     ///
     /// # Errors
     /// As the functions of [`Distribution`].

@@ -9,7 +9,7 @@ use super::words::Described;
 use super::{Carry, DataError, Element, Pattern};
 use crate::layout::{Distribution, Ranks};
 
-/// How data go between ranks of a node.
+/// Way in which data go between ranks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Receivers copy from the memory of the senders where they can see it.
@@ -42,13 +42,13 @@ pub(super) struct Entry {
     pub block: Block,
 }
 
-/// How far the move of this window is.
+/// Progress of this window's move.
 #[derive(Debug, Default)]
 pub(super) enum State {
     #[default]
     Before,
     Failed(String),
-    /// What this process has if it is committed.
+    /// Data of this process if it is committed.
     Moved {
         arrays: Vec<Entry>,
         next: u64,
@@ -184,7 +184,7 @@ impl Registry {
         arrays.chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Whether there is nothing to be moved. Local.
+    /// Returns true if there is nothing to be moved. Local.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.callbacks.is_empty()
@@ -244,7 +244,7 @@ impl Registry {
         self.named_mut("bytes_mut", name).map(|entry| entry.block.bytes_mut())
     }
 
-    /// How an array lies on the ranks now. Local.
+    /// Layout of an array on the ranks now. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -252,7 +252,7 @@ impl Registry {
         self.named("distribution", name).map(|entry| &entry.distribution)
     }
 
-    /// How an array is dealt out. Local.
+    /// Pattern of an array. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -260,8 +260,8 @@ impl Registry {
         self.named("pattern", name).map(|entry| entry.described.pattern)
     }
 
-    /// How an array is to be dealt out after the next move: the same elements, in another way. Local; made alike by
-    /// all ranks.
+    /// Sets the pattern of an array after the next move: the same elements, in another way. Local; made alike by all
+    /// ranks.
     ///
     /// # Errors
     /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements.
@@ -281,12 +281,12 @@ impl Registry {
         Ok(())
     }
 
-    /// How data go between ranks of a node. Local; a sender and a receiver that differ use messages.
+    /// Sets the way in which data go between ranks of a node. Local; a sender and a receiver that differ use messages.
     pub fn via(&mut self, transport: Transport) {
         self.transport = transport;
     }
 
-    /// What the last move that was committed here has moved; none before. Local.
+    /// Result of the last move that was committed here; none before. Local.
     #[must_use]
     pub fn last_move(&self) -> Option<&Moved> {
         self.last.as_ref()
@@ -313,7 +313,7 @@ impl Registry {
         DataError::Unknown { call, name: name.to_owned(), registered }
     }
 
-    /// Whether the data of this window have been moved; why not, if that has failed.
+    /// Returns true if the data of this window have been moved; why not, if that has failed.
     pub(crate) fn is_moved(&self) -> Result<bool, String> {
         match &self.state {
             State::Before => Ok(false),
@@ -322,7 +322,7 @@ impl Registry {
         }
     }
 
-    /// The window has ended: what was moved is what there is, or never was. `seat` is this process's from now on.
+    /// Ends the window: the moved data are the data now, or are dropped. `seat` is this process's from now on.
     pub(crate) fn settle(&mut self, committed: bool, seat: Option<(usize, usize)>) {
         self.seat = seat;
         let state = std::mem::take(&mut self.state);

@@ -1,4 +1,4 @@
-//! What ranks tell each other before data move, and what must be the same.
+//! Messages of ranks before data move, which must be the same.
 
 use quo::group::{Group, GroupError, Patience, allgather_bytes};
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ pub(super) struct Described {
     pub name: String,
     pub element: usize,
     pub pattern: Pattern,
-    /// How it is to lie after the move, if not in the same way.
+    /// Its layout after the move, if not the same.
     pub next: Option<Pattern>,
 }
 
-/// What a process has, before the move.
+/// Data of a process before the move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holds {
     pub node: u64,
@@ -39,7 +39,7 @@ pub(super) struct Parts {
     pub new: Option<i32>,
 }
 
-/// Whether a process is ready to move, and what others have to know of it for that.
+/// A process's readiness to move, and the facts that others need for that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ready {
     pub reason: Option<String>,
@@ -51,7 +51,7 @@ pub(super) struct Ready {
     pub given: Vec<Vec<(usize, usize)>>,
 }
 
-/// How it went.
+/// Result of the move on a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Went {
     pub reason: Option<String>,
@@ -107,7 +107,7 @@ fn lacking<'a>(of: &'a [String], names: &[String]) -> Option<&'a String> {
     of.iter().find(|name| !names.contains(name))
 }
 
-/// What one rank has otherwise than rank `first`.
+/// Returns the first difference of one rank from rank `first`.
 fn difference(others: &[Described], right: &[Described], first: usize) -> Option<String> {
     let pair = others.iter().zip(right).find(|(other, right)| other != right);
     match pair {

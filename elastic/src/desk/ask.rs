@@ -1,4 +1,4 @@
-//! What is asked at the desk, and the answers.
+//! Questions at the service of process sets, and the answers.
 
 use std::time::{Duration, Instant};
 
@@ -11,27 +11,27 @@ use crate::sets::{
     Members, Operation, Outcome, Published, SetInfo, SetName, SetsError, SetsErrorKind,
 };
 
-/// What a process asks.
+/// Question of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Who am I?
+    /// The asking process's member.
     Member,
     /// The names that it is shown.
     Names,
-    /// What is to be known of a set.
+    /// The description of a set.
     Info(SetName),
-    /// Who is in a set.
+    /// The members of a set.
     Members(SetName),
-    /// A change of the sets or of what lies at them.
+    /// A change of the sets or of the values at them.
     Do(Operation),
-    /// What lies under a key, in this version or a later one.
+    /// The value under a key, in this version or a later one.
     Lookup {
         /// At which set.
         set: SetName,
         /// Under which key.
         key: String,
-        /// How long it may take to come.
+        /// Time that it may take to come.
         milliseconds: u64,
     },
     /// Is a resize of a set going on?
@@ -45,7 +45,7 @@ pub(crate) enum Ask {
     },
 }
 
-/// What the desk answers.
+/// Answer of the service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {

@@ -1,4 +1,4 @@
-//! The desk: where the processes of the job ask for what is kept in one place, the registry of process sets.
+//! The service at which the processes of the job ask for data kept in one place, the registry of process sets.
 //!
 //! A thread in the process of rank 0 accepts connections, and each process that asks has a thread of its own there,
 //! since it may wait for a value. They say lines of JSON, the first of which has a secret that only the job's processes

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// How the indices `0..extent` of one dimension belong to parts.
+/// Division of the indices `0..extent` of one dimension among parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Axis {
     /// Blocks dealt out in turns. With one block for each part this is the block distribution.
@@ -28,7 +28,7 @@ impl Comb {
         self.block == 0 || self.first >= self.end
     }
 
-    /// How many blocks begin below a limit.
+    /// Number of blocks that begin below a limit.
     pub fn blocks_below(&self, limit: usize) -> usize {
         if self.is_empty() {
             return 0;
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// Whether each part is one run of indices.
+    /// Returns true if each part is one run of indices.
     pub fn is_single_run(&self) -> bool {
         match self {
             Self::Cyclic { extent, block, parts } => {
@@ -94,7 +94,7 @@ impl Axis {
         }
     }
 
-    /// How many parts, from the first, can hold something; exact for blocks in turns.
+    /// Number of parts, from the first, that can hold indices; exact for blocks in turns.
     pub fn used_parts(&self) -> usize {
         match self {
             Self::Cyclic { extent, block, parts } => extent.div_ceil(*block).min(*parts),
@@ -116,7 +116,7 @@ impl Axis {
         }
     }
 
-    /// How many indices a part holds.
+    /// Number of indices that a part holds.
     pub fn held(&self, part: usize) -> usize {
         let comb = self.comb(part);
         match comb.blocks_below(comb.end) {
@@ -198,7 +198,7 @@ impl Axis {
     }
 }
 
-/// Whether the run of indices `run` shares one with a comb.
+/// Returns true if the run of indices `run` shares one with a comb.
 fn meets(comb: &Comb, run: &Comb) -> bool {
     if run.is_empty() {
         return false;

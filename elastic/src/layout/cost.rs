@@ -1,8 +1,8 @@
-//! What a schedule moves, and what that costs.
+//! Amounts that a schedule moves, and their cost.
 
 use serde::{Deserialize, Serialize};
 
-/// What is moved, by all ranks or by one.
+/// Amounts moved, by all ranks or by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Statistics {
     /// Steps: of the schedule, or those in which the one rank has something to do.
@@ -35,7 +35,7 @@ impl Statistics {
     }
 }
 
-/// What it costs to send a message.
+/// Cost of sending a message.
 ///
 /// ```
 /// use elastic::layout::Link;

@@ -1,4 +1,4 @@
-//! Where each element of an array lies: on which rank, and where in its memory.
+//! Place of each element of an array: its rank, and its place in the rank's memory.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum Order {
     ColumnMajor,
 }
 
-/// How the elements that a rank holds lie in its memory, without gaps unless said otherwise.
+/// Order of a rank's elements in its memory, without gaps unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Storage {
     /// The local matrix row by row, as in C.
@@ -36,11 +36,11 @@ pub enum Storage {
 /// A process grid: ranks in rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grid {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// How many columns.
+    /// Number of columns.
     pub columns: usize,
-    /// How its places are numbered.
+    /// Numbering of its places.
     pub order: Order,
 }
 
@@ -72,7 +72,7 @@ impl Grid {
     }
 }
 
-/// How an array lies on ranks. An array of one dimension is a matrix of one row.
+/// Layout of an array on ranks. An array of one dimension is a matrix of one row.
 ///
 /// | call of ReSHAPE | here |
 /// |---|---|
@@ -109,7 +109,7 @@ pub struct Distribution {
     pub(super) replicated: bool,
 }
 
-/// Where local indices lie in memory, in elements: along each axis a stride for blocks and one for
+/// Place of local indices in memory, in elements: along each axis a stride for blocks and one for
 /// elements, and the sum of the two axes is the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strides {
@@ -289,7 +289,7 @@ impl Distribution {
         self.grid
     }
 
-    /// Whether every rank holds all of the array.
+    /// Returns true if every rank holds all of the array.
     #[must_use]
     pub fn is_replicated(&self) -> bool {
         self.replicated
@@ -361,8 +361,8 @@ impl Distribution {
             .then(|| (self.rows.index(place.0, row), self.columns.index(place.1, column)))
     }
 
-    /// Asks for what the published algorithm needs: along both axes whole blocks, and as many for
-    /// each rank. What has no such need redistributes without it.
+    /// Requires the conditions of the published algorithm: along both axes whole blocks, and as
+    /// many for each rank. Callers without such a condition redistribute without it.
     ///
     /// # Errors
     /// [`LayoutError::Uneven`] names the axis that does not divide.
@@ -386,8 +386,8 @@ impl Distribution {
         Some(if self.replicated { (0, 0) } else { self.grid.place(position) })
     }
 
-    /// Whether the whole array, the rest of clipped blocks included, has no more bytes than an
-    /// address can hold.
+    /// Returns true if the whole array, the rest of clipped blocks included, has no more bytes than
+    /// an address can hold.
     pub(super) fn fits(&self, element: usize) -> bool {
         let room = |axis: &Axis| {
             let block = if axis.is_single_run() && !self.in_blocks() { 1 } else { axis.block() };
@@ -413,7 +413,7 @@ impl Distribution {
         }
     }
 
-    /// The strides of what lies at a place of the grid.
+    /// The strides of the elements at a place of the grid.
     pub(super) fn strides(&self, place: (usize, usize)) -> Strides {
         let (rows, columns) = (self.rows.held(place.0), self.columns.held(place.1));
         let (high, wide) = (self.rows.block(), self.columns.block());

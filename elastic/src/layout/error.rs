@@ -1,4 +1,4 @@
-//! What can be wrong with a distribution, a schedule or the memory it is applied to.
+//! Errors of a distribution, a schedule or the memory it is applied to.
 
 /// Why a distribution or a schedule cannot be. Every rank that asks the same question gets the same
 /// error, but for [`LayoutError::Memory`], which is about memory of one rank.
@@ -26,7 +26,7 @@ pub enum LayoutError {
         rows: usize,
         /// Columns of the process grid.
         columns: usize,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
     },
     /// A block of no elements would never get to the end of the array.
@@ -63,9 +63,9 @@ pub enum LayoutError {
     Boundaries {
         /// The function that was called.
         call: &'static str,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
-        /// How many boundaries were given.
+        /// Number of boundaries given.
         found: usize,
     },
     /// A schedule moves one array, which has one shape.

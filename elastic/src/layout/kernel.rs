@@ -1,7 +1,7 @@
 //! The loops that move bytes: from strided memory to dense memory, back, and from strided to
 //! strided. Short runs of common widths are moves of a known size, long ones are `copy_from_slice`.
 
-/// How often something repeats, and how far apart it lies on both sides.
+/// Number of repetitions, and their distances on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub count: usize,
@@ -46,7 +46,7 @@ impl Nest {
         self.levels().iter().map(|level| level.count).product::<usize>() * self.run
     }
 
-    /// How many runs it moves.
+    /// Number of runs that it moves.
     pub fn runs(&self) -> usize {
         self.levels().iter().map(|level| level.count).product()
     }
@@ -95,7 +95,7 @@ impl Nest {
     }
 }
 
-/// Strided to dense. `out` is as long as what is moved.
+/// Strided to dense. `out` is as long as the moved data.
 pub(super) fn gather(nest: &Nest, memory: &[u8], out: &mut [u8]) {
     match nest.levels() {
         [] => out.copy_from_slice(&memory[..nest.run]),
@@ -139,7 +139,7 @@ fn gather_run<const WIDTH: usize>(stride: usize, memory: &[u8], out: &mut [u8]) 
     }
 }
 
-/// Dense to strided. `dense` is as long as what is moved.
+/// Dense to strided. `dense` is as long as the moved data.
 pub(super) fn scatter(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     match nest.levels() {
         [] => memory[..nest.run].copy_from_slice(dense),
@@ -186,8 +186,8 @@ fn scatter_run<const WIDTH: usize>(stride: usize, dense: &[u8], memory: &mut [u8
     }
 }
 
-/// Rows become columns: what comes element after element goes far apart. Squares that fit in a
-/// cache are turned one after the other.
+/// Rows become columns: elements that follow each other go far apart. Squares that fit in a cache
+/// are turned one after the other.
 fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     let (levels, run) = (nest.levels(), nest.run);
     let (around, turned) = levels.split_at(levels.len() - 2);

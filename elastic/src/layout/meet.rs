@@ -1,4 +1,4 @@
-//! What a part of one distribution and a part of another have in common, without listing it.
+//! Intersection of a part of one distribution and a part of another, without listing it.
 //!
 //! Two combs of blocks meet in a pattern that repeats with the least common multiple of their
 //! strides, so a few [`Family`] values describe an array of any size. This is the idea of the line
@@ -10,7 +10,7 @@ use super::axis::{Comb, common_divisor, least_multiple};
 /// of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
-    /// Where the first run begins, within the old and the new part.
+    /// Beginning of the first run, within the old and the new part.
     pub old: At,
     pub new: At,
     /// Indices in a run.
@@ -44,7 +44,7 @@ impl Family {
         self.length * self.inner.count * self.outer.count
     }
 
-    /// How many parts of at most `most` indices, at least one, it has.
+    /// Number of its parts of at most `most` indices, at least one.
     pub fn part_count(&self, most: usize) -> usize {
         let pattern = self.length * self.inner.count;
         if pattern <= most {
@@ -224,7 +224,7 @@ pub(super) fn wide(number: usize) -> i128 {
     i128::try_from(number).unwrap_or(i128::MAX)
 }
 
-/// For what is known to be an index again.
+/// For a number that is known to be an index again.
 pub(super) fn narrow(number: i128) -> usize {
     usize::try_from(number).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! What one rank sends to another: which bytes of its memory, and where they go.
+//! Message of one rank to another: its bytes in the sender's memory, and their places in the
+//! receiver's.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,8 +30,9 @@ pub enum Source {
 /// Data that goes from one rank to another, or stays and changes its place.
 ///
 /// It is described by a few strides, whatever the size of the array. Both ends compute the same
-/// order of the bytes in between, so what [`Message::pack`] wrote at one end [`Message::unpack`]
-/// puts in place at the other. Where both memories can be seen, [`Message::copy`] does it at once.
+/// order of the bytes in between, so that [`Message::unpack`] at one end puts in place the bytes
+/// that [`Message::pack`] wrote at the other. Where both memories can be seen, [`Message::copy`]
+/// does it at once.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub(super) peer: usize,
@@ -45,11 +47,11 @@ pub struct Message {
 /// Bytes that lie together at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Where they begin in the memory they come from.
+    /// Beginning in the memory that they come from.
     pub from: usize,
-    /// Where they begin in the memory they go to.
+    /// Beginning in the memory that they go to.
     pub to: usize,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
 }
 
@@ -60,13 +62,13 @@ impl Message {
         self.peer
     }
 
-    /// Whether the sender takes it from the old memory or from the new one.
+    /// Memory that the sender takes it from: the old or the new one.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// How many bytes are moved.
+    /// Number of bytes moved.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();
@@ -85,7 +87,7 @@ impl Message {
         self.to.room * self.element
     }
 
-    /// Where in the memory it goes to the first and the last of its bytes lie: what is between may belong to others.
+    /// Range from the first to the last of its bytes in the memory it goes to: bytes between may belong to others.
     #[must_use]
     pub fn target_span(&self) -> Range<usize> {
         let nests = self.nests().filter(|(_, _, nest)| nest.bytes() > 0);
@@ -116,15 +118,15 @@ impl Message {
         })
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     #[must_use]
     pub fn piece_count(&self) -> usize {
         self.nests().map(|(_, _, nest)| nest.at_both().runs()).sum()
     }
 
-    /// The same message in parts of at most `bytes` bytes, or of one element: each is a message
-    /// by itself, and both ends cut alike. With parts that fit in a cache, a buffer of that size is
-    /// enough, and what was packed can be unpacked before it has left the cache. See also
+    /// The same message in parts of at most `bytes` bytes, or of one element: each is a message by
+    /// itself, and both ends cut alike. With parts that fit in a cache, a buffer of that size is
+    /// enough, and packed bytes can be unpacked before they have left the cache. See also
     /// [`in_turns`].
     pub fn split(&self, bytes: usize) -> impl Iterator<Item = Self> + '_ {
         let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();

@@ -1,4 +1,4 @@
-//! How arrays lie on ranks, and who sends what to whom when the ranks change.
+//! Layouts of arrays on ranks, and the messages between ranks when the ranks change.
 //!
 //! Pure: no MPI, no system call. All ranks that ask the same question get the same answer, so nothing
 //! is exchanged to agree on a schedule.

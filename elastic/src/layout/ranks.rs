@@ -68,7 +68,7 @@ impl Ranks {
         Ok(Self(Kind::List { ranks, ascending: ascending.into() }))
     }
 
-    /// How many there are.
+    /// Number of ranks.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -77,7 +77,7 @@ impl Ranks {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -92,7 +92,7 @@ impl Ranks {
         }
     }
 
-    /// Where a rank stands; none if it is not among them.
+    /// Position of a rank; none if it is not among them.
     #[must_use]
     pub fn position(&self, rank: usize) -> Option<usize> {
         match &self.0 {

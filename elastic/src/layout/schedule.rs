@@ -1,4 +1,4 @@
-//! Who sends what to whom, in which step.
+//! Messages between ranks, in steps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use super::message::{End, Message, Source};
 use super::steps::{Edge, Pair, Plan};
 use super::{LayoutError, Statistics};
 
-/// How an array gets from one distribution to another, in steps without contention: in each step no
-/// rank sends twice and none receives twice. What stays on its rank is copied.
+/// Schedule by which an array gets from one distribution to another, in steps without contention:
+/// in each step no rank sends twice and none receives twice. Data that stay on their rank are
+/// copied.
 ///
 /// All ranks that make a schedule from equal distributions get the same one. Each then asks for
 /// its own part, which costs time and memory for its own messages and at most a few words for
@@ -118,13 +119,13 @@ impl Schedule {
         self.element
     }
 
-    /// How many steps there are.
+    /// Number of steps.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// Whether it is known that no schedule has fewer steps.
+    /// Returns true if it is known that no schedule has fewer steps.
     #[must_use]
     pub fn is_minimal(&self) -> bool {
         self.plan.is_minimal()
@@ -137,7 +138,7 @@ impl Schedule {
         all.into_iter().collect()
     }
 
-    /// What one rank does. A rank that holds nothing before or after does nothing.
+    /// Returns one rank's part. A rank that holds nothing before or after does nothing.
     #[must_use]
     pub fn of(&self, rank: usize) -> Part {
         let pair = Pair { old: &self.old, new: &self.new };
@@ -174,7 +175,7 @@ impl Schedule {
         part
     }
 
-    /// What all ranks do together. Looks at every message.
+    /// Amounts of all ranks together. Looks at every message.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let pair = Pair { old: &self.old, new: &self.new };
@@ -189,7 +190,7 @@ impl Schedule {
     }
 }
 
-/// What has been found about pairs of parts, by axis.
+/// Common indices of pairs of parts, by axis, as far as found.
 struct Common<'a> {
     schedule: &'a Schedule,
     rows: HashMap<(usize, usize), Arc<[Family]>>,
@@ -236,7 +237,7 @@ impl<'a> Common<'a> {
     }
 }
 
-/// What one rank does.
+/// One rank's part.
 #[derive(Clone, Debug)]
 pub struct Part {
     rank: usize,
@@ -282,7 +283,7 @@ impl Part {
         self.new_bytes
     }
 
-    /// What stays on the rank and is copied from the old memory to the new one. At any time:
+    /// Data that stay on the rank and are copied from the old memory to the new one. At any time:
     /// no message brings the same elements.
     #[must_use]
     pub fn kept(&self) -> &[Message] {
@@ -296,7 +297,7 @@ impl Part {
         &self.steps
     }
 
-    /// What this rank sends and keeps.
+    /// Amounts that this rank sends and keeps.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let sent = self.steps.iter().filter_map(|step| step.send.as_ref());
@@ -307,7 +308,7 @@ impl Part {
     }
 }
 
-/// What a rank does in one step: at most one message out and at most one in, at the same time.
+/// A rank's part in one step: at most one message out and at most one in, at the same time.
 #[derive(Clone, Debug)]
 pub struct Step {
     number: usize,
@@ -323,13 +324,13 @@ impl Step {
         self.number
     }
 
-    /// What is sent.
+    /// The message sent.
     #[must_use]
     pub fn send(&self) -> Option<&Message> {
         self.send.as_ref()
     }
 
-    /// What is received.
+    /// The message received.
     #[must_use]
     pub fn receive(&self) -> Option<&Message> {
         self.receive.as_ref()

@@ -55,13 +55,13 @@ impl Compressed {
         Ok(Self { index: Arc::from(index) })
     }
 
-    /// How many rows (CSR) or columns (CSC).
+    /// Number of rows (CSR) or columns (CSC).
     #[must_use]
     pub fn lines(&self) -> usize {
         self.index.len() - 1
     }
 
-    /// How many nonzeros.
+    /// Number of nonzeros.
     #[must_use]
     pub fn nonzeros(&self) -> usize {
         self.index.last().copied().unwrap_or(0)
@@ -75,7 +75,7 @@ impl Compressed {
         (line(position), line(position.saturating_add(1)))
     }
 
-    /// How values and their indices lie on ranks.
+    /// Layout of values and their indices on ranks.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].
@@ -85,7 +85,7 @@ impl Compressed {
         Distribution::runs(&boundaries, ranks)
     }
 
-    /// How the complete index lies on ranks: each has all of it.
+    /// Layout of the complete index on ranks: each has all of it.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].

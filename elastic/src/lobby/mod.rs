@@ -1,5 +1,4 @@
-//! Where the processes of a node meet, whether they run, sleep or are about to join: shared words, and mail from
-//! the agents.
+//! Shared words of a node's processes, whether they run, sleep or are about to join, and mail from the agents.
 //!
 //! Every live process of the job has a place in the lobby of its node: the slot and the doorbell that are its own,
 //! and the signal and the mailbox that all share. Agents write the mailbox and the signal; see [`crate::round`] for
@@ -15,18 +14,18 @@ use quo::Context;
 use crate::round::{Hold, Interrupted, Probe, floor, probe};
 use words::{Words, sleep, wake};
 
-/// How long a sleeper sleeps before it looks whether the others of its node are still there.
+/// Time that a sleeper sleeps before it looks whether the others of its node are still there.
 const SLICE: Duration = Duration::from_millis(350);
 
 /// Bytes that an agent can tell the processes of its node at once.
 pub(crate) const MAIL_BYTES: usize = words::MAIL_BYTES;
 
-/// What a process is to the others of its node.
+/// State of a process for the others of its node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
     /// It has not said so yet.
     Unsaid,
-    /// Nobody waits for it.
+    /// No process waits for it.
     Asleep,
     /// This rank of the world, now or after the resize that it has been called to.
     Rank(usize),
@@ -58,7 +57,7 @@ pub(crate) enum LobbyError {
     /// A process of the node has ended without a word.
     #[error("rank {0} has ended")]
     Dead(usize),
-    /// Nobody came before the deadline.
+    /// Timed out before the deadline.
     #[error("nothing came in time")]
     Late,
     /// An order is longer than the mailbox.
@@ -144,12 +143,12 @@ impl Lobby {
         if self.words.write_mail(order) { Ok(()) } else { Err(LobbyError::TooLong(order.len())) }
     }
 
-    /// What the mailbox holds.
+    /// Content of the mailbox.
     pub(crate) fn mail(&self) -> Vec<u8> {
         self.words.read_mail()
     }
 
-    /// How often somebody has rung for this process.
+    /// Number of times that this process was rung for.
     pub(crate) fn rings(&self) -> u32 {
         self.words.rings(self.own)
     }
@@ -218,7 +217,7 @@ impl Lobby {
         }
     }
 
-    /// Says what this process is.
+    /// Publishes the state of this process.
     pub(crate) fn sit(&self, seat: Seat) {
         self.words.seat(self.own).store(seat.encode(), Ordering::Release);
     }
@@ -264,7 +263,7 @@ impl Lobby {
         Some((rank, said.is_ok()))
     }
 
-    /// What a process of the node is.
+    /// State of a process of the node.
     fn seat(&self, member: usize) -> Seat {
         Seat::decode(self.words.seat(member).load(Ordering::Acquire))
     }

@@ -13,7 +13,7 @@ use crate::round::{Signal, Slot};
 pub(super) const MAIL_BYTES: usize = 256 * 1024;
 const LINE: usize = 128;
 
-/// What all processes of the node look at.
+/// Words that all processes of the node look at.
 #[repr(C, align(128))]
 struct Common {
     signal: Signal<AtomicU64>,
@@ -24,7 +24,7 @@ struct Common {
     _rest: [u32; LINE / 4 - 4],
 }
 
-/// What is one process's own.
+/// Words of one process.
 #[repr(C, align(128))]
 struct Own {
     slot: Slot<AtomicU64>,
@@ -35,7 +35,7 @@ struct Own {
     _rest: [u32; LINE / 4 - 3],
 }
 
-/// The words of a node: the first process's part begins with what is common and the mailbox.
+/// The words of a node: the first process's part begins with the common words and the mailbox.
 #[derive(Debug)]
 pub(super) struct Words {
     memory: SharedMemory,
@@ -44,7 +44,7 @@ pub(super) struct Words {
 const COMMON: usize = size_of::<Common>() + MAIL_BYTES;
 
 impl Words {
-    /// How many bytes of the shared memory a process brings along.
+    /// Bytes of the shared memory that a process brings along.
     pub(super) fn bytes(node_rank: usize) -> usize {
         size_of::<Own>() + if node_rank == 0 { COMMON } else { 0 }
     }
@@ -124,7 +124,7 @@ impl Words {
         unsafe { self.memory.all().as_ptr().add(size_of::<Common>()) }
     }
 
-    /// Whether it fitted. Only the agent writes, and only while nobody reads: before it rings or signals.
+    /// Writes the mail and returns true if it fitted. Only the agent writes, and only while nobody reads: before it rings or signals.
     pub(super) fn write_mail(&self, order: &[u8]) -> bool {
         if order.len() > MAIL_BYTES {
             return false;

@@ -1,4 +1,4 @@
-//! Who decides when the world changes: the trait of resource managers, and those that come along.
+//! Resource managers: the trait of those that decide when the world changes, and those that come along.
 //!
 //! | manager | who decides |
 //! |---|---|
@@ -30,7 +30,7 @@ pub use supply::Supply;
 use crate::change::{Event, RequestId, Step};
 use crate::member::UnitId;
 
-/// Where a job is in its life.
+/// Moment in the life of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     /// The iteration that the program [reported](crate::World::report_iteration) last; 0 before.
@@ -48,10 +48,10 @@ pub struct Next {
     pub time: Option<Duration>,
 }
 
-/// Who decides when the world changes. Called by one thread, in the process of rank 0; a call that takes long
-/// holds up resizes, not the ranks.
+/// A resource manager: decides when the world changes. Called by one thread, in the process of rank 0; a call that
+/// takes long holds up resizes, not the ranks.
 pub trait ResourceManager: Send + fmt::Debug {
-    /// What requests of its are marked with, and errors begin with.
+    /// Name that its requests are marked with, and that errors begin with.
     fn name(&self) -> &'static str;
 
     /// The job begins. `requests` may be kept, and used by threads of its own, until [`ends`](Self::ends).
@@ -66,7 +66,7 @@ pub trait ResourceManager: Send + fmt::Debug {
         Next::default()
     }
 
-    /// Where it brings nodes from, for growth beyond the job's own. Called once, when it has begun.
+    /// Source of nodes, for growth beyond the job's own. Called once, when it has begun.
     fn supply(&self) -> Option<Arc<dyn Supply>> {
         None
     }
@@ -80,23 +80,23 @@ pub trait ResourceManager: Send + fmt::Debug {
     fn ends(&mut self) {}
 }
 
-/// What somebody from outside may want to know of a job.
+/// Status of a job, for questions from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldStatus {
     /// Its name.
     pub job: String,
-    /// How many resizes were committed.
+    /// Number of resizes that were committed.
     pub epoch: u64,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub size: u64,
-    /// How many there can be.
+    /// Number of ranks that there can be.
     pub capacity: u64,
-    /// How many requests wait for their turn.
+    /// Number of requests that wait for their turn.
     pub waiting: u64,
     /// The resize under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<RequestId>,
-    /// What it has come to.
+    /// Its step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// The number that the next event will have.
@@ -118,9 +118,9 @@ pub struct WorldStatus {
 pub struct HostStatus {
     /// Its name.
     pub host: String,
-    /// How many ranks can be there.
+    /// Number of ranks that can be there.
     pub slots: u32,
-    /// Those that are.
+    /// Ranks that are there.
     pub ranks: Vec<u64>,
 }
 

@@ -7,7 +7,7 @@ use super::WorldStatus;
 use crate::change::{Cause, Event, Request, RequestId, Step, Turn};
 use crate::coordinator::Shared;
 
-/// With this a manager asks for resizes and looks at what becomes of them. Copies ask the same job; any thread may.
+/// A manager's means to ask for resizes and to look at their state. Copies ask the same job; any thread may.
 #[derive(Clone, Debug)]
 pub struct Requests(Arc<Shared>);
 
@@ -58,7 +58,7 @@ impl Requests {
         self.0.look();
     }
 
-    /// How the job is now.
+    /// Status of the job now.
     #[must_use]
     pub fn status(&self) -> WorldStatus {
         self.0.arbiter().status()

@@ -3,8 +3,7 @@
 use super::{Moment, Next, Requests, ResourceManager};
 use crate::plan::{Plan, Player};
 
-/// Asks for what a [plan](crate::plan) says, when it says so. What is refused is in the event log, and the plan goes
-/// on.
+/// Makes the requests of a [plan](crate::plan), at their times. Refusals are in the event log, and the plan goes on.
 #[derive(Debug)]
 pub struct ScriptedPlan {
     player: Player,

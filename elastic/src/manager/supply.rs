@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::change::{Cause, RequestId};
 
-/// Where nodes come from that the job does not have yet: a part of a [`ResourceManager`](super::ResourceManager).
+/// Source of nodes that the job does not have yet: a part of a [`ResourceManager`](super::ResourceManager).
 ///
 /// A request that wants [new nodes](crate::change::Request::nodes) is checked, and refused or accepted; when its turn
 /// has come they are brought, and it goes on as one for hosts that were named. Whoever brought them hears by
 /// [`happened`](super::ResourceManager::happened) how the request ended.
 pub trait Supply: Send + Sync + fmt::Debug {
-    /// Whether so many nodes might be had for a growth that may take so long. Called when somebody asks, while nobody
-    /// else is heard: it may only look at what is known.
+    /// Checks that so many nodes might be had for a growth that may take so long. Called by a request, while no other
+    /// is heard: it may only look at known facts.
     ///
     /// # Errors
     /// Why not.

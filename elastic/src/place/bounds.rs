@@ -1,4 +1,4 @@
-//! How many processes a job may have.
+//! Number of processes that a job may have.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub enum Allowed {
     Square,
     /// These.
     OneOf(Vec<u32>),
-    /// Those the program says yes to. Has to give the same answer each time.
+    /// Sizes that the program says yes to. Has to give the same answer each time.
     If(Arc<dyn Fn(u32) -> bool + Send + Sync>),
 }
 
 impl Allowed {
-    /// Whether a program can work with this size.
+    /// Returns true if a program can work with this size.
     pub fn allows(&self, size: u32) -> bool {
         match self {
             Allowed::Any => true,
@@ -90,7 +90,7 @@ impl Bounds {
         self.max
     }
 
-    /// Whether a job may have this size.
+    /// Returns true if a job may have this size.
     pub fn allows(&self, size: u32) -> bool {
         (self.min..=self.max).contains(&size) && self.allowed.allows(size)
     }

@@ -15,8 +15,8 @@ pub enum Fill<'a> {
     RoundRobin(&'a mut Cursor),
 }
 
-/// Where round robin stopped. Kept from one resize to the next, so that many small ones spread
-/// as well as a large one.
+/// Position at which round robin stopped. Kept from one resize to the next, so that many small ones
+/// spread as well as a large one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     last: Option<NodeId>,
@@ -40,8 +40,8 @@ impl Cursor {
 /// The node of each of `count` joiners, in the order in which they are appended.
 ///
 /// `hosts` names where they may go; empty means all available nodes. No node gets more processes
-/// than it has slots, unless `forced`: then what does not fit goes where fewest share a slot.
-/// The cursor moves only if this succeeds.
+/// than it has slots, unless `forced`: then the rest goes where fewest share a slot. The cursor
+/// moves only if this succeeds.
 pub fn place(
     nodes: &Nodes,
     count: u32,
@@ -120,8 +120,8 @@ fn eligible<'a>(nodes: &'a Nodes, hosts: &[String]) -> Result<Vec<&'a Node>, Pla
     Ok(found)
 }
 
-/// How many go to each node, in the order in which nodes are first named: one spawn for each, so that
-/// each node can be given back by itself. Joiners are appended in this order.
+/// Number of processes for each node, in the order in which nodes are first named: one spawn for each, so that each
+/// node can be given back by itself. Joiners are appended in this order.
 pub fn per_node(chosen: &[NodeId]) -> Vec<(NodeId, u32)> {
     let mut counts: Vec<(NodeId, u32)> = Vec::new();
     for node in chosen {

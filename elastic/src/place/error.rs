@@ -1,4 +1,4 @@
-//! What can be wrong with a wish for places.
+//! Errors of a request for places.
 
 use super::NodeState;
 use crate::member::{MemberId, NodeId, UnitId};
@@ -34,7 +34,7 @@ pub enum PlaceError {
     NotAvailable {
         /// The name.
         host: String,
-        /// What it is instead of available.
+        /// Its state instead of available.
         state: NodeState,
     },
     /// There are too few free slots.
@@ -44,7 +44,7 @@ pub enum PlaceError {
         asked: u32,
         /// Free slots.
         free: u32,
-        /// Whether hosts were named.
+        /// True if hosts were named.
         named: bool,
     },
     /// Nodes do not change from one of these states to the other.
@@ -54,11 +54,11 @@ pub enum PlaceError {
         node: NodeId,
         /// Its host.
         host: String,
-        /// What it is.
+        /// Its state.
         from: NodeState,
-        /// What it was to become.
+        /// The state that it was to get.
         to: NodeState,
-        /// Whether processes on it are the reason.
+        /// True if processes on it are the reason.
         occupied: bool,
     },
     /// There is no such node.
@@ -82,7 +82,7 @@ pub enum PlaceError {
     Placed {
         /// The process.
         member: MemberId,
-        /// Where it is.
+        /// Its place.
         node: NodeId,
     },
     /// Neither a number nor hosts were given.
@@ -161,7 +161,7 @@ pub enum PlaceError {
     BadVector {
         /// Counted from 1, in bytes.
         column: usize,
-        /// What is wrong there.
+        /// The fault there.
         cause: &'static str,
     },
 }

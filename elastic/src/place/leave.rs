@@ -1,20 +1,21 @@
-//! Who leaves.
+//! Choice of the leavers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Nodes, PlaceError, Seat};
 use crate::member::{MemberId, UnitId};
 
-/// What is wanted back.
+/// Ranks and hosts to be released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaim<'a> {
-    /// How many processes; `None`: all on the named hosts.
+    /// Number of processes; `None`: all on the named hosts.
     pub count: Option<u32>,
     /// From which hosts; empty: from any.
     pub hosts: &'a [String],
 }
 
-/// Who leaves, highest rank first. `ranks` is the world in order of ranks; all of it sits on nodes.
+/// Chooses the leavers, highest rank first. `ranks` is the world in order of ranks; all of it sits
+/// on nodes.
 ///
 /// The highest ranks leave, so that those who stay keep theirs; on named hosts the highest there.
 /// Units leave as a whole. The coordinating member, and whoever was started with it and cannot

@@ -16,9 +16,9 @@ const MOST_RANKS: u64 = 1 << 24;
 pub struct Block {
     /// The first of them, by its number in the job's allocation.
     pub node: u32,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many processes on each.
+    /// Number of processes on each.
     pub processes: u32,
 }
 
@@ -75,13 +75,13 @@ impl Mapping {
         })
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn len(&self) -> u64 {
         let of = |block: &Block| u64::from(block.nodes) * u64::from(block.processes);
         self.blocks.iter().map(of).sum()
     }
 
-    /// Whether there are no ranks.
+    /// Returns true if there are no ranks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -203,7 +203,7 @@ impl JobMap {
 pub struct Maps {
     /// The ranks before it.
     pub before: JobMap,
-    /// Those who join, ranked among themselves; `None` if nobody does.
+    /// Joiners, ranked among themselves; `None` if there are none.
     pub joining: Option<JobMap>,
     /// The ranks after it.
     pub after: JobMap,

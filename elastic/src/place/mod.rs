@@ -1,9 +1,9 @@
-//! Where ranks are, where joiners go, who leaves, and how many there may be.
+//! Places of ranks: the places now, those of joiners, the choice of leavers, and the number that there may be.
 //!
-//! [`Nodes`] is the list of nodes with their slots and who sits there. [`place`] chooses nodes for joiners,
-//! [`leavers`] chooses who goes, [`Bounds`] says which sizes a job may have, and [`JobMap`] writes down which
-//! rank is on which node in the format of process managers. Nothing is changed until
-//! [`Nodes::occupy`] and [`Nodes::vacate`] are told what has really happened.
+//! [`Nodes`] is the list of nodes with their slots and who sits there. [`place`] chooses nodes for joiners, [`leavers`]
+//! chooses who goes, [`Bounds`] says which sizes a job may have, and [`JobMap`] writes down which rank is on which node
+//! in the format of process managers. Nothing is changed until [`Nodes::occupy`] and [`Nodes::vacate`] are told the
+//! real events.
 //!
 //! Sources: D. Huber, master's thesis, TU München 2021, section 7.2 (stack over slots);
 //! I. A. Comprés Ureña, dissertation, TU München 2017, section 9.1 (mapping vectors, node order, highest ranks

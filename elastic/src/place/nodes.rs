@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::PlaceError;
 use crate::member::{MemberId, NodeId, UnitId};
 
-/// What a node is to the job.
+/// State of a node for the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -42,7 +42,8 @@ pub struct Seat {
     pub node: NodeId,
     /// With whom it leaves.
     pub unit: UnitId,
-    /// Whether it can never leave: under some MPIs what was started with the job.
+    /// True if it can never leave: under some MPIs the nodes that were started with the
+    /// job.
     pub rigid: bool,
 }
 
@@ -68,27 +69,27 @@ impl Node {
         &self.host
     }
 
-    /// How many processes it takes without sharing a core: one for each core.
+    /// Number of processes that it takes without sharing a core: one for each core.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// What it is to the job.
+    /// State of the node for the job.
     pub fn state(&self) -> NodeState {
         self.state
     }
 
-    /// Who is there, in order of slots.
+    /// Processes that are there, in order of slots.
     pub fn seats(&self) -> impl Iterator<Item = &Seat> {
         self.seats.iter().flatten()
     }
 
-    /// How many processes are there.
+    /// Number of processes that are there.
     pub fn processes(&self) -> u32 {
         self.seats().count() as u32
     }
 
-    /// How many more can come without sharing a core.
+    /// Number of processes that can come without sharing a core.
     pub fn free(&self) -> u32 {
         let slots = self.seats.iter().take(self.slots as usize);
         slots.filter(|seat| seat.is_none()).count() as u32
@@ -160,7 +161,7 @@ impl Nodes {
         available.map(Node::free).sum()
     }
 
-    /// Where a process sits.
+    /// Place of a process.
     pub fn seat(&self, member: MemberId) -> Option<&Seat> {
         self.nodes.iter().flat_map(Node::seats).find(|seat| seat.member == member)
     }
@@ -177,8 +178,8 @@ impl Nodes {
         Some(before + at as u64)
     }
 
-    /// A candidate becomes available, what is available is leaving, what is leaving is gone or,
-    /// if the resize was aborted, available again. A node is gone once it is empty.
+    /// A candidate becomes available, an available one leaving, a leaving one gone or, if the
+    /// resize was aborted, available again. A node is gone once it is empty.
     pub fn set_state(&mut self, node: NodeId, to: NodeState) -> Result<(), PlaceError> {
         use NodeState::{Available, Candidate, Gone, Leaving};
         let missing = PlaceError::NoSuchNode { call: "set_state", node };

@@ -1,4 +1,4 @@
-//! What placing promises.
+//! Promises of placing.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub enum When {
 pub struct Step {
     /// When it is due.
     pub when: When,
-    /// What is asked for then; its origin is `plan`.
+    /// The request made then; its origin is `plan`.
     pub request: Request,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{LONGEST_TEXT, LONGEST_TIME, MOST_HOSTS, MOST_RANKS, MOST_STEPS, Plan, Step, When};
 use crate::change::{Request, Wish};
 
-/// Where a text is no plan, and why.
+/// Place of the fault in a text that is no plan, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plan, line {line}, column {column}: {cause}")]
 pub struct PlanError {
@@ -14,7 +14,7 @@ pub struct PlanError {
     pub line: usize,
     /// In characters, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub cause: String,
 }
 
@@ -157,8 +157,8 @@ fn may_be_in_a_host(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':' | '[' | ']' | '%')
 }
 
-/// The time that a word like `30s` or `2.5min` says: a number with at most what makes whole milliseconds behind its
-/// point, and a unit. `None` for other words.
+/// The time of a word like `30s` or `2.5min`: a number with at most so many digits behind its point as whole
+/// milliseconds have, and a unit. `None` for other words.
 pub fn duration(word: &str) -> Option<Duration> {
     let unit = word.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
     let (number, unit) = word.split_at(unit);
@@ -259,7 +259,7 @@ impl<'a> Words<'a> {
         self.parse(expected, |word| read(word.strip_suffix(':').unwrap_or(word)))
     }
 
-    /// The word that was taken last is not what was expected.
+    /// The word that was taken last is not the expected one.
     fn unexpected(&self, expected: &str) -> PlanError {
         let found: String = self
             .words

@@ -27,8 +27,8 @@ impl Player {
         Player { waiting: plan.steps }
     }
 
-    /// What is due now, in the order of the lines: the program begins this iteration, and the job
-    /// began this long ago. Nothing is given twice.
+    /// Returns the requests that are due now, in the order of the lines: the program begins this
+    /// iteration, and the job began this long ago. Nothing is given twice.
     pub fn due(&mut self, iteration: u64, since_start: Duration) -> Vec<Request> {
         let is_due = |step: &super::Step| match step.when {
             When::Iteration(number) => number <= iteration,
@@ -55,7 +55,7 @@ impl Player {
         (iterations.min(), times.min())
     }
 
-    /// Whether every step was given.
+    /// Returns true if every step was given.
     pub fn is_done(&self) -> bool {
         self.waiting.is_empty()
     }

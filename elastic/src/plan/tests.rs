@@ -1,4 +1,4 @@
-//! What plans promise.
+//! Promises of plans.
 
 use std::time::Duration;
 

@@ -72,7 +72,7 @@ use crate::{Status, World, WorldOptions};
 /// The longest wait for one rank's word.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a process is after [`Reshape::init`] or [`Reshape::resize`].
+/// State of a process after [`Reshape::init`] or [`Reshape::resize`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {
     /// A rank, as before.
@@ -93,7 +93,7 @@ pub struct Reshape {
     scheduler: Box<dyn Scheduler>,
     valid: Box<dyn Fn(Configuration) -> bool>,
     history: History,
-    /// Where the program is now, and the history does not know it.
+    /// Configuration of the program now, when the history does not know it.
     arrived: Option<Configuration>,
     /// Data have gone to fewer ranks, and the others are still there.
     gathered: bool,
@@ -155,7 +155,7 @@ impl Reshape {
         self.valid = Box::new(valid);
     }
 
-    /// What this process is. Local.
+    /// State of this process. Local.
     #[must_use]
     pub fn seat(&self) -> Seat {
         self.seat
@@ -181,7 +181,7 @@ impl Reshape {
         self.points.iteration()
     }
 
-    /// What to do about data now: [`Decision::Expand`] once after the world has grown, on all ranks;
+    /// Returns the next action on data: [`Decision::Expand`] once after the world has grown, on all ranks;
     /// [`Decision::Shrink`] from the contact that said it to the resize. Local.
     #[doc(alias = "reshape_getSchedulerDecision")]
     pub fn decision(&mut self) -> Decision {
@@ -211,7 +211,7 @@ impl Reshape {
         Ok(self.points.rearranged(configuration)?)
     }
 
-    /// What there is on record, on rank 0. Local.
+    /// The history, on rank 0. Local.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
@@ -279,7 +279,7 @@ impl Reshape {
         Ok(Decision::Continue)
     }
 
-    /// Does what was decided: joiners are there afterwards, or leavers asleep. Without a decision nothing happens.
+    /// Carries out the decision: joiners are there afterwards, or leavers asleep. Without a decision nothing happens.
     /// Collective.
     ///
     /// # Errors
@@ -306,7 +306,7 @@ impl Reshape {
         self.world.end()
     }
 
-    /// Gives everybody what rank 0 has.
+    /// Gives all ranks the value of rank 0.
     fn hear<T: serde::Serialize + for<'a> serde::Deserialize<'a>>(
         &self,
         mine: T,

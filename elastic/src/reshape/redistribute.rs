@@ -20,8 +20,8 @@ impl Reshape {
     /// after; empty before on joiners, and after on leavers. Collective over the ranks there are.
     ///
     /// # Errors
-    /// [`Error::Data`], the same on all ranks, also when one of them has a part of another length: all keep what
-    /// they have then.
+    /// [`Error::Data`], the same on all ranks, also when one of them has a part of another length: all keep their data
+    /// then.
     #[doc(alias = "reshape_Redistribute1D")]
     pub fn redistribute_1d<T: Element>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Who decides at a resize point.
+//! Decisions at a resize point.
 
 use scheduler::action::Action;
 use scheduler::event::Event;
@@ -10,20 +10,20 @@ use scheduler::time::{Span, Time};
 
 use crate::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
 
-/// What a scheduler may choose from.
+/// Facts that a scheduler may choose by.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
-    /// What the program has just said.
+    /// The program's latest report.
     pub report: &'a Report,
-    /// How fast it was on what, and what moving its data has cost.
+    /// Times on each configuration, and costs of moving the data.
     pub history: &'a History,
     /// Which configuration follows which, with those that the program cannot work with left out.
     pub growth: Growth<'a>,
 }
 
-/// Decides at resize points, in the process of rank 0. What others ask the world for comes first.
+/// Decides at resize points, in the process of rank 0. Requests of others to the world come first.
 pub trait Scheduler {
-    /// What the program is to do.
+    /// Returns the decision for the program.
     #[doc(alias = "RemapScheduler")]
     fn decide(&mut self, choice: &Choice<'_>) -> Decision;
 }
@@ -105,18 +105,18 @@ fn decided(
     Ok(size.filter(|size| *size != current))
 }
 
-/// How a program's processors are arranged, and what it begins with.
+/// Arrangement of a program's processors, and its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "struct ProcessorTopology")]
 pub struct ProcessorTopology {
     /// Which sizes there are.
     pub kind: Topology,
-    /// What it begins with.
+    /// The configuration that it begins with.
     pub start: Configuration,
 }
 
 impl ProcessorTopology {
-    /// How so many processors are arranged: as nearly square as can be, or in a line.
+    /// Arrangement of so many processors: as nearly square as can be, or in a line.
     #[must_use]
     pub fn arranged(&self, size: usize) -> Configuration {
         match self.kind {

@@ -1,4 +1,4 @@
-//! How all ranks of a world come to enter a resize at the same probe, without a collective on the fast path.
+//! Protocol by which all ranks of a world enter a resize at the same probe, without a collective on the fast path.
 //!
 //! Each rank counts its probes; the n-th probe of a rank is its round n. While nothing is pending a probe is a
 //! store to the rank's own cache line and a load of one shared word. When something is, the agent of every node
@@ -19,8 +19,8 @@
 //! 5. Taken back before a round was agreed, the word is quiet again. A rank that was held clears its mark and
 //!    looks once more before it goes on, so that a word raised again meanwhile finds the slot as in 1.
 //!
-//! The ranks' rounds have to be cuts of the program: what a rank needs to come to its n-th probe was sent before
-//! the others' n-th probe. That is so whenever all ranks probe at the same place of the same loop.
+//! The ranks' rounds have to be cuts of the program: messages that a rank needs to come to its n-th probe were sent
+//! before the others' n-th probe. That is so whenever all ranks probe at the same place of the same loop.
 
 mod protocol;
 

@@ -17,12 +17,12 @@ const HELD: u64 = 1;
 #[derive(Debug, Default)]
 pub struct Signal<A>(A);
 
-/// What one rank tells the agent of its node: the round it is in, and whether it is held there.
+/// Word of one rank for the agent of its node: the round it is in, and whether it is held there.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Slot<A>(A);
 
-/// What a probe says.
+/// Result of a probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Go on with the program.
@@ -35,7 +35,7 @@ pub enum Probe {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-/// How a held rank waits.
+/// Way in which a held rank waits.
 pub trait Hold<A> {
     /// Sleeps while the word is [`RAISED`], or for less long.
     ///
@@ -51,7 +51,7 @@ impl<A: AtomicWord> Signal<A> {
         Self(word)
     }
 
-    /// What it says now.
+    /// Its present value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// What the agents do while a rank is held.
+    /// Actions of the agents while a rank is held.
     struct Meanwhile<F>(F);
 
     impl<F: FnMut(&AtomicU64)> Hold<AtomicU64> for Meanwhile<F> {

@@ -1,4 +1,4 @@
-//! What can be wrong with a request to the registry.
+//! Errors of a request to the registry.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum SetsError {
     BadName {
         /// The text, shortened.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: &'static str,
     },
     /// There is no such set.
@@ -124,7 +124,7 @@ pub enum SetsError {
         name: SetName,
         /// Which, shortened.
         key: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: &'static str,
     },
     /// Operations of several processes have to be applied in one order.
@@ -175,7 +175,7 @@ pub enum SetsErrorKind {
 }
 
 impl SetsError {
-    /// What kind of error it is.
+    /// Kind of the error.
     pub fn kind(&self) -> SetsErrorKind {
         match self {
             SetsError::BadName { .. } => SetsErrorKind::BadName,

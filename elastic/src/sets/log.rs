@@ -10,9 +10,9 @@ use crate::member::MemberId;
 pub enum Operation {
     /// [`Registry::operate`].
     Operate {
-        /// Who asks.
+        /// The process that asks.
         caller: MemberId,
-        /// What to do.
+        /// The operation.
         op: SetOp,
         /// With which set.
         first: SetName,
@@ -20,19 +20,19 @@ pub enum Operation {
         second: SetName,
         /// The wanted name.
         target: Option<SetName>,
-        /// What is not to be inherited.
+        /// Attributes that are not to be inherited.
         attributes: AttributeChange,
     },
     /// [`Registry::update`].
     Update {
         /// Of which set.
         target: SetName,
-        /// What.
+        /// The attributes.
         attributes: AttributeChange,
     },
     /// [`Registry::split`].
     Split {
-        /// Who asks.
+        /// The process that asks.
         caller: MemberId,
         /// Which set.
         set: SetName,
@@ -43,16 +43,16 @@ pub enum Operation {
     },
     /// [`Registry::define_delta`].
     Define {
-        /// Whether they join or leave.
+        /// True if they join or leave.
         kind: DeltaKind,
-        /// Who.
+        /// The members.
         members: Members,
     },
     /// [`Registry::conclude_delta`].
     Conclude {
         /// Of which resize.
         delta: SetName,
-        /// How it ended.
+        /// Its end.
         end: DeltaEnd,
     },
     /// [`Registry::prune`].
@@ -62,13 +62,13 @@ pub enum Operation {
     },
     /// [`Registry::publish`].
     Publish {
-        /// Who publishes.
+        /// The process that publishes.
         publisher: MemberId,
         /// At which set.
         set: SetName,
         /// Under which key.
         key: String,
-        /// What.
+        /// The value.
         value: Vec<u8>,
     },
     /// [`Registry::withdraw`].
@@ -82,7 +82,7 @@ pub enum Operation {
     Batch(Vec<Operation>),
 }
 
-/// What an operation gave.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A set of this name was made or changed.
@@ -93,12 +93,12 @@ pub enum Outcome {
     Published(u64),
     /// Nothing to be named.
     Done,
-    /// What each operation of a batch gave.
+    /// Result of each operation of a batch.
     Batch(Vec<Outcome>),
 }
 
 impl Registry {
-    /// Does what an operation says; all of it or nothing.
+    /// Carries out an operation; all of it or nothing.
     pub fn apply(&mut self, operation: &Operation) -> Result<Outcome, SetsError> {
         match operation {
             Operation::Operate { caller, op, first, second, target, attributes } => self
@@ -132,7 +132,7 @@ impl Registry {
     }
 }
 
-/// A registry and how many operations it has seen: what a joiner is sent, and what every rank keeps.
+/// A registry and the number of operations it has seen: sent to joiners, and kept by every rank.
 ///
 /// One rank numbers the operations of all from 0; each rank applies them in that order. An
 /// operation that fails counts too: it fails everywhere, and changes nothing anywhere.
@@ -153,7 +153,7 @@ impl Replica {
         &self.registry
     }
 
-    /// How many operations were applied: the number of the next.
+    /// Number of operations applied, which is the number of the next.
     pub fn applied(&self) -> u64 {
         self.applied
     }

@@ -26,7 +26,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Nobody.
+    /// Makes an empty set.
     pub const fn new() -> Members {
         Members { ranges: Vec::new() }
     }
@@ -39,7 +39,7 @@ impl Members {
         Members { ranges: vec![(first.0, last.0)] }
     }
 
-    /// How many there are. More than `u64::MAX` cannot be made but by the full range, which counts
+    /// Number of members. More than `u64::MAX` cannot be made but by the full range, which counts
     /// as `u64::MAX`.
     pub fn len(&self) -> u64 {
         self.ranges
@@ -47,12 +47,12 @@ impl Members {
             .fold(0, |sum: u64, &(first, last)| sum.saturating_add(last - first).saturating_add(1))
     }
 
-    /// Whether there is nobody.
+    /// Returns true if there is nobody.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether this one is among them.
+    /// Returns true if this one is among them.
     pub fn contains(&self, member: MemberId) -> bool {
         let after = self.ranges.partition_point(|&(first, _)| first <= member.0);
         after > 0 && self.ranges[after - 1].1 >= member.0
@@ -68,41 +68,41 @@ impl Members {
         self.ranges.iter().map(|&(first, last)| (MemberId(first), MemberId(last)))
     }
 
-    /// Who is in either.
+    /// Members of either.
     #[must_use]
     pub fn union(&self, other: &Members) -> Members {
         self.combine(other, |left, right| left || right)
     }
 
-    /// Who is in `self` and not in `other`.
+    /// Members of `self` that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Members) -> Members {
         self.combine(other, |left, right| left && !right)
     }
 
-    /// Who is in both.
+    /// Members of both.
     #[must_use]
     pub fn intersection(&self, other: &Members) -> Members {
         self.combine(other, |left, right| left && right)
     }
 
-    /// Whether nobody is in both.
+    /// Returns true if nobody is in both.
     pub fn is_disjoint(&self, other: &Members) -> bool {
         self.intersection(other).is_empty()
     }
 
-    /// Whether everybody here is there too.
+    /// Returns true if everybody here is there too.
     pub fn is_subset(&self, other: &Members) -> bool {
         self.difference(other).is_empty()
     }
 
-    /// Whether everybody here is there too, and somebody else.
+    /// Returns true if everybody here is there too, and somebody else.
     pub fn is_proper_subset(&self, other: &Members) -> bool {
         self != other && self.is_subset(other)
     }
 
-    /// Walks over the ids at which one of the two begins or ends, and keeps what `keep` says of
-    /// being in the left and in the right one. Nobody who is in neither may be kept.
+    /// Walks over the ids at which one of the two begins or ends, and keeps those for which `keep`
+    /// says so of being in the left and in the right one. Nobody who is in neither may be kept.
     fn combine(&self, other: &Members, keep: fn(bool, bool) -> bool) -> Members {
         let mut left = self.edges().peekable();
         let mut right = other.edges().peekable();
@@ -129,7 +129,8 @@ impl Members {
         Members { ranges }
     }
 
-    /// Where membership changes, one past the last id at an end; wider than an id for that reason.
+    /// Ids at which membership changes, one past the last id at an end; wider than an id for that
+    /// reason.
     fn edges(&self) -> impl Iterator<Item = u128> + '_ {
         self.ranges.iter().flat_map(|&(first, last)| [u128::from(first), u128::from(last) + 1])
     }

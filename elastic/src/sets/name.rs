@@ -23,7 +23,7 @@ pub const LONGEST_NAME: usize = 511;
 #[serde(try_from = "String", into = "String")]
 pub struct SetName(String);
 
-/// Where a name stands, as seen by one application.
+/// Domain of a name, as seen by one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Domain {
     /// `mpi://WORLD`: another name for the set of all processes of the application.
@@ -32,7 +32,7 @@ pub enum Domain {
     Caller,
     /// `mpi://app/{app}`: all processes of the application.
     Application,
-    /// Below `mpi://app/{app}/`: what the application itself creates.
+    /// Below `mpi://app/{app}/`: names that the application itself creates.
     Created,
     /// `mpi://rte/{app}/delta/...`: who joins or leaves in one resize.
     Delta,
@@ -95,7 +95,7 @@ impl SetName {
         SetName(format!("{PREFIX}rte/{app}/delta/{epoch}"))
     }
 
-    /// Where this name stands for the application `app`.
+    /// Domain of this name for the application `app`.
     pub fn domain(&self, app: &str) -> Domain {
         let path = &self.0[PREFIX.len()..];
         match path {
@@ -123,7 +123,7 @@ impl SetName {
     }
 }
 
-/// What of a refused name goes into a message.
+/// Part of a refused name for a message.
 fn shortened(name: &str) -> String {
     name.chars().take(80).collect()
 }

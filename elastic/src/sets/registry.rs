@@ -1,4 +1,4 @@
-//! All process sets of a job: who is alive, what the sets are, what resizes are under way.
+//! All process sets of a job: the live members, the sets, and the resizes under way.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::member::MemberId;
 
-/// How a resize ended, for its delta.
+/// End of a resize, for its delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeltaEnd {
@@ -26,7 +26,7 @@ pub enum DeltaEnd {
 pub(super) struct Delta {
     pub(super) kind: DeltaKind,
     pub(super) open: bool,
-    /// What operations with this delta took out of existing sets, for the way back.
+    /// Members that operations with this delta took out of existing sets, for the way back.
     pub(super) taken: BTreeMap<SetName, Members>,
 }
 
@@ -57,7 +57,7 @@ pub struct Registry {
     pub(super) app: String,
     pub(super) sets: BTreeMap<SetName, ProcessSet>,
     pub(super) deltas: BTreeMap<SetName, Delta>,
-    /// Who is alive or about to be, by the epoch of the resize that brought them.
+    /// Members alive or about to be, by the epoch of the resize that brought them.
     pub(super) joined: BTreeMap<u64, Members>,
     /// Every id that was ever given out.
     issued: Members,
@@ -105,12 +105,12 @@ impl Registry {
         self.last_epoch
     }
 
-    /// Who is alive or about to join.
+    /// Members alive or about to join.
     pub fn alive(&self) -> Members {
         self.joined.values().fold(Members::new(), |all, some| all.union(some))
     }
 
-    /// How many names a process is shown; see [`names`](Registry::names).
+    /// Number of names that a process is shown; see [`names`](Registry::names).
     #[doc(alias = "MPI_Session_get_num_psets")]
     pub fn count(&self, caller: MemberId) -> usize {
         self.names(caller).len()
@@ -143,7 +143,7 @@ impl Registry {
         self.sets.get(name)
     }
 
-    /// What `caller` is told about a set; `call` goes into errors.
+    /// Returns the description of a set for `caller`; `call` goes into errors.
     pub fn info(
         &self,
         call: &'static str,
@@ -194,10 +194,9 @@ impl Registry {
 
     /// Makes a set of two, and returns its name.
     ///
-    /// The result takes the name `target` where that is below `mpi://app/{app}`, else one is made
-    /// up. If `target` is `first`, then `first` gets these members: one version on if they differ.
-    /// Attributes are those of `first` but for what `attributes` says. The epoch is the later one of
-    /// both sets.
+    /// The result takes the name `target` where that is below `mpi://app/{app}`, else one is made up. If `target` is
+    /// `first`, then `first` gets these members: one version on if they differ. Attributes are those of `first` but for
+    /// the changes in `attributes`. The epoch is the later one of both sets.
     ///
     /// With a delta as `second` the same happens to the inactive sets that [`affected`] names; one
     /// that loses its last member is deleted. An intersection only makes a set and leaves the
@@ -263,7 +262,7 @@ impl Registry {
         Ok(name)
     }
 
-    /// Changes what the application says of a set, and nothing else: the operation `NULL`.
+    /// Changes the application's attributes of a set, and nothing else: the operation `NULL`.
     #[doc(alias = "MPI_PSETOP_NULL")]
     pub fn update(
         &mut self,
@@ -480,7 +479,8 @@ impl Registry {
         self.sets.insert(name, ProcessSet { members, version: 0, epoch, attributes, serial });
     }
 
-    /// Gives an existing set other members; what an open `delta` took from it is remembered there.
+    /// Gives an existing set other members; those that an open `delta` took from it are remembered
+    /// there.
     fn change_members(
         &mut self,
         name: &SetName,

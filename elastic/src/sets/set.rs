@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Members, SetName, SetsError};
 
-/// What the names of scheduling hints begin with; what follows is open.
+/// Beginning of the names of scheduling hints; the rest is open.
 pub const HINT_PREFIX: &str = "mpi_ps_sched_";
 
 /// The hint that says how many members a set would like to have. [`Registry::growth_target`] goes by it.
@@ -21,18 +21,18 @@ pub const LONGEST_KEY: usize = 255;
 /// The longest value in bytes, of a hint or in a set's store.
 pub const LONGEST_VALUE: usize = 65_536;
 
-/// How two sets make a third.
+/// Operation that makes a third set of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_pset_op")]
 pub enum SetOp {
-    /// Who is in either.
+    /// Members of either.
     #[doc(alias = "MPI_PSETOP_UNION")]
     Union,
-    /// Who is in the first and not in the second.
+    /// Members of the first that are not in the second.
     #[doc(alias = "MPI_PSETOP_DIFFERENCE")]
     Difference,
-    /// Who is in both.
+    /// Members of both.
     #[doc(alias = "MPI_PSETOP_INTERSECTION")]
     Intersection,
 }
@@ -58,7 +58,7 @@ impl fmt::Display for SetOp {
     }
 }
 
-/// Whether a resize adds the members of its delta or takes them away.
+/// True if a resize adds the members of its delta or takes them away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeltaKind {
@@ -70,10 +70,10 @@ pub enum DeltaKind {
     Sub,
 }
 
-/// What the application says of a set.
+/// The application's attributes of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Whether only the application changes the members. If not, the registry keeps the set
+    /// True if only the application changes the members. If not, the registry keeps the set
     /// consistent with resizes on its own.
     #[doc(alias = "mpi_ps_active")]
     pub active: bool,
@@ -88,10 +88,10 @@ impl Default for Attributes {
     }
 }
 
-/// What is to be different from the attributes a set has or inherits.
+/// Changes against the attributes a set has or inherits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeChange {
-    /// Whether the application alone changes the members; `None` leaves it.
+    /// True if the application alone changes the members; `None` leaves it.
     pub active: Option<bool>,
     /// Hints to set, or with `None` to take away; others stay.
     pub hints: BTreeMap<String, Option<String>>,
@@ -141,7 +141,8 @@ impl AttributeChange {
     }
 }
 
-/// Whether key and value have a length and form that every rank and every language can hold.
+/// Checks that key and value have a length and form that every rank and every language can
+/// hold.
 pub(super) fn check_entry(
     call: &'static str,
     what: &'static str,
@@ -191,7 +192,7 @@ pub struct ProcessSet {
 }
 
 impl ProcessSet {
-    /// Who is in it; nobody once it was deleted.
+    /// Members of the set; none once it was deleted.
     pub fn members(&self) -> &Members {
         &self.members
     }
@@ -208,12 +209,12 @@ impl ProcessSet {
         self.epoch
     }
 
-    /// What the application says of it.
+    /// The application's attributes of it.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Whether the last member has left. The name lists as invalid until it is pruned.
+    /// Returns true if the last member has left. The name lists as invalid until it is pruned.
     pub fn is_deleted(&self) -> bool {
         self.members.is_empty()
     }
@@ -231,23 +232,23 @@ impl ProcessSet {
     }
 }
 
-/// What one process is told about a set.
+/// Description of a set for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(alias = "MPI_Session_get_pset_info")]
 pub struct SetInfo {
-    /// How many members it has.
+    /// Number of its members.
     pub size: u64,
     /// See [`ProcessSet::version`].
     pub version: u64,
-    /// See [`ProcessSet::epoch`]. A process that has seen only earlier epochs has to refresh what it
-    /// knows of its peers before it makes a communicator of this set.
+    /// See [`ProcessSet::epoch`]. A process that has seen only earlier epochs has to refresh its knowledge of its peers
+    /// before it makes a communicator of this set.
     pub epoch: u64,
     /// See [`Attributes::active`].
     pub active: bool,
-    /// Whether the process that asks joined while the job was running.
+    /// True if the process that asks joined while the job was running.
     #[doc(alias = "mpi_dyn")]
     pub dynamic: bool,
-    /// Whether the process that asks is in the set.
+    /// True if the process that asks is in the set.
     #[doc(alias = "mpi_included")]
     pub included: bool,
     /// See [`Attributes::hints`].
@@ -255,8 +256,9 @@ pub struct SetInfo {
 }
 
 impl SetInfo {
-    /// Whether a resize has altered the set that a process has not seen, which was up to date at
-    /// `local_epoch`: it has to refresh what it knows of its peers before it makes a communicator.
+    /// Returns true if a resize has altered the set that a process has not seen, which was up to
+    /// date at `local_epoch`: it has to refresh its knowledge of its peers before it makes a
+    /// communicator.
     pub fn needs_refresh(&self, local_epoch: u64) -> bool {
         local_epoch < self.epoch
     }

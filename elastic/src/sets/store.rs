@@ -1,4 +1,4 @@
-//! What processes leave for each other at a set, and who waits for it.
+//! Values that processes leave for each other at a set, and the processes that wait for them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Published {
     /// 1 for the first value under this key, one more for each that replaced it. Withdrawing and
     /// publishing again counts on.
     pub version: u64,
-    /// Who published it.
+    /// The process that published it.
     pub publisher: MemberId,
 }
 
@@ -61,7 +61,7 @@ impl Registry {
         Ok(version)
     }
 
-    /// What lies under a key at a set; `None` is not an error: it may come.
+    /// Returns the value under a key at a set; `None` is not an error: it may come.
     #[doc(alias = "PMIx_Lookup")]
     pub fn lookup(&self, set: &SetName, key: &str) -> Result<Option<&Published>, SetsError> {
         let set = self.store_name("lookup", set)?;
@@ -87,8 +87,8 @@ impl Registry {
     }
 }
 
-/// Who waits for a value, on one rank. Not part of the common state: how to sleep, and for how
-/// long, is the caller's; this says whom to wake.
+/// Processes that wait for a value, on one rank. Not part of the common state: how to sleep, and
+/// for how long, is the caller's; this says whom to wake.
 ///
 /// ```
 /// use elastic::member::MemberId;
@@ -116,7 +116,7 @@ struct Waiting {
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Makes an empty list.
     pub fn new() -> Waiters {
         Waiters::default()
     }

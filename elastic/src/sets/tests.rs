@@ -1,4 +1,4 @@
-//! What the registry promises.
+//! Promises of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -445,7 +445,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What definitions 2 to 4 say, over sets of numbers.
+/// Model of definitions 2 to 4, over sets of numbers.
 fn model(registry: &Registry) -> BTreeMap<SetName, (BTreeSet<u64>, bool)> {
     let own = |name: &SetName| matches!(name.domain("app1"), Domain::Application | Domain::Created);
     let sets = registry.sets().filter(|(name, set)| own(name) && !set.is_deleted());

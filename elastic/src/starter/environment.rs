@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::process_identity::parent;
 
-/// How variables begin that launchers and schedulers give each process for itself, and that describe its place.
+/// Beginnings of variables that launchers and schedulers give each process for itself, and that describe its place.
 const OF_LAUNCHERS: [&str; 15] = [
     "OMPI_",
     "OPAL_",
@@ -35,10 +35,10 @@ case $1 in *\\*) v=$(printf '%b_' "$1"); export "${v%_}" ;; *) export "$1" ;; es
 shift; n=$((n - 1)); done
 exec "$@""#;
 
-/// Returns what has to be executed for a program to have the environment of this process, where a wrapper between the
-/// launcher and this process has changed it; else the program as it is. Variables that were taken away stay: the launcher
-/// sets its own in the same places. With other MPIs than Open MPI the program stays as it is: their launchers take words of
-/// one line and of a thousand bytes only.
+/// Returns the command by which a program has the environment of this process, where a wrapper between the launcher and
+/// this process has changed it; else the program as it is. Variables that were taken away stay: the launcher sets its
+/// own in the same places. With other MPIs than Open MPI the program stays as it is: their launchers take words of one
+/// line and of a thousand bytes only.
 pub(crate) fn wrapped(command: String, arguments: Vec<String>) -> (String, Vec<String>) {
     let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
     match is_open_mpi.then(changes).flatten() {
@@ -73,7 +73,8 @@ fn variables(process: &str) -> Option<HashMap<String, String>> {
     Some(bytes.split(|&byte| byte == 0).filter_map(entry).collect())
 }
 
-/// `NAME=VALUE` of all that the launcher has not so, but what launchers and shells set themselves, in the order of names.
+/// `NAME=VALUE` of all that the launcher has not so, but the variables that launchers and shells set themselves, in the
+/// order of names.
 fn difference(own: &HashMap<String, String>, launchers: &HashMap<String, String>) -> Vec<String> {
     let is_name = |name: &str| {
         !name.is_empty()

@@ -1,4 +1,4 @@
-//! What is done about a start from which MPI does not come back.
+//! Handling of a start from which MPI does not come back.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -9,10 +9,10 @@ use quo_mpi::{Family, Identity};
 use super::mark::Mark;
 use crate::process_identity::Life;
 
-/// How long a killed process may take to be gone.
+/// Time that a killed process may take to be gone.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// What may be done, by the MPI and how its launcher was told to take a killed process.
+/// Allowed actions, by the MPI and its launcher's options on a killed process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hanging {
     /// Nothing: no other call gets through, or it is not known.
@@ -20,18 +20,18 @@ pub(crate) enum Hanging {
     Leave,
     /// Others can be started meanwhile, but the launcher ends the job with a process that is killed.
     Beside,
-    /// What hangs can be ended as well.
+    /// Hanging processes can be ended as well.
     End,
 }
 
-/// What became of the processes of a start that was given up.
+/// Fate of the processes of a start that was given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// They are gone: their places are free again.
     pub all: bool,
     /// In words, behind why it was given up.
     pub told: String,
-    /// Those that stay until this process ends.
+    /// Processes that stay until this process ends.
     pub left: Vec<Life>,
 }
 
@@ -47,7 +47,7 @@ impl Hanging {
         }
     }
 
-    /// Ends what has this mark, if it may.
+    /// Ends the processes with this mark, if it may.
     pub(crate) fn deal_with(self, mark: &Mark) -> Ended {
         if self == Self::Leave {
             return Ended::default();
@@ -70,8 +70,8 @@ impl Hanging {
         }
     }
 
-    /// Finds what has this mark, and leaves it where it is. A launcher that does not look at its connection any more
-    /// would not look at the next one that gets the same number either: so this one keeps it.
+    /// Finds the processes with this mark, and leaves them where they are. A launcher that does not look at its
+    /// connection any more would not look at the next one that gets the same number either: so this one keeps it.
     pub(crate) fn spare(self, mark: &Mark) -> Ended {
         if self == Self::Leave {
             return Ended::default();
@@ -85,7 +85,7 @@ impl Hanging {
         }
     }
 
-    /// Ends what was [spared](Self::spare), if it may.
+    /// Ends the [spared](Self::spare) processes, if it may.
     pub(crate) fn end(self, left: &mut Vec<Life>) {
         if self == Self::End {
             for life in left.drain(..) {
@@ -95,7 +95,7 @@ impl Hanging {
     }
 }
 
-/// What has this mark, with its process numbers in words.
+/// Returns the processes with this mark, with their numbers in words.
 fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
     let found = mark.processes();
     if found.is_empty() {
@@ -107,7 +107,7 @@ fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
     Ok((found, named))
 }
 
-/// Whether all of them end, those that they start meanwhile as well.
+/// Returns true if all of them end, those that they start meanwhile as well.
 fn kill(mark: &Mark, mut living: Vec<Life>) -> bool {
     let limit = Instant::now() + END_LIMIT;
     while !living.is_empty() && Instant::now() < limit {
@@ -139,7 +139,7 @@ pub(crate) fn outlive(lives: &[Life]) {
     }
 }
 
-/// Kills what has this line in its environment, unless there is a line in its input.
+/// Kills the processes with this line in their environment, unless there is a line in its input.
 const BOUND: &str = r#"read -r _ && exit
 for look in 1 2 3; do for file in $(grep -lzxF -e "$1" /proc/[0-9]*/environ); do
 process=${file#/proc/}; kill -KILL "${process%/environ}"; done; sleep 0.1; done"#;
@@ -150,7 +150,7 @@ process=${file#/proc/}; kill -KILL "${process%/environ}"; done; sleep 0.1; done"
 pub(super) struct Bound(Child);
 
 impl Bound {
-    /// Binds what has this mark. None where there can be no other process.
+    /// Binds the processes with this mark. None where there can be no other process.
     pub(super) fn to(mark: &Mark) -> Option<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", BOUND, "sh", &mark.line()]);

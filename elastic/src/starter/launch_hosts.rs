@@ -11,7 +11,7 @@ use crate::room::is_allocated;
 /// The nodes of the job, on every node but that of `mpirun`, which is the first of them.
 const NODES: &str = "OMPI_MCA_orte_node_regex";
 
-/// The name of the program, without folders: what is behind it are its own words.
+/// The name of the program, without folders: the words behind it are its own.
 const PROGRAM: &str = "OMPI_COMMAND";
 
 /// Other ways to tell `mpirun` of hosts.

@@ -4,7 +4,7 @@ use quo_mpi::{Family, Identity};
 
 use crate::process_identity::{Life, processes};
 
-/// In the environment of what was started, and of what that starts.
+/// In the environment of started processes, and of those that they start.
 const VARIABLE: &str = "QUO_ELASTIC_START";
 
 /// No other start has it, neither of this process nor of another one of this host.
@@ -23,7 +23,7 @@ impl Mark {
         format!("{VARIABLE}={}", self.0)
     }
 
-    /// Has the launcher give it to what it starts, where it takes variables.
+    /// Has the launcher give it to the processes that it starts, where it takes variables.
     pub(crate) fn put(&self, mpi: &Identity, info: &mut Vec<(String, String)>) {
         let key = match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(4)) => "env",

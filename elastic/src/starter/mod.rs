@@ -34,7 +34,7 @@ use process::Starter;
 pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
 
-/// What is sent between rank 0 and the first process of a unit, over the intercommunicator of their start.
+/// Tag of messages between rank 0 and the first process of a unit, over the intercommunicator of their start.
 const READY: u16 = 7;
 const LENGTH: u16 = 8;
 const WELCOME: u16 = 9;
@@ -46,10 +46,10 @@ const HOST_LENGTH: u16 = 14;
 /// From a [`Starter`] to the unit.
 const HANDED: u16 = 15;
 
-/// How long a unit that is ready may take to answer.
+/// Time that a unit that is ready may take to answer.
 const COMING_LIMIT: Duration = Duration::from_secs(10);
 
-/// What processes are started with.
+/// Command and options with which processes are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recipe {
     pub command: String,
@@ -57,15 +57,16 @@ pub(crate) struct Recipe {
     pub info: Vec<(String, String)>,
     pub host_key: HostKey,
     pub reach: Reach,
-    /// How long a unit may take to be ready, from its start.
+    /// Time that a unit may take to be ready, from its start.
     pub limit: Duration,
-    /// What is done when MPI does not come back from a start.
+    /// Handling of a start from which MPI does not come back.
     pub hanging: Hanging,
-    /// Whether there may be more processes than places, so that one that hangs takes none away.
+    /// True if there may be more processes than places, so that one that hangs takes none
+    /// away.
     pub crowded: bool,
     /// The hosts of a launcher that does not survive to be asked for others, where they are known.
     pub hosts: Option<LaunchHosts>,
-    /// Whether a start ends with rank 0.
+    /// True if a start ends with rank 0.
     pub is_bound: bool,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
@@ -88,13 +89,13 @@ impl Recipe {
     }
 }
 
-/// How a launcher is told on which host to start processes.
+/// Way in which a launcher is told on which host to start processes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HostKey {
     /// Its name: any host with Hydra, one of mpirun's own list with Open MPI 4.
     #[default]
     Name,
-    /// The name with the number of processes: what Open MPI 5 takes as one otherwise.
+    /// The name with the number of processes, which Open MPI 5 takes as one otherwise.
     NameAndSlots,
 }
 
@@ -136,7 +137,7 @@ pub(crate) struct Unit {
     lives: Vec<Life>,
 }
 
-/// Who has started a process, as it is told before it is ready.
+/// Starter of a process, as it is told before it is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Host {
@@ -148,7 +149,7 @@ enum Host {
     Employer(Invitation),
 }
 
-/// What a unit that is ready is told.
+/// Message to a unit that is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Welcome {
@@ -158,7 +159,7 @@ pub(crate) enum Welcome {
     Go,
 }
 
-/// What a unit has to know to join.
+/// Facts that a unit needs to join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invited {
     pub resize: Resize,
@@ -168,9 +169,9 @@ pub(crate) struct Invited {
     pub first: usize,
     /// By which contexts over the world are known.
     pub tag: u64,
-    /// Where to meet the others; none over a bridge.
+    /// Port at which to meet the others; none over a bridge.
     pub port: Option<String>,
-    /// How many ranks there can be.
+    /// Number of ranks that there can be.
     pub most: usize,
     /// The way to the registry of process sets, if the world has them.
     pub directions: Option<Invitation>,
@@ -196,10 +197,10 @@ impl Ready {
 }
 
 /// Starts the units of a resize and waits until all are ready. All or nothing. Says with which unit it goes on. The
-/// number of the start is in the [`Mark`] of what is started.
+/// number of the start is in the [`Mark`] of the started processes.
 ///
 /// # Errors
-/// Why it could not be; what had been started is gone or going.
+/// The reason why it could not be; processes started until then are gone or going.
 pub(crate) fn start(
     recipe: &Recipe,
     resize: &Resize,
@@ -405,7 +406,7 @@ impl Unit {
         self.inter.receive(size_of::<u64>(), 0, COMING, &patience).map(drop)
     }
 
-    /// Whether it comes.
+    /// Tells the unit if it comes.
     pub(crate) fn decide(&self, comes: bool) {
         if self.look().is_ok() {
             let watch = || self.look();
@@ -425,8 +426,8 @@ impl Unit {
     }
 }
 
-/// A unit says that it is ready, and waits for what becomes of it. Collective over the unit. One that is to start others
-/// does so until it is not needed any more. What leads to rank 0 is `parent` afterwards.
+/// A unit says that it is ready, and waits for its fate. Collective over the unit. One that is to start others does so
+/// until it is not needed any more. The way to rank 0 is `parent` afterwards.
 ///
 /// # Errors
 /// One of the unit, or who has started it, has ended.

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// the kernel's `include/net/tcp_states.h`.
 const HALF_CLOSED: [&str; 2] = ["04", "05"];
 
-/// Who waits at its end, and for whom.
+/// Processes that wait at their end, and for which others.
 struct Parting {
     process: u32,
     servers: Vec<SocketAddr>,
@@ -74,7 +74,7 @@ fn address(uri: &str) -> Option<SocketAddr> {
     place.strip_prefix("tcp4://").or_else(|| place.strip_prefix("tcp6://"))?.parse().ok()
 }
 
-/// Whether a process of this host's network has closed a connection to one of them that it has not closed yet.
+/// Returns true if a process of this host's network has closed a connection to one of them that it has not closed yet.
 fn is_any_half_closed(servers: &[SocketAddr]) -> bool {
     let wanted: Vec<String> = servers.iter().map(as_the_kernel_writes).collect();
     let lists = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];

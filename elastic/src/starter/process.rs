@@ -1,7 +1,8 @@
 //! A process that starts others for rank 0, where MPI lets no other call of a process through while it starts some. It is
 //! never a rank, sleeps at a socket between two starts, and ends with the world, or with rank 0.
 //!
-//! It hands over what it has started: rank 0 has the same intercommunicator to a unit as if it had started it itself.
+//! It hands over the units that it has started: rank 0 has the same intercommunicator to a unit as if it had started it
+//! itself.
 
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,10 +22,10 @@ use crate::agents::Link;
 use crate::invitation::{Invitation, addresses};
 use crate::process_identity::Life;
 
-/// How long it may take to come, and to be told.
+/// Time that it may take to come, and to be told.
 const COME_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a start that is under way may take when nobody is there any more whom it is for.
+/// Time that a start that is under way may take when nobody is there any more whom it is for.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// A third of the usual share of a processor that all want: beside two busy ranks on two, starts take 3 to 5 ms longer
@@ -34,7 +35,7 @@ const GIVEN_WAY: &str = "5";
 /// For the communicators of a hand-over, none of which is made at the same time as others between the same processes.
 const TAG: u16 = 1;
 
-/// What rank 0 wants.
+/// Order of rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     command: String,
@@ -46,7 +47,7 @@ struct Order {
     life: Option<Life>,
 }
 
-/// What has become of it.
+/// Result of the order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -78,7 +79,7 @@ pub(crate) struct Employer {
 }
 
 impl Employer {
-    /// Starters are what this command starts.
+    /// Starters are the processes of this command.
     pub(crate) fn new(
         command: String,
         arguments: Vec<String>,
@@ -99,7 +100,7 @@ impl Employer {
         new
     }
 
-    /// Whether rank 0 is in MPI with the current one.
+    /// Returns true if rank 0 is in MPI with the current one.
     pub(crate) fn is_meeting(&self) -> bool {
         let current = self.current();
         current.as_ref().is_some_and(|starter| starter.is_meeting.load(Ordering::Acquire))
@@ -209,7 +210,7 @@ impl Starter {
         Ok(unit)
     }
 
-    /// Whether it cannot be asked any more.
+    /// Returns true if it cannot be asked any more.
     fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
@@ -265,8 +266,8 @@ fn hand_over(unit: Intercommunicator, peer: &Communicator) -> Result<(), GroupEr
     unit.disconnect()
 }
 
-/// Has the ranks run first. MPI polls until what it starts has come, and the kernel shares processors out between the
-/// sessions of which Hydra makes one for each process: the nice value of a process counts only within its own.
+/// Has the ranks run first. MPI polls until the started process has come, and the kernel shares processors out between
+/// the sessions of which Hydra makes one for each process: the nice value of a process counts only within its own.
 fn give_way() {
     let own = rustix::process::getpid();
     // Others in the session would be held back, too. Refused is as good.

@@ -1,13 +1,13 @@
-//! Whether there is a program to start. Some launchers end the job when there is none.
+//! True if there is a program to start. Some launchers end the job when there is none.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Looks for what a launcher on this host would execute.
+/// Looks for the program that a launcher on this host would execute.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns its fault.
 pub(super) fn look(command: &str) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     look_in(command, std::env::split_paths(&path))

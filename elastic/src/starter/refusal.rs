@@ -18,7 +18,7 @@ const PAUSE_OVER_NODES: Duration = Duration::from_secs(10);
 /// Names of the processes that start ranks: `mpirun` by its names, and its daemon on other nodes.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "orted"];
 
-/// What comes of it, behind the cause.
+/// Consequence, behind the cause.
 pub(super) const AFTER: &str =
     "; this mpirun starts nothing after that, and ends with status 1: run the job anew to grow";
 

@@ -8,7 +8,7 @@ use crate::change::{Cause, CauseKind};
 use crate::order::Resize;
 use crate::process_identity::Life;
 
-/// How long a start waits for leavers to end.
+/// Time that a start waits for leavers to end.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The slots of a launcher that fails where there are too few.

@@ -21,12 +21,12 @@ impl World {
         &mut self.data
     }
 
-    /// Whether a resize is pending: [`begin`](Self::begin) is next.
+    /// Returns true if a resize is pending: [`begin`](Self::begin) is next.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// How many ranks there will be after the pending resize.
+    /// Number of ranks after the pending resize.
     pub(crate) fn next_size(&self) -> usize {
         self.pending.as_ref().map_or(self.size(), |resize| resize.new.len())
     }
@@ -73,7 +73,7 @@ impl Window<'_> {
     /// [`Move::test`] while the program does something else. Collective over everybody.
     ///
     /// # Errors
-    /// [`Error::Data`] when ranks do not agree on what there is, or cannot have the memory: the same on all.
+    /// [`Error::Data`] when ranks do not agree on their arrays, or cannot have the memory: the same on all.
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
         let watch = self.watch();
         let look = || watch.look();
@@ -99,14 +99,14 @@ impl Window<'_> {
         Ok(self.begin_move()?.finish()?)
     }
 
-    /// How many bytes have gone from one rank to another in this window.
+    /// Number of bytes that have gone from one rank to another in this window.
     pub(super) fn bytes(&self) -> u64 {
         let data = &self.world.data;
         let moved = data.last_move().filter(|_| data.is_moved() == Ok(true));
         moved.map_or(0, |moved| moved.all_sent)
     }
 
-    /// Whether this process has something that has yet to be moved; why it cannot be, if that was tried.
+    /// Returns true if this process has something that has yet to be moved; why it cannot be, if that was tried.
     pub(super) fn unmoved(&self) -> Result<bool, String> {
         let data = &self.world.data;
         Ok(!data.is_moved()? && self.part != Part::Joins && !data.is_empty())

@@ -15,22 +15,22 @@ use crate::order::Part;
 
 const CALL: &str = "commit";
 
-/// What each process says before a resize ends.
+/// Vote of each process before a resize ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Vote {
     /// Why the resize has to be given up.
     pub reason: Option<String>,
     /// The identities of its contexts over the world; none from a joiner, who has whatever the others have.
     pub contexts: Option<Vec<u64>>,
-    /// Whether it has data that have yet to be moved.
+    /// True if it has data that have yet to be moved.
     pub unmoved: bool,
 }
 
-/// What each process says after it has taken its contexts over.
+/// Report of each process after it has taken its contexts over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Taken {
     reason: Option<String>,
-    /// How many were taken over before that.
+    /// Number of contexts taken over before that.
     adapted: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! How a world begins, for those who were launched and for those who were started later.
+//! Beginning of a world, for launched processes and for those started later.
 
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     Ok(world)
 }
 
-/// What contexts over the world are known by: the same everywhere, never zero.
+/// Makes the tag that contexts over the world are known by: the same everywhere, never zero.
 fn new_tag(base: &Communicator, patience: &Patience<'_>) -> Result<u64, Error> {
     let mut tag = [0; 8];
     if base.rank() == 0 {

@@ -1,4 +1,4 @@
-//! Whom the guard of a process watches, as its world changes.
+//! Processes that the guard of a process watches, as its world changes.
 
 use std::sync::Arc;
 

@@ -13,13 +13,13 @@ use crate::watch::{Joiner, patient};
 
 const CALL: &str = "begin";
 
-/// Who is there.
+/// Joiners that are there.
 pub(super) enum Joined {
-    /// Nobody was started for this resize.
+    /// Nothing was started for this resize.
     Nobody,
     /// The communicator of all live processes, those who were started last, and how these are known.
     All(Communicator, Vec<Joiner>),
-    /// Somebody who was started is not there any more, and nobody has joined.
+    /// A started process is not there any more, and none has joined.
     Missing(String),
 }
 
@@ -98,7 +98,8 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     Ok(Joined::All(wide, joiners))
 }
 
-/// What rank 0 knows: who joins, or why nobody does. Collective over those who are there.
+/// Tells the ranks the knowledge of rank 0: the joiners, or the reason why there are none.
+/// Collective over those who are there.
 fn tell(
     inside: &Communicator,
     told: &Result<Vec<Joiner>, String>,
@@ -113,7 +114,7 @@ fn tell(
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
-/// What rank 0 knows of the units.
+/// Knowledge of rank 0 about the units.
 #[derive(Default)]
 struct Called {
     units: Vec<Unit>,
@@ -193,7 +194,7 @@ fn come(
     Ok(merged)
 }
 
-/// Those who are there receive one; rank 0 has the way to it.
+/// Receives one on the ranks that are there; rank 0 has the way to it.
 fn receive(
     inside: &Communicator,
     (unit, port): (Option<Unit>, Option<Port>),

@@ -69,13 +69,13 @@ use crate::round::Probe;
 use crate::starter::Invited;
 use crate::watch::{Absence, Watch, patient};
 
-/// How long the processes of a job wait for each other.
+/// Time that the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long processes that end with an error wait for each other.
+/// Time that processes that end with an error wait for each other.
 const LAST_BARRIER: Duration = Duration::from_secs(2);
 
-/// What this process is to the world.
+/// Status of this process in the world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// A rank since the beginning of the job.
@@ -117,7 +117,7 @@ pub struct World {
     /// The thread that answers the coordinator on another node.
     agent: Option<site::AgentThread>,
     back_end: BackEnd,
-    /// How many ranks there can be.
+    /// Number of ranks that there can be.
     most: usize,
     status: Status,
     epoch: u64,
@@ -131,11 +131,11 @@ pub struct World {
     /// At the end, those that the job has gone on without.
     losses: Losses,
     pending: Option<Resize>,
-    /// How a process that was started comes to the others.
+    /// Way of a started process to the others.
     invited: Option<(Intercommunicator, Box<Invited>)>,
     /// By which contexts over the world are known.
     tag: u64,
-    /// Those of a process that left, to take them up again when it comes back.
+    /// Contexts of a process that left, to take them up again when it comes back.
     contexts: Vec<quo::context::Registered>,
     data: Registry,
     patience: Duration,
@@ -152,19 +152,20 @@ impl World {
         create::create(options)
     }
 
-    /// What this process is to the world. Local.
+    /// Status of this process in the world. Local.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Whether this process was started for a growth, and so ends when it leaves; launched ones are parked. Local.
+    /// Returns true if this process was started for a growth, and so ends when it leaves; launched ones are parked.
+    /// Local.
     #[must_use]
     pub fn was_started(&self) -> bool {
         self.unit.is_some() || self.invited.is_some()
     }
 
-    /// How many resizes have been committed. Local.
+    /// Number of resizes that have been committed. Local.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -176,19 +177,19 @@ impl World {
         self.current.as_ref().map_or(0, Communicator::rank)
     }
 
-    /// How many ranks there are, also for one who is parked: as of the last resize it saw. Local.
+    /// Number of ranks, also for one who is parked: as of the last resize it saw. Local.
     #[must_use]
     pub fn size(&self) -> usize {
         self.current.as_ref().map_or(self.ranks.len(), Communicator::size)
     }
 
-    /// How many ranks there can be. Local.
+    /// Number of ranks that there can be. Local.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.most
     }
 
-    /// What the MPI can do for this world, and how that was found. Local.
+    /// Means of the MPI for this world, and how they were found. Local.
     #[must_use]
     pub fn back_end(&self) -> &BackEnd {
         &self.back_end
@@ -224,9 +225,9 @@ impl World {
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
-    /// Asks for another number of ranks, from rank 0. Local; answered at once. What has to be started for it is
-    /// started while the ranks go on; they enter at one of their next probes, and one event ends the request, which
-    /// has the given number: [`World::requests`] has them all.
+    /// Asks for another number of ranks, from rank 0. Local; answered at once. Processes for it are started while the
+    /// ranks go on; they enter at one of their next probes, and one event ends the request, which has the given number:
+    /// [`World::requests`] has them all.
     ///
     /// # Errors
     /// [`Error::Refused`] with the reason; nothing has changed then.
@@ -243,13 +244,13 @@ impl World {
         }
     }
 
-    /// The way to ask for any resize, and to see what has happened; on rank 0, none elsewhere. Local.
+    /// The way to ask for any resize, and to see the events; on rank 0, none elsewhere. Local.
     #[must_use]
     pub fn requests(&self) -> Option<Requests> {
         self.coordinator.as_ref().map(Coordinator::requests)
     }
 
-    /// Says which iteration the program begins, for plans that count them. Only what rank 0 says counts. Local; two
+    /// Says which iteration the program begins, for plans that count them. Only rank 0's value counts. Local; two
     /// stores and a load when nobody waits for the iteration.
     #[inline]
     pub fn report_iteration(&self, number: u64) {
@@ -258,9 +259,9 @@ impl World {
         }
     }
 
-    /// Whether all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places
-    /// of the program; no rank waits for another one's progress in it. With nothing pending it is a store, a fence
-    /// and a load.
+    /// Returns true if all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same
+    /// places of the program; no rank waits for another one's progress in it. With nothing pending it is a store, a
+    /// fence and a load.
     ///
     /// # Errors
     /// [`Error::Misplaced`] in a process that is no rank, [`Error::Dead`] when a process of the node ended before all had
@@ -368,7 +369,7 @@ impl World {
     }
 }
 
-/// What rank 0 knows. Collective.
+/// Gives all ranks the value of rank 0. Collective.
 fn broadcast(
     current: &Communicator,
     losses: &Losses,

@@ -1,4 +1,4 @@
-//! What a world begins with.
+//! Options of a world.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::room;
 use crate::sets::SetName;
 use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots, wrapped};
 
-/// How long processes that are started may take to their ready point, unless the program says.
+/// Time that processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What to do where the slots are not known.
+/// Advice where the slots are not known.
 const LIST: &str =
     "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
-/// What a world begins with. What rank 0 says counts, but for [`start`](Self::start) and [`most`](Self::most), which
-/// are the same everywhere.
+/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`most`](Self::most), which are the
+/// same everywhere.
 ///
 /// ```
 /// use elastic::WorldOptions;
@@ -82,7 +82,7 @@ impl WorldOptions {
         Self { bounds: Some(bounds), ..self }
     }
 
-    /// Somebody who decides when the world changes; there may be several.
+    /// Adds a manager that decides when the world changes; there may be several.
     #[must_use]
     pub fn manager(mut self, manager: impl ResourceManager + 'static) -> Self {
         self.managers.push(Box::new(manager));
@@ -115,8 +115,8 @@ impl WorldOptions {
         Self { crowded, ..self }
     }
 
-    /// Whether processes are started by another one, which is no rank, where rank 0 would stand still meanwhile (with
-    /// MPICH): so unless said. It is a process of this program that comes with the world and ends with it, in
+    /// Has processes started by another one, which is no rank, where rank 0 would stand still meanwhile
+    /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
     /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
     #[must_use]
     pub fn starter(self, starter: bool) -> Self {
@@ -136,14 +136,14 @@ impl WorldOptions {
         Self { abort_on_death: abort, ..self }
     }
 
-    /// How long processes may take from their start to their ready point, before the growth is given up: a minute
+    /// Time that processes may take from their start to their ready point, before the growth is given up: a minute
     /// unless said.
     #[must_use]
     pub fn start_limit(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// What is started: this process's own program and arguments unless said.
+    /// Sets the program to start: this process's own program and arguments unless said.
     #[must_use]
     pub fn command(self, program: impl Into<String>, arguments: Vec<String>) -> Self {
         Self { command: Some((program.into(), arguments)), ..self }
@@ -168,7 +168,7 @@ impl WorldOptions {
         self
     }
 
-    /// How long a named host may take to answer before something is started there: its name has to have an address,
+    /// Time that a named host may take to answer before something is started there: its name has to have an address,
     /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
     /// none, and nobody looks: for networks that drop such a connection without a word.
     #[must_use]
@@ -186,7 +186,7 @@ impl WorldOptions {
         self
     }
 
-    /// What the arbiter has to know, for processes on these nodes.
+    /// Returns the facts for the arbiter, for processes on these nodes.
     pub(super) fn job(
         &self,
         hosts: Vec<String>,
@@ -211,7 +211,7 @@ impl WorldOptions {
     /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.
     ///
     /// # Errors
-    /// What is wrong with the user's list.
+    /// Returns the fault of the user's list.
     pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
         if !self.slots.is_empty() {
             return Ok(self.slots.clone());
@@ -221,7 +221,7 @@ impl WorldOptions {
         Ok(if listed.is_empty() { launchers().unwrap_or_default() } else { listed })
     }
 
-    /// How far the world may grow on this MPI, onto these hosts.
+    /// Limits of the world's growth on this MPI, onto these hosts.
     pub(super) fn limits(
         &self,
         back_end: &BackEnd,
@@ -271,7 +271,7 @@ impl WorldOptions {
         Some(Employer::new(command, arguments, recipe.info.clone()))
     }
 
-    /// What is started.
+    /// Returns the program to start, with its options.
     pub(super) fn recipe(&self, back_end: &BackEnd, launched: usize) -> Result<Recipe, String> {
         if self.most.is_none() {
             return Ok(Recipe::default());

@@ -37,7 +37,7 @@ enum Way {
     There(Link),
 }
 
-/// What [`World::accept`] led to.
+/// Result of [`World::accept`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// Not all is ready: go on computing and accept again.
@@ -70,7 +70,7 @@ pub enum Acceptance {
     Aborted,
 }
 
-/// What rank 0 tells the others about an acceptance.
+/// Message of rank 0 to the others about an acceptance.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
     Is { new: SetName },
@@ -140,7 +140,7 @@ impl ProcessSets {
     /// Size, version, epoch and attributes of a set, and whether this process is in it.
     ///
     /// # Errors
-    /// [`Error::Sets`], here and below, with what the registry of sets has against it.
+    /// [`Error::Sets`], here and below, with the objection of the registry of sets.
     #[doc(alias = "MPI_Session_get_pset_info")]
     pub fn info(&mut self, set: &SetName) -> Result<SetInfo, Error> {
         match self.ask("info", Ask::Info(set.clone()))? {
@@ -149,7 +149,7 @@ impl ProcessSets {
         }
     }
 
-    /// Who is in a set.
+    /// Returns the members of a set.
     ///
     /// # Errors
     /// [`Error::Sets`].
@@ -212,7 +212,7 @@ impl ProcessSets {
         }
     }
 
-    /// What lies under a key at a set, waiting for so long until something does; `None` when nothing came.
+    /// Returns the value under a key at a set, waiting for so long until there is one; `None` when none came.
     ///
     /// # Errors
     /// [`Error::Sets`], also when the set goes meanwhile.
@@ -231,7 +231,7 @@ impl ProcessSets {
         }
     }
 
-    /// Whether a resize of this set is going on, as this process is to see it. That there is none is no error.
+    /// Returns the resize of this set that is going on, as this process is to see it. That there is none is no error.
     ///
     /// # Errors
     /// [`Error::Agent`], [`Error::Refused`].
@@ -258,8 +258,8 @@ impl World {
         ProcessSets::of(self)
     }
 
-    /// Accepts a resize and probes: rank 0 says which resize, and in which set the new world will be; what the others
-    /// give does not count. Collective over the ranks, in the same places as probes; does not wait for joiners.
+    /// Accepts a resize and probes: rank 0 names the resize, and the set that the new world will be in; values of the
+    /// others do not count. Collective over the ranks, in the same places as probes; does not wait for joiners.
     ///
     /// # Errors
     /// Of rank 0's sets, alike on all ranks; those of [`World::probe`].

@@ -1,4 +1,5 @@
-//! Where the processes of a world meet: the lobbies of all nodes, and the agents that link them.
+//! Places at which the processes of a world meet: the shared words of all nodes, and the agents
+//! that link them.
 
 use std::io::Error as IoError;
 use std::net::{Ipv4Addr, TcpListener};

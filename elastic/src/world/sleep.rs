@@ -10,15 +10,16 @@ use crate::order::{Order, Part, Resize};
 
 const CALL: &str = "wait";
 
-/// Who is called in again within this time has not given its memory back: the next resize does not wait for that.
+/// A process that is called in again within this time has not given its memory back: the next resize does not wait for
+/// that.
 const SETTLED: Duration = Duration::from_millis(250);
 
 impl World {
     /// Sleeps, without a core, until this process is called in or the job is over: whether it joins. Local, for
     /// parked processes.
     ///
-    /// The parts of the world's arrays went with the commit. What the C library's allocator holds beyond what is in
-    /// use goes back to the kernel once the process has slept for a quarter of a second (glibc's `malloc_trim`).
+    /// The parts of the world's arrays went with the commit. Memory that the C library's allocator holds beyond the
+    /// used part goes back to the kernel once the process has slept for a quarter of a second (glibc's `malloc_trim`).
     ///
     /// # Errors
     /// [`Error::Misplaced`] for a rank, [`Error::Dead`] when a process of the node has ended.

@@ -31,7 +31,7 @@ pub struct Window<'a> {
     new: Option<Communicator>,
     /// All live processes once those who were started have come; none where nobody was.
     wide: Option<Communicator>,
-    /// Those of them that have come, and rank 0.
+    /// Joiners that have come, and rank 0.
     joiners: Vec<Joiner>,
     /// All live processes afterwards, and where they meet, when some have come or go for good.
     after: Option<After>,
@@ -50,10 +50,10 @@ struct Met {
     nodes: (Option<usize>, Option<usize>),
 }
 
-/// What a world stands on after processes have come or gone.
+/// State that a world stands on after processes have come or gone.
 #[derive(Debug)]
 struct After {
-    /// None where it is what it was in the window.
+    /// None where it is unchanged since the window.
     base: Option<Communicator>,
     site: Site,
     rings: u32,
@@ -193,13 +193,13 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Whether this process leaves with this resize.
+    /// Returns true if this process leaves with this resize.
     #[must_use]
     pub fn leaves(&self) -> bool {
         self.part == Part::Leaves
     }
 
-    /// Whether this process joins with this resize.
+    /// Returns true if this process joins with this resize.
     #[must_use]
     pub fn joins(&self) -> bool {
         self.part == Part::Joins
@@ -216,7 +216,7 @@ impl<'a> Window<'a> {
         self.resize.new.iter().filter_map(place).collect()
     }
 
-    /// How many ranks stay, leave and join.
+    /// Number of ranks that stay, leave and join.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize) {
         let (leave, join) = (self.resize.leavers().count(), self.resize.joiners().count());
@@ -272,7 +272,7 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// As [`tell`](Self::tell), byte by byte: what rank 0 gives. Collective over everybody.
+    /// As [`tell`](Self::tell), byte by byte: the bytes of rank 0. Collective over everybody.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -283,8 +283,8 @@ impl<'a> Window<'a> {
         self.everybody().broadcast(bytes, 0, &patience).map_err(Error::group("tell"))
     }
 
-    /// Ends the resize: the world is the new one if everybody says so, and what it was if anybody has a reason why
-    /// not. Collective over everybody.
+    /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
+    /// Collective over everybody.
     ///
     /// Leavers are parked afterwards, and so are joiners of a resize that was given up; those of them that were
     /// started later have [ended](Status::Ended).
@@ -527,7 +527,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// What is known of a resize that cannot be ended by those who are in it.
+/// A resize that cannot be ended by those who are in it.
 struct Lost {
     resize: Option<Resize>,
     before: Option<Arc<Lobby>>,

@@ -1,4 +1,4 @@
-//! Input decks: what a run computes. Read by one rank, checked, and sent to all.
+//! Input decks: the problem of a run. Read by one rank, checked, and sent to all.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ pub struct HeatPart {
     pub warm: Round,
 }
 
-/// How the implicit solver is coupled in, and who runs it.
+/// Coupling of the implicit solver, and the ranks that run it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CouplingPart {
@@ -96,7 +96,7 @@ pub enum Over {
     Core,
 }
 
-/// Who knows of `quo`.
+/// Caller of `quo`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Variant {
@@ -125,7 +125,7 @@ fn nothing() -> Round {
     Round { x: 0.5, y: 0.5, radius: 1.0, height: 0.0 }
 }
 
-/// What is wrong with a deck, and where.
+/// Error in a deck, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeckError {
     /// Counted from 1.
@@ -250,7 +250,7 @@ impl Deck {
         Ok(())
     }
 
-    /// Checks what depends on the number of ranks.
+    /// Checks the values that depend on the number of ranks.
     ///
     /// # Errors
     /// If there are more ranks than rows.

@@ -18,7 +18,7 @@ use crate::result::Mode;
 use crate::runtime::object_type;
 use crate::sample::{self, Sampler};
 
-/// What was asked for on the command line.
+/// The request on the command line.
 pub struct Request {
     pub deck: PathBuf,
     pub out: PathBuf,
@@ -30,7 +30,7 @@ pub struct Request {
     pub timeout: Duration,
 }
 
-/// How many ranks of what kind the modes get on this machine.
+/// Ranks of each kind that the modes get on this machine.
 struct Plan {
     cpus: usize,
     ranks: usize,
@@ -85,7 +85,7 @@ fn fields_path(out: &Path, mode: Mode) -> PathBuf {
     out.join(format!("{}.fields.bin", mode.name()))
 }
 
-/// Whose launcher it is: each has words of its own.
+/// Family of the launcher: each has words of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Launcher {
     OpenMpi,
@@ -108,7 +108,7 @@ impl Launcher {
         }
     }
 
-    /// What it is told in `mode`.
+    /// Arguments of the launcher in `mode`.
     fn arguments(self, plan: &Plan, mode: Mode) -> Vec<String> {
         let ranks = if mode == Mode::Under { plan.workers } else { plan.ranks };
         let share = plan.cpus / ranks.max(1);
@@ -200,7 +200,7 @@ impl Job {
     }
 }
 
-/// Whether a child that has not been waited for ends in so much time.
+/// Returns true if a child that has not been waited for ends in so much time.
 fn ends_within(pid: rustix::process::Pid, time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -220,7 +220,7 @@ enum Line {
     Error(String),
 }
 
-/// Reads what the job says until it ends; samples its processes meanwhile.
+/// Reads the output of the job until it ends; samples its processes meanwhile.
 fn watch(
     job: &mut Job,
     timeout: Duration,

@@ -89,7 +89,7 @@ impl Fields {
     }
 }
 
-/// How far one field of two runs is apart.
+/// Difference of one field of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     pub field: &'static str,

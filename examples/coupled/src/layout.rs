@@ -69,7 +69,7 @@ impl Layout {
         rank(&self.ranks)
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         size(&self.ranks)
     }
@@ -79,7 +79,7 @@ impl Layout {
         rank(&self.node)
     }
 
-    /// How many ranks its node has.
+    /// Number of ranks of its node.
     pub fn node_size(&self) -> usize {
         size(&self.node)
     }
@@ -162,7 +162,7 @@ pub fn first_rank(ranks: &SimpleCommunicator, condition: bool) -> Option<usize> 
     usize::try_from(first).ok().filter(|_| first != u64::MAX)
 }
 
-/// Where each part starts when parts of these lengths follow each other.
+/// Beginning of each part when parts of these lengths follow each other.
 pub fn offsets(lengths: &[i32]) -> Vec<i32> {
     let mut next = 0;
     let start = |length: &i32| {

@@ -1,10 +1,11 @@
-//! Says what machine this is.
+//! Describes the machine.
 
 use quo::{ObjectType, Topology};
 
 use crate::result::Machine;
 
-/// The machine the caller runs on; what cannot be found out is empty or 0. MPI must be initialised.
+/// The machine the caller runs on; facts that cannot be found out are empty or 0. MPI must be
+/// initialised.
 pub fn describe() -> Machine {
     let topology = Topology::live().ok();
     let count = |kind| topology.as_ref().map_or(0, |topology| topology.count(kind));

@@ -50,22 +50,22 @@ struct Cli {
 enum Command {
     /// Run a deck; started by an MPI launcher.
     Run {
-        /// What to compute.
+        /// Deck to compute.
         #[arg(long)]
         deck: PathBuf,
-        /// How ranks and threads meet.
+        /// Way in which ranks and threads meet.
         #[arg(long)]
         mode: Mode,
-        /// Where the result goes (JSON).
+        /// File of the result (JSON).
         #[arg(long)]
         output: PathBuf,
-        /// Who knows of quo; overrides the deck.
+        /// Caller of quo; overrides the deck.
         #[arg(long)]
         variant: Option<Variant>,
         /// In which language L1 is.
         #[arg(long = "l1", default_value = "c")]
         solver: l1::Solver,
-        /// Where the final fields go (binary).
+        /// File of the final fields (binary).
         #[arg(long)]
         fields: Option<PathBuf>,
         /// Print lines of progress for a program that watches.
@@ -74,19 +74,19 @@ enum Command {
     },
     /// Run a deck on ranks that come and go; started by an MPI launcher.
     Elastic {
-        /// What to compute.
+        /// Deck to compute.
         #[arg(long)]
         deck: PathBuf,
-        /// Where the result goes (JSON).
+        /// File of the result (JSON).
         #[arg(long)]
         output: PathBuf,
-        /// Who knows of quo; overrides the deck.
+        /// Caller of quo; overrides the deck.
         #[arg(long)]
         variant: Option<Variant>,
         /// In which language L1 is.
         #[arg(long = "l1", default_value = "c")]
         solver: l1::Solver,
-        /// Where the final fields go (binary).
+        /// File of the final fields (binary).
         #[arg(long)]
         fields: Option<PathBuf>,
         /// Print lines of progress for a program that watches.
@@ -103,15 +103,15 @@ enum Command {
         #[arg(long, default_value_t = fields::TOLERANCE)]
         tolerance: f64,
     },
-    /// Show what runs of one deck took: a table, a page, a picture.
+    /// Show the times of runs of one deck: a table, a page, a picture.
     Report {
         /// Results of `run`.
         #[arg(required = true)]
         results: Vec<PathBuf>,
-        /// Where the page goes.
+        /// File of the page.
         #[arg(long)]
         html: Option<PathBuf>,
-        /// Where the picture of cores goes.
+        /// File of the picture of cores.
         #[arg(long)]
         svg: Option<PathBuf>,
     },
@@ -119,10 +119,10 @@ enum Command {
     Timeline {
         /// A result of `elastic`.
         result: PathBuf,
-        /// What its processes held: `memprof export --format json` of the same run.
+        /// Memory of its processes: `memprof export --format json` of the same run.
         #[arg(long, value_name = "FILE")]
         memory: Option<PathBuf>,
-        /// Where the picture goes.
+        /// File of the picture.
         #[arg(long)]
         svg: PathBuf,
     },
@@ -135,7 +135,7 @@ enum Command {
     },
     /// Run a deck in all three modes on this machine, compare and report.
     Demo {
-        /// What to compute.
+        /// Deck to compute.
         #[arg(long)]
         deck: PathBuf,
         /// Directory for results and report.
@@ -144,7 +144,7 @@ enum Command {
         /// Ranks of the modes with a rank per core; as many as cores if not given.
         #[arg(long)]
         ranks: Option<usize>,
-        /// Who knows of quo; overrides the deck.
+        /// Caller of quo; overrides the deck.
         #[arg(long)]
         variant: Option<Variant>,
         /// The MPI launcher, of the MPI this program was built with.

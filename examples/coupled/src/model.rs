@@ -1,13 +1,13 @@
-//! What utilisation says a run should gain.
+//! Prediction of a run's gain from its utilisation.
 //!
 //! The model: on n processing elements a phase i with t_i busy threads, out of t_max in the widest
 //! phase, runs s_i = n u_i times as fast as on one, with utilisation u_i = t_i / t_max; a program
 //! whose phases are shares p_i of its *serial* time gains S = 1 / Σ (p_i / s_i).
 //!
-//! Serial time is not what one measures. The under-subscribed run spends T_i = p_i T / s_i in
-//! phase i, so its measured shares are f_i = (p_i / s_i) / Σ (p_j / s_j). A run that keeps every
-//! core busy has u_i = 1, thus S = n, and takes T_i u_i in phase i. The gain of the one over the
-//! other, in measured shares of the under-subscribed run, is therefore
+//! Serial time is not the measured one. The under-subscribed run spends T_i = p_i T / s_i in phase
+//! i, so its measured shares are f_i = (p_i / s_i) / Σ (p_j / s_j). A run that keeps every core
+//! busy has u_i = 1, thus S = n, and takes T_i u_i in phase i. The gain of the one over the other,
+//! in measured shares of the under-subscribed run, is therefore
 //!
 //!     S_quo / S_under = 1 / Σ (f_i u_i).
 //!
@@ -39,7 +39,7 @@ pub fn shares(under: &RunResult) -> Vec<Share> {
     Phase::ALL.map(share).to_vec()
 }
 
-/// How many times as fast as the run with these shares one is that keeps all cores busy.
+/// Speed of a run that keeps all cores busy, relative to the run with these shares.
 pub fn predicted_gain(shares: &[Share]) -> f64 {
     let rest: f64 = shares.iter().map(|share| share.share * share.utilisation).sum();
     if rest > 0.0 { 1.0 / rest } else { 1.0 }

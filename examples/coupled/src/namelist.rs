@@ -1,4 +1,4 @@
-//! A deck as Fortran namelists: what `fortran/coupled_deck.f90` reads.
+//! A deck as Fortran namelists, which `fortran/coupled_deck.f90` reads.
 
 use crate::deck::{Deck, Over};
 use crate::flow::initial::{Round, Shape};

@@ -1,4 +1,4 @@
-//! What a run leaves: `run.json`.
+//! Result of a run: `run.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::timeline::{Interval, Phase, PhaseTotal};
 /// The version of the result file's form.
 pub const FORMAT: u32 = 1;
 
-/// How threads and ranks meet.
+/// Way in which threads and ranks meet.
 #[derive(
     Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -73,36 +73,36 @@ pub struct RunResult {
     /// The fields themselves, if they were asked for; relative to this file where possible.
     pub fields: Option<PathBuf>,
     pub rank_records: Vec<RankRecord>,
-    /// How the ranks came and went, in a run in which they did.
+    /// Resizes of the run, in a run that had them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
 }
 
-/// How the ranks of a run came and went.
+/// Resizes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elastic {
-    /// With what ranks come and go.
+    /// The means by which ranks come and go.
     pub back_end: String,
     /// Ranks at the start.
     pub start: usize,
     /// Seconds since 1970 when the monotonic clock began.
     pub calendar: f64,
     pub resizes: Vec<Resize>,
-    /// Who was bound where, at the start and after each resize.
+    /// Bindings of the ranks, at the start and after each resize.
     pub bindings: Vec<Bindings>,
 }
 
 /// A change of the ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resize {
-    /// How many have been made, with this one.
+    /// Number of resizes, with this one.
     pub epoch: u64,
     /// Steps of the flow before it.
     pub step: usize,
     /// From when all had come to when they went on, in seconds of the monotonic clock.
     pub start: f64,
     pub end: f64,
-    /// How many ranks stayed, left and joined.
+    /// Number of ranks that stayed, left and joined.
     pub stay: usize,
     pub leave: usize,
     pub join: usize,
@@ -123,7 +123,7 @@ pub struct Bindings {
     pub diffusion: Vec<serde_json::Value>,
 }
 
-/// Where a run was made.
+/// Machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub processor: String,
@@ -157,7 +157,7 @@ impl Conservation {
     }
 }
 
-/// What one rank did.
+/// Work of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankRecord {
     pub rank: usize,

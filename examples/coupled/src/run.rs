@@ -23,7 +23,7 @@ use crate::runtime;
 use crate::simulation::{Progress, Simulation};
 use crate::timeline::{Phase, PhaseTotal, Recorder};
 
-/// What was asked for on the command line.
+/// The request on the command line.
 pub struct Request {
     pub deck: PathBuf,
     pub mode: Mode,
@@ -91,7 +91,7 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What this rank did.
+/// Returns the record of this rank's work.
 pub fn record(recorder: Recorder, layout: &Layout, coupling: &dyn Coupling) -> RankRecord {
     let (totals, intervals) = recorder.finish();
     RankRecord {
@@ -238,7 +238,7 @@ fn mean_over_workers(records: &[RankRecord]) -> Vec<PhaseTotal> {
         .to_vec()
 }
 
-/// Writes what was asked for and says in a few lines how it went.
+/// Writes the requested files and tells in a few lines how the run went.
 fn finish(request: &Request, result: &RunResult, fields: &Fields) -> Result<()> {
     if let Some(path) = &request.fields {
         fields.write(path)?;

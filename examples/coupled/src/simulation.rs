@@ -17,14 +17,14 @@ use crate::l1;
 use crate::layout::{Layout, agree, offsets};
 use crate::timeline::{Phase, Recorder};
 
-/// A rank's rows, and what it did.
+/// A rank's rows, and its work.
 pub struct Simulation {
     pub block: FlowBlock,
     pub recorder: Recorder,
     halo: Halo,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Steps of the flow.
@@ -76,7 +76,7 @@ impl Simulation {
         Fields { nx: mesh.nx, ny: mesh.ny, values }
     }
 
-    /// Goes on to the end of the next step of L1; what that reported, on the ranks that made it. Collective.
+    /// Goes on to the end of the next step of L1; returns its report, on the ranks that made it. Collective.
     ///
     /// # Errors
     /// An unstable flow, a solver that gave up, the runtime below: the same on all ranks.

@@ -1,4 +1,4 @@
-//! What each rank did when, on which CPUs, with how many threads.
+//! Records of each rank's work: when, on which CPUs, with how many threads.
 
 use quo::explain::Explanation;
 use quo::{Context, CpuSet};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 
-/// What a rank is doing.
+/// Phase of a rank.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -69,7 +69,7 @@ pub struct Recorder {
     open: Option<Interval>,
     /// The phase, and its threads, in which it was before it waited.
     paused: Option<(Phase, usize)>,
-    /// Whether the bindings in the next phase of threads were asked for.
+    /// True if the bindings in the next phase of threads were asked for.
     asked: bool,
     explained: Option<Explanation>,
 }

@@ -1,4 +1,4 @@
-//! The same for C: what `memprof.h` declares.
+//! The same for C: the functions of `memprof.h`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -10,19 +10,19 @@ const NOT_ACTIVE: c_int = 1;
 const NOT_KNOWN: c_int = 2;
 const BAD_ARGUMENT: c_int = 3;
 
-/// Whether the process runs under the profiler: 1 or 0.
+/// Returns 1 if the process runs under the profiler, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn memprof_active() -> c_int {
     hooks::find().is_some().into()
 }
 
-/// How many components there are; 0 without the profiler. It only grows.
+/// Number of components; 0 without the profiler. It only grows.
 #[unsafe(no_mangle)]
 pub extern "C" fn memprof_component_count() -> u32 {
     hooks::find().map_or(0, hooks::Hooks::component_count)
 }
 
-/// What the component at an index holds.
+/// Writes the memory of the component at an index.
 ///
 /// # Safety
 ///
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn memprof_component(index: u32, out: *mut Component) -> c
     unsafe { give(out, told) }
 }
 
-/// What the component of a name holds.
+/// Writes the memory of the component of a name.
 ///
 /// # Safety
 ///
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn memprof_component_named(
     unsafe { give(out, told) }
 }
 
-/// What the process holds.
+/// Writes the memory of the process.
 ///
 /// # Safety
 ///

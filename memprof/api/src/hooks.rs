@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use memprof_hooks::{Lookup, Table};
 
-/// What a region is: one of the program.
+/// Kind of a region: one of the program.
 const USER: u32 = 0;
 
 /// As in memprof.h.

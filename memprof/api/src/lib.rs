@@ -28,9 +28,9 @@
 //!
 //! # What numbers mean
 //!
-//! `owned` counts bytes that the component has allocated or mapped, to the byte and at once; threads
-//! add theirs in steps of at most 256 KiB. `resident` is what of it was in memory when the sampler last
-//! looked, at `sample_time`; [`flush`] asks for a look now.
+//! `owned` counts bytes that the component has allocated or mapped, to the byte and at once; threads add theirs in
+//! steps of at most 256 KiB. `resident` is the part of it that was in memory when the sampler last looked, at
+//! `sample_time`; [`flush`] asks for a look now.
 #![deny(missing_docs)]
 
 mod c;
@@ -62,7 +62,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What one component holds, in bytes.
+/// Memory of one component, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
     /// As in reports: `app.exe`, `mpi.dep:libopen-pal.so.40`.
@@ -79,14 +79,14 @@ pub struct Component {
     pub sample_time: Duration,
 }
 
-/// What the process holds, in bytes.
+/// Memory of the process, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// In memory at the last sample.
     pub resident: u64,
     /// The most at any sample.
     pub resident_peak: u64,
-    /// What of `resident` no component owns.
+    /// Part of `resident` that no component owns.
     pub unattributed: u64,
     /// Allocated or mapped now.
     pub owned: u64,
@@ -94,13 +94,13 @@ pub struct Totals {
     pub sample_time: Duration,
 }
 
-/// Whether the process runs under the profiler.
+/// Returns true if the process runs under the profiler.
 #[must_use]
 pub fn is_active() -> bool {
     hooks::find().is_some()
 }
 
-/// Every component of the process, with what it holds.
+/// Every component of the process, with its memory.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ fn told(raw: hooks::Component) -> Component {
     }
 }
 
-/// What the process holds in all.
+/// Returns the memory of the process in all.
 ///
 /// # Errors
 ///
@@ -176,7 +176,8 @@ pub fn region(name: &str) -> Region {
 }
 
 impl Region {
-    /// Whether it appears in the report: not without the profiler, nor where it nests too deep.
+    /// Returns true if it appears in the report: not without the profiler, nor where it nests too
+    /// deep.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.id != 0

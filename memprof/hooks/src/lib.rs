@@ -1,4 +1,4 @@
-//! Where the memory profiler of a process has its table of functions, which `memprof.h` describes.
+//! Place of the table of functions of a process's memory profiler, which `memprof.h` describes.
 //!
 //! The profiler exports `memprof_hooks` and is loaded or linked before the program runs, or not at all: it is looked up
 //! once, and without it a look costs one load and one branch. Nothing here prints, fails or allocates.
@@ -28,14 +28,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The version of the table that is asked for.
 pub const VERSION: u32 = 1;
 
-/// What a table of [`VERSION`] begins with.
+/// Beginning of a table of [`VERSION`].
 ///
 /// # Safety
 ///
 /// The layout is that of `memprof.h` as far as it goes, which is at least to the fields `version` and `size`.
 pub unsafe trait Table: Sync + 'static {}
 
-/// Nobody has looked yet.
+/// Not looked up yet.
 const UNKNOWN: usize = 0;
 /// There is no profiler. No table is at this address.
 const ABSENT: usize = 1;
@@ -54,7 +54,7 @@ impl<T: Table> Lookup<T> {
         Lookup { place: AtomicUsize::new(UNKNOWN), table: PhantomData }
     }
 
-    /// The table of the profiler in this process; none if there is none, or it lacks what is used of it. Any thread, at any
+    /// The table of the profiler in this process; none if there is none, or it lacks the used part. Any thread, at any
     /// time after the program's libraries are loaded.
     #[inline]
     #[must_use]
@@ -126,7 +126,8 @@ struct Head {
     size: u32,
 }
 
-/// What the function that exports tables gives; nothing if there is none, or it gives none that is large enough.
+/// Returns the table from the function that exports tables; nothing if there is none, or it gives none that is large
+/// enough.
 fn table(function: usize, used: usize) -> Option<usize> {
     type Give = unsafe extern "C" fn(u32) -> *const Head;
     if function == 0 {

@@ -1,4 +1,5 @@
-//! What depends on the processor: the thread's own block, and entry points that know their caller.
+//! The parts that depend on the processor: the thread's own block, and entry points that know their
+//! caller.
 
 #![allow(unsafe_code)]
 
@@ -93,15 +94,14 @@ mod present {
     }
 }
 
-/// Whether a sanitizer is loaded. Calls nothing.
+/// True if a sanitizer is loaded. Calls nothing.
 pub use present::sanitizer;
 
 const _: () = assert!(size_of::<Local>() <= 256);
 
-/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything: what a handler
-/// of a signal may do between the look and the instruction stays, and since the instruction is not a locked one,
-/// it does not wait for what was written before. A word that did say something is only looked at: others may
-/// be about to clear it.
+/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything: a change by a
+/// signal handler between the look and the instruction stays, and since the instruction is not a locked one, it does
+/// not wait for earlier stores. A word that did say something is only looked at: others may be about to clear it.
 #[inline(always)]
 pub fn claim(word: &AtomicUsize, with: usize) -> bool {
     if word.load(Acquire) != 0 {
@@ -129,8 +129,8 @@ pub fn caller(stack: usize) -> usize {
     if stack == 0 { 0 } else { unsafe { *(stack as *const usize) } }
 }
 
-/// The same word, of which the compiler knows nothing any more. A function that gives an argument back
-/// through here can be jumped to: what it gives is not what the caller would have to keep.
+/// The same word, of which the compiler knows nothing any more. A function that gives an argument back through here can
+/// be jumped to: its result is not one that the caller would have to keep.
 #[inline(always)]
 pub fn unknown(block: *mut u8) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
@@ -147,7 +147,7 @@ pub fn unknown(block: *mut u8) -> *mut u8 {
     block
 }
 
-/// The error number of the thread, kept over what the tool does.
+/// The error number of the thread, kept over the tool's work.
 pub struct Errno(i32);
 
 impl Errno {
@@ -201,7 +201,7 @@ macro_rules! entry {
     )*};
 }
 
-/// Where the caller cannot be seen, the thread tells the owner.
+/// Entry points for processors on which the caller cannot be seen: the thread tells the owner.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 macro_rules! entry {
     ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(

@@ -1,5 +1,5 @@
-//! For programs that load nothing at run time: the linker puts these between the program, its allocator,
-//! its mappings and MPI. `link-flags.txt` beside this folder is what it has to be told.
+//! For programs that load nothing at run time: the linker puts these between the program, its allocator, its mappings
+//! and MPI. `link-flags.txt` beside this folder has its words for the linker.
 //!
 //! Each `MPI_` function is in a section of its own and leads to its `PMPI_` name, so that the linker
 //! drops those that the program does not use, with all that they need. The first call goes the way that
@@ -38,7 +38,7 @@ extern "C" fn decide() {
     ASIDE.store(u8::from(loads), Ordering::Relaxed);
 }
 
-/// Whether this instance has nothing to do.
+/// Returns true if this instance has nothing to do.
 pub fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed) != 0
 }
@@ -60,7 +60,7 @@ entry! {
     1 memprof_archive_malloc_usable_size(block: *mut u8) -> usize = blocks::malloc_usable_size;
 }
 
-/// What the linker is told to call in place of a function, where that leads, and the function itself.
+/// Functions that the linker calls in place of others, with their targets and the originals.
 macro_rules! wrapped {
     ($($name:literal $wrapper:ident $real:ident => $work:path;)*) => {
         unsafe extern "C" {
@@ -86,7 +86,7 @@ macro_rules! wrapped {
             }
         )*
 
-        /// What the linker has put behind a function of the C library; 0 for other names.
+        /// Address that the linker has put behind a function of the C library; 0 for other names.
         pub fn real(name: &CStr) -> usize {
             match name.to_bytes() {
                 $($name => $real as *const () as usize,)*
@@ -120,7 +120,7 @@ wrapped! {
     b"pthread_create" __wrap_pthread_create __real_pthread_create => threads::pthread_create;
 }
 
-/// Where calls of one MPI function go; made by the assembler below.
+/// Target of the calls of one MPI function; made by the assembler below.
 #[repr(C)]
 struct Call {
     /// At first a way to [`bind`].

@@ -17,7 +17,7 @@ use crate::thread::Guard;
 #[repr(transparent)]
 pub struct Component(pub u16);
 
-/// How many a process can have; further objects share the last of their class.
+/// Number of components that a process can have; further objects share the last of their class.
 pub const LIMIT: usize = 256;
 
 /// Longer names are cut.
@@ -26,7 +26,7 @@ pub const NAME_LIMIT: usize = 95;
 impl Component {
     pub const UNATTRIBUTED: Component = Component(0);
     pub const TOOL: Component = Component(1);
-    /// Free chunks, arena tops, what the allocator rounds up to.
+    /// Free chunks, arena tops, the allocator's rounding.
     pub const SLACK: Component = Component(2);
     pub const KERNEL: Component = Component(3);
     pub const MPI_SHARED: Component = Component(4);
@@ -242,7 +242,7 @@ pub fn entered(component: Component) -> Entered<'static> {
     DICTIONARY.entered(component)
 }
 
-/// How many indices are in use; some below [`Component::FIRST_FREE`] have no entry.
+/// Number of indices in use; some below [`Component::FIRST_FREE`] have no entry.
 pub fn count() -> usize {
     DICTIONARY.count()
 }

@@ -12,7 +12,7 @@ use crate::note::{self, Code};
 use crate::thread::Guard;
 use crate::{component, heap, kernel, objects};
 
-/// What a sanitizer's run-time library defines, and its name.
+/// Symbols of sanitizers' run-time libraries, and their names.
 const SANITIZERS: &[(&CStr, &str)] = &[
     (c"__asan_init", "AddressSanitizer"),
     (c"__tsan_init", "ThreadSanitizer"),
@@ -21,7 +21,7 @@ const SANITIZERS: &[(&CStr, &str)] = &[
     (c"__lsan_do_leak_check", "LeakSanitizer"),
 ];
 
-/// How the file names of objects begin that watch allocations as well.
+/// Beginnings of the file names of objects that watch allocations as well.
 const WATCHERS: &[&str] = &["libheaptrack", "libmtrace", "libmemusage", "libbytehound", "libvtune"];
 const VALGRIND: &str = "vgpreload";
 
@@ -40,8 +40,8 @@ fn defined(name: &CStr) -> usize {
     }
 }
 
-/// Whose object is the first to define a function, as the loader looks for it. It is not asked: what it finds
-/// of a function whose address a program without position independence takes is a stub in that program.
+/// Owner of the object that is the first to define a function, as the loader looks for it. It is not asked: its answer
+/// for a function whose address a program without position independence takes is a stub in that program.
 fn first_with(name: &[u8]) -> Option<Component> {
     let mut first = None;
     objects::each(|object| {
@@ -53,7 +53,7 @@ fn first_with(name: &[u8]) -> Option<Component> {
     first
 }
 
-/// Looks around, and says what it finds. True if blocks must not be touched.
+/// Looks for conflicts, and notes them. True if blocks must not be touched.
 pub fn look() -> bool {
     linked_statically();
     emulated();
@@ -104,8 +104,8 @@ pub fn look() -> bool {
     false
 }
 
-/// Has ThreadSanitizer not look at what this thread does, which is for the rest of its life the tool's:
-/// it does not know the tool's locks, and would end the program with complaints.
+/// Has ThreadSanitizer not look at this thread's work, which is for the rest of its life the tool's: it does not know
+/// the tool's locks, and would end the program with complaints.
 pub fn be_unseen() {
     if FLAGS.load(Ordering::Relaxed) & flags::OWN_ALLOCATOR == 0 {
         return;
@@ -142,10 +142,10 @@ fn watchers() {
     });
 }
 
-/// What MPI libraries replace the first bytes of, to be told of memory that comes and goes.
+/// Functions whose first bytes MPI libraries replace, to be told of memory that comes and goes.
 const HOOKED: [&CStr; 7] = [c"mmap", c"munmap", c"mremap", c"madvise", c"shmat", c"shmdt", c"brk"];
 
-/// Where a function jumps to by its first bytes, in one of the ways that those who replace them write.
+/// Target of a function's jump by its first bytes, in one of the ways in which they are replaced.
 fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
     let number = |from: usize| Some(i32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
     match code {
@@ -196,7 +196,7 @@ fn emulated() {
     }
 }
 
-/// Says what is not told apart where the linker has made one object of several.
+/// Notes the parts that cannot be told apart where the linker has made one object of several.
 fn linked_statically() {
     let lost = match (cfg!(feature = "archive"), objects::parts_are_known()) {
         (true, true) => {
@@ -215,12 +215,12 @@ fn linked_statically() {
     FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
 }
 
-/// Flags of the trace that say what was found.
+/// Flags of the trace for the conflicts found.
 pub fn flags() -> u64 {
     FLAGS.load(Ordering::Relaxed)
 }
 
-/// Whose mappings are the heap, if that is not the C library. The program itself never is: it may
+/// Owner of the heap's mappings, if that is not the C library. The program itself never is: it may
 /// map for other reasons.
 pub fn allocator() -> Option<Component> {
     match ALLOCATOR.load(Ordering::Relaxed) {

@@ -54,7 +54,7 @@ pub fn image(folder: &[u8], process: &Process) -> u32 {
     (0..IMAGES).find(|image| !is_taken(&name(folder, process, *image))).unwrap_or(0)
 }
 
-/// How a file comes to be that gets its name only when there is something in it.
+/// Way in which a file comes to be that gets its name only when there is something in it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It has none: whatever ends the process before leaves nothing.
@@ -95,7 +95,7 @@ pub fn create(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<
     Ok(New { file, path, before: Some(before) })
 }
 
-/// Whether the name is another's, and no program's that this process was before and that was no rank.
+/// Returns true if the name is another's, and no program's that this process was before and that was no rank.
 fn is_taken(path: &Path) -> bool {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
@@ -145,7 +145,7 @@ impl New {
     }
 }
 
-/// Whether a file without a name cannot be made there, or cannot get one.
+/// Returns true if a file without a name cannot be made there, or cannot get one.
 pub fn needs_a_name(error: Errno) -> bool {
     !matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EEXIST | libc::EROFS | libc::ENOTDIR)
 }
@@ -171,8 +171,8 @@ pub fn tell_of_children(folder: &[u8], process: &Process, rank: i32) {
     }
 }
 
-/// Whether the file is a trace whose process never called MPI. What is not ours to judge is none: a
-/// link, or a pipe that somebody put there to have us wait.
+/// Returns true if the file is a trace whose process never called MPI. A file that is not ours to
+/// judge is none: a link, or a pipe that somebody put there to have us wait.
 fn was_no_rank(path: &Path) -> bool {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
@@ -209,9 +209,9 @@ fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
     newest.1
 }
 
-/// Room on the disk for a new file, so that no later store can fail. A file system that copies what is
-/// written again (btrfs, bcachefs) is asked not to; where it does all the same (a folder that it
-/// compresses, a snapshot), a disk that fills up later ends the process with SIGBUS.
+/// Room on the disk for a new file, so that no later store can fail. A file system that copies rewritten blocks (btrfs,
+/// bcachefs) is asked not to; where it does all the same (a folder that it compresses, a snapshot), a disk that fills
+/// up later ends the process with SIGBUS.
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     kernel::write_in_place(file);
     match kernel::allocate(file, size) {
@@ -228,7 +228,7 @@ pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     }
 }
 
-/// What the number of an error means for a trace.
+/// Meaning of an error number for a trace.
 pub fn why(error: Errno) -> &'static str {
     match error.0 {
         libc::ENOSPC => "the disk is full",
@@ -305,7 +305,7 @@ mod tests {
         kernel::close(new.file);
     }
 
-    /// What is in the folder.
+    /// Names of the files in the folder.
     fn names(folder: &tempfile::TempDir) -> Vec<String> {
         let entries = std::fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<String> =

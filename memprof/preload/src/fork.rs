@@ -1,6 +1,6 @@
 //! A child is on its own: it keeps the ledgers, and leaves the file to its parent.
 //!
-//! All locks are taken before a fork, outer ones first, so that what they guard is whole in the child.
+//! All locks are taken before a fork, outer ones first, so that the data under them are whole in the child.
 //!
 //! Handlers of others may do whatever a program does: wait for threads that allocate, map and end. So
 //! ours are registered before everybody else's, by the first who registers one at all: then they run
@@ -50,8 +50,8 @@ fn real() -> Option<Register> {
     (found != 0).then(|| unsafe { core::mem::transmute::<usize, Register>(found) })
 }
 
-/// What `pthread_atfork` of every object calls, so that ours come first though our object's turn to be
-/// initialized comes after the libraries that the program brings.
+/// Replaces the function that `pthread_atfork` of every object calls, so that ours come first though our object's turn
+/// to be initialized comes after the libraries that the program brings.
 ///
 /// # Safety
 ///

@@ -1,6 +1,5 @@
-//! What the program and other libraries in the process can ask: regions and numbers. They find it by
-//! the one name the tool exports beside those of the allocator, `memprof_hooks`, and hold a table of
-//! functions from then on.
+//! Questions of the program and other libraries in the process: regions and numbers. They find it by the one name the
+//! tool exports beside those of the allocator, `memprof_hooks`, and hold a table of functions from then on.
 
 #![allow(unsafe_code)]
 

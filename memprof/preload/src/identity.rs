@@ -7,7 +7,7 @@ use memprof_trace::SPAWNED;
 use crate::kernel;
 use crate::options::Text;
 
-/// What a launcher says about a process; -1 where it says nothing.
+/// A launcher's words about a process; -1 where it says nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub rank: i32,
@@ -18,7 +18,7 @@ pub struct Place {
 const RANK: &[&str] = &["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 const SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 const LOCAL_RANK: &[&str] = &["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-/// Those of launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
+/// Names by launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
 const JOB: &[&str] = &["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
 
 /// The first of the variables that holds a number that can be a rank. Slurm also sets its own in the
@@ -38,7 +38,7 @@ fn number<'v>(names: &[&str], value: &dyn Fn(&str) -> Option<&'v [u8]>) -> i32 {
     -1
 }
 
-/// Reads what launchers set.
+/// Reads the variables of launchers.
 pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
     Place {
         rank: number(RANK, value),
@@ -47,11 +47,11 @@ pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
     }
 }
 
-/// What processes have that other ranks have started, by `MPI_Comm_spawn`.
+/// Variables of processes that other ranks have started, by `MPI_Comm_spawn`.
 const PARENT: &[&str] = &["OMPI_PARENT_PORT", "PMI_SPAWNED"];
 
-/// What tells jobs apart that write into one folder; empty where nothing does. It says that ranks were started by
-/// others, whose job they belong to.
+/// Returns the name that tells jobs apart that write into one folder; empty where there is none. It says that ranks
+/// were started by others, whose job they belong to.
 pub fn job<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Text<64> {
     let found = JOB.iter().find_map(|name| value(name).filter(|text| !text.is_empty()));
     let name = found.unwrap_or(b"");
@@ -90,7 +90,7 @@ pub fn boot(text: &[u8]) -> [u8; 16] {
     bytes
 }
 
-/// Whether a program of this path starts ranks and never is one, by its name.
+/// Returns true if a program of this path starts ranks and never is one, by its name.
 pub fn is_launcher(path: &[u8]) -> bool {
     const NAMES: &[&str] = &[
         "mpirun",
@@ -111,10 +111,10 @@ pub fn is_launcher(path: &[u8]) -> bool {
     NAMES.iter().any(|launcher| launcher.as_bytes() == name)
 }
 
-/// Who this process is, as far as the kernel tells.
+/// Identity of this process, as far as the kernel tells.
 pub struct Process {
     pub pid: u32,
-    /// Where its number is that, if not in the first namespace of the kernel; else 0.
+    /// Namespace of its number, if not the first namespace of the kernel; else 0.
     pub namespace: u64,
     pub start_ticks: u64,
     pub boot: [u8; 16],

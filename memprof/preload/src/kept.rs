@@ -1,8 +1,8 @@
-//! Files of the kernel that stay open, though the program may do what it likes with descriptors.
+//! Files of the kernel that stay open, though the program may use descriptors as it likes.
 //!
-//! They have high numbers, which programs and shells do not choose for themselves. One that closes all
-//! numbers, or takes one of ours over, keeps what it has: before a descriptor is used or closed, it is
-//! asked whether it is still the file that was opened.
+//! They have high numbers, which programs and shells do not choose for themselves. A program that closes all numbers,
+//! or takes one of ours over, keeps its own: before a descriptor is used or closed, it is asked whether it is still the
+//! file that was opened.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use core::ffi::CStr;
 
 use crate::kernel::{self, Errno, File};
 
-/// So many numbers below the limit, or below what `select` can take, are the first that are tried.
+/// The first numbers tried are so many below the limit, or below those that `select` can take.
 const BELOW: u64 = 32;
 const SELECT: u64 = 1024;
 
@@ -55,7 +55,7 @@ impl Kept {
         kernel::read_at(self.file()?, into, offset)
     }
 
-    /// Closes what is still ours.
+    /// Closes those that are still ours.
     pub fn close(self) {
         if self.is_ours() {
             kernel::close(self.file);

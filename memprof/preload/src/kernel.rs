@@ -1,12 +1,12 @@
-//! System calls made directly: they are no cancellation points, nobody interposes them, and `errno`
-//! stays what the program left there.
+//! System calls made directly: they are no cancellation points, nothing interposes them, and
+//! `errno` keeps the program's value.
 
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// What the kernel says about a failure.
+/// Error of the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
@@ -76,7 +76,7 @@ pub fn started_as() -> &'static [u8] {
     }
 }
 
-/// How large the stack of the first thread may become.
+/// Limit of the stack of the first thread.
 pub fn stack_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills what it is given.
@@ -161,8 +161,8 @@ pub fn identity(file: File) -> Result<(u64, u64), Errno> {
     Ok((about.st_dev, about.st_ino))
 }
 
-/// Asks a file system that copies what is written a second time to write a new file in its place, so
-/// that the room it has is its own for good. Most have no such question, and need none.
+/// Asks a file system that copies rewritten blocks to write a new file in its place, so that its room is its own for
+/// good. Most have no such question, and need none.
 pub fn write_in_place(file: File) {
     const GET: usize = 0x8008_6601;
     const SET: usize = 0x4008_6602;
@@ -193,7 +193,7 @@ pub fn peek(address: usize, into: &mut [u8]) -> bool {
     copied == Ok(into.len())
 }
 
-/// Where a symbolic link points to; cut off where the buffer ends.
+/// Target of a symbolic link; cut off where the buffer ends.
 pub fn read_link<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     let words = [
         libc::AT_FDCWD as usize,
@@ -288,14 +288,13 @@ pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     unsafe { call(libc::SYS_fallocate, [file.0 as usize, 0, 0, size, 0, 0]) }.map(|_| ())
 }
 
-/// Waits until what was written to a file is on its disk, or until it is known that there is no room.
+/// Waits until the written bytes of a file are on its disk, or until it is known that there is no room.
 pub fn sync(file: File) -> Result<(), Errno> {
     // SAFETY: takes a number only.
     unsafe { call(libc::SYS_fdatasync, [file.0 as usize, 0, 0, 0, 0, 0]) }.map(|_| ())
 }
 
-/// Waits until what was stored into a mapped file is on its disk; memory that is no file's is nothing
-/// to wait for.
+/// Waits until the stores into a mapped file are on its disk; memory that is no file's is nothing to wait for.
 pub fn flush(address: usize, bytes: usize) {
     // SAFETY: changes no memory.
     let _ = unsafe { call(libc::SYS_msync, [address, bytes, libc::MS_SYNC as usize, 0, 0, 0]) };
@@ -314,7 +313,7 @@ pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Resu
     unsafe { call(libc::SYS_mmap, words) }
 }
 
-/// A mapping is touched here and there: what lies around is not read ahead.
+/// A mapping is touched here and there: pages around are not read ahead.
 pub fn advise_random(address: usize, bytes: usize) {
     // SAFETY: changes no memory.
     let _ =
@@ -336,7 +335,7 @@ pub fn thread() -> i32 {
     unsafe { call(libc::SYS_gettid, [0; 6]) }.map_or(0, |number| number as i32)
 }
 
-/// Whether there is a thread of this number in the process.
+/// Returns true if there is a thread of this number in the process.
 pub fn is_thread(number: i32) -> bool {
     // SAFETY: signal 0 is only asked about.
     let told = unsafe { call(libc::SYS_tgkill, [process() as usize, number as usize, 0, 0, 0, 0]) };

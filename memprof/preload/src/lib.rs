@@ -1,6 +1,6 @@
-//! The object that is loaded into the ranks of a program. It keeps two ledgers, of bytes (who
-//! allocated which block) and of ranges (who mapped which addresses), asks the kernel what of them is
-//! resident, and writes what it finds into a file of fixed size that outlives the process.
+//! The object that is loaded into the ranks of a program. It keeps two ledgers, of bytes (who allocated which block)
+//! and of ranges (who mapped which addresses), asks the kernel which of them are resident, and writes its findings into
+//! a file of fixed size that outlives the process.
 //!
 //! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
 //! aside. After start it allocates nothing from the heap of the program.

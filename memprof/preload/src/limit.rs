@@ -1,5 +1,5 @@
-//! How much memory the control group of the process may hold: beyond it the kernel ends one of its
-//! processes, and the report of a job that lost one says what the limit was.
+//! Memory limit of the control group of the process: beyond it the kernel ends one of its
+//! processes, and the report of a job that lost one names the limit.
 
 use core::ffi::CStr;
 use core::str;

@@ -9,7 +9,7 @@ const TAKEN: u32 = 1;
 /// Taken, and somebody sleeps for it.
 const AWAITED: u32 = 2;
 
-/// How often a thread looks before it sleeps: longer than the lock is ever held by a running thread.
+/// Number of looks of a thread before it sleeps: longer than the lock is ever held by a running thread.
 const LOOKS: u32 = 200;
 
 /// Taken by spinning; who has waited for longer than a holder can run sleeps in the kernel.

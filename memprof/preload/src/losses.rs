@@ -1,4 +1,4 @@
-//! What found no room in the tables of fixed size: counted for each table, and said once.
+//! Rows that found no room in the tables of fixed size: counted for each table, and said once.
 //!
 //! Counting is one addition, for who holds locks or is inside the allocator; it is said with the next sample.
 
@@ -64,7 +64,7 @@ pub fn at_least(table: Table, count: u64) {
     LOST[table as usize].fetch_max(count.min(u32::MAX.into()) as u32, Ordering::Relaxed);
 }
 
-/// The numbers for the summary; what is not zero is said.
+/// The numbers for the summary; those that are not zero are said.
 pub fn all() -> [u32; PLACES] {
     let numbers = core::array::from_fn(|place| LOST[place].load(Ordering::Relaxed));
     for (_, text) in TABLES.iter().filter(|(table, _)| numbers[*table as usize] > 0) {

@@ -9,7 +9,7 @@ use crate::kernel;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
 
-/// How many separate pieces of address space the tool can have. Neighbours count as one.
+/// Number of separate pieces of address space the tool can have. Neighbours count as one.
 const PIECES: usize = 512;
 
 struct Piece {
@@ -24,7 +24,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: SpinLock = SpinLock::new();
 
 /// Memory of zeroes, rounded up to pages, that stays until the process ends. `None` when the kernel
-/// gives none; the caller then does without what it was for.
+/// gives none; the caller then does without its purpose.
 pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     let page = kernel::page();
     let bytes = bytes.checked_add(page - 1)? & !(page - 1);

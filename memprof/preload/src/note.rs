@@ -1,4 +1,4 @@
-//! What could not be done: said once, kept in the file.
+//! Notes of failures: said once, kept in the file.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::lock::SpinLock;
 use crate::options::Text;
 use crate::thread::Guard;
 
-/// What a note is about. The numbers are part of the format of traces.
+/// Subject of a note. The numbers are part of the format of traces.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Code {
@@ -21,7 +21,7 @@ pub enum Code {
     NoDirectory = 2,
     /// The file could not be made in full size.
     NoFile = 3,
-    /// The kernel does not tell what is resident.
+    /// The kernel does not tell which memory is resident.
     NoResidency = 4,
     /// The sampling thread could not be started.
     NoSampler = 5,
@@ -73,7 +73,7 @@ static ALL: Notes =
     Notes(UnsafeCell::new([const { Note { code: 0, text: Text::empty() } }; NOTES]));
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: SpinLock = SpinLock::new();
-/// Whether the first note may go to standard error: in recorded processes that are not quiet.
+/// True if the first note may go to standard error: in recorded processes that are not quiet.
 static ALOUD: AtomicBool = AtomicBool::new(false);
 static SPOKEN: AtomicBool = AtomicBool::new(false);
 

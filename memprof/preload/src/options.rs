@@ -17,14 +17,14 @@ impl<const LIMIT: usize> Text<LIMIT> {
         Text { bytes: [0; LIMIT], length: 0 }
     }
 
-    /// What fits.
+    /// Makes a text of the part that fits.
     pub fn cut(from: &[u8]) -> Text<LIMIT> {
         let mut text = Text::empty();
         text.push(from);
         text
     }
 
-    /// Appends what fits.
+    /// Appends the part that fits.
     pub fn push(&mut self, more: &[u8]) {
         let count = more.len().min(LIMIT - self.length);
         self.bytes[self.length..self.length + count].copy_from_slice(&more[..count]);
@@ -37,7 +37,7 @@ impl<const LIMIT: usize> Text<LIMIT> {
 }
 
 impl<const LIMIT: usize> core::fmt::Write for Text<LIMIT> {
-    /// Cuts off what does not fit.
+    /// Cuts off the part that does not fit.
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         self.push(text.as_bytes());
         Ok(())
@@ -47,7 +47,7 @@ impl<const LIMIT: usize> core::fmt::Write for Text<LIMIT> {
 /// Which processes have a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Those that are ranks of an MPI job.
+    /// Processes that are ranks of an MPI job.
     Ranks,
     All,
 }
@@ -109,8 +109,8 @@ fn path(value: &[u8]) -> Option<Text<PATH>> {
     (value.first() == Some(&b'/') && value.len() < PATH).then(|| Text::cut(value))
 }
 
-/// Reads all settings; `refuse` is told the name of each that has a bad value and what it should be; what
-/// is used instead is the default.
+/// Reads all settings; `refuse` is told the name of each that has a bad value and the right form; the default is used
+/// instead.
 pub fn parse<'v>(
     value: &dyn Fn(&str) -> Option<&'v [u8]>,
     refuse: &mut dyn FnMut(&'static str, &'static str),

@@ -1,17 +1,17 @@
-//! What the program was doing: phases that begin and end, one inside the other.
+//! Phases of the program: they begin and end, one inside the other.
 //!
 //! - By itself: `init` while MPI is being initialised, `finalize` while it is shut down, `main` else.
-//! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`; 2 asks for a sample now. A level from 3 on is a
-//!   phase of that number: the first call begins `pcontrol N`, the next with this level ends it, whatever
-//!   else it says. In C a name may follow the level, `MPI_Pcontrol(3, "assembly")`: the phase has that
-//!   name. Nothing tells whether a second argument was given, so that what is there may be left over from
-//!   another call. It counts as a name only if it points into readable memory that is not the C library's,
-//!   at 1 to 47 printable characters and their end mark, of which at least one is a letter, and if this
-//!   name has not been one of another level. A wrong guess gives a wrong name, and never another phase.
+//! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`; 2 asks for a sample now. A level from 3 on is a phase of
+//!   that number: the first call begins `pcontrol N`, the next with this level ends it, whatever else it says. In C a
+//!   name may follow the level, `MPI_Pcontrol(3, "assembly")`: the phase has that name. Nothing tells whether a second
+//!   argument was given, so that the value there may be left over from another call. It counts as a name only if it
+//!   points into readable memory that is not the C library's, at 1 to 47 printable characters and their end mark, of
+//!   which at least one is a letter, and if this name has not been one of another level. A wrong guess gives a wrong
+//!   name, and never another phase.
 //! - Regions of the interface for programs ([`crate::hooks`]), which quo uses too.
 //!
-//! Phases are the process's, whichever thread begins them. One that ends while others inside it are
-//! open ends those as well; ending what is not open does nothing.
+//! Phases are the process's, whichever thread begins them. One that ends while others inside it are open ends those as
+//! well; ending a phase that is not open does nothing.
 
 #![allow(unsafe_code)]
 
@@ -100,7 +100,7 @@ fn with<R>(work: impl FnOnce(&mut Shared, u64) -> R) -> R {
     result
 }
 
-/// Makes a change to the book and tells heap and writer what follows.
+/// Makes a change to the book and tells heap and writer the consequences.
 fn change<R>(
     shared: &mut Shared,
     now: u64,
@@ -236,7 +236,7 @@ pub fn region_end(id: u32) {
     }
 }
 
-/// `MPI_Pcontrol(level, ...)`; `second` is what stands where a second argument would.
+/// `MPI_Pcontrol(level, ...)`; `second` is the value in the place of a second argument.
 pub fn pcontrol(level: i32, second: usize) {
     match level {
         0 => pause(true),

@@ -1,4 +1,4 @@
-//! What happens when the object is loaded, when MPI begins and ends, and when the process ends.
+//! Actions when the object is loaded, when MPI begins and ends, and when the process ends.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::{
     sampler, sites, writer,
 };
 
-/// What is known of the process once it is loaded.
+/// Facts of the process once it is loaded.
 struct Settled {
     options: Options,
     place: Place,
@@ -38,13 +38,13 @@ static SETTLED: Shared = Shared(UnsafeCell::new(Settled {
 }));
 static LOADED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// Somebody wants to have recorded what is to be recorded of this process.
+/// Set if this process is to be recorded as far as it can be.
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// The trace of this process is in a file.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// What is left to do in a process that a fork made, as a [`Forked`].
+/// Work left in a process that a fork made, as a [`Forked`].
 static FORKED: AtomicU8 = AtomicU8::new(Forked::No as u8);
-/// What all owned at that fork, and who the parent is.
+/// Owned bytes of all at that fork, and the parent.
 static OWNED_AT_FORK: AtomicU64 = AtomicU64::new(0);
 static PARENT: AtomicU32 = AtomicU32::new(0);
 /// There can be no trace, which has been said.
@@ -59,7 +59,7 @@ enum Forked {
     Tells,
 }
 
-/// What a child owns more than at its fork before that has to be told: less is what it takes to start a program.
+/// Bytes of a child beyond those at its fork before it has to be told: less is the cost of starting a program.
 const CHILD: u64 = 1 << 20;
 
 /// Held while a trace begins; `fork` takes it. Outside of all others.
@@ -90,7 +90,7 @@ fn settled() -> Option<&'static Settled> {
     LOADED.load(Ordering::Acquire).then(|| unsafe { &*SETTLED.0.get() })
 }
 
-/// Whether this process may be recorded by this object, as far as is known: the loader may not be done with it.
+/// Returns true if this process may be recorded by this object, as far as is known: the loader may not be done with it.
 pub fn may_record() -> bool {
     settled().is_none() || WANTED.load(Ordering::Acquire)
 }
@@ -160,10 +160,10 @@ extern "C" fn load() {
     }
 }
 
-/// What it takes to begin a trace, and something for the program.
+/// Bytes that beginning a trace takes, and a margin for the program.
 const STACK: u64 = 256 << 10;
 
-/// Whether the stack is large enough to begin a trace on it. Where it is not, that is said.
+/// Returns true if the stack is large enough to begin a trace on it. Where it is not, that is said.
 fn has_stack(settled: &Settled) -> bool {
     let limit = kernel::stack_limit();
     if limit >= STACK {
@@ -194,8 +194,8 @@ fn started_as() -> &'static [u8] {
     if path.is_null() { b"" } else { unsafe { CStr::from_ptr(path) }.to_bytes() }
 }
 
-/// What is mapped already without a name is the loader's and the C library's, but for the tool's own,
-/// and data of objects, which may lie in the same mapping.
+/// Enters mappings without a name as the loader's and the C library's, but for the tool's own, and data of objects,
+/// which may lie in the same mapping.
 fn found() {
     let Some(system) = objects::component_at(libc::getpid as *const () as usize) else { return };
     let Ok(file) = kernel::open(c"/proc/self/maps") else { return };
@@ -301,8 +301,8 @@ pub fn forked(was_kept: bool) {
     FORKED.store(duty as u8, Ordering::Release);
 }
 
-/// A child begins: its parent, a child itself, may not have come to [`late`], which would open a trace here, under
-/// the locks of the fork. Returns what [`forked`] asks.
+/// A child begins: its parent, a child itself, may not have come to [`late`], which would open a trace here, under the
+/// locks of the fork. Returns the answer to [`forked`].
 pub fn forget_fork() -> bool {
     let duty = FORKED.swap(Forked::No as u8, Ordering::AcqRel);
     KEPT.swap(false, Ordering::AcqRel) || duty == Forked::Tells as u8

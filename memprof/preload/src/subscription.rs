@@ -1,6 +1,6 @@
-//! UCX, linked into a program, writes a jump over the first bytes of what the program calls for mappings:
-//! over the entries of the tool, which the linker has put there. Then UCX itself is asked to tell what is
-//! mapped, which it does for whoever wants to know (`ucm_set_event_handler` of `ucm/api/ucm.h`).
+//! UCX, linked into a program, writes a jump over the first bytes of the functions that the program calls for mappings:
+//! over the entries of the tool, which the linker has put there. Then UCX itself is asked to tell its mappings, which
+//! it does for any handler (`ucm_set_event_handler` of `ucm/api/ucm.h`).
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ const UNMAPPED: c_int = 1 << 17;
 /// Nothing is to be replaced for us.
 const NO_INSTALL: c_int = 1 << 24;
 
-/// What a handler is told; each kind of event has its own first words.
+/// Words of a handler; each kind of event has its own first words.
 type Words = [usize; 7];
 
 type Handler = unsafe extern "C" fn(event: c_int, words: *const Words, ours: *mut c_void);

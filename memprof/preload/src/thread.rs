@@ -1,4 +1,4 @@
-//! What each thread keeps for itself, so that the hot paths touch nothing that others write.
+//! State of each thread for itself, so that the hot paths touch nothing that others write.
 
 #![allow(unsafe_code)]
 
@@ -18,8 +18,8 @@ pub use current::{Current, Since};
 pub use level::Level;
 pub use own::Own;
 
-/// The thread's own block. All zero is its first state. What calls of MPI and of malloc touch is its
-/// first line of the cache.
+/// The thread's own block. All zero is its first state. The words that calls of MPI and of malloc touch are its first
+/// line of the cache.
 #[repr(C, align(64))]
 pub struct Local {
     /// Inside MPI: the index of the outermost function plus one; 0 outside.
@@ -33,13 +33,12 @@ pub struct Local {
     pub guard: Cell<u32>,
     /// The version of the table of objects that the object below was found in.
     pub object_version: Cell<u32>,
-    /// The object that the last caller was found in that owns what it allocates: where its addresses
-    /// begin, how many bytes they go on, and whose it is.
+    /// The object of the last caller that owns its allocations: its first address, its length, and its owner.
     pub object_low: Cell<usize>,
     /// 0 instead of the bytes where more has to be asked: the tool is at work, or the thread has no
     /// counters, or they are at another component.
     pub object_owns: Cell<usize>,
-    /// What a tag of the component that the counters are at begins with; 0 without counters.
+    /// Beginning of a tag of the component that the counters are at; 0 without counters.
     pub mark: Cell<u64>,
     /// Counters of this thread; null before the first allocation and after the last destructor.
     pub state: Cell<*const State>,
@@ -87,8 +86,8 @@ impl Local {
         self.guard.set(self.guard.get() - 1);
     }
 
-    /// Whether a function entered with this stack pointer runs inside MPI. An MPI call that was left
-    /// by longjmp or an exception is forgotten here.
+    /// Returns true if a function entered with this stack pointer runs inside MPI. An MPI call that was left by longjmp
+    /// or an exception is forgotten here.
     #[inline]
     pub fn inside_mpi(&self, stack: usize) -> bool {
         if self.mpi.get() == 0 {
@@ -115,8 +114,8 @@ impl Local {
 /// Stacks that are less than this above a place in use are taken to be the same.
 const SAME_STACK: usize = 1 << 20;
 
-/// What is at the beginning of a frame. Where it is so far off that it may be of another stack, which may
-/// be gone, the kernel is asked.
+/// Return address at the beginning of a frame. Where it is so far off that it may be of another stack, which may be
+/// gone, the kernel is asked.
 #[inline]
 fn return_address(entry: usize, distance: usize) -> Option<usize> {
     if distance < SAME_STACK {
@@ -134,7 +133,7 @@ fn far_return_address(entry: usize) -> Option<usize> {
     crate::kernel::peek(entry, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
-/// What one thread allocated and freed for one component.
+/// Bytes that one thread allocated and freed for one component.
 #[repr(C, align(64))]
 pub struct Account {
     pub level: Level,
@@ -147,7 +146,7 @@ pub struct Account {
 
 const _: () = assert!(size_of::<Account>() == 64);
 
-/// How many leaves of the granule table a thread finds without a search.
+/// Number of leaves of the granule table that a thread finds without a search.
 pub const LEAVES_AT_HAND: usize = 64;
 
 /// One of the leaves of the granule table that were used before (see [`crate::heap::granules`]): two of them
@@ -158,7 +157,7 @@ pub struct Hand {
     pub region: AtomicUsize,
     /// The fronts of its granules, less as many as come before that region.
     pub fronts: AtomicPtr<crate::heap::granules::Front>,
-    /// How large granules are: as a power of two, and in bytes.
+    /// Size of granules: as a power of two, and in bytes.
     pub shift: AtomicU32,
     pub granule: AtomicU32,
     pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
@@ -181,7 +180,7 @@ impl Hand {
 /// No region.
 pub const NOT_OWN: usize = usize::MAX;
 
-/// How many callers' objects a thread finds without a search.
+/// Number of callers' objects that a thread finds without a search.
 pub const RECENT: usize = 64;
 
 /// One of the objects that callers were found in before. They stand at the places that the pages of those
@@ -219,7 +218,7 @@ pub struct State {
     pub number: AtomicU32,
     /// 1 while a thread has it.
     pub taken: AtomicU32,
-    /// How often the destructors of the thread have come by.
+    /// Number of times that the destructors of the thread have come by.
     pub rounds: AtomicU32,
     /// Of all components together.
     pub all: Level,
@@ -227,7 +226,7 @@ pub struct State {
     all_beside: AtomicI64,
     /// Of the first thread: how many phases had begun when it last looked.
     pub phases: AtomicU64,
-    /// Its thread is the first, which folds nothing: others add what it owns.
+    /// Its thread is the first, which folds nothing: others add its bytes.
     pub is_first: AtomicBool,
     pub accounts: [Account; LIMIT],
     pub hands: [Hand; LEAVES_AT_HAND],
@@ -283,8 +282,8 @@ impl State {
         }
     }
 
-    /// What the sums of the process said, of one component or of all, while the first thread came to its highest: both
-    /// together are what was owned then. For other threads it says nothing.
+    /// Base of the first thread's high-water mark: the sums of the process, of one component or of all, while it came
+    /// to it: both together are the bytes owned then. For other threads it says nothing.
     #[inline(always)]
     pub fn beside(&self, index: usize) -> &AtomicI64 {
         match self.accounts.get(index) {
@@ -302,7 +301,7 @@ pub fn local() -> &'static Local {
     unsafe { &*arch::local() }
 }
 
-/// While it lives, what the thread does is the tool's own doing.
+/// While it lives, the thread's allocations are the tool's own.
 pub struct Guard(());
 
 impl Guard {

@@ -42,8 +42,9 @@ static MEMORY: AtomicUsize = AtomicUsize::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 static SEEN_MPI: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process writes a trace. The number is asked for each time: a child made behind the
-/// library's back has its parent's memory, and must not wait for locks of threads it does not have.
+/// Returns true if this process writes a trace. The number is asked for each time: a child made
+/// behind the library's back has its parent's memory, and must not wait for locks of threads it
+/// does not have.
 pub fn is_recording() -> bool {
     let owner = OWNER.load(Ordering::Acquire);
     owner != 0 && owner == kernel::process()
@@ -54,7 +55,7 @@ pub fn began() -> u64 {
     if is_recording() { BEGAN.load(Ordering::Relaxed).max(1) } else { 0 }
 }
 
-/// Whether a trace was begun, by this process or by one whose memory it has a copy of.
+/// Returns true if a trace was begun, by this process or by one whose memory it has a copy of.
 pub fn has_begun() -> bool {
     OWNER.load(Ordering::Acquire) != 0
 }
@@ -125,8 +126,7 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
     true
 }
 
-/// What was begun in memory goes on in a file. Where that cannot be, it is said, and nothing more is
-/// recorded.
+/// Lets a trace begun in memory go on in a file. Where that cannot be, it is said, and nothing more is recorded.
 pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     let folder = options.directory.as_bytes();
     // The file system may take its time: no lock is held.
@@ -240,7 +240,7 @@ fn map(file: File) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What a rank writes of a section in its first half second, in bytes: of most it is a few rows.
+/// Bytes that a rank writes of a section in its first half second: of most it is a few rows.
 fn beginning(kind: SectionKind) -> usize {
     match kind {
         SectionKind::Segments => 80 << 10,
@@ -249,8 +249,8 @@ fn beginning(kind: SectionKind) -> usize {
     }
 }
 
-/// Calls `each` with the parts that were ever written to, counted from `start`: to read what was not would
-/// take longer than all else at a start.
+/// Calls `each` with the parts that were ever written to, counted from `start`: to read the others would take longer
+/// than all else at a start.
 fn each_written(
     start: usize,
     end: usize,
@@ -274,7 +274,7 @@ fn each_written(
     result
 }
 
-/// Asks for what was written to be on the disk. Takes as long as the disk does; no lock is held.
+/// Asks for the written bytes to be on the disk. Takes as long as the disk does; no lock is held.
 pub fn flush() {
     if is_recording() {
         kernel::flush(MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
@@ -324,8 +324,8 @@ pub fn phases() {
     });
 }
 
-/// The most that was owned while a phase was open, and what was resident then, if one of them is more than was written:
-/// `rose` says so of what was owned.
+/// The highest owned bytes while a phase was open, and the resident ones then, if one of them is more than was written:
+/// `rose` says so of the owned ones.
 pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) {
     sampler::phase_peaks(index, is_open, rose, &mut |resident| {
         with(|writer, _| writer.set_phase_peaks(u32::from(index), owned, resident));
@@ -345,12 +345,12 @@ pub fn finish(keep: bool) {
     });
 }
 
-/// Whether the trace of this process is in a file.
+/// Returns true if the trace of this process is in a file.
 pub fn is_kept() -> bool {
     live(|live| live.path.is_some()).unwrap_or(false)
 }
 
-/// Whether MPI was ever begun.
+/// Returns true if MPI was ever begun.
 pub fn has_seen_mpi() -> bool {
     SEEN_MPI.load(Ordering::Relaxed)
 }

@@ -119,7 +119,7 @@ fn table() -> BTreeMap<&'static str, usize> {
         .collect()
 }
 
-/// Without what GNU compilers are told in `__attribute__((...))`.
+/// Without the words in `__attribute__((...))` for GNU compilers.
 fn without_attributes(text: &str) -> String {
     let mut parts = text.split("__attribute__");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -138,7 +138,7 @@ fn without_attributes(text: &str) -> String {
     plain
 }
 
-/// The functions that a preprocessed header declares: name, what stands before it, arguments.
+/// The functions that a preprocessed header declares: name, the words before it, arguments.
 fn declared(text: &str) -> Vec<(String, String, Vec<String>)> {
     let text = without_attributes(text);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

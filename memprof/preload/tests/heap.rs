@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Where cargo put the object that programs load.
+/// Path of cargo's build of the object that programs load.
 fn preload() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let folder = test.parent().and_then(Path::parent).expect("a build folder");
@@ -73,7 +73,7 @@ fn run(command: &mut Command) -> Output {
     Output { status, stdout: out, stderr: reader.join().expect("the reader ends") }
 }
 
-/// Runs a command without and with the ledger, and compares what it prints and how it ends.
+/// Runs a command without and with the ledger, and compares its output and its end.
 fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
     same_with(program, arguments, folder, &[]);
 }

@@ -1,4 +1,4 @@
-//! What is in the files of real programs: everything resident has an owner, and the sum is the kernel's.
+//! Files of real programs: everything resident has an owner, and the sum is the kernel's.
 #![allow(clippy::print_stderr)] // Says what it skips.
 
 use std::os::unix::fs::PermissionsExt;
@@ -89,7 +89,7 @@ fn wait(child: &mut Child) {
     }
 }
 
-/// How long the profiler's thread, if there is one, was ready to run and had no processor.
+/// Time that the profiler's thread, if there is one, was ready to run and had no processor.
 fn waited(process: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let is_it = |task: &PathBuf| {
@@ -103,7 +103,7 @@ fn waited(process: u32) -> Duration {
     Duration::from_nanos(nanoseconds.expect("a number"))
 }
 
-/// Everything there has an owner, and all owners together have what the kernel counts.
+/// All memory there has an owner, and all owners together have the kernel's count.
 fn check_balance(trace: &Trace) {
     let head = &trace.summary.as_ref().expect("a summary").head;
     let walked = head.walked - head.page_tables - head.hugetlb;
@@ -243,7 +243,7 @@ fn written(folder: &Path) -> Option<u64> {
     Trace::open(&traces.next()?).expect("a trace").summary.map(|summary| summary.head.time)
 }
 
-/// Waits until what is written has been written anew several times. An interval of a minute would give one time.
+/// Waits until the written rows have been written anew several times. An interval of a minute would give one time.
 fn wait_for_renewals(child: &mut Child, folder: &Path) {
     let end = Instant::now() + Duration::from_secs(60);
     let (mut last, mut renewals) = (None, 0);

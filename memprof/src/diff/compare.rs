@@ -13,10 +13,10 @@ pub struct Change {
     pub before: Option<u64>,
     /// After; nothing where it does not exist any more.
     pub after: Option<u64>,
-    /// Where it was, of a largest one.
+    /// The rank that had it before, of a largest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_at: Option<Who>,
-    /// Where it is now.
+    /// The rank that has it now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_at: Option<Who>,
 }
@@ -60,11 +60,11 @@ pub struct Component {
     pub name: Arc<str>,
     /// Its group.
     pub group: Group,
-    /// Mean over ranks of what was resident at most.
+    /// Mean over ranks of the highest resident bytes.
     pub resident_mean: Change,
     /// The rank with most.
     pub resident_max: Change,
-    /// Mean over ranks of what was owned at most: exact.
+    /// Mean over ranks of the highest owned bytes: exact.
     pub owned_mean: Change,
     /// The rank with most.
     pub owned_max: Change,
@@ -75,11 +75,11 @@ pub struct Component {
 pub struct PhaseChange {
     /// Its name.
     pub name: Arc<str>,
-    /// Mean over ranks of what was resident at most in it.
+    /// Mean over ranks of the highest resident bytes in it.
     pub resident_mean: Change,
     /// The rank with most.
     pub resident_max: Change,
-    /// How long it was open, the mean over ranks, in nanoseconds.
+    /// Time that it was open, the mean over ranks, in nanoseconds.
     pub time_ns: Change,
 }
 
@@ -88,18 +88,18 @@ pub struct PhaseChange {
 pub struct NodeChange {
     /// Its name.
     pub host: Arc<str>,
-    /// What its ranks held together at most, shared pages once.
+    /// The highest memory of its ranks together, shared pages once.
     pub peak: Change,
 }
 
 /// Two jobs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What ran, before and after.
+    /// Programs, before and after.
     pub programs: [String; 2],
-    /// How many ranks left a trace.
+    /// Number of ranks with a trace.
     pub ranks: [usize; 2],
-    /// How many nodes there were.
+    /// Number of nodes.
     pub nodes: [usize; 2],
     /// The mean over ranks of the peak of all components together.
     pub rank_mean: Change,
@@ -107,7 +107,7 @@ pub struct Comparison {
     pub rank_max: Change,
     /// The node with the largest peak.
     pub node_max: Change,
-    /// Whether the traces of all ranks are there, before and after.
+    /// True if the traces of all ranks are there, before and after.
     pub whole: [bool; 2],
     /// Everything together at the moment of its peak.
     pub job: Change,
@@ -115,25 +115,25 @@ pub struct Comparison {
     pub components: Vec<Component>,
     /// In the order of the job after, then those that are gone.
     pub phases: Vec<PhaseChange>,
-    /// Those of the job after, then those that are gone.
+    /// Nodes of the job after, then those that are gone.
     pub by_node: Vec<NodeChange>,
 }
 
-/// What `--fail-above` found.
+/// Findings of `--fail-above`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The limit.
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,
-    /// What grew by more, in words; empty if nothing did.
+    /// Growth beyond the limit, in words; empty if there is none.
     pub grown: Vec<String>,
     /// Of which jobs traces are missing or damaged, so that less may be seen than there was: no verdict.
     pub incomplete: Vec<String>,
 }
 
 impl Verdict {
-    /// Whether nothing grew, as far as all ranks of both jobs can tell.
+    /// Returns true if nothing grew, as far as all ranks of both jobs can tell.
     pub fn is_good(&self) -> bool {
         self.grown.is_empty() && self.incomplete.is_empty()
     }
@@ -232,9 +232,9 @@ fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
 }
 
 impl Comparison {
-    /// What grew by more than so many percent, and by at least so many bytes. What is new counts, whatever
-    /// the percentage. What nobody owns, as free chunks of the allocator, depends on when it was looked at: it
-    /// counts only in sums.
+    /// Returns the growth beyond so many percent, and by at least so many bytes. A new component counts, whatever the
+    /// percentage. Unowned memory, as free chunks of the allocator, depends on the time of the look: it counts only in
+    /// sums.
     pub fn judge(&self, percent: f64, least: u64) -> Verdict {
         let mut grown = Vec::new();
         let mut check = |what: &str, change: &Change| {

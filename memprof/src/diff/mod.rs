@@ -1,4 +1,4 @@
-//! `memprof diff`: what changed from one job to another, component by component.
+//! `memprof diff`: changes from one job to another, component by component.
 
 pub mod compare;
 pub mod text;

@@ -18,7 +18,7 @@ struct Document<'a> {
     verdict: Option<&'a Verdict>,
 }
 
-/// The comparison as a document, with what `--fail-above` found.
+/// The comparison as a document, with the findings of `--fail-above`.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! All that a trace still knows about a process over time, at the finest it knows it.
 //!
-//! The last part of a run is there sample by sample; what came before is there as bins.
+//! The last part of a run is there sample by sample; earlier parts are there as bins.
 
 use crate::model::{Rank, Span};
 use anyhow::Context;
@@ -25,12 +25,12 @@ pub struct History {
     pub phases: Vec<Span>,
 }
 
-/// How a point is known.
+/// Knowledge behind a point.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Found at one moment.
     Sample,
-    /// Over an interval: means of what was resident, the most that was owned.
+    /// Over an interval: means of the resident bytes, the highest owned bytes.
     Bin,
 }
 
@@ -49,17 +49,17 @@ impl Kind {
 pub struct Point {
     /// Nanoseconds since the job started; the middle of an interval.
     pub time_ns: u64,
-    /// How it is known.
+    /// The knowledge behind it.
     pub kind: Kind,
-    /// Sum of what is resident.
+    /// Sum of the resident bytes.
     pub total: u64,
-    /// What the kernel says is resident; the most of an interval.
+    /// Resident bytes as the kernel counts them; the highest of an interval.
     pub kernel: u64,
     /// Components that hold anything, in the order of their names' places.
     pub rows: Vec<Row>,
 }
 
-/// What one component holds at a point, in bytes.
+/// Memory of one component at a point, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Place of its name.
@@ -124,7 +124,7 @@ impl History {
         History { names: names.list, points, phases: Vec::new() }
     }
 
-    /// Of each name the points that have it, with what it held.
+    /// Of each name the points that have it, with its memory.
     pub(super) fn by_name(&self) -> Vec<Vec<(usize, &Row)>> {
         let mut found = vec![Vec::new(); self.names.len()];
         for (at, point) in self.points.iter().enumerate() {
@@ -160,8 +160,8 @@ impl Names {
     }
 }
 
-/// Every sample as a whole. One that names only what changed is completed by what was known before; those
-/// before the first whole one say too little. Where they could be more than `most` rows, only some of them.
+/// Every sample as a whole. One that names only changes is completed by earlier ones; those before the first whole one
+/// say too little. Where they could be more than `most` rows, only some of them.
 fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     let mut totals = Vec::new();
     each(trace, &mut |_, state| totals.push(state.total));
@@ -191,11 +191,11 @@ fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     points
 }
 
-/// What all samples together say up to one.
+/// State that all samples up to one tell together.
 #[derive(Default)]
 struct State {
     rows: BTreeMap<u16, Row>,
-    /// Sum of what is resident.
+    /// Sum of the resident bytes.
     total: u64,
 }
 
@@ -209,7 +209,7 @@ impl State {
     }
 }
 
-/// Goes through the samples at which it is known what every component held.
+/// Goes through the samples at which the memory of every component is known.
 fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
     let mut known: Option<State> = None;
     for (head, rows) in trace.history.samples() {

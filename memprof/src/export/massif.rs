@@ -1,5 +1,5 @@
-//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; what stands for
-//! call stacks is the tree of groups and components.
+//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; the tree of groups and
+//! components stands in for call stacks.
 
 use super::{History, Kind, Point, Row};
 use crate::model::{Group, Rank};

@@ -1,4 +1,4 @@
-//! `memprof export`: what was recorded, for other programs.
+//! `memprof export`: the recorded data, for other programs.
 //!
 //! One rank is in memory at a time, whatever the size of the job.
 
@@ -22,7 +22,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Writes what was recorded in a form other programs read.
+/// Writes the recorded data in a form that other programs read.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE. \
@@ -35,7 +35,7 @@ pub struct Options {
     /// The form
     #[arg(short, long, value_name = "FORM")]
     pub format: Format,
-    /// Where to [default: standard output]
+    /// File to write to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Only one job, where a script started several; 1 is the first
@@ -46,7 +46,7 @@ pub struct Options {
     pub rank: Vec<u32>,
 }
 
-/// What other programs read.
+/// Form of the output.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// One line for each rank, time and component

@@ -12,8 +12,8 @@ use crate::model::{Frame, Object, Rank};
 use crate::report::symbols::Symbols;
 use flate2::{Compression, GzBuilder};
 
-/// What a sample has values for: name and unit. What is still in use when a program has ended says
-/// little, so what lived at the peak is shown first.
+/// Values of a sample: name and unit. Memory still in use when a program has ended says little, so
+/// memory at the peak is shown first.
 const VALUES: [(&str, &str); 3] =
     [("alloc_space", "bytes"), ("inuse_space", "bytes"), (FIRST, "bytes")];
 const FIRST: &str = "peak_space";

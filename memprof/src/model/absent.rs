@@ -1,11 +1,11 @@
-//! What is not in a report though a process was there: ranks that could make no trace, helper programs
-//! that ranks started, programs that became others.
+//! Processes that a report lacks: ranks that could make no trace, helper programs that ranks started, programs that
+//! became others.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// What is left out of a job, and why.
+/// Processes left out of a job, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Absent {
     /// Ranks that could make no trace, in their order.
@@ -26,7 +26,7 @@ pub struct Refused {
     pub host: String,
     /// Number of the process.
     pub pid: u32,
-    /// What the system said.
+    /// The system's error.
     pub why: String,
 }
 
@@ -100,7 +100,7 @@ fn word(name: &str) -> Option<Refused> {
     Some(Refused { rank: u32::try_from(rank).ok(), host, pid, why })
 }
 
-/// What tells the processes of a job apart, and the programs of one process.
+/// Identity by which the processes of a job are told apart, and the programs of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// Boot of the machine, number and start of the process.
@@ -117,7 +117,7 @@ pub struct Who {
     pub all: bool,
 }
 
-/// What is to be thought of a trace beside others.
+/// Role of a trace beside others.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It is a rank, or a process that was asked for.

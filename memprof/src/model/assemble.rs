@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What has to be known of every process before the first is added.
+/// Facts of every process that are needed before the first is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Tells boots of machines apart.
@@ -24,7 +24,7 @@ pub struct Clock {
     pub duration_ns: u64,
 }
 
-/// One process, reduced to what reports need.
+/// One process, reduced to the needs of reports.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// Its summary; `offset_ns` and `heat` are set here.
@@ -33,13 +33,13 @@ pub struct Reduced {
     pub timeline: Timeline,
     /// Largest total in each bin of `timeline`, where the trace knows it better than the sum.
     pub totals: Vec<u64>,
-    /// What it shares.
+    /// Its shared mappings.
     pub shared: Vec<Shared>,
     /// Objects that `sites` refer to.
     pub objects: Vec<Object>,
     /// Sampled sites.
     pub sites: Vec<Site>,
-    /// What the profiler had to say.
+    /// Notes of the profiler.
     pub notes: Vec<(u32, Arc<str>)>,
 }
 
@@ -70,7 +70,8 @@ struct Lived {
     last_end_ns: u64,
 }
 
-/// Who ended so long before the last of its node had left; who ended later ended with the job.
+/// Time before the last of a node had left; processes that ended earlier ended apart, later ones
+/// with the job.
 const APART_NS: u64 = 2_000_000_000;
 
 impl Axis {
@@ -100,8 +101,8 @@ impl Axis {
         axis
     }
 
-    /// Whether a process that has ended was not there any more when the last of its node began, or long before the last
-    /// that is known of any of them.
+    /// Returns true if a process that has ended was not there any more when the last of its node began, or long before
+    /// the last that is known of any of them.
     fn has_left(&self, clock: &Clock, state: State) -> bool {
         let has_ended =
             matches!(state, State::Closed | State::Replaced | State::Killed | State::Gone);
@@ -142,13 +143,13 @@ struct Collecting {
     mapped: Join,
 }
 
-/// What is known of the peak of a sum beside its bins.
+/// Knowledge of the peak of a sum beside its bins.
 #[derive(Debug, Default)]
 struct Peaks {
     own: Vec<OwnPeak>,
     /// Largest totals of the processes added up, by bin.
     most: Vec<u64>,
-    /// What the processes may have held beyond that, added up, by bin.
+    /// Bytes that the processes may have held beyond that, added up, by bin.
     unseen: Vec<u64>,
 }
 
@@ -177,7 +178,7 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, and what it held at least around it.
+/// The peak of a process, and its least memory around it.
 fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     let begin = axis.bin_ns.saturating_mul(axis.bin_at(time_ns) as u64);
@@ -305,7 +306,7 @@ impl Assembler {
     }
 }
 
-/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/note.rs`.
+/// The profiler's note on the limit of a control group, `MemoryLimit` in `preload/src/note.rs`.
 const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
@@ -323,10 +324,10 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Pe
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }
 
-/// Takes from the sums over ranks what was counted more than once.
+/// Takes from the sums over ranks the bytes that were counted more than once.
 ///
-/// The bitmaps are those of the last time the pages were seen. What was then repeated of a component is taken to have
-/// been repeated at all times at which the ranks held as much of it, and in proportion where they held less.
+/// The bitmaps are those of the last time the pages were seen. Bytes of a component that were repeated then are taken
+/// to have been repeated at all times at which the ranks held as much of it, and in proportion where they held less.
 fn count_once(timeline: &mut Timeline, joined: &Joined) {
     let repeated: HashMap<&str, (u64, u64)> = (joined.components.iter())
         .map(|(name, sum, repeated)| (&**name, (*sum, *repeated)))

@@ -1,4 +1,4 @@
-//! How well the numbers close: the quality of a report in a few figures.
+//! Balance of the numbers: the quality of a report in a few figures.
 
 use super::statistics::Who;
 use super::{Group, Node, Rank};
@@ -14,19 +14,19 @@ pub struct Balance {
     pub unattributed: u64,
     /// Largest share without an owner in any rank at any time, in millionths.
     pub worst_unattributed: u32,
-    /// Where it is.
+    /// The rank that has it.
     pub worst_at: Who,
-    /// Largest distance between the sum of components and what the kernel counted, in bytes.
+    /// Largest distance between the sum of components and the kernel's count, in bytes.
     pub kernel_distance: u64,
-    /// Where it is.
+    /// The rank that has it.
     pub kernel_at: Who,
-    /// Components that had more resident than they owned, beyond what rounding explains.
+    /// Components that had more resident than they owned, beyond rounding.
     pub excesses: Vec<Excess>,
     /// Ranks that have not left added up, shared pages in each.
     pub ranks: u64,
     /// The same on all nodes, shared pages once.
     pub nodes: u64,
-    /// Of the difference, what is not certain.
+    /// Of the difference, the uncertain part.
     pub uncertain: u64,
     /// Largest share of one processor that a sampler took, in millionths.
     pub duty: u32,
@@ -37,7 +37,7 @@ pub struct Balance {
 /// A component with more resident than it owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Excess {
-    /// Where.
+    /// The rank.
     pub who: Who,
     /// Which component.
     pub component: Arc<str>,
@@ -47,7 +47,7 @@ pub struct Excess {
     pub resident: u64,
 }
 
-/// How many violations are listed; one would be enough to look into.
+/// Number of violations listed; one would be enough to look into.
 const LISTED: usize = 16;
 
 /// Balances the ranks of all nodes.

@@ -26,7 +26,7 @@ impl std::fmt::Display for Child {
     }
 }
 
-/// How a process relates to the rank whose variables it has.
+/// Relation of a process to the rank whose variables it has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// It is the rank, or no process that called MPI has this rank.

@@ -1,4 +1,4 @@
-//! What a component is called, and which group it is shown in.
+//! Name of a component, and the group in which it is shown.
 
 use serde::Serialize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum Group {
     /// The program and the libraries it brought.
     Application,
-    /// The MPI library, what it depends on, and its segments.
+    /// The MPI library, the libraries it depends on, and its segments.
     Mpi,
     /// Memory that MPI allocated for the program: `MPI_Alloc_mem`, `MPI_Win_allocate`.
     MpiForUser,
@@ -27,11 +27,11 @@ pub enum Group {
     Kernel,
     /// The profiler itself.
     Tool,
-    /// What nobody could be found for: the quality of the measurement.
+    /// Memory without a known owner: the quality of the measurement.
     Unattributed,
 }
 
-/// How the name of what is put together of a group begins.
+/// Beginning of the name of the combined components of a group.
 const OTHER: &str = "other ";
 
 impl Group {
@@ -97,13 +97,13 @@ impl Group {
         Group::ALL.into_iter().find(|group| group.label() == label)
     }
 
-    /// The name of what is put together of it, `other mpi` for example.
+    /// The name of its combined components, `other mpi` for example.
     pub fn others(self) -> Arc<str> {
         format!("{OTHER}{}", self.label()).into()
     }
 
-    /// Whether what it holds is owned by somebody, so that what is resident can be checked against
-    /// what is owned.
+    /// Returns true if its memory has an owner, so that resident bytes can be checked against owned
+    /// ones.
     pub fn has_ledger(self) -> bool {
         !matches!(
             self,

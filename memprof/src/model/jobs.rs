@@ -6,20 +6,20 @@ use memprof_trace::SPAWNED;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// One job among those of a folder: what one `mpirun` started.
+/// One job among those of a folder: the processes of one `mpirun`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobPart {
     /// From 1 on, in the order in which they began.
     pub number: u32,
-    /// What the launcher or scheduler called it, empty where it did not.
+    /// Name by the launcher or scheduler, empty where it gave none.
     pub name: String,
-    /// How many of its ranks left a trace.
+    /// Number of its ranks with a trace.
     pub ranks: u32,
     /// Ranks that should be there, by the size the others were told, and are not.
     pub missing: Vec<u32>,
 }
 
-/// Where a rank belongs.
+/// Place of a rank in jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belongs {
     /// Number of the job.
@@ -33,8 +33,8 @@ pub fn name(text: &str) -> (&str, bool) {
     text.strip_suffix(SPAWNED).map_or((text, false), |name| (name, true))
 }
 
-/// What the names of all that one launcher started have in common. Open MPI 4 counts in the lower half of a number,
-/// Open MPI 5 behind the name of its launcher; elsewhere starts have the name of the job.
+/// Returns the common part of the names of all processes of one launcher. Open MPI 4 counts in the lower half of a
+/// number, Open MPI 5 behind the name of its launcher; elsewhere starts have the name of the job.
 fn launch(name: &str) -> Launch<'_> {
     if let Ok(number) = name.parse::<u32>() {
         return Launch::Number(number >> 16);
@@ -105,7 +105,7 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     belongs
 }
 
-/// What is known of each job: its number, name, ranks, and those that are not there.
+/// Facts of each job: its number, name, ranks, and those that are not there.
 pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>) -> Vec<JobPart> {
     /// All jobs of a folder together are not larger; hostile sizes must not make lists of four thousand million ranks.
     const LARGEST: usize = 1 << 20;

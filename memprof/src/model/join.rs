@@ -1,7 +1,7 @@
 //! Pages several processes of a node share, counted once.
 //!
 //! Each trace says which granules of which file (device, inode) the process had resident. The union
-//! over the processes of a node is what the node holds.
+//! over the processes of a node is the memory of the node.
 
 use serde::Serialize;
 use std::collections::HashMap;
@@ -17,19 +17,19 @@ pub struct Shared {
     pub dev: u64,
     /// Its inode there.
     pub ino: u64,
-    /// Its path, or what stands in its place.
+    /// Its path, or the text in its place.
     pub path: Arc<str>,
     /// Display name of the component it is counted in.
     pub component: Arc<str>,
     /// Bytes of the file.
     pub size: u64,
-    /// Whether its pages are huge TLB pages.
+    /// True if its pages are huge TLB pages.
     pub hugetlb: bool,
-    /// Whether it was unmapped since; the bitmap is that of the last time it was seen.
+    /// True if it was unmapped since; the bitmap is that of the last time it was seen.
     pub gone: bool,
     /// Bytes of a granule are two to the power of this.
     pub granule_shift: u32,
-    /// Whether a granule is one page, so that the bitmap is exact.
+    /// True if a granule is one page, so that the bitmap is exact.
     pub exact: bool,
     /// Bit n: something of granule n of the file is resident.
     pub bitmap: Vec<u64>,
@@ -60,27 +60,27 @@ struct File {
 /// One file or segment as a node holds it. Bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JoinedFile {
-    /// Its path, or what stands in its place.
+    /// Its path, or the text in its place.
     pub path: Arc<str>,
     /// The component it is counted in.
     pub component: Arc<str>,
     /// Bytes of the file.
     pub size: u64,
-    /// Whether its pages are huge TLB pages.
+    /// True if its pages are huge TLB pages.
     pub hugetlb: bool,
-    /// How many processes map it.
+    /// Number of processes that map it.
     pub processes: u32,
-    /// How many of them still map it.
+    /// Number of them that still map it.
     pub mapped: u32,
     /// Resident bytes of all processes added up.
     pub sum: u64,
-    /// What the node holds at least.
+    /// Least memory of the node.
     pub least: u64,
-    /// What the node holds at most, and the figure used.
+    /// Highest memory of the node, and the figure used.
     pub once: u64,
 }
 
-/// What the ranks of a node share.
+/// Memory that the ranks of a node share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Joined {
     /// Largest first.
@@ -94,7 +94,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// What the node holds of files and segments that several processes map, each page once.
+    /// Returns the node's memory of files and segments that several processes map, each page once.
     pub fn shared(&self) -> u64 {
         let several = self.files.iter().filter(|file| file.processes > 1);
         several.fold(0u64, |sum, file| sum.saturating_add(file.once))
@@ -102,7 +102,7 @@ impl Joined {
 }
 
 impl Join {
-    /// Adds what one process maps; each process once.
+    /// Adds the mappings of one process; each process once.
     pub fn add(&mut self, process: u32, segments: impl IntoIterator<Item = Shared>) {
         for mut segment in segments {
             segment.granule_shift = segment.granule_shift.min(WIDEST_GRANULE);

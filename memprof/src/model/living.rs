@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What this machine runs, looked at once.
+/// Processes of this machine, looked at once.
 pub struct Living {
     boot: Option<[u8; 16]>,
     /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
@@ -19,7 +19,7 @@ pub struct Living {
 
 /// The first pid namespace of every kernel has this number.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-/// Whoever runs writes within a second; this is that and what a busy machine adds.
+/// A running process writes within a second; this is that and the delay of a busy machine.
 const SILENCE: Duration = Duration::from_millis(2000);
 
 impl Living {
@@ -34,14 +34,14 @@ impl Living {
         }
     }
 
-    /// Whether this boot of a machine is that of this one.
+    /// Returns true if this boot of a machine is that of this one.
     pub fn is_here(&self, boot: &[u8; 16]) -> bool {
         self.boot.as_ref() == Some(boot)
     }
 
-    /// Whether the process of this number, as it knows itself, that began at this time and writes this trace, lives. Of
-    /// one that may be where we cannot look, what it `wrote` last tells, in nanoseconds of the monotonic clock: it goes
-    /// on doing so.
+    /// Returns true if the process of this number, as it knows itself, that began at this time and writes this trace,
+    /// lives. Of one that may be in a place we cannot see, the time it `wrote` last tells, in nanoseconds of the
+    /// monotonic clock: it goes on doing so.
     pub fn runs(
         &self,
         pid: u32,
@@ -92,7 +92,7 @@ fn start_ticks(pid: u32) -> Option<u64> {
     }
 }
 
-/// Whether a process has traces mapped, and this is none of them. Of one that may not be asked it is not known.
+/// Returns true if a process has traces mapped, and this is none of them. Of one that may not be asked it is not known.
 fn writes_another(pid: u32, trace: &Path) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| is_of_another(&maps, trace))
 }

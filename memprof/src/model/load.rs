@@ -23,7 +23,7 @@ pub enum LoadError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// There is no trace in it.
@@ -31,7 +31,7 @@ pub enum LoadError {
     Empty {
         /// The folder.
         folder: PathBuf,
-        /// What processes left that could make none.
+        /// Words left by processes that could make no trace.
         words: Vec<String>,
     },
     /// None of its traces could be read.
@@ -39,11 +39,11 @@ pub enum LoadError {
     Unreadable {
         /// The folder.
         folder: PathBuf,
-        /// How many there are.
+        /// Number of jobs.
         count: usize,
         /// One of them.
         first: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// There is no job of this number.
@@ -53,15 +53,15 @@ pub enum LoadError {
         folder: PathBuf,
         /// The number.
         number: u32,
-        /// How many there are.
+        /// Number of the job's ranks.
         count: u32,
     },
-    /// What was asked for is of one job, and there are several.
+    /// The question is about one job, and there are several.
     #[error("{folder} holds {count} jobs, and this is of one: name it with --job")]
     SeveralJobs {
         /// The folder.
         folder: PathBuf,
-        /// How many there are.
+        /// Number of traces.
         count: usize,
     },
     /// One trace could not be read.
@@ -69,7 +69,7 @@ pub enum LoadError {
     Trace {
         /// The trace.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 }
@@ -80,7 +80,7 @@ pub struct Unread {
     /// The file.
     #[serde(serialize_with = "crate::output::path")]
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub why: String,
 }
 
@@ -120,7 +120,8 @@ impl Job {
         Job::read(folder, only, Part::Everything, progress)
     }
 
-    /// The same without timelines and call stacks: what a display that refreshes itself needs.
+    /// The same without timelines and call stacks: the part that a display needs which refreshes
+    /// itself.
     pub fn load_summaries(
         folder: &Path,
         only: Option<u32>,

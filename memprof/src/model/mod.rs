@@ -1,4 +1,4 @@
-//! A job as it is reported: nodes, their ranks, what each component held, when, and why.
+//! A job as it is reported: nodes, their ranks, the memory of each component, when, and why.
 //!
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
 //! their summaries. Everything in here is plain data with pure functions over it.
@@ -44,12 +44,12 @@ use std::sync::Arc;
 /// All traces of one folder.
 #[derive(Debug, Serialize)]
 pub struct Job {
-    /// Where the traces are.
+    /// Folder of the traces.
     #[serde(serialize_with = "crate::output::path")]
     pub folder: PathBuf,
     /// Sorted by their lowest rank.
     pub nodes: Vec<Node>,
-    /// What all ranks held together, shared pages once per node.
+    /// Memory of all ranks together, shared pages once per node.
     pub timeline: Timeline,
     /// Over all ranks; sorted by group, then by the largest resident peak.
     pub components: Vec<Across>,
@@ -57,11 +57,11 @@ pub struct Job {
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.
     pub sites: Sites,
-    /// Who touched whose memory first, over all ranks; empty where the kernel was not asked.
+    /// First touches by owner and toucher, over all ranks; empty where the kernel was not asked.
     pub touches: Touches,
-    /// How well the numbers close.
+    /// Balance of the numbers.
     pub balance: Balance,
-    /// What the profiler had to say, each once.
+    /// Notes of the profiler, each once.
     pub notes: Vec<Note>,
     /// Files that could not be read.
     pub unread: Vec<Unread>,
@@ -69,7 +69,7 @@ pub struct Job {
     pub missing: Vec<u32>,
     /// The jobs whose ranks these are; more than one where a script started several.
     pub jobs: Vec<JobPart>,
-    /// Of what is not here, what is known.
+    /// Facts about missing processes.
     pub absent: Absent,
     /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
     pub started_ns: u64,
@@ -84,16 +84,16 @@ pub struct Node {
     pub boot_id: String,
     /// In the order of their ranks; processes without a rank last.
     pub ranks: Vec<Rank>,
-    /// What its ranks held together, shared pages counted once.
+    /// Memory of its ranks together, shared pages counted once.
     pub timeline: Timeline,
     /// Pages that several ranks share, as last seen; segments that were unmapped since included.
     pub joined: Joined,
-    /// Only what is still mapped at the last sample of each that has not left.
+    /// Only memory still mapped at the last sample of each that has not left.
     pub mapped: Joined,
 }
 
 impl Node {
-    /// How many of its ranks have not left, and what they held in all at their last samples, shared pages in each.
+    /// Number of its ranks that have not left, and their memory in all at their last samples, shared pages in each.
     pub fn present(&self) -> (usize, u64) {
         let present = self.ranks.iter().filter(|rank| !rank.left);
         present.fold((0, 0), |(count, sum), rank| {
@@ -101,7 +101,7 @@ impl Node {
         })
     }
 
-    /// How many ranks it had, for people; and how many are left of them, where some have gone.
+    /// Number of its ranks, for people; and the number of those left, where some have gone.
     pub fn ranks_told(&self) -> String {
         match (self.ranks.len(), self.present().0) {
             (all, present) if all == present => all.to_string(),
@@ -110,7 +110,7 @@ impl Node {
     }
 }
 
-/// What the profiler said in some ranks.
+/// A note of the profiler in some ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// Stable name.
@@ -135,7 +135,7 @@ impl Job {
         all.min_by_key(|rank| rank.identity.spawned)
     }
 
-    /// That there are several jobs, in words; nothing where there is one.
+    /// Says that there are several jobs, in words; nothing where there is one.
     pub fn several(&self) -> Option<String> {
         let count = self.jobs.len();
         (count > 1).then(|| {
@@ -158,12 +158,13 @@ impl Job {
         self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
     }
 
-    /// Whether the traces of all its ranks are there, as they were written: else its figures are those of a part.
+    /// Returns true if the traces of all its ranks are there, as they were written: else its figures are those of a
+    /// part.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
     }
 
-    /// That traces are not as they were written, in words; nothing where all are.
+    /// Says that traces are damaged, in words; nothing where none are.
     pub fn damage(&self) -> Option<String> {
         let mut damaged = self.ranks().filter(|rank| rank.damaged);
         let first = damaged.next()?;
@@ -190,7 +191,7 @@ impl Job {
         best.0
     }
 
-    /// How long the job's processes were watched, first to last, in nanoseconds.
+    /// Time that the job's processes were watched, first to last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.ranks().map(|rank| rank.offset_ns.saturating_add(rank.duration_ns)).max().unwrap_or(0)
     }

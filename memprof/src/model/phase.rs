@@ -1,4 +1,4 @@
-//! Phases: what was held in each, and for how long it was open.
+//! Phases: the memory in each, and the time it was open.
 
 use super::statistics::{Spread, Who};
 use super::{Group, Rank};
@@ -15,9 +15,9 @@ pub struct RankPhase {
     pub depth: u32,
     /// The phase around it.
     pub parent: Option<Arc<str>>,
-    /// How often it was entered.
+    /// Number of times it was entered.
     pub entries: u64,
-    /// How long it was open altogether, in nanoseconds.
+    /// Time that it was open altogether, in nanoseconds.
     pub total_ns: u64,
     /// First entry, in nanoseconds since the process started.
     pub first_ns: u64,
@@ -41,7 +41,7 @@ pub struct PhaseAcross {
     pub parent: Option<Arc<str>>,
     /// In how many processes it occurred.
     pub processes: u32,
-    /// How often it was entered, all ranks together.
+    /// Number of times it was entered, all ranks together.
     pub entries: u64,
     /// Time it was open, in nanoseconds.
     pub time_ns: Spread,
@@ -136,7 +136,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
     nested(phases)
 }
 
-/// Each phase with those inside it behind it. What is around none that is known is outermost.
+/// Each phase with those inside it behind it. A phase around no known one is outermost.
 fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
     let names: HashSet<Arc<str>> = phases.iter().map(|phase| phase.name.clone()).collect();
     for phase in &mut phases {

@@ -12,13 +12,13 @@ pub struct Rank {
     /// Its trace.
     #[serde(serialize_with = "crate::output::path")]
     pub file: PathBuf,
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
     /// Number of its job among those of the folder; nothing of a process that is no rank.
     pub job: Option<u32>,
-    /// How it ended, or that it has not.
+    /// Its end, or that it has not ended.
     pub state: State,
-    /// Whether it had ended while others of its node went on: what is there now is without it.
+    /// True if it had ended while others of its node went on: present memory is without it.
     pub left: bool,
     /// Its start after the start of the job, in nanoseconds.
     pub offset_ns: u64,
@@ -42,24 +42,24 @@ pub struct Rank {
     pub open: Vec<Span>,
     /// Largest total in each bin of the job's axis.
     pub heat: Vec<u64>,
-    /// How the measuring went.
+    /// Course of the measuring.
     pub sampler: Sampler,
-    /// What found no room: nothing, but in the largest of processes.
+    /// Rows that found no room: none, but in the largest of processes.
     pub lost: Vec<Lost>,
-    /// Who touched whose memory first, where the kernel was asked.
+    /// First touches by owner and toucher, where the kernel was asked.
     pub touches: Touches,
-    /// What was lost of the trace, in words.
+    /// Lost parts of the trace, in words.
     pub faults: Vec<String>,
-    /// Whether something that was written is not there any more: figures may be too small.
+    /// True if something that was written is not there any more: figures may be too small.
     pub damaged: bool,
 }
 
-/// Who a process is.
+/// Identity of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Identity {
     /// In MPI_COMM_WORLD, where it has one.
     pub rank: Option<u32>,
-    /// How many ranks it was told there are.
+    /// Number of ranks that it was told.
     pub size: Option<u32>,
     /// Among the ranks of its node.
     pub local_rank: Option<u32>,
@@ -80,7 +80,7 @@ pub struct Identity {
     pub mpi_library: Arc<str>,
 }
 
-/// What became of a process.
+/// State of a process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -112,7 +112,7 @@ impl State {
     }
 }
 
-/// What one component held in one process. Bytes, and nanoseconds since the process started.
+/// Memory of one component in one process. Bytes, and nanoseconds since the process started.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// Display name.
@@ -163,7 +163,8 @@ pub struct Held {
 pub struct Totals {
     /// Sum of all components.
     pub resident: u64,
-    /// What the kernel says is resident; it counts huge TLB pages and page tables elsewhere.
+    /// Resident bytes as the kernel counts them; it counts huge TLB pages and page tables
+    /// elsewhere.
     pub kernel_resident: u64,
     /// Of `resident`, without an owner.
     pub unattributed: u64,
@@ -175,16 +176,16 @@ pub struct Totals {
     pub worst_unattributed: u32,
 }
 
-/// What found no room in a table of the profiler.
+/// Rows that found no room in a table of the profiler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// Of which table: `objects`, `segments`, `sites`, `blocks`, `granules`, `ranges` or `threads`.
     pub table: Arc<str>,
-    /// How often, or how many at once.
+    /// Number of times, or number at once.
     pub count: u64,
 }
 
-/// How the measuring went in one process.
+/// Course of the measuring in one process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sampler {
     /// Samples that looked at every range.
@@ -206,7 +207,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Share of one processor the sampler took, over a second at least: what it costs once, at the start, is no rate.
+    /// Share of one processor the sampler took, over a second at least: its cost once, at the start, is no rate.
     pub fn duty(&self, duration_ns: u64) -> f64 {
         self.cpu_ns as f64 / duration_ns.max(1_000_000_000) as f64
     }

@@ -29,7 +29,7 @@ pub struct Frame {
 pub struct Site {
     /// Innermost first.
     pub frames: Vec<Frame>,
-    /// Who owns what it allocated.
+    /// Owner of the memory that it allocated.
     pub component: Arc<str>,
     /// Live at the end, all ranks together.
     pub live: u64,
@@ -48,7 +48,7 @@ pub struct Site {
 /// The sites of a job.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sites {
-    /// What frames refer to.
+    /// Objects that frames refer to.
     pub objects: Vec<Object>,
     /// Largest sum of peaks first.
     pub sites: Vec<Site>,

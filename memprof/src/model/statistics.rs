@@ -51,7 +51,7 @@ impl std::fmt::Display for Who {
 /// A number over the processes that have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// How many processes.
+    /// Number of processes.
     pub count: u32,
     /// Smallest.
     pub min: u64,
@@ -59,9 +59,9 @@ pub struct Spread {
     pub max: u64,
     /// Of all; divided by `count` it is the mean.
     pub sum: u128,
-    /// Where the smallest is; the first of several.
+    /// Process with the smallest; the first of several.
     pub min_at: Who,
-    /// Where the largest is; the first of several.
+    /// Process with the largest; the first of several.
     pub max_at: Who,
 }
 

@@ -1,4 +1,4 @@
-//! What components held over time: bins of equal width on one axis.
+//! Memory of components over time: bins of equal width on one axis.
 
 use super::{Group, Who};
 use serde::Serialize;
@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 /// The most bins a timeline has.
 pub const BINS: usize = 256;
-/// The most components a sum over ranks has; what comes after them is put together as `other GROUP`.
+/// The most components a sum over ranks has; later ones are put together as `other GROUP`.
 pub const NAMES: usize = 512;
 
 /// Components over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timeline {
-    /// Where the first bin starts, in nanoseconds since the job started.
+    /// Beginning of the first bin, in nanoseconds since the job started.
     pub start_ns: u64,
     /// Width of a bin; at least 1 where there is a bin.
     pub bin_ns: u64,
-    /// How many bins; every series has as many values.
+    /// Number of bins; every series has as many values.
     pub bins: usize,
     /// Sorted by group, then by the largest value, largest first.
     pub series: Vec<Series>,
     /// When which phase was open, in the order in which they began.
     pub phases: Vec<Span>,
-    /// The most that all components together are known to have held at once. Of a process that is exact at samples;
-    /// of several it is the least it can have been: what one of them held at its own peak and the others at
-    /// least at that time, or the mean of a bin, whichever is more.
+    /// The most that all components together are known to have held at once. Of a process that is exact at samples; of
+    /// several it is a lower bound: the memory of one of them at its own peak and of the others at least at that time,
+    /// or the mean of a bin, whichever is more.
     pub peak: Option<Moment>,
-    /// What the peak can have been at most, if all held their most of a bin at one moment, and what no sample saw of
-    /// the kernel's own peaks then, too.
+    /// Upper bound of the peak, if all had their highest of a bin at one moment, and with the part of the kernel's own
+    /// peaks then that no sample saw.
     pub peak_at_most: u64,
     /// The process whose own peak it is, where the bins say less.
     pub peak_of: Option<Who>,
@@ -41,7 +41,7 @@ pub struct OwnPeak {
     pub moment: Moment,
     /// Which process.
     pub who: Who,
-    /// What it held at least in the bin of that moment.
+    /// Its least memory in the bin of that moment.
     pub low: u64,
     /// The most it can have held at any moment, by the kernel's own count.
     pub at_most: u64,
@@ -62,9 +62,9 @@ pub struct Series {
     pub high: Vec<u64>,
     /// Owned: largest sample in each bin.
     pub owned: Vec<u64>,
-    /// Resident at any time of the bin, at least: between samples too. Of what no ledger counts, `low`.
+    /// Resident at any time of the bin, at least: between samples too. `low` of memory that no ledger counts.
     pub floor: Vec<u64>,
-    /// And at most; of what no ledger counts, `high`.
+    /// And at most; `high` of memory that no ledger counts.
     pub ceiling: Vec<u64>,
 }
 
@@ -81,7 +81,7 @@ pub struct Span {
     pub end_ns: u64,
 }
 
-/// A peak, with what was going on.
+/// A peak, with the activity at that time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moment {
     /// Nanoseconds since the job started.
@@ -95,7 +95,7 @@ pub struct Moment {
 }
 
 impl Timeline {
-    /// Where the last bin ends.
+    /// End of the last bin.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.bin_ns.saturating_mul(self.bins as u64))
     }
@@ -112,7 +112,7 @@ impl Timeline {
         self.sum_of(|series| &series.mean)
     }
 
-    /// What all components together had at least and at most, by bin: sums of their bounds.
+    /// Least and highest memory of all components together, by bin: sums of their bounds.
     pub fn bounds(&self) -> (Vec<u64>, Vec<u64>) {
         (self.sum_of(|series| &series.floor), self.sum_of(|series| &series.ceiling))
     }
@@ -127,14 +127,14 @@ impl Timeline {
         totals
     }
 
-    /// The bin a time lies in; the last for what comes later.
+    /// The bin a time lies in; the last for later times.
     pub fn bin_at(&self, time_ns: u64) -> usize {
         let bin = time_ns.saturating_sub(self.start_ns) / self.bin_ns.max(1);
         (bin as usize).min(self.bins.saturating_sub(1))
     }
 
-    /// Sets the peak, from what is known of the processes and from the bins. `most` has the sum of the largest totals
-    /// of the processes for each bin, `unseen` the sum of what each may have held there beyond that.
+    /// Sets the peak, from the facts of the processes and from the bins. `most` has the sum of the largest totals of
+    /// the processes for each bin, `unseen` the sum of the bytes that each may have held there beyond that.
     pub fn mark_peak(&mut self, own: &[OwnPeak], most: &[u64], unseen: &[u64]) {
         let most = |bin: usize| most.get(bin).copied().unwrap_or(u64::MAX);
         // Sums of bins are rounded up, component by component.
@@ -251,7 +251,7 @@ impl Timeline {
         self.accumulate_until(other, other.end_ns());
     }
 
-    /// Adds what another process held that was there until `end_ns`, on the axis of the job.
+    /// Adds the memory of another process that was there until `end_ns`, on the axis of the job.
     ///
     /// Before its first bin and after its end it holds nothing: of a bin that it does not fill, its mean is over all
     /// of the bin's time, and its least is nothing.
@@ -297,7 +297,7 @@ impl Timeline {
         }
     }
 
-    /// What of `other`, as far as `end_ns`, lies in a bin of this axis.
+    /// Returns the part of `other`, as far as `end_ns`, in a bin of this axis.
     fn cover(&self, bin: usize, other: &Timeline, end_ns: u64) -> Option<Cover> {
         let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64));
         let end = begin.saturating_add(self.bin_ns);

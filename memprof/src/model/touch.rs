@@ -1,4 +1,4 @@
-//! Who touched whose memory first: the matrix of owners and touchers, where the kernel was asked.
+//! First touches of memory: the matrix of owners and touchers, where the kernel was asked.
 
 use serde::Serialize;
 use std::collections::HashMap;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 /// Memory of one owner that one toucher made resident, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Touch {
-    /// Whose memory it was.
+    /// Owner of the memory.
     pub owner: Arc<str>,
-    /// Whose code touched it; nothing where that is not known.
+    /// Component whose code touched it; nothing where that is not known.
     pub toucher: Option<Arc<str>>,
     /// The function of MPI the thread was seen in, where the toucher is MPI.
     pub mpi_function: Option<Arc<str>>,
     /// Page faults.
     pub faults: u64,
-    /// What became resident by them.
+    /// Bytes that became resident by them.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is stacked: one area for each component that is large enough, and one for the others of a group.
+//! Stack of areas: one area for each component that is large enough, and one for the others of a group.
 
 use super::palette::{GROUPS, SHADES, Shades, place_of};
 use super::{Series, Timeline};
@@ -26,12 +26,12 @@ impl Area {
     }
 }
 
-/// Colours for what is drawn: no two areas of a picture have the same.
+/// Colours of the areas: no two areas of a picture have the same.
 pub(super) fn shades(areas: &[Area]) -> Shades {
     Shades::of(areas.iter().map(|area| (area.name.as_str(), area.group.as_str())))
 }
 
-/// What is drawn, from the bottom up; nothing for components that never hold anything.
+/// Areas, from the bottom up; none for components that never hold anything.
 pub(super) fn areas(picture: &Timeline) -> Vec<Area> {
     let count = picture.times.len();
     let most_of = |series: &Series| series.values.iter().take(count).copied().max().unwrap_or(0);

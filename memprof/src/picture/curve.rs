@@ -15,22 +15,22 @@ const BOTTOM: f64 = 44.0;
 pub struct Curve {
     /// One line above the picture.
     pub title: String,
-    /// What stands below the horizontal axis.
+    /// Label below the horizontal axis.
     pub variable: String,
     /// The quantities.
     pub fits: Vec<Fitted>,
 }
 
-/// One quantity: what was measured, and the curve through it.
+/// One quantity: the measured points, and the curve through them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fitted {
-    /// What it is, as a component.
+    /// Its name, as a component.
     pub name: String,
     /// Its group, which decides the colour.
     pub group: String,
     /// The formula, as it stands in the legend.
     pub formula: String,
-    /// What was measured.
+    /// The measured points.
     pub points: Vec<Point>,
     /// The curve, only over the range of the points: it promises nothing outside.
     pub line: Vec<Point>,

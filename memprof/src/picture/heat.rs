@@ -143,7 +143,7 @@ fn row_names(
     }
 }
 
-/// What the colours mean, at the right.
+/// Draws the meaning of the colours, at the right.
 fn scale(svg: &mut Svg, left: f64, height: f64, most: u64, ink: &str) {
     const PARTS: usize = 32;
     for part in 0..PARTS {

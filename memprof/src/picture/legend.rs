@@ -1,4 +1,4 @@
-//! The legend at the right of a timeline: the areas by size at the peak, and what lines and bands are.
+//! The legend at the right of a timeline: the areas by size at the peak, and the meaning of lines and bands.
 
 use super::areas::Area;
 use super::palette::{Inks, Shades};

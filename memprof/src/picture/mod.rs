@@ -44,7 +44,7 @@ pub struct Style {
     pub height: f64,
     /// Colours of ink, paper and grid.
     pub theme: Theme,
-    /// Whether a legend stands at the right.
+    /// True if a legend stands at the right.
     pub legend: bool,
 }
 
@@ -61,13 +61,13 @@ pub struct Timeline {
     pub title: String,
     /// Nanoseconds, ascending.
     pub times: Vec<u64>,
-    /// What is stacked; the order does not matter.
+    /// Series of the stack; the order does not matter.
     pub series: Vec<Series>,
-    /// Where the top of the areas can have been between samples.
+    /// Possible top of the areas between samples.
     pub band: Option<Band>,
     /// A dashed line over the areas.
     pub outline: Option<Outline>,
-    /// What the program was doing.
+    /// Phases of the program.
     pub phases: Vec<Phase>,
     /// The point to mark.
     pub peak: Option<Peak>,
@@ -84,7 +84,7 @@ pub struct Series {
     pub values: Vec<u64>,
 }
 
-/// What all components of a [`Timeline`] can have had together, between samples too.
+/// Possible memory of all components of a [`Timeline`] together, between samples too.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Band {
     /// At least: bytes, one for each time.
@@ -96,7 +96,7 @@ pub struct Band {
 /// A line over the areas of a [`Timeline`], as the bytes owned over those resident.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outline {
-    /// What it shows.
+    /// Its title.
     pub name: String,
     /// Bytes, one for each time.
     pub values: Vec<u64>,
@@ -105,7 +105,7 @@ pub struct Outline {
 /// An interval of a [`Timeline`] with a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Phase {
-    /// What the program calls it.
+    /// The program's name for it.
     pub name: String,
     /// Nanoseconds, inclusive.
     pub begin: u64,
@@ -122,6 +122,6 @@ pub struct Peak {
     pub time: u64,
     /// Bytes.
     pub bytes: u64,
-    /// What the label says; empty for the bytes and the time.
+    /// Text of the label; empty for the bytes and the time.
     pub label: String,
 }

@@ -34,9 +34,9 @@ const HUES: [(u8, u8, u8); 11] = [
     (0x45, 0x4a, 0x52),
 ];
 
-/// How far each shade goes towards white (positive) or black.
+/// Step of each shade towards white (positive) or black.
 const STEPS: [f64; SHADES] = [0.0, 0.30, -0.24, 0.50, 0.15, 0.62];
-/// How many components of a group can be told apart.
+/// Number of components of a group that can be told apart.
 pub(super) const SHADES: usize = 6;
 
 /// Defines the colours of [`Theme::Page`], for light and dark, as the reader's system or `data-theme` says.
@@ -46,7 +46,7 @@ pub const PAGE_CSS: &str = "\
 :root[data-theme=dark]{--memprof-ink:#e8eaed;--memprof-muted:#9aa4b0;--memprof-grid:#31363d;--memprof-paper:#16191d;--memprof-shade:#1e2227;--memprof-strip:#343b44}
 ";
 
-/// Colours of what is not data.
+/// Colours of everything beside the data.
 pub(super) struct Inks {
     pub ink: &'static str,
     pub muted: &'static str,
@@ -95,7 +95,7 @@ pub fn group_of(component: &str) -> &'static str {
     GROUPS.iter().copied().find(|group| *group == class).unwrap_or("unattributed")
 }
 
-/// Where a group stands in the stack.
+/// Place of a group in the stack.
 pub(super) fn place_of(group: &str) -> usize {
     GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len() - 1)
 }

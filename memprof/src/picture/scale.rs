@@ -27,7 +27,7 @@ pub(super) struct Axis {
     pub ticks: Vec<(f64, String)>,
     /// The unit the labels are in.
     pub unit: &'static str,
-    /// Where the axis ends.
+    /// End of the axis.
     pub end: f64,
 }
 

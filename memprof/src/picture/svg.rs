@@ -7,7 +7,7 @@ pub(super) struct Svg {
     text: String,
 }
 
-/// Where text is anchored.
+/// Anchor of a text.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Anchor {
     Start,
@@ -53,7 +53,7 @@ impl Svg {
         self.text.push('>');
     }
 
-    /// Ends what `open` began.
+    /// Ends the element that `open` began.
     pub fn close(&mut self, name: &str) {
         let _ = writeln!(self.text, "</{name}>");
     }
@@ -148,7 +148,7 @@ pub(super) fn number(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// Text as XML wants it; what XML 1.0 cannot hold at all becomes a replacement character.
+/// Text as XML wants it; characters that XML 1.0 cannot hold at all become replacement characters.
 fn escape(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {

@@ -18,10 +18,10 @@ pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
 /// Deeper phases than these rows are left to the tables.
 const PHASE_ROWS: usize = 3;
-/// What the legend says of the band, and how strong it is.
+/// Text of the legend on the band, and its strength.
 pub(super) const BAND: &str = "possible between samples";
 pub(super) const BAND_OPACITY: f64 = 0.11;
-/// The band may make the picture this much higher; what is beyond is cut off at the top.
+/// The band may make the picture this much higher; the rest is cut off at the top.
 const BAND_ROOM: f64 = 1.3;
 /// Distance of the columns in which places for labels are looked for.
 const COLUMN: f64 = 4.0;
@@ -69,7 +69,7 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     svg.finish()
 }
 
-/// The rectangle of the areas and what its sides mean.
+/// The rectangle of the areas and the meaning of its sides.
 pub(super) struct Plot {
     left: f64,
     top: f64,
@@ -228,8 +228,8 @@ impl Plot {
         }
     }
 
-    /// Where points are drawn and which index each is of: at most about two for each pixel, the highest of those
-    /// that share a place. A single time is drawn over the whole width.
+    /// Places of the points and the index of each: at most about two for each pixel, the highest of those that share a
+    /// place. A single time is drawn over the whole width.
     fn points(&self, picture: &Timeline) -> Vec<(f64, usize)> {
         let totals = totals(picture);
         if let [_] = totals[..] {
@@ -326,7 +326,7 @@ impl Plot {
         None
     }
 
-    /// What may have been there between samples: light over the areas, and above them.
+    /// Draws possible memory between samples: light over the areas, and above them.
     fn band(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(band) = &picture.band else { return };
         let points = self.points(picture);

@@ -1,4 +1,4 @@
-//! Peaks and what made them: when, in which phase and function, which components, which call stacks.
+//! Peaks and their causes: when, in which phase and function, which components, which call stacks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ const NAMED: usize = 2;
 /// A peak of a job, a node or a rank.
 #[derive(Debug)]
 pub struct Peak {
-    /// Whose.
+    /// Owner of the peak.
     pub of: String,
     /// When, how much, in which phase and function of MPI.
     pub moment: Moment,
@@ -87,12 +87,12 @@ fn largest(mut held: Vec<(String, u64)>) -> Vec<(String, u64)> {
     held
 }
 
-/// What lived at the peaks of the ranks, by the call that allocated it.
+/// Memory at the peaks of the ranks, by the call that allocated it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Estimated from samples, all ranks together.
     pub at_peak: u64,
-    /// Who owned it.
+    /// Owner of the memory.
     pub component: String,
     /// Function and line, of the owner where its own code is on the stack.
     pub place: String,
@@ -129,7 +129,7 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
 /// Stacks after which one looks whether the rest may change anything.
 const STEP: usize = 32;
 
-/// Adds up what is of the same call, the largest first, of stacks that get smaller. It ends when what is left is less
+/// Adds up the memory of the same call, the largest first, of stacks that get smaller. It ends when the rest is less
 /// than a hundredth of each sum that is told: to look a name up takes time.
 fn merged(
     peaks: &[u64],

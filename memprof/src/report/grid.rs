@@ -3,7 +3,7 @@
 
 use crate::terminal::Look;
 
-/// Where a column's text stands.
+/// Alignment of a column's text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -12,7 +12,7 @@ pub enum Align {
     Right,
 }
 
-/// How a row is set.
+/// Weight of a row.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// A heading.

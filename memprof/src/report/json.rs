@@ -29,13 +29,13 @@ const KINDS: &[(&str, &[&str])] = &[
     ("estimate", &["live", "peak", "at_peak", "total"]),
 ];
 
-/// How many call stacks are named.
+/// Number of call stacks that are named.
 const SITES: usize = 100;
 
 #[derive(Serialize)]
 struct Document<'a, T> {
     memprof_report: u32,
-    /// What kind of number each is: by the name of the field.
+    /// Kind of each number, by the name of the field.
     kinds: &'a [(&'a str, &'a [&'a str])],
     #[serde(flatten)]
     part: &'a T,

@@ -18,7 +18,7 @@ use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Shows what a job held.
+/// Shows the memory of a job.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without options: one table of the whole job.")]
 pub struct Options {
@@ -37,7 +37,7 @@ pub struct Options {
     /// Of one phase
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Where memory was allocated: the largest sampled call stacks
+    /// Places where memory was allocated: the largest sampled call stacks
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),
@@ -80,7 +80,7 @@ impl Options {
     }
 }
 
-/// What of the job is asked for.
+/// The requested view of the job.
 enum View<'a> {
     Job,
     Rank(&'a Rank),

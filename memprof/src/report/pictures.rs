@@ -25,7 +25,7 @@ pub fn node(node: &Node) -> picture::Timeline {
     timeline(&node.timeline, title, None)
 }
 
-/// One rank, with what it owned as a line.
+/// One rank, with its owned memory as a line.
 pub fn rank(rank: &Rank) -> anyhow::Result<picture::Timeline> {
     Ok(timeline(&rank.timeline()?, rank_title(rank), Some("owned")))
 }
@@ -40,7 +40,7 @@ pub fn rank_title(rank: &Rank) -> String {
     )
 }
 
-/// Any timeline; `owned` names a line for what is owned.
+/// Any timeline; `owned` names a line for the owned memory.
 pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture::Timeline {
     let outline = owned.map(|name| {
         let mut values = vec![0u64; from.bins];

@@ -6,7 +6,7 @@ use crate::model::{Group, Held, Job, PhaseAcross, Rank};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
-/// How many components of a group stand by themselves before the rest is put together.
+/// Number of components of a group that stand by themselves before the rest is put together.
 const KEPT: usize = 10;
 
 /// One process: every component, when and where it peaked.

@@ -1,4 +1,4 @@
-//! Where memory was allocated: the largest sampled call stacks.
+//! Places where memory was allocated: the largest sampled call stacks.
 
 use super::symbols::Symbols;
 use crate::model::{Job, Site};
@@ -8,7 +8,7 @@ use crate::units::{bytes, count};
 /// A stack with its names.
 #[derive(Debug, serde::Serialize)]
 pub struct Named {
-    /// What was sampled.
+    /// The sampled stack.
     #[serde(flatten)]
     pub site: Site,
     /// One line for each frame, innermost first; functions that were inlined have their own.

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LARGEST: u64 = 4 << 30;
 /// Functions for one address: the deepest inlining worth reading.
 const INLINED: usize = 16;
-/// Parts of the paths of what comes with a compiler and is compiled into its programs.
+/// Parts of the paths of sources that come with a compiler and are compiled into its programs.
 const OF_COMPILERS: [&str; 6] = [
     "/rustc/",
     "/lib/rustlib/src/",
@@ -61,7 +61,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Those of a return address, the innermost inlined function first; at least one.
+    /// Names of a return address, the innermost inlined function first; at least one.
     pub fn names(&mut self, frame: Frame) -> Vec<Name> {
         if let Some(names) = self.names.get(&frame) {
             return names.clone();
@@ -135,7 +135,8 @@ fn bare(name: &str, object: &Object) -> Name {
     Name { text: format!("{name}  {}", short(&object.path)), is_of_compiler }
 }
 
-/// Whether a function is one that comes with a compiler, by its name as C++ or Rust have it.
+/// Returns true if a function is one that comes with a compiler, by its name as C++ or Rust have
+/// it.
 fn is_compilers(name: &str) -> bool {
     let is_below = |path: &str| SPACES.iter().any(|space| path.starts_with(space));
     // Rust's `<Type as Trait>::function`, which is whose either of both is.
@@ -186,7 +187,7 @@ fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     addr2line::Loader::new(&object.path).ok()
 }
 
-/// When a file or what is known of it was last changed, which no copy takes over from its original.
+/// The time of the last change of a file or its status, which no copy takes over from its original.
 fn changed_ns(data: &std::fs::Metadata) -> u64 {
     let ns = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
     u64::try_from(ns.max(0)).unwrap_or(u64::MAX)

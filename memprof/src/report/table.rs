@@ -11,11 +11,11 @@ use crate::units::{bytes, count, millionths, share, time};
 const CAUSES: usize = 3;
 /// Owners and touchers that have a line.
 const TOUCHES: usize = 8;
-/// What kind each number of the table is.
+/// Kinds of the numbers of the table.
 pub const KINDS: &str = "owned: not given back, exact; resident: in memory at samples; at peak: when the rank held most;\n\
                          at most: bound on resident between samples too; slack: free in the allocator";
 
-/// How many components of a group stand by themselves before the rest is put together.
+/// Number of components of a group that stand by themselves before the rest is put together.
 const KEPT: usize = 6;
 
 /// The table after a run.
@@ -44,7 +44,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out
 }
 
-/// One node: the components over its ranks, and what they share.
+/// One node: the components over its ranks, and their shared memory.
 pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     let mut out = format!(
         "{}  {} of {}\n\n",
@@ -61,7 +61,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     out
 }
 
-/// Who ran what, where, for how long.
+/// Heading: programs, machines, and times.
 fn heading(job: &Job, look: Look) -> String {
     let ranks = job.ranks().count();
     let what = match job.ranks().all(|rank| rank.identity.rank.is_some()) {
@@ -221,7 +221,7 @@ fn spread(spread: &Spread, several: bool) -> [String; 3] {
     }
 }
 
-/// How many nodes stand by themselves.
+/// Number of nodes that stand by themselves.
 const NODES: usize = 4;
 
 fn nodes(nodes: &[Node], look: Look) -> String {
@@ -263,7 +263,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
     out
 }
 
-/// A peak; where it is not known well, with what it can have been at most.
+/// A peak; where it is not known well, with its upper bound.
 pub fn peak_between(timeline: &Timeline) -> String {
     let least = timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
     let most = timeline.peak_at_most;
@@ -356,7 +356,7 @@ pub fn resident_in(peak: &Spread) -> String {
     }
 }
 
-/// The quality of the numbers, what was noted, what is missing.
+/// The quality of the numbers, the notes, the missing parts.
 pub fn closing(job: &Job, look: Look) -> String {
     let balance = &job.balance;
     if balance.resident == 0 {
@@ -407,7 +407,7 @@ pub fn closing(job: &Job, look: Look) -> String {
     out + &remarks(job, look)
 }
 
-/// What was noted and what is missing, a line each.
+/// Notes and missing parts, a line each.
 pub fn remarks(job: &Job, look: Look) -> String {
     let mut out = String::new();
     let processes = job.ranks().count();
@@ -450,7 +450,7 @@ pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
 const NO_WORD: &str = "; perhaps the folder is not there where they ran, LD_PRELOAD and MEMPROF_DIR were not \
                        passed on to them, or MPI_Init did not return";
 
-/// What is missing or not as it was written, a line each.
+/// Missing or damaged parts, a line each.
 pub fn missing(job: &Job, look: Look) -> String {
     use crate::model::State;
     let mut out = String::new();

@@ -5,7 +5,7 @@ use crate::model::{Touch, Touches};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count};
 
-/// Who touched, and in which function: `mpi.core:libmpi.so.40 · MPI_Recv`.
+/// Name of the toucher, and its function: `mpi.core:libmpi.so.40 · MPI_Recv`.
 pub fn toucher(cell: &Touch) -> String {
     let toucher = cell.toucher.as_deref().unwrap_or("not known");
     match &cell.mpi_function {
@@ -14,7 +14,7 @@ pub fn toucher(cell: &Touch) -> String {
     }
 }
 
-/// How complete it is.
+/// Note on its completeness.
 pub fn note(touches: &Touches) -> String {
     let lost = match touches.lost {
         0 => "none lost".to_owned(),

@@ -18,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Nothing was recorded: what we made and is empty does not stay.
+    /// Nothing was recorded: an empty folder of ours does not stay.
     pub fn drop_if_made(&self) {
         if self.made {
             let _ = std::fs::remove_dir(&self.path);

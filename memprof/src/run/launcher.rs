@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What starts the ranks.
+/// Launcher of the ranks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// `mpirun` of Open MPI, whose remote ranks see only variables named by `-x`.
@@ -17,7 +17,7 @@ pub enum Launcher {
     None,
 }
 
-/// What the name of a launcher says about it.
+/// Meaning of a launcher's name.
 enum Named {
     As(Launcher),
     /// Open MPI's and Hydra both go under this name.
@@ -25,8 +25,8 @@ enum Named {
 }
 
 impl Launcher {
-    /// What the first word of a command is; asks `--version` where the names do not tell, which takes as
-    /// long as the launcher takes to start.
+    /// Recognises the first word of a command; asks `--version` where the names do not tell, which takes as long as the
+    /// launcher takes to start.
     pub fn of(program: &OsStr) -> Launcher {
         match Launcher::named(Path::new(program)) {
             Some(Named::As(launcher)) => launcher,
@@ -37,7 +37,7 @@ impl Launcher {
         }
     }
 
-    /// What the name says of the file that a link of this name leads to, as links of distributions do.
+    /// Recognises the file that a link of this name leads to, as links of distributions do.
     fn by_target(program: &OsStr) -> Option<Launcher> {
         let path = match Path::new(program).components().count() > 1 {
             true => PathBuf::from(program),
@@ -85,8 +85,8 @@ impl Launcher {
         }
     }
 
-    /// The command with what it needs so that `variables` reach every rank, and what to tell the
-    /// user where that cannot be done.
+    /// The command with the words that bring `variables` to every rank, and a message to the user
+    /// where that cannot be done.
     pub fn pass(self, command: &[OsString], variables: &[&str]) -> (Vec<OsString>, Option<String>) {
         match self {
             Launcher::OpenMpi => (name_each(command, variables), None),
@@ -164,7 +164,7 @@ pub fn program(command: &[OsString]) -> PathBuf {
     }
 }
 
-/// Where the shell would find a command.
+/// Returns the path at which the shell would find a command.
 pub fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| executable(file))

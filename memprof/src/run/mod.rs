@@ -62,7 +62,7 @@ pub struct Options {
     /// Print no table at the end, and no notes of the profiler while the command runs
     #[arg(short, long)]
     pub quiet: bool,
-    /// What to run, as it would be run without memprof
+    /// Command to run, as it would be run without memprof
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -111,7 +111,8 @@ struct NotRun {
 }
 
 impl NotRun {
-    /// What a shell would end with: 127 for what is not there, 126 for what cannot be run.
+    /// Returns the status a shell would end with: 127 for a missing file, 126 for one that cannot
+    /// be run.
     fn status(&self) -> u8 {
         match self.cause.kind() {
             std::io::ErrorKind::NotFound => 127,
@@ -124,12 +125,12 @@ impl NotRun {
 #[derive(Debug)]
 pub struct Recorded {
     folder: Folder,
-    /// How the command ended.
+    /// Status of the command.
     pub status: ExitStatus,
     /// The program of the ranks, as far as the command tells.
     program: PathBuf,
     all: bool,
-    /// What was done to have the ranks recorded, in words.
+    /// Way in which the ranks were to be recorded, in words.
     tried: String,
 }
 
@@ -180,7 +181,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     Ok(Recorded { folder, status, program, all: options.all, tried })
 }
 
-/// Says what was done to have the ranks recorded, for whoever has to find out why they were not.
+/// Tells the way in which the ranks are recorded, for whoever has to find out why they were not.
 fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     let shown = |name: &str| {
         let value = variables.iter().find(|(known, _)| *known == name);
@@ -191,7 +192,7 @@ fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     format!("tried: {} in the environment of: {}", set.join(" "), words.join(" "))
 }
 
-/// Starts a command; a script that does not say what runs it is run as shells do.
+/// Starts a command; a script that does not name its interpreter is run as shells do.
 fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Result<Child> {
     let with = |mut starting: Command| starting.envs(variables.iter().cloned()).spawn();
     let mut starting = Command::new(&command[0]);
@@ -223,7 +224,8 @@ fn unordered(present: Option<OsString>) -> OsString {
     options
 }
 
-/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+/// Returns the variables that the object in the ranks reads. Names and meaning are those of
+/// `preload/src/options.rs`.
 fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let mut variables: Vec<(&'static str, OsString)> = Vec::new();
     let mut set = |name, value: Option<String>| {

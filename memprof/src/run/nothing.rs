@@ -44,7 +44,8 @@ pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
     reasons
 }
 
-/// Why nothing can be written there: what ranks said, and what can be seen from here.
+/// The reason why nothing can be written there: the ranks' words, and the facts that can be seen
+/// from here.
 fn of_the_folder(folder: &Path) -> Vec<String> {
     let mut reasons = model::told(&model::refused(folder));
     let shown = folder.display();

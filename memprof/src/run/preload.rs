@@ -36,7 +36,7 @@ pub fn find() -> Result<PathBuf, String> {
     }
 }
 
-/// Where a file of this name may be that was installed with the program.
+/// Returns the places of a file of this name that was installed with the program.
 pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(Path::new("/"));

@@ -1,10 +1,10 @@
-//! What a program is, as far as its file tells whether something can be loaded into it.
+//! Kind of a program, as far as its file tells whether something can be loaded into it.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Whether anything can be loaded into a program.
+/// True if anything can be loaded into a program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The system's loader starts it.
@@ -29,7 +29,7 @@ pub fn kind(program: &Path) -> Kind {
     kind_of(&start)
 }
 
-/// Whether a file is of the kind that shells refuse to take for a script: it has a zero in its first line.
+/// Returns true if a file is of the kind that shells refuse to take for a script: it has a zero in its first line.
 pub fn is_binary(program: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(program).and_then(|file| file.take(4096).read_to_end(&mut start));

@@ -1,13 +1,13 @@
-//! How bytes grow with ranks: a few simple laws, and an honest choice between them.
+//! Growth of bytes with ranks: a few simple laws, and an honest choice between them.
 //!
-//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a
-//! number of ranks that was left out; a law with one parameter more has to foretell clearly better, and, with two
-//! points or more to spare, the interval of what it adds must not contain zero. A
-//! law that no left-out number can test is taken only where there is nothing simpler to take, and says so.
+//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a number of
+//! ranks that was left out; a law with one parameter more has to foretell clearly better, and, with two points or more
+//! to spare, the interval of its additional term must not contain zero. A law that no left-out number can test is taken
+//! only where there is nothing simpler to take, and says so.
 
 use serde::Serialize;
 
-/// What was measured: bytes at a number of ranks.
+/// Measurement: bytes at a number of ranks.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Ranks, at least 1.
@@ -52,13 +52,13 @@ pub struct Fit {
     pub per_rank: Option<Coefficient>,
     /// For each doubling of the ranks.
     pub per_doubling: Option<Coefficient>,
-    /// What the ranks share out among them, all together.
+    /// Bytes that the ranks share out among them, all together.
     pub divided: Option<Coefficient>,
-    /// Root of the mean square of what is left.
+    /// Root of the mean square of the residuals.
     pub residual: f64,
     /// The largest that is left.
     pub largest_residual: f64,
-    /// How far off left-out numbers of ranks were foretold, root mean square; nothing where none could be.
+    /// Error of the prediction of left-out numbers of ranks, root mean square; nothing where none could be.
     pub foretold_within: Option<f64>,
     /// Points beyond those that determine the law: without any it cannot be off.
     pub spare: usize,
@@ -82,7 +82,7 @@ pub struct Prediction {
     pub bytes: f64,
     /// Half of the 95 % interval of a further measurement; nothing where there are no points to spare.
     pub plus_minus: Option<f64>,
-    /// Whether it lies outside what was measured: then it holds only if the law does.
+    /// True if it lies outside the measurements: then it holds only if the law does.
     pub extrapolated: bool,
 }
 
@@ -304,15 +304,15 @@ impl Fit {
         }
     }
 
-    /// Whether no interval of what it adds to a constant contains zero. With a single point to spare intervals
-    /// are so wide that only foretelling can tell.
+    /// Returns true if no interval of the terms it adds to a constant contains zero. With a single point to spare
+    /// intervals are so wide that only foretelling can tell.
     fn is_significant(&self) -> bool {
         let away = |added: Coefficient| added.plus_minus.is_none_or(|by| added.value.abs() > by);
         let added = [self.per_rank, self.per_doubling, self.divided];
         self.spare < 2 || added.into_iter().flatten().all(away)
     }
 
-    /// Whether there was a number of ranks to test the law with.
+    /// Returns true if there was a number of ranks to test the law with.
     pub fn is_tested(&self) -> bool {
         self.foretold_within.is_some()
     }

@@ -1,4 +1,4 @@
-//! From jobs to points: what one rank holds of each component, by number of ranks.
+//! From jobs to points: the memory of one rank by component, by number of ranks.
 
 use super::fit::{Fit, Measured, fit};
 use crate::model::{Group, Job, Rank, statistics};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is fitted: of each component its peak in a rank, the mean over ranks.
+/// Quantity that is fitted: of each component its peak in a rank, the mean over ranks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -54,7 +54,7 @@ impl Growth {
         Growth { name: name.into(), group, fit: fit(&points), points }
     }
 
-    /// The mean of what was measured at a number of ranks.
+    /// The mean of the measurements at a number of ranks.
     pub fn mean_at(&self, ranks: f64) -> Option<f64> {
         let same: Vec<f64> = self
             .points
@@ -74,9 +74,9 @@ impl Growth {
 /// Several jobs of one program.
 #[derive(Debug, Serialize)]
 pub struct Study {
-    /// What ran.
+    /// The program.
     pub program: String,
-    /// What was fitted.
+    /// The metric that was fitted.
     pub metric: Metric,
     /// The numbers of ranks, ascending.
     pub counts: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Study {
     pub node: Growth,
     /// Components, those first that hold most at the largest number of ranks.
     pub growths: Vec<Growth>,
-    /// What to know about the jobs, in words.
+    /// Notes on the jobs, in words.
     pub notes: Vec<String>,
 }
 
@@ -196,7 +196,7 @@ fn of_ranks(job: &Job) -> impl Iterator<Item = &Rank> + Clone {
     processes.filter(|rank| rank.identity.rank.is_some() && !rank.damaged)
 }
 
-/// What is not there of a job, of which so many ranks were seen.
+/// Returns the missing parts of a job, of which so many ranks were seen.
 fn lacks(job: &Job, seen: usize) -> String {
     let mut lacks = Vec::new();
     if !job.missing.is_empty() {

@@ -25,7 +25,7 @@ pub struct Options {
     #[arg(short = 'n', long, value_name = "N,N", value_delimiter = ',', required_unless_present = "from",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
-    /// What starts the ranks; {n} becomes their number, else `-n N` is put behind
+    /// Launcher of the ranks; {n} becomes their number, else `-n N` is put behind
     #[arg(long, value_name = "TEXT", default_value = "mpirun")]
     pub mpirun: String,
     /// Run each number of ranks so often
@@ -37,10 +37,10 @@ pub struct Options {
     /// Folders of jobs to use instead of running anything
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["ranks", "mpirun", "repeat", "command"])]
     pub from: Vec<PathBuf>,
-    /// What is fitted
+    /// Quantity to fit
     #[arg(long, value_name = "WHAT", default_value = "resident")]
     pub metric: Metric,
-    /// Say what the laws foretell for these numbers of ranks
+    /// Print the laws' predictions for these numbers of ranks
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub at: Vec<u32>,
     /// Leave nothing out of the table

@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Beside the jobs: what they are, and which are done.
+/// Beside the jobs: a description of each, and of its state.
 const JOURNAL: &str = "runs.json";
 
-/// What has been done in a folder.
+/// State of a folder.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Journal {
     memprof_sweep_runs: u32,
@@ -33,11 +33,11 @@ impl Journal {
     }
 }
 
-/// How a sweep went.
+/// End of a sweep.
 pub(super) enum Outcome {
     /// All jobs are there.
     Done(Vec<PathBuf>),
-    /// Somebody wanted it to end, and the job ended like this.
+    /// A signal asked it to end, and the job ended with this status.
     Stopped(ExitStatus),
 }
 
@@ -90,7 +90,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done(folders))
 }
 
-/// What is done in the folder, as far as it is of the same command.
+/// Reads the state of the folder, as far as it is of the same command.
 fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
     let text = |part: &OsString| String::from_utf8_lossy(part.as_bytes()).into_owned();
     let wanted = Journal {
@@ -118,8 +118,8 @@ fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
     Ok(found)
 }
 
-/// Removes what an interrupted job left: its traces, and the folder if nothing else is in it. What was not made by this
-/// sweep stays.
+/// Removes the remains of an interrupted job: its traces, and the folder if nothing else is in it. Files of others
+/// stay.
 fn clear(job: &Path, ours: bool) -> anyhow::Result<()> {
     if !job.exists() {
         return Ok(());

@@ -30,7 +30,7 @@ struct Predicted<'a> {
     prediction: Prediction,
 }
 
-/// The study as a document, with what the laws foretell for these numbers of ranks.
+/// The study as a document, with the laws' predictions for these numbers of ranks.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// The study as a table, with what the laws foretell; of many components the smaller only where `all` is said.
+/// The study as a table, with the laws' predictions; of many components the smaller only where `all` is said.
 pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     let mut out = look.bold(&format!(
         "{}: {} in bytes, by number of ranks",

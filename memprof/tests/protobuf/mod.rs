@@ -1,6 +1,6 @@
 //! Protocol buffers, read by their wire format alone.
 
-/// The fields of a message: number, and a value or the bytes of what is within.
+/// The fields of a message: number, and a value or the bytes within.
 pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0u64;

@@ -1,17 +1,17 @@
-//! What a component can have had resident at any time between two samples.
+//! Bounds of a component's resident memory at any time between two samples.
 //!
-//! Three things are known at every moment, since they are counted: what is owned, what was ever
-//! allocated, and the most ever owned. What is resident changes between samples only by touching what
-//! is owned, which makes it more, and by giving back, which makes it less. So with `R₀` resident and
-//! `A₀` owned at the earlier sample, and `allocated` and `freed` since:
+//! Three numbers are known at every moment, since they are counted: the owned bytes, those ever allocated, and the most
+//! ever owned. Resident bytes change between samples only by touching owned memory, which makes them more, and by
+//! giving back, which makes them less. So with `R₀` resident and `A₀` owned at the earlier sample, and `allocated` and
+//! `freed` since:
 //!
-//! `max(0, R₀ − freed) ≤ R(t) ≤ min(owned at most, R₀ + untouched₀ + allocated) + what no ledger counts`
+//! `max(0, R₀ − freed) ≤ R(t) ≤ min(owned at most, R₀ + untouched₀ + allocated) + memory that no ledger counts`
 //!
 //! where `untouched₀ = A₀ − R₀` as far as that is known. Code and data of objects count as touched at
 //! the later sample as far as they can be. Pages that the kernel takes back by itself (swap, a program's
 //! own `MADV_DONTNEED`) may make it less than that.
 
-/// What is known of a component at a sample, in bytes.
+/// Known numbers of a component at a sample, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Owned: allocated and not given back.
@@ -35,7 +35,7 @@ pub struct Bounds {
     pub high: u64,
 }
 
-/// What can have been resident at any time from `before` to `after`, both included.
+/// Bounds the resident memory at any time from `before` to `after`, both included.
 #[must_use]
 pub fn between(before: &Known, after: &Known) -> Bounds {
     let allocated = after.allocated.saturating_sub(before.allocated);

@@ -1,16 +1,16 @@
-//! The format of memory traces: what a rank writes into its live file, and how it is read back.
+//! The format of memory traces: the live file that a rank writes, and how it is read back.
 //!
 //! A trace is one file of fixed size, mapped shared by the process it tells about. The process may be
 //! killed between any two stores, and others may read at any time, so nothing that was valid is ever
 //! overwritten in place:
 //!
-//! - what changes lives in *slots*, each with a sequence number and a checksum; a new value goes into a
-//!   spare slot, and the slot of the old value becomes the spare;
-//! - what only grows lives in a *ring* of blocks, whose length and checksum change in one store.
+//! - changing values live in *slots*, each with a sequence number and a checksum; a new value goes into a spare slot,
+//!   and the slot of the old value becomes the spare;
+//! - growing data live in a *ring* of blocks, whose length and checksum change in one store.
 //!
-//! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and
-//! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
-//! [`generate`] writes traces of jobs that never ran.
+//! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and `docs/trace-format.md` says
+//! the same byte by byte. [`read`] makes sense of the remains of a file, and [`generate`] writes traces of jobs that
+//! never ran.
 
 pub mod bounds;
 pub mod generate;
@@ -22,5 +22,5 @@ pub mod write;
 
 pub use plain::Text;
 
-/// What the name of a job ends in where another rank has started the process, as with `MPI_Comm_spawn`.
+/// Ending of the name of a job whose process another rank has started, as with `MPI_Comm_spawn`.
 pub const SPAWNED: &str = "+spawned";

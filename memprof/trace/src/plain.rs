@@ -94,7 +94,7 @@ impl<const N: usize> Text<N> {
         &self.0[..end]
     }
 
-    /// Whether there is nothing.
+    /// Returns true if there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
@@ -113,8 +113,8 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
-/// Bytes that are not UTF-8 show as replacement characters, control characters as `?`: what a file
-/// says must not steer a terminal.
+/// Bytes that are not UTF-8 show as replacement characters, control characters as `?`: the text of
+/// a file must not steer a terminal.
 impl<const N: usize> fmt::Display for Text<N> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
@@ -148,7 +148,7 @@ impl<const N: usize> Field for Text<N> {
     }
 }
 
-/// Where a field is: name, first byte, number of bytes.
+/// Place of a field: name, first byte, number of bytes.
 pub type FieldPlace = (&'static str, usize, usize);
 
 /// Declares a structure whose fields stand at the given bytes; a gap, an overlap or a wrong total

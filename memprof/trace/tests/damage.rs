@@ -1,4 +1,4 @@
-//! Traces that are cut off, damaged or forged: an error, or faults and what is left.
+//! Traces that are cut off, damaged or forged: an error, or faults and the rest.
 
 use memprof_trace::generate::reseal;
 use memprof_trace::layout::{

@@ -1,4 +1,4 @@
-//! The page that describes the format says what the code does.
+//! The page that describes the format agrees with the code.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A file of each version of the format, kept for ever: every later reader reads it.
 //!
-//! A new version adds a file and its test. The files of older versions and what is expected of them
+//! A new version adds a file and its test. The files of older versions and their expected content
 //! stay as they are; only the test that today's writer makes the newest one moves on.
 
 use memprof_trace::Text;

@@ -54,7 +54,7 @@ fn write_until_killed(path: &OsStr) {
     }
 }
 
-/// What holds for a trace at any moment.
+/// Invariants of a trace at any moment.
 fn check(trace: &Trace) {
     for (head, rows) in trace.history.samples() {
         assert_eq!(rows.iter().map(|row| row.resident).sum::<u64>(), head.walked);

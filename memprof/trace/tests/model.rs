@@ -254,8 +254,8 @@ impl Model {
         }
     }
 
-    /// Each bin tells about the samples of its time and what held at its beginning; every sample has a bin, and so
-    /// has every time from the first full sample on.
+    /// Each bin tells about the samples of its time and the state at its beginning; every sample has a bin, and so has
+    /// every time from the first full sample on.
     fn compare_timeline(&self, trace: &Trace) {
         let is_full = |head: &SampleHead| head.flags & sample::FULL != 0;
         let begun = self.samples.iter().map(|(head, _)| head).find(|head| is_full(head));
@@ -375,7 +375,7 @@ fn the_mean_of_a_bin_is_over_time_and_not_over_samples() {
     assert_eq!((bin.head.total_min, bin.head.total_max), (GIB, 10 * GIB));
 }
 
-/// What was released in the middle of a bin is not half there until the next full sample.
+/// Memory that was released in the middle of a bin is not half there until the next full sample.
 #[test]
 fn a_bin_without_a_sample_tells_what_held() {
     let width = 1 << BIN_SHIFT;

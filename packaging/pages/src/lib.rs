@@ -20,10 +20,10 @@ pub fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     (arguments.nth(1)? == "--generate").then(|| arguments.next()).flatten().map(PathBuf::from)
 }
 
-/// What the pages of a program say beside what its command line tells.
+/// Words of a program's pages beside those of its command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
-    /// What the exit status means.
+    /// Meaning of the exit status.
     pub status: &'a str,
     /// The pages that the program's own refers to.
     pub see: &'a str,

@@ -17,7 +17,7 @@ pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes the characters of a JSON text that [`clean`] would replace as escapes, so that its strings stay what they are.
+/// Writes the characters of a JSON text that [`clean`] would replace as escapes, so that its strings do not change.
 #[must_use]
 pub fn clean_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

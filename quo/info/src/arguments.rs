@@ -1,4 +1,4 @@
-//! The command line, in one place: what is parsed, and what manuals and completions are made from.
+//! The command line, in one place: the parser, and the source of manuals and completions.
 
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// What the caller asks for.
+/// Parses the caller's words.
 pub fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = command();
     let mut matches: ArgMatches = command.try_get_matches_from_mut(std::env::args_os())?;

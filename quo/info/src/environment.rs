@@ -1,4 +1,4 @@
-//! `quo-info environment`: the library's table of variables, with what they are set to.
+//! `quo-info environment`: the library's table of variables, with their current values.
 
 use anyhow::Result;
 use clap::Args;

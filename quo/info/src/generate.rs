@@ -10,7 +10,7 @@ use quo_pages::{DATE, Words};
 
 use crate::arguments;
 
-/// What quo is, for section 7. Its line `.\" VARIABLES` stands for the table.
+/// The overview of quo, for section 7. Its line `.\" VARIABLES` stands for the table.
 const OVERVIEW: &str = include_str!("../man/quo.7");
 const TABLE: &str = ".\\\" VARIABLES\n";
 
@@ -43,7 +43,7 @@ fn overview() -> String {
     overview.replace(TABLE, &table.render())
 }
 
-/// The table's texts mark what is typed as Markdown does.
+/// The table's texts mark typed words as Markdown does.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

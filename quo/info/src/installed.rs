@@ -1,4 +1,4 @@
-//! Where libquo is installed, and the flags to build against it.
+//! Finds the installed libquo, and the flags to build against it.
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,7 @@ fn mpi() -> String {
     "none".to_owned()
 }
 
-/// The compiler that can read the installed module files: what the file for pkg-config says.
+/// The compiler that can read the installed module files, as the file for pkg-config has it.
 fn fortran(prefix: &Path) -> String {
     let file = prefix.join("lib/pkgconfig/libquo-fortran.pc");
     let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `quo-info`: how to build against libquo, what a machine looks like, what would be selected on it.
+//! `quo-info`: tells how to build against libquo, draws a machine, and shows a selection on it.
 //!
 //! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line.
 

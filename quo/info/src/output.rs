@@ -58,7 +58,7 @@ pub fn width() -> usize {
     asked.or_else(terminal).unwrap_or(100)
 }
 
-/// The exit status, after telling what went wrong.
+/// Reports the error and returns the exit status.
 pub fn finish(outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,10 +21,10 @@ const MOST_RANKS: u64 = 1 << 16;
 pub struct Options {
     #[command(flatten)]
     machine: Machine,
-    /// How many ranks there are on the node
+    /// Number of ranks on the node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     ranks: u64,
-    /// What to spread workers over: numa, package, l3, ...
+    /// Objects to spread workers over: numa, package, l3, ...
     #[arg(long, value_name = "TYPE", default_value = "package")]
     over: ObjectType,
     /// The most workers per object
@@ -33,7 +33,7 @@ pub struct Options {
     /// none, a type, or CPU lists by rank: `0-3;4-7`
     #[arg(long, value_name = "BINDING", default_value = "core")]
     binding: InitialBinding,
-    /// How workers are selected: promise or literal
+    /// Policy by which workers are selected: promise or literal
     #[arg(long, default_value = "promise", value_name = "RULE", hide_possible_values = true)]
     policy: Rule,
     /// Write an SVG picture to FILE instead, `-` for standard output
@@ -65,7 +65,7 @@ struct Row {
     rank: usize,
     binding: CpuSet,
     place: String,
-    /// What is left out for a rank that sleeps.
+    /// The work of the rank; left out for one that sleeps.
     works: Option<Work>,
 }
 

@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// What a successful call prints; nothing goes to standard error.
+/// Returns the output of a successful call; nothing goes to standard error.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));

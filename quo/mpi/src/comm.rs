@@ -31,7 +31,7 @@ impl Comm {
         Self(raw::quo_mpi_comm_null())
     }
 
-    /// Whether this is `MPI_COMM_NULL`.
+    /// Returns true if this is `MPI_COMM_NULL`.
     #[must_use]
     pub fn is_null(self) -> bool {
         raw::quo_mpi_is_comm_null(self.0) != 0
@@ -79,7 +79,7 @@ impl Comm {
         unsafe { raw::quo_mpi_store_comm(self.0, place) }
     }
 
-    /// Writes what `MPI_Comm_c2f` gives to an `MPI_Fint`.
+    /// Writes the result of `MPI_Comm_c2f` to an `MPI_Fint`.
     ///
     /// # Safety
     /// MPI is running; the communicator is null or has not been freed; `place` is valid for a write
@@ -94,7 +94,7 @@ impl Comm {
 mod tests {
     use super::*;
 
-    /// What the caller of a C function leaves beside an int.
+    /// Builds a register as the caller of a C function may leave it: an int with rubbish beside it.
     fn with_rubbish(word: u64) -> u64 {
         if raw::quo_mpi_handle_size() == 4 { word ^ 0xdead_beef_0000_0000 } else { word }
     }

@@ -30,7 +30,7 @@ pub struct MpiGroup {
     tag: u64,
 }
 
-/// How long to wait for ranks that do not come; an unusable setting is told of by create.
+/// Time to wait for ranks that do not come; an unusable setting is reported by create.
 fn create_timeout() -> Duration {
     environment::seconds(&environment::CREATE_TIMEOUT)
         .ok()

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Whose MPI it is, as far as handles and constants differ.
+/// A family of MPIs with equal handles and constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Open MPI, and what is made from it under its name.
+    /// Open MPI, and MPIs made from it under its name.
     OpenMpi,
     /// MPICH.
     Mpich,
@@ -32,7 +32,7 @@ const FAMILIES: [Family; 7] = [
     Family::Standard,
 ];
 
-/// How each tells its version, most special first: what stands before the number.
+/// Texts in front of the version number, most special first.
 const SIGNS: [(Family, &str); 8] = [
     (Family::Intel, "intel(r) mpi library"),
     (Family::Cray, "cray mpich version"),
@@ -82,7 +82,7 @@ impl Identity {
         Self { family: Family::Other, version, base: None }
     }
 
-    /// Whose MPI it is.
+    /// The family of the MPI.
     #[must_use]
     pub fn family(&self) -> Family {
         self.family
@@ -94,8 +94,8 @@ impl Identity {
         major(&self.version)
     }
 
-    /// Whether a library that was compiled against this MPI may call `running`: only the same MPI in
-    /// the same major version, as far as both are known.
+    /// Returns true if a library that was compiled against this MPI may call `running`: only the same MPI in the same
+    /// major version, as far as both are known.
     pub(crate) fn goes_with(&self, running: &Self) -> bool {
         match (self.family, running.family) {
             (Family::Other, _) | (_, Family::Other) => true,
@@ -148,7 +148,7 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
 
-    /// What libraries say of themselves, and how it is understood.
+    /// Version strings of libraries, and how each is understood.
     const TOLD: [(&str, Family, &str); 12] = [
         (
             "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",

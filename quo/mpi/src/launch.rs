@@ -1,4 +1,4 @@
-//! Whether the launcher and MPI agree on how many ranks there are.
+//! True if the launcher and MPI agree on how many ranks there are.
 //!
 //! A program that another MPI's launcher starts runs as many times as was asked for, and each copy
 //! believes it is alone.
@@ -15,7 +15,7 @@ const SIZES: [(&str, &str); 6] = [
     ("SLURM_STEP_NUM_TASKS", "srun"),
 ];
 
-/// Who started this process, as far as its environment says.
+/// Names the launcher of this process, as far as its environment says.
 #[must_use]
 pub fn launcher() -> Option<&'static str> {
     SIZES.iter().find(|(name, ..)| std::env::var_os(name).is_some()).map(|&(_, launcher)| launcher)

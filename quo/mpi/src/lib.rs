@@ -31,7 +31,7 @@ pub use process::{built_for, is_running, is_the_right_mpi, is_usable, running};
 pub use program::Mpi;
 pub use transfer::Transfer;
 
-/// Whether MPI has been finalised. Local.
+/// Returns true if MPI has been finalised. Local.
 #[must_use]
 pub fn is_finalized() -> bool {
     raw::quo_mpi_is_finalized() != 0

@@ -14,7 +14,7 @@ use crate::{Comm, raw};
 const EAGER_POLLS: u32 = 2_000;
 /// Yields before the waiter starts to sleep between polls.
 const YIELDS: u32 = 200;
-/// How long to sleep between later polls: the rank that is waited for may need this core.
+/// Time to sleep between later polls: the awaited rank may need this core.
 const NAP: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock and at the other members.
 const POLLS_PER_CHECK: u32 = 64;
@@ -38,7 +38,7 @@ impl Operation {
         Ok(Self { call, operation })
     }
 
-    /// Whether it is complete; [`end`](Self::end) is next then.
+    /// Returns true if it is complete; [`end`](Self::end) is next then.
     pub(crate) fn test(&mut self) -> Result<bool, GroupError> {
         let mut done: c_int = 0;
         // SAFETY: the operation has begun and was not given back.
@@ -46,7 +46,8 @@ impl Operation {
         Ok(done != 0)
     }
 
-    /// Gives back what a complete one holds, and its communicator, which only a duplication has.
+    /// Gives back the resources of a complete one, and its communicator, which only a duplication
+    /// has.
     pub(crate) fn end(self) -> Comm {
         // SAFETY: complete, and used by nobody any more.
         Comm(unsafe { raw::quo_mpi_operation_end(self.operation) })

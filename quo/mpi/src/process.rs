@@ -1,4 +1,4 @@
-//! Whether the MPI that runs in this process is the one this library was compiled against.
+//! True if the MPI that runs in this process is the one this library was compiled against.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -62,8 +62,8 @@ fn other(running: String) -> GroupError {
     GroupError::OtherMpi { built_for: built_for().to_string(), running }
 }
 
-/// Whether MPI is between its initialisation and its finalisation, and the right one. Local; to be
-/// asked before any handle is touched.
+/// Checks that MPI is between its initialisation and its finalisation, and the right one.
+/// Local; to be asked before any handle is touched.
 ///
 /// # Errors
 /// [`GroupError::OtherMpi`], [`GroupError::NotInitialized`] or [`GroupError::Finalized`].
@@ -72,7 +72,7 @@ pub fn is_usable() -> Result<(), GroupError> {
     is_the_right_mpi()
 }
 
-/// Whether MPI is between its initialisation and its finalisation. Local.
+/// Checks that MPI is between its initialisation and its finalisation. Local.
 ///
 /// # Errors
 /// [`GroupError::NotInitialized`] or [`GroupError::Finalized`]; [`GroupError::OtherMpi`] where the

@@ -70,7 +70,7 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// Whether it is complete. Local.
+    /// Returns true if it is complete. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].

@@ -1,5 +1,5 @@
-//! What an MPI compiler wrapper adds to a link, read from what it shows. The build script uses this
-//! file too.
+//! Flags that an MPI compiler wrapper adds to a link, read from its output. The build script uses
+//! this file too.
 
 /// The part of a wrapper's flags that links a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,8 @@ fn push_new(list: &mut Vec<String>, value: &str) {
     }
 }
 
-/// What the linker gets of a word: `-Wl,a,b` is two, `-Xlinker` says that the next one is for it.
+/// Returns the linker's part of a word: `-Wl,a,b` is two, `-Xlinker` says that the next one is for
+/// it.
 fn for_linker(word: &str) -> Vec<&str> {
     match word.strip_prefix("-Wl,") {
         Some(list) => list.split(',').collect(),

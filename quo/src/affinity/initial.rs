@@ -1,4 +1,4 @@
-//! How the ranks of a node are bound before anything is pushed, on a machine that is not there.
+//! Initial bindings of a node's ranks on a simulated machine, before anything is pushed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,8 +37,8 @@ impl InitialBinding {
     /// The mask of a node rank. Pure.
     ///
     /// # Errors
-    /// [`BindError::Topology`] when the machine has no object of the type, and what
-    /// [`Target::resolve`] says about CPUs that are not allowed.
+    /// [`BindError::Topology`] when the machine has no object of the type, and the errors of
+    /// [`Target::resolve`] for CPUs that are not allowed.
     pub fn mask(&self, topology: &Topology, node_rank: usize) -> Result<CpuSet, BindError> {
         let target = match self {
             Self::None => return Ok(topology.allowed().clone()),

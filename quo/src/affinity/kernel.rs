@@ -47,8 +47,8 @@ impl Kernel {
     }
 }
 
-/// Whether `/proc` shows process numbers as this process knows them. In a new process namespace into
-/// which no new `/proc` was mounted it does not: the numbers seen there are other processes' here.
+/// Returns true if `/proc` shows process numbers as this process knows them. In a new process namespace into which no
+/// new `/proc` was mounted it does not: the numbers seen there are other processes' here.
 pub(crate) fn proc_counts_as_we_do() -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())

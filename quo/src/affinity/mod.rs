@@ -37,7 +37,7 @@ const EVERY_CPU: usize = 8_192;
 /// The calling thread, whatever its number.
 pub const CALLER: ThreadId = 0;
 
-/// What a binding stack needs from the system: masks of the threads of this process.
+/// The system as a binding stack needs it: masks of the threads of this process.
 ///
 /// A thread that has ended between being listed and being asked is reported as
 /// [`io::ErrorKind::NotFound`], which the stack takes as "nothing to do".
@@ -77,7 +77,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Why a binding was not changed. After any of these the masks are what they were before the call.
+/// Why a binding was not changed. After any of these the masks are those from before the call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -87,15 +87,15 @@ pub enum BindError {
     /// The set asked for has CPUs this process may not use.
     #[error("push: CPUs {asked} are not all inside the allowed set {allowed}")]
     OutsideAllowed {
-        /// What was asked for.
+        /// The CPUs asked for.
         asked: CpuSet,
-        /// What the control group and the machine allow.
+        /// The CPUs that the control group and the machine allow.
         allowed: CpuSet,
     },
     /// The set asked for is empty.
     #[error("push: an empty set of CPUs was asked for (allowed: {allowed})")]
     Empty {
-        /// What the control group and the machine allow.
+        /// The CPUs that the control group and the machine allow.
         allowed: CpuSet,
     },
     /// No object of the type encloses the caller's mask.
@@ -114,9 +114,9 @@ pub enum BindError {
     NotGranted {
         /// `push` or `pop`.
         call: &'static str,
-        /// What was asked for.
+        /// The CPUs asked for.
         asked: CpuSet,
-        /// What the thread has.
+        /// The CPUs of the thread.
         granted: CpuSet,
     },
     /// A system call failed.
@@ -124,7 +124,7 @@ pub enum BindError {
     System {
         /// `push`, `pop` or `binding`.
         call: &'static str,
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The system's own error.
         source: io::Error,

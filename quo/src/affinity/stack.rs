@@ -28,9 +28,9 @@ struct Entry {
     before: CpuSet,
     /// The CPUs that the push was for.
     asked: CpuSet,
-    /// What the system granted of them.
+    /// The CPUs of the push that the system granted.
     pushed: CpuSet,
-    /// Who pushed: that thread is moved back even when its mask was changed in between.
+    /// The thread that pushed: it is moved back even when its mask was changed in between.
     owner: ThreadId,
     /// The caller was not bound: the pop leaves it so, also when the allowed CPUs change meanwhile.
     unbound: bool,
@@ -114,8 +114,8 @@ impl BindingStack {
         Ok(granted)
     }
 
-    /// Takes back the last push: everyone who follows the pushed mask has the mask from before, or
-    /// what is still allowed of it; all that is allowed where nothing of it is.
+    /// Takes back the last push: every thread that follows the pushed mask gets the mask from
+    /// before, or the part of it that is still allowed; all allowed CPUs where no part of it is.
     /// Returns that mask.
     ///
     /// # Errors
@@ -236,8 +236,8 @@ impl BindingStack {
         }
     }
 
-    /// Sets the mask of a thread; where none of its CPUs is allowed any more, what takes the place
-    /// of `to`. Returns false for a thread that has ended.
+    /// Sets the mask of a thread; where none of its CPUs is allowed any more, the mask that takes
+    /// the place of `to`. Returns false for a thread that has ended.
     fn set_mask(
         &self,
         call: &'static str,
@@ -262,7 +262,7 @@ impl BindingStack {
     }
 
     /// The CPUs that the system allows now, tried out on the calling thread: exact in every
-    /// container, and only asked for where a mask is not what it should be.
+    /// container, and only asked for where a mask differs from the expected one.
     fn allowed(&self, call: &'static str) -> Result<CpuSet, BindError> {
         let own = self.read(call)?;
         let system = |source| BindError::System { call, action: "trying out a mask", source };
@@ -272,7 +272,7 @@ impl BindingStack {
         allowed
     }
 
-    /// Whether a thread with this mask moves along; notes bystanders on the way forth.
+    /// Returns true if a thread with this mask moves along; notes bystanders on the way forth.
     fn follows(
         &self,
         entry: &mut Entry,
@@ -302,12 +302,12 @@ impl BindingStack {
         }
     }
 
-    /// Whether the thread was seen with a pushed mask that it had of its own accord.
+    /// Returns true if the thread was seen with a pushed mask that it had of its own accord.
     fn has_own_mask(&self, thread: ThreadId) -> bool {
         self.entries.iter().any(|entry| entry.bystanders.contains(&thread))
     }
 
-    /// A kernel may say yes and grant less; only the mask read back tells. Accepts what is allowed
+    /// A kernel may say yes and grant less; only the mask read back tells. Accepts the allowed part
     /// of `asked`.
     fn verify(
         &self,

@@ -1,10 +1,10 @@
-//! What a push may ask for, and the CPUs it comes to.
+//! Targets of a push, and the CPUs that each comes to.
 
 use super::BindError;
 use crate::cpuset::CpuSet;
 use crate::topology::{ObjectType, Topology};
 
-/// What to bind to.
+/// A target of a binding.
 ///
 /// ```
 /// use quo::affinity::Target;
@@ -31,7 +31,7 @@ impl Target {
     /// The CPUs this target means on `topology` for a caller whose mask is `current`.
     ///
     /// An object counts with its allowed CPUs; an explicit set has to be allowed as a whole,
-    /// because silently narrowing what was spelled out would hide a mistake.
+    /// because silently narrowing a set that was spelled out would hide a mistake.
     ///
     /// # Errors
     /// [`BindError::Topology`] for an object that does not exist, [`BindError::NotEnclosed`] when

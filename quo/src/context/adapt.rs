@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::group::{Group, GroupError};
 use crate::regions::{self, Region};
 
-/// How a context is adapted.
+/// Options of an adaptation.
 ///
 /// ```
 /// use quo::context::AdaptOptions;
@@ -32,14 +32,14 @@ impl AdaptOptions {
         Self::default()
     }
 
-    /// Pops what this rank has pushed, where it would be a reason to refuse. When the adaptation
-    /// fails, it is pushed again.
+    /// Pops this rank's pushes, where they would be a reason to refuse. When the adaptation fails,
+    /// it is pushed again.
     pub fn with_unwinding(mut self, unwind: bool) -> Self {
         self.unwind = unwind;
         self
     }
 
-    /// How long to wait for ranks that do not come.
+    /// Sets the time to wait for ranks that do not come.
     pub fn with_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -57,21 +57,20 @@ impl Context {
     /// [`join`](Self::join) or create theirs over the same group. Ranks that are not in the new group
     /// have to retire.
     ///
-    /// The binding, the clock of metrics, thread controls and the trace are kept. The machine is
-    /// looked at again where what may be used of it has changed. What was made over the old ranks
-    /// keeps its meaning: a [named barrier](Self::named_barrier) waits for those of its ranks that
-    /// still hold it, and shared memory stays until the last holder drops it.
-    /// A [plan of a phase](crate::phase::PhasePlan) plans itself anew when it is next run, which is
-    /// then collective over the node: joiners plan theirs at that point. Nothing else is left of the
-    /// old ranks: neither their masks nor, once it is not held any more, their segment. Who had
-    /// [detached](Self::detach) is a member of the new node like all others.
+    /// The binding, the clock of metrics, thread controls and the trace are kept. The machine is looked at again where
+    /// its allowed part has changed. Objects made over the old ranks keep their meaning: a
+    /// [named barrier](Self::named_barrier) waits for those of its ranks that still hold it, and shared memory stays
+    /// until the last holder drops it. A [plan of a phase](crate::phase::PhasePlan) plans itself anew when it is next
+    /// run, which is then collective over the node: joiners plan theirs at that point. Nothing else is left of the old
+    /// ranks: neither their masks nor, once it is not held any more, their segment. Who had [detached](Self::detach) is
+    /// a member of the new node like all others.
     ///
     /// # Errors
-    /// Every rank adapts or every rank of the new group gets an error and has what it had before:
-    /// [`Error::Agreed`] with the cause of the first rank that could not, among them
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) while a phase is open, bindings are pushed, or another thread waits
-    /// for ranks in a call of this context; as [`create_with`](Self::create_with) for the rest. A
-    /// rank that does not come at all is an error after the time limit.
+    /// Every rank adapts, or every rank of the new group gets an error and keeps its old state: [`Error::Agreed`] with
+    /// the cause of the first rank that could not, among them [`ErrorKind::Busy`](crate::ErrorKind::Busy) while a phase
+    /// is open, bindings are pushed, or another thread waits for ranks in a call of this context; as
+    /// [`create_with`](Self::create_with) for the rest. A rank that does not come at all is an error after the time
+    /// limit.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context, grown: impl quo::group::Group) -> Result<(), quo::Error> {
@@ -106,7 +105,7 @@ impl Context {
         self.shared.retire()
     }
 
-    /// Whether this rank has [left the world](Self::retire) and not come back. Local.
+    /// Returns true if this rank has [left the world](Self::retire) and not come back. Local.
     #[must_use]
     pub fn is_retired(&self) -> bool {
         self.shared.state().retired
@@ -212,7 +211,7 @@ impl<'a> Changing<'a> {
         Self { shared, first }
     }
 
-    /// Whether the ranks may be changed now.
+    /// Checks that the ranks may be changed now.
     fn allowed(&self, call: &'static str, unwind: bool) -> Result<(), Error> {
         let refuse = |reason: &str| Err(Error::Busy { call, reason: reason.to_owned() });
         if !self.first {
@@ -282,8 +281,8 @@ impl Unwound<'_> {
     }
 }
 
-/// How long ranks may sleep in the context before nobody waits for them any more. Those who come all
-/// the same, by another thread, say themselves that they do.
+/// Time that ranks may sleep in the context before nobody waits for them any more. Those who come all the same, by
+/// another thread, say themselves that they do.
 const ASLEEP: Duration = Duration::from_secs(2);
 
 /// Looks from time to time whether ranks sleep where they will never hear of the adaptation.

@@ -49,8 +49,8 @@ pub(super) fn now() -> u64 {
     u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A digest of what the system lets this process use of the CPUs. Equal versions say that nothing has
-/// changed; where the system does not tell, nothing ever does.
+/// A digest of the CPUs that the system lets this process use. Equal versions say that nothing has changed; where the
+/// system does not tell, nothing ever does.
 pub(super) fn version() -> u64 {
     // The time first: a change after the look is found when that time has passed.
     let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
@@ -142,8 +142,8 @@ fn contents(file: &File) -> Option<Vec<u8>> {
     }
 }
 
-/// Where the CPUs of a process's control group may stand, the most exact place first: the files that
-/// `/proc/self/cgroup` and `/proc/self/mountinfo` lead to.
+/// Files that may hold the CPUs of a process's control group, the most exact place first, from `/proc/self/cgroup` and
+/// `/proc/self/mountinfo`.
 fn control_group_files(groups: &str, mounts: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in mounts.lines() {

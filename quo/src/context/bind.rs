@@ -43,7 +43,7 @@ impl Context {
     /// bound to: of an object, those that are allowed now. Local.
     ///
     /// # Errors
-    /// [`Error::Bind`], also when none is left; the bindings are what they were.
+    /// [`Error::Bind`], also when none is left; the bindings are those from before.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -113,13 +113,13 @@ impl Context {
     /// Takes back the last push of this context: the caller and every thread that follows it have
     /// the mask from before. Local.
     ///
-    /// Contexts that push in turn pop in the opposite turn, as with any nested change: a pop brings
-    /// back what its own push found.
+    /// Contexts that push in turn pop in the opposite turn, as with any nested change: a pop brings back the mask that
+    /// its own push found.
     ///
     /// A rank that was not bound is not bound afterwards: it has all CPUs that are allowed then.
     ///
-    /// Where CPUs of the mask from before are no longer allowed, the threads get what is left of it, or
-    /// all that is allowed when nothing is left; [`explain`](Self::explain) says so.
+    /// Where CPUs of the mask from before are no longer allowed, the threads get the rest of it, or all allowed CPUs
+    /// when nothing is left; [`explain`](Self::explain) says so.
     ///
     /// # Errors
     /// [`Error::Bind`]; a pop too many is [`BindError::NothingPushed`] and changes nothing.

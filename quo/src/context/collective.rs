@@ -1,4 +1,4 @@
-//! What the ranks of a node, or of the whole context, do together.
+//! Collective calls of the ranks of a node, or of the whole context.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub(crate) enum Operation {
     Renew = 4,
 }
 
-/// What to distribute over, as a program gave it: checked by all ranks together, so that a wrong
-/// argument on one rank is an error on every rank and not a wait without end.
+/// The objects to distribute over, as a program gave them: checked by all ranks together, so that a
+/// wrong argument on one rank is an error on every rank and not a wait without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The object type; `None` stands for one that does not exist.
@@ -38,7 +38,7 @@ pub struct Request {
     pub policy: Policy,
 }
 
-/// A selection and what it was made from, for those who plan further.
+/// A selection and the request behind it, for callers that plan further.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) plan: Distribution,
@@ -144,7 +144,8 @@ impl Context {
         self.select(request).map(|selection| selection.plan)
     }
 
-    /// As [`distribute_request`](Self::distribute_request), with what the selection was made from.
+    /// As [`distribute_request`](Self::distribute_request), with the request that the selection was
+    /// made from.
     pub(crate) fn select(&self, request: &Request) -> Result<Selection, Error> {
         const CALL: &str = "auto_distrib";
         self.check(CALL)?;
@@ -309,7 +310,7 @@ impl Context {
 }
 
 impl State {
-    /// Whether all ranks of the node came with this message, and none with trouble.
+    /// Checks that all ranks of the node came with this message, and none with trouble.
     pub(super) fn check_messages(
         &self,
         call: &'static str,
@@ -408,7 +409,7 @@ fn mask_from(bytes: &[u8]) -> CpuSet {
     CpuSet::from_words(&words)
 }
 
-/// Says what exactly the ranks disagree on.
+/// Says exactly in which point the ranks disagree.
 pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Error {
     let column = |value: &dyn Fn(&[u8]) -> u64| -> Vec<(usize, u64)> {
         headers.iter().map(|(rank, header)| (*rank, value(header))).collect()

@@ -1,9 +1,9 @@
-//! What each rank of a node may use.
+//! The CPUs that each rank of a node may use.
 //!
-//! Usually the ranks of a node are in one control group, and what the leader discovered holds for
-//! all. They need not be: with a container for each rank, or ranks of several jobs in one
-//! communicator, each may have CPUs of its own. Plans are then made over what all have together, so
-//! that every rank computes the same one, and each rank is bound inside its own part.
+//! Usually the ranks of a node are in one control group, and the leader's discovery holds for all.
+//! They need not be: with a container for each rank, or ranks of several jobs in one communicator,
+//! each may have CPUs of its own. Plans are then made over the CPUs of all together, so that every
+//! rank computes the same one, and each rank is bound inside its own part.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -22,11 +22,11 @@ use crate::topology::{ObjectType, Topology};
 pub(crate) struct Machine {
     /// The whole one, with the CPUs that the ranks of the node may use together.
     pub whole: Arc<Topology>,
-    /// The same without what the no-SMT option hides: what plans are made over.
+    /// The same without CPUs that the no-SMT option hides: the basis of plans.
     pub topology: Arc<Topology>,
     /// The CPUs that this rank may use, hidden ones included.
     pub allowed: CpuSet,
-    /// `topology` with nothing else allowed: what this rank is bound inside.
+    /// Returns `topology` with nothing else allowed: this rank is bound inside it.
     pub own: Arc<Topology>,
     pub basis: Basis,
     /// The cpusets of the objects of each type, made when first asked for.
@@ -47,7 +47,7 @@ pub(crate) struct Basis {
 }
 
 impl Machine {
-    /// For a rank that may use what the leader of its node may use.
+    /// Makes the parts of a rank that may use the same CPUs as the leader of its node.
     pub(super) fn common(snapshot: &Snapshot, no_smt: bool, basis: Basis) -> Self {
         let whole = Arc::clone(&snapshot.whole);
         let topology = Arc::clone(if no_smt { &snapshot.without_smt } else { &snapshot.whole });
@@ -116,9 +116,8 @@ impl Machine {
     }
 }
 
-/// The machine of a rank when control groups differ on some node. All ranks have published, in place
-/// of their masks, what they may use; when this returns they have published their masks. Collective
-/// over the group.
+/// The machine of a rank when control groups differ on some node. All ranks have published, in place of their masks,
+/// the CPUs that they may use; when this returns they have published their masks. Collective over the group.
 pub(super) fn divide(
     group: &dyn Group,
     call: &'static str,

@@ -74,15 +74,14 @@ impl Context {
         Ok(Self { shared })
     }
 
-    /// Releases the context: pops what is still pushed, writes the trace if one was asked for, and
-    /// leaves the node. Collective over the context when a trace was asked for, else local; call it
-    /// before MPI is finalised.
+    /// Releases the context: pops all pushes, writes the trace if one was asked for, and leaves the node. Collective
+    /// over the context when a trace was asked for, else local; call it before MPI is finalised.
     ///
     /// Dropping a context releases it as well, but writes no trace and cannot tell of errors. A rank
     /// that has [retired](Self::retire) takes no part in the trace.
     ///
     /// # Errors
-    /// What went wrong first; the context is released all the same.
+    /// The first failure; the context is released all the same.
     #[doc(alias = "QUO_free")]
     pub fn free(self) -> Result<(), Error> {
         self.shared.check("free")?;

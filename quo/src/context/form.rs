@@ -1,10 +1,9 @@
 //! The protocol in which ranks come together: for a new context, and for one whose ranks change.
 //!
-//! Three exchanges over the group, whatever its size: who is where (and do all want the same), has
-//! every node leader made its segment, has everyone attached to it. Settings of the machine that
-//! differ take one more, in which the ranks tell each other the values for the error. After each, all ranks reach the
-//! same verdict, so no rank waits for one that gave up. What a rank had before is not touched: it is
-//! for the caller to put the new state in its place.
+//! Three exchanges over the group, whatever its size: who is where (and do all want the same), has every node leader
+//! made its segment, has everyone attached to it. Settings of the machine that differ take one more, in which the ranks
+//! tell each other the values for the error. After each, all ranks reach the same verdict, so no rank waits for one
+//! that gave up. A rank's old state is not touched: the caller puts the new state in its place.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +26,7 @@ use crate::error::Error;
 use crate::group::{Group, GroupError, Patience};
 use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
 
-/// How often a waiting rank looks whether the others of its node are still there.
+/// Interval at which a waiting rank checks that the others of its node live.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// Bytes an exchange between ranks of a node carries besides a CPU set.
 pub(super) const EXCHANGE_HEADER: usize = 64;
@@ -42,24 +41,24 @@ pub(super) fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a rank brings when it comes together with others.
+/// One rank's contribution to the meeting of all.
 pub(super) struct Entrant<'a> {
     pub role: Role,
-    /// How it is to be, or why this rank does not take part: then it fails on every rank.
+    /// The settings, or the reason why this rank does not take part: then it fails on every rank.
     pub settings: Result<Settings, Error>,
-    /// How long to wait for the others.
+    /// Time to wait for the others.
     pub limit: Duration,
     /// Asked while this rank waits for the first exchange.
     pub watch: &'a dyn Fn() -> Result<(), GroupError>,
     /// Done when all ranks want to go on, and before anything of this rank is told to others.
     pub prepare: &'a mut dyn FnMut() -> Result<(), Error>,
-    /// What the rank binds with already.
+    /// The back end that the rank binds with already.
     pub backend: Option<Arc<dyn Backend>>,
     /// The CPUs of ranks that it knew on this node before, its own included.
     pub claimed: CpuSet,
 }
 
-/// What comes of it.
+/// The result of a meeting.
 pub(super) struct Formed {
     pub state: State,
     pub settings: Settings,
@@ -67,8 +66,8 @@ pub(super) struct Formed {
     pub backend: Arc<dyn Backend>,
 }
 
-/// Brings the ranks of a group together. Collective over the group; every rank gets what it needs or
-/// every rank gets the same error.
+/// Brings the ranks of a group together. Collective over the group; every rank gets its parts or every rank gets the
+/// same error.
 pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed, Error> {
     group.check()?;
     let Entrant { role, settings, limit, watch, prepare, backend, claimed } = entrant;
@@ -192,7 +191,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     Ok(Formed { state, settings, identity, backend })
 }
 
-/// What a rank brings to the first exchange.
+/// One rank's contribution to the first exchange.
 struct Prepared {
     record: Record,
     /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
@@ -239,11 +238,11 @@ impl Prepared {
     }
 }
 
-/// What a rank has once it is attached to its node's segment.
+/// State of a rank that is attached to its node's segment.
 struct Joined {
     node: Node,
     snapshot: Snapshot,
-    /// What was published is what the rank may use, and the mask follows.
+    /// True if the ranks have published the CPUs that they may use, and the mask follows.
     divided: bool,
     mask: CpuSet,
     backend: Arc<dyn Backend>,
@@ -347,7 +346,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// How long to wait for the others of a creation or adaptation when nobody says.
+/// Time to wait for the others of a creation or adaptation when no option says.
 pub(super) fn limit(settings: &Result<Settings, Error>) -> Duration {
     settings
         .as_ref()

@@ -25,7 +25,8 @@ static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 struct Known {
     setting: Option<String>,
     snapshot: Snapshot,
-    /// What the system allowed when it was met, so that a change shows without a discovery.
+    /// A digest of the CPUs that the system allowed at the last look, so that a change shows
+    /// without a discovery.
     version: u64,
 }
 
@@ -97,7 +98,7 @@ pub(super) fn backend(topology: &Topology, node_rank: usize) -> Result<Arc<dyn B
     Ok(Simulated::shared(&machine, initial))
 }
 
-/// Where node rank `node_rank` starts on a simulated machine.
+/// Initial mask of node rank `node_rank` on a simulated machine.
 fn initial_mask(
     topology: &Topology,
     setting: Option<&str>,

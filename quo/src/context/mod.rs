@@ -1,15 +1,15 @@
 //! The context: one handle for a set of ranks, their machine and their bindings.
 //!
-//! - [`options`]: what can be chosen, and the environment that fills the gaps;
-//! - `record`, `process`, `machine`: what ranks tell each other at creation, and about what;
-//! - `form`: the protocol in which ranks come together, `state` what comes of it;
+//! - [`options`]: the options, and the environment that fills the gaps;
+//! - `record`, `process`, `machine`: data that ranks exchange at creation, and their subjects;
+//! - `form`: the protocol in which ranks come together, `state` its result;
 //! - `create`: the collective creation and release, `adapt`: the same context over other ranks,
 //!   `registry`: the contexts of this process, for whoever changes its ranks;
 //! - `query`: questions about the machine, oneself and the others, answered as of now;
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
 //! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
-//! - `overlap`: what other contexts of the node have pushed;
+//! - `overlap`: pushes of other contexts of the node;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
@@ -86,7 +86,7 @@ pub struct Context {
     shared: Arc<Shared>,
 }
 
-/// What this rank remembers of another one on its node.
+/// A rank's knowledge of another one on its node.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) process: Process,
@@ -151,7 +151,7 @@ impl Context {
     }
 
     /// The machine as it is for the ranks that there are, without the PUs that the no-SMT option
-    /// hides. Allowed is what the ranks of the node may use together. Local.
+    /// hides. The allowed CPUs are those that the ranks of the node may use together. Local.
     #[must_use]
     pub fn topology(&self) -> Arc<Topology> {
         Arc::clone(&self.state().machine().topology)
@@ -175,14 +175,14 @@ impl Context {
         self.shared.settings.policy
     }
 
-    /// Whether the no-SMT option is on. Local.
+    /// Returns true if the no-SMT option is on. Local.
     #[must_use]
     pub fn hides_smt(&self) -> bool {
         self.shared.settings.no_smt
     }
 
-    /// What this rank has pushed in this context and not popped, oldest first: the mask before and
-    /// the mask pushed. Local.
+    /// Returns this rank's pushes in this context that were not popped, oldest first: the mask
+    /// before and the mask pushed. Local.
     #[must_use]
     pub fn pushed(&self) -> Vec<(CpuSet, CpuSet)> {
         let bindings = self.shared.bindings();

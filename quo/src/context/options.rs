@@ -1,4 +1,4 @@
-//! How a context is made: options, and the environment that fills in what the program leaves open.
+//! Options of a context, and the environment that fills in those that the program leaves open.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl CreateOptions {
         self
     }
 
-    /// How long create waits for ranks that do not come; otherwise `QUO_CREATE_TIMEOUT`, otherwise
+    /// Time that create waits for ranks that do not come; otherwise `QUO_CREATE_TIMEOUT`, otherwise
     /// ten minutes.
     pub fn with_create_timeout(mut self, limit: Duration) -> Self {
         self.create_timeout = Some(limit);

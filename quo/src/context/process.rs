@@ -12,13 +12,14 @@ use crate::cpuset::CpuSet;
 use crate::node::{ForkId, pid_namespace};
 use crate::topology::Topology;
 
-/// Where shared memory made in `directory` can be reached from.
+/// Finds the place of shared memory made in `directory`: ranks of equal places can reach each
+/// other.
 pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
     let folder = fs::metadata(directory)?;
     Ok(Place { boot: this_kernel(), device: folder.dev(), inode: folder.ino(), hint })
 }
 
-/// What tells this kernel from others. Where it hides its identifier (some sandboxes do), its name
+/// Returns an identity of this kernel. Where it hides its identifier (some sandboxes do), its name
 /// stands in: like machines number their devices alike, so the directory alone would not do.
 fn this_kernel() -> [u8; 16] {
     /// Read once: no process outlives its kernel. A name may change.
@@ -125,8 +126,8 @@ pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Whether a process seen earlier has ended. Unknown counts as no: a process of another process
-/// namespace cannot be looked at, nor any where `/proc` is that of another one.
+/// Returns true if a process seen earlier has ended. Unknown counts as no: a process of another
+/// process namespace cannot be looked at, nor any where `/proc` is that of another one.
 pub(super) fn has_ended(process: &Process, own: &Process) -> bool {
     if process.namespace != own.namespace || process.started == 0 || own.started == 0 {
         return false;

@@ -87,7 +87,7 @@ impl Context {
         Ok(!allowed.is_subset(&self.shared.own_mask()?))
     }
 
-    /// Whether the caller's mask shares a CPU with an object. Local.
+    /// Returns true if the caller's mask shares a CPU with an object. Local.
     ///
     /// # Errors
     /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
@@ -98,7 +98,7 @@ impl Context {
         Ok(self.binding()?.intersects(&object.cpuset))
     }
 
-    /// Whether the caller's whole mask lies inside an object. Local.
+    /// Returns true if the caller's whole mask lies inside an object. Local.
     ///
     /// # Errors
     /// As [`is_on`](Self::is_on).

@@ -1,4 +1,5 @@
-//! What every rank tells every other one when a context is created, and what follows from it.
+//! The record that every rank sends to every other one when a context is created, and the
+//! conclusions from all of them.
 //!
 //! Pure: from the records of all ranks each rank derives the same nodes and the same verdict.
 
@@ -16,7 +17,7 @@ use crate::plan::Policy;
 /// Bytes of a record on the wire; the same on every rank.
 pub(super) const RECORD_BYTES: usize = 192;
 
-/// Changes whenever records or what is done with them change.
+/// Changes whenever records or their use change.
 pub(super) const PROTOCOL: u32 = 4;
 
 /// One rank's part of the first exchange.
@@ -26,9 +27,9 @@ pub(super) struct Record {
     pub role: Role,
     pub no_smt: bool,
     pub wait: u8,
-    /// The policy of distributions, for those who take over what the others have.
+    /// The policy of distributions, for ranks that take over the settings of the others.
     pub literal: bool,
-    /// Whether a trace is to be written, which makes the release collective.
+    /// True if a trace is to be written, which makes the release collective.
     pub trace: bool,
     /// The rank does not take part, and its wishes say nothing.
     pub refuses: bool,
@@ -43,7 +44,7 @@ pub(super) struct Record {
     pub token: [u8; 16],
 }
 
-/// As what a rank comes.
+/// The rank's role: creator, or member of a context that adapts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Role {
     /// It makes a context, or takes one over from ranks that adapt theirs.
@@ -59,7 +60,7 @@ impl Role {
         matches!(self, Self::Adapts(_))
     }
 
-    /// What the rank called.
+    /// Names the call that the rank made.
     pub fn call(self) -> &'static str {
         match self {
             Self::Creates => "create",
@@ -74,7 +75,7 @@ pub(super) fn call(records: &[Record]) -> &'static str {
     if records.iter().any(|record| record.role.adapts()) { "adapt" } else { "create" }
 }
 
-/// What the context is known by on all its ranks: what it was, or something new.
+/// Returns the identity of the context on all its ranks: its old one, or a new one.
 pub(super) fn identity(records: &[Record]) -> u64 {
     let known = records.iter().find_map(|record| match record.role {
         Role::Adapts(identity) => Some(identity),
@@ -84,7 +85,7 @@ pub(super) fn identity(records: &[Record]) -> u64 {
     known.unwrap_or_else(new)
 }
 
-/// Takes over what the context is already, for a rank that joins.
+/// Takes over the context's settings, for a rank that joins.
 pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
     let theirs = records.iter().find(|record| record.role.adapts() && !record.refuses);
     let (Role::Joins, Some(theirs)) = (role, theirs) else { return };
@@ -98,7 +99,8 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
     };
 }
 
-/// Where a rank's shared memory is: equal places can reach each other, whatever the host is called.
+/// The place of a rank's shared memory: ranks of equal places can reach each other, by whatever
+/// name the host is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The kernel's boot identifier.
@@ -345,7 +347,7 @@ impl Nodes {
     }
 }
 
-/// Whether ranks of one node, whichever it is, are in different control groups. The same on every rank.
+/// Returns true if ranks of one node, whichever it is, are in different control groups. The same on every rank.
 pub(super) fn confinements_differ(records: &[Record], nodes: &Nodes) -> bool {
     let of = |rank: usize| records[rank].confinement;
     nodes.members.iter().any(|members| members.iter().any(|&rank| of(rank) != of(members[0])))
@@ -456,7 +458,7 @@ mod tests {
         assert!(error.contains("set on rank 0, 2; not set on rank 1"), "{error}");
     }
 
-    /// What ranks with these values of `QUO_TOPOLOGY` and `QUO_BINDING` are told.
+    /// Describes ranks with these values of `QUO_TOPOLOGY` and `QUO_BINDING`.
     fn told(values: &[[&str; 2]]) -> String {
         let settings =
             values.iter().flat_map(|pair| MachineSettings::new(&pair.map(str::to_owned)).encode());

@@ -72,8 +72,8 @@ impl Context {
             .collect()
     }
 
-    /// What tells this context from all others on any rank: the same on every rank of it, for life,
-    /// also on those that join. Local.
+    /// Returns the identity of this context: the same on every rank of it, for life, also on those
+    /// that join. Local.
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.shared.identity
@@ -108,7 +108,7 @@ impl Registered {
         self.identity
     }
 
-    /// Whether its holder has released the context. Local.
+    /// Returns true if its holder has released the context. Local.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.shared.strong_count() == 0

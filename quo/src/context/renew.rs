@@ -21,7 +21,7 @@ impl Context {
     /// decides that comes first. Collective over the node then, else local.
     ///
     /// # Errors
-    /// The same on every rank of the node; the machine is what it was.
+    /// The same on every rank of the node; the machine stays the same.
     pub(crate) fn renew_machine(&self) -> Result<(), Error> {
         const CALL: &str = "phase";
         self.check(CALL)?;

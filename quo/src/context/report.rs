@@ -1,4 +1,4 @@
-//! What a context keeps about its phases, and how ranks tell each other how a step went.
+//! Records of a context about its phases, and the messages by which ranks report how a step went.
 
 use std::fs::File;
 use std::io::BufWriter;

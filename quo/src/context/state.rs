@@ -1,8 +1,8 @@
-//! What a context knows of its ranks: everything that another membership replaces.
+//! Knowledge of a context about its ranks: everything that another membership replaces.
 //!
-//! A [`Shared`] is what stays for the life of a context, a [`State`] what one group of ranks is to
-//! it. Calls take the state they find and work in it to their end; an adaptation puts another one in
-//! its place. Who still works in the old one, or holds a named barrier of it, keeps it.
+//! A [`Shared`] stays for the life of a context, a [`State`] for the time of one group of ranks. Calls take the state
+//! they find and work in it to their end; an adaptation puts another one in its place. Who still works in the old one,
+//! or holds a named barrier of it, keeps it.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -18,11 +18,11 @@ use crate::group::{Group, GroupError, Patience};
 use crate::node::{ForkId, Node, NodeError};
 use crate::phase::{Clock, PhaseMetrics, ThreadControls};
 
-/// How long short calls of other threads may keep an adaptation waiting before it takes them for
+/// Time that short calls of other threads may keep an adaptation waiting before it takes them for
 /// calls that wait themselves.
 const SHORT_CALLS: Duration = Duration::from_millis(20);
 
-/// What a context is, whoever its ranks are.
+/// The part of a context that is independent of its ranks.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Tells the contexts of this process apart.
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     state: RwLock<Arc<State>>,
 }
 
-/// What this rank has pushed, and what pushes need to know of the state: they lock only this.
+/// This rank's pushes, and the part of the state that pushes need: they lock only this.
 #[derive(Debug)]
 pub(super) struct Bindings {
     pub stack: BindingStack,
@@ -134,7 +134,7 @@ impl Shared {
         if self.is_forked() { Err(Error::Forked { call }) } else { Ok(()) }
     }
 
-    /// Whether this process is a forked child of the one that made the context.
+    /// Returns true if this process is a forked child of the one that made the context.
     pub(super) fn is_forked(&self) -> bool {
         self.process != ForkId::current()
     }
@@ -146,7 +146,7 @@ impl Shared {
         })
     }
 
-    /// Whether no other thread of this process is in a call that waits for other ranks.
+    /// Returns true if no other thread of this process is in a call that waits for other ranks.
     pub(super) fn is_idle(&self) -> bool {
         let patience = Instant::now() + SHORT_CALLS;
         loop {
@@ -178,7 +178,7 @@ impl Shared {
 }
 
 impl State {
-    /// Refuses what needs the others once this rank has left the world.
+    /// Refuses calls that need the others once this rank has left the world.
     pub(super) fn require_world(&self, call: &'static str) -> Result<(), Error> {
         if self.retired { Err(Error::Retired { call }) } else { Ok(()) }
     }

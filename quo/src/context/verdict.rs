@@ -1,4 +1,4 @@
-//! What the ranks that create or adapt a context find together.
+//! Results that the ranks which create or adapt a context find together.
 
 use super::record::{encode_status, first_failure};
 use crate::error::Error;

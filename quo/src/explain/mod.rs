@@ -1,4 +1,5 @@
-//! What is bound where, by whom, and why: read back from the kernel, told in words.
+//! Explanation of bindings: which CPUs each rank is bound to, by whom, and why; read back from the
+//! kernel, told in words.
 
 mod place;
 
@@ -25,9 +26,9 @@ pub use place::describe_place;
 pub struct Explanation {
     /// The machine is simulated: masks are remembered, nothing is really bound.
     pub simulated: bool,
-    /// Where the description of the machine comes from.
+    /// The source of the machine's description.
     pub origin: String,
-    /// How many objects of each type there are, for the types the machine has.
+    /// Number of objects of each type, for the types the machine has.
     pub objects: Vec<(ObjectType, usize)>,
     /// SMT is hidden: one PU per core counts.
     pub no_smt: bool,
@@ -37,13 +38,13 @@ pub struct Explanation {
     pub node: (usize, usize),
     /// The ranks of the node, by node rank.
     pub ranks: Vec<RankBinding>,
-    /// What this rank has pushed and not popped, oldest first: the mask before and the mask pushed.
+    /// This rank's pushes that were not popped, oldest first: the mask before and the mask pushed.
     pub pushed: Vec<(CpuSet, CpuSet)>,
-    /// What looks wrong in how the ranks were started: a launcher of another MPI, for instance.
+    /// Oddities in the start of the ranks: a launcher of another MPI, for instance.
     pub warnings: Vec<String>,
 }
 
-/// Where one rank is bound.
+/// The binding of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RankBinding {
@@ -57,11 +58,11 @@ pub struct RankBinding {
     pub cpus: Option<CpuSet>,
     /// The same in logical objects.
     pub place: String,
-    /// Who chose it.
+    /// The source of the binding.
     pub reason: Reason,
 }
 
-/// Who chose a binding.
+/// The source of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -91,7 +92,7 @@ impl fmt::Display for Reason {
 }
 
 impl Context {
-    /// Who is bound where on this node, and why, as of now. Local.
+    /// Tells where each rank of this node is bound, and why, as of now. Local.
     ///
     /// # Errors
     /// [`Error::Bind`] when the kernel does not tell.

@@ -12,13 +12,13 @@ use crate::node::{CreatedSegment, Node, NodeError, NodeOptions, SegmentName};
 
 /// The bytes one rank passes on in one step of a gather; longer records take several steps.
 const CHUNK: usize = 1_024;
-/// How long to wait for processes that were to join and may have died before.
+/// Time to wait for processes that were to join and may have died before.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long to wait before looking around the first time, and at most.
+/// Time to wait before the first look at the others, and at most.
 const FIRST_SLICE: Duration = Duration::from_millis(120);
 const LAST_SLICE: Duration = Duration::from_secs(2);
-/// How long to rest between two looks for a meeting place that is not there yet.
+/// Time to rest between two looks for a meeting place that is not there yet.
 const NAP: Duration = Duration::from_micros(200);
 
 /// The meeting place of a group of local processes, made before they are forked.
@@ -95,7 +95,7 @@ fn make_segment(
     Node::create(name, &options).map_err(failed("local group"))
 }
 
-/// What a rank tells the others in a split: colour, key and secret.
+/// Bytes that a rank sends to the others in a split: colour, key and secret.
 const RECORD: usize = 32;
 
 /// Removes a segment's name in the end, whoever made it and whatever became of that.

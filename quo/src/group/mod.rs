@@ -23,7 +23,7 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     /// The number of ranks. Local.
     fn size(&self) -> usize;
 
-    /// Whether the group can still be used. Local.
+    /// Checks that the group can still be used. Local.
     ///
     /// # Errors
     /// [`GroupError::NotInitialized`] and [`GroupError::Finalized`] for MPI outside its life time.
@@ -77,7 +77,7 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// What the user should know about how the ranks were started, if anything. Local.
+    /// Returns a warning for the user about the start of the ranks, if there is one. Local.
     fn warning(&self) -> Option<String> {
         None
     }
@@ -89,7 +89,7 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// How long, and on what conditions, to wait for the others.
+/// Limits of a wait for the others: a deadline, and a check that may end it.
 pub struct Patience<'a> {
     /// When to give up.
     pub deadline: Option<Instant>,
@@ -104,10 +104,10 @@ impl Patience<'_> {
         Self { deadline: Instant::now().checked_add(limit), watch: &|| Ok(()) }
     }
 
-    /// Whether the wait should go on.
+    /// Checks that the wait should go on.
     ///
     /// # Errors
-    /// [`GroupError::Late`] past the deadline, and what the watch says.
+    /// [`GroupError::Late`] past the deadline, and the errors of the watch.
     pub fn check(&self, call: &'static str) -> Result<(), GroupError> {
         (self.watch)()?;
         match self.deadline {
@@ -143,7 +143,7 @@ pub enum GroupError {
     Unsuitable {
         /// The call.
         call: &'static str,
-        /// What is wrong with the communicator.
+        /// The fault of the communicator.
         reason: &'static str,
     },
     /// MPI returned an error.
@@ -168,7 +168,7 @@ pub enum GroupError {
         /// The call.
         call: &'static str,
     },
-    /// Ranks sleep in a barrier or phase of what is to be changed, and will not take part.
+    /// Ranks sleep in a barrier or phase of the changed object, and will not take part.
     #[error(
         "{call}: {waiting} of the ranks of this node wait in a barrier or sleep in a phase of the \
          context and do not take part"
@@ -176,7 +176,7 @@ pub enum GroupError {
     Quiesced {
         /// The call.
         call: &'static str,
-        /// How many wait.
+        /// Number of waiting ranks.
         waiting: usize,
     },
     /// The shared segment under a local group failed.

@@ -159,7 +159,7 @@ impl Home {
         Ok(None)
     }
 
-    /// Whether a member is counted by the node's barrier.
+    /// Returns true if a member is counted by the node's barrier.
     fn is_counted(&self, member: usize) -> bool {
         self.segment.slots.get(member).and_then(Slot::status).is_some_and(Status::is_counted)
     }
@@ -228,8 +228,8 @@ impl Channel {
         self.cross(Some(timeout))
     }
 
-    /// Tells the members of this barrier something, at most 48 bytes, and learns what each of them
-    /// told. Collective over them.
+    /// Sends the members of this barrier a message of at most 48 bytes, and receives the message of
+    /// each of them. Collective over them.
     ///
     /// # Errors
     /// As [`Node::exchange`].

@@ -1,9 +1,9 @@
 //! Yes or no, decided by whichever member asks first, without waiting.
 //!
-//! Between two passes of the node's barrier all members are at the same turn, so the turn names the
-//! question. The first member that comes to it looks and writes its answer by one compare-and-swap;
-//! the others read it. A member that finds the answer to a later question was overtaken: the barrier
-//! it is about to come to has failed already, and what it does until then does not matter.
+//! Between two passes of the node's barrier all members are at the same turn, so the turn names the question. The first
+//! member that comes to it looks and writes its answer by one compare-and-swap; the others read it. A member that finds
+//! the answer to a later question was overtaken: the barrier it is about to come to has failed already, and its actions
+//! until then do not matter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use super::{Node, NodeError};
 /// The meaning of the word to a member at a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Nobody has decided.
+    /// Undecided.
     Open,
     Decided(bool),
     /// Others are at a later turn.

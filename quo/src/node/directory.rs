@@ -9,7 +9,7 @@ use super::NodeError;
 use super::name::user;
 
 /// Opens a directory in which only this user and the administrator can replace this user's files.
-/// What is looked at is what the result stands for, whatever the path leads to later.
+/// The result stands for the directory that was looked at, wherever the path leads later.
 pub(super) fn open(path: &Path) -> Result<OwnedFd, NodeError> {
     let system = |call| move |error| NodeError::system(call, path.display().to_string(), error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -24,7 +24,7 @@ pub(super) fn open(path: &Path) -> Result<OwnedFd, NodeError> {
 
 struct Owner {
     id: u32,
-    /// In a container that knows no administrator, what is his shows as nobody's.
+    /// In a container that knows no administrator, the administrator's files show as nobody's.
     is_hidden_root: bool,
 }
 
@@ -46,8 +46,8 @@ fn is_hidden_root(owner: u32) -> bool {
     owner != 0 && is_nobody() && !maps_root(&text("/proc/self/uid_map"))
 }
 
-/// Whether a process of this user namespace can tell files of the machine's administrator from
-/// others'. Lines are: first id inside, first id outside, how many.
+/// Returns true if a process of this user namespace can tell files of the machine's administrator
+/// from others'. Lines are: first id inside, first id outside, how many.
 fn maps_root(map: &str) -> bool {
     let outside = |line: &str| line.split_whitespace().nth(1).map(|id| id == "0");
     map.lines().any(|line| outside(line).unwrap_or(false))

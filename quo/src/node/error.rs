@@ -1,4 +1,4 @@
-//! What can go wrong with a node's shared segment.
+//! Errors of a node's shared segment.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum NodeError {
     System {
         /// The system call.
         call: &'static str,
-        /// What it was called on.
+        /// The object of the call.
         object: String,
         /// The kernel's reason.
         source: io::Error,
@@ -34,7 +34,7 @@ pub enum NodeError {
     UnsafeDirectory {
         /// The directory.
         directory: PathBuf,
-        /// How others could.
+        /// The way in which others could.
         reason: &'static str,
     },
     /// A text is not a segment name of this user.
@@ -42,7 +42,7 @@ pub enum NodeError {
     InvalidName {
         /// The text.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: &'static str,
     },
     /// An option is out of range.
@@ -60,7 +60,7 @@ pub enum NodeError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
     /// A member number is not one of the segment's.
@@ -68,7 +68,7 @@ pub enum NodeError {
     NoSuchMember {
         /// The member asked for.
         member: usize,
-        /// How many there can be.
+        /// Number of members that there can be.
         capacity: usize,
     },
     /// Another process is this member.
@@ -103,7 +103,7 @@ pub enum NodeError {
         /// The member that the parent process is.
         member: usize,
     },
-    /// What was asked for is not possible with this kind of waiting.
+    /// The call is not possible with this kind of waiting.
     #[error("{operation} is not supported by the {kind:?} barrier")]
     NotSupported {
         /// The operation.
@@ -117,7 +117,7 @@ pub enum NodeError {
     /// A member's contribution does not fit.
     #[error("{what} of {bytes} bytes does not fit: there is room for {room}")]
     TooLarge {
-        /// What does not fit.
+        /// The object that does not fit.
         what: &'static str,
         /// Its size in bytes.
         bytes: usize,
@@ -129,7 +129,7 @@ pub enum NodeError {
     InvalidChannel {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The cause.
         reason: &'static str,
     },
     /// A mask kept changing while it was read.
@@ -151,7 +151,7 @@ pub enum NodeError {
     /// The shared state makes no sense: another program has written to the segment.
     #[error("the segment is damaged: {reason}")]
     Damaged {
-        /// What was found.
+        /// The state that was found.
         reason: &'static str,
     },
 }

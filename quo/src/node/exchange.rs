@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What every member tells all others: two boards, used in turn.
+//! Exchange of a message of every member with all others: two boards, used in turn.
 //!
 //! A member writes its entry, passes one barrier, and reads everybody's. The board is the one that
 //! the number of completed generations is odd or even for, so all members agree on it, and a fast
@@ -65,8 +65,8 @@ impl Board {
         }
     }
 
-    /// Writes a member's own entry, before it arrives at the barrier at its turn. What does not fit
-    /// is noted as such, so that all members can say so.
+    /// Writes a member's own entry, before it arrives at the barrier at its turn. A message that
+    /// does not fit is noted as such, so that all members can say so.
     pub(super) fn write(&self, turn: &Turn, member: usize, mine: &[u8]) {
         let Some(entry) = self.entry(turn, member) else { return };
         let length = if mine.len() <= self.shape.room {
@@ -81,7 +81,7 @@ impl Board {
         entry.stamp.store(stamp(turn), Ordering::Relaxed);
     }
 
-    /// Whether anybody who took part in the exchange at a turn had more to tell than fits.
+    /// Returns true if anybody who took part in the exchange at a turn had more to tell than fits.
     pub(super) fn has_oversize(&self, turn: &Turn) -> bool {
         (0..self.shape.capacity).filter_map(|member| self.entry(turn, member)).any(|entry| {
             entry.stamp.load(Ordering::Relaxed) == stamp(turn)
@@ -101,7 +101,7 @@ pub(super) fn stamp(turn: &Turn) -> u64 {
     turn.completed.wrapping_mul(FAILURES).wrapping_add(turn.failed).wrapping_add(1)
 }
 
-/// What the members told each other in one exchange.
+/// The members' messages of one exchange.
 ///
 /// It borrows the shared memory. Drop it before the next collective call on the same node or named
 /// barrier; such a call is an error until then.
@@ -120,7 +120,7 @@ impl<'a> Exchange<'a> {
         Self { board, turn, borrowed }
     }
 
-    /// What `member` told; `None` when it took no part.
+    /// Returns the message of `member`; `None` when it took no part.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<&[u8]> {
         let entry = self.board.entry(&self.turn, member)?;
@@ -136,7 +136,7 @@ impl<'a> Exchange<'a> {
         Some(unsafe { std::slice::from_raw_parts(entry.bytes, length) })
     }
 
-    /// The members that took part, ascending, with what they told.
+    /// The members that took part, ascending, with their messages.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         (0..self.board.shape.capacity).filter_map(|member| Some((member, self.of(member)?)))
     }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Where everything lies in a segment.
+//! Addresses of everything in a segment.
 //!
 //! ```text
 //! header | barrier | pthread barrier | decision | slots | graves | masks, claims |
@@ -19,9 +19,9 @@ use super::{NodeError, WaitKind};
 pub(super) const LINE: usize = 128;
 /// CPUs that a published mask can name, in 64-bit words: as many as Linux can be built for.
 pub(super) const MASK_WORDS: usize = 8_192 / 64;
-/// How many named barriers a node can have.
+/// Number of named barriers that a node can have.
 pub(super) const CHANNELS: usize = 32;
-/// What each member can tell the others of a named barrier, in bytes.
+/// Room of each member's message to the others of a named barrier, in bytes.
 pub(super) const CHANNEL_ROOM: usize = 48;
 /// The room that the library itself needs in an exchange.
 const LEAST_ROOM: usize = 64;
@@ -69,7 +69,8 @@ pub(super) struct Slot {
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}
 
-/// A barrier: the word that everybody spins on, and on another line what only sleepers touch.
+/// A barrier: the word that all members spin on, and on another line the words that only sleepers
+/// touch.
 #[repr(C, align(128))]
 pub(super) struct BarrierCell {
     pub(super) state: State<AtomicU64>,
@@ -81,11 +82,11 @@ unsafe impl ShmSafe for BarrierCell {}
 /// The waiters' shared duty to look after the living.
 #[repr(C, align(128))]
 pub(super) struct Rounds {
-    /// How often a waiter went round.
+    /// Number of a waiter's inspections.
     pub(super) inspections: AtomicU32,
-    /// How many deaths were ever noted, or are just being.
+    /// Number of deaths ever noted, or just being noted.
     pub(super) deaths: AtomicU32,
-    /// How many of these need no looking for any more. As many as deaths: nobody is dead.
+    /// Number of these that need no looking for any more. As many as deaths: nobody is dead.
     pub(super) burials: AtomicU32,
 }
 
@@ -130,7 +131,7 @@ pub(super) struct ChannelCell {
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for ChannelCell {}
 
-/// Where the parts begin and how large they are, in bytes.
+/// Places and sizes of the parts, in bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) capacity: usize,
@@ -148,7 +149,8 @@ pub(super) struct Layout {
     pub(super) channels: usize,
     pub(super) payload: usize,
     pub(super) total: usize,
-    /// What the names of further files are made from; anybody can list the segment's own name.
+    /// The secret that names of further files are made from; anybody can list the segment's own
+    /// name.
     pub(super) secret: [u8; SECRET_BYTES],
 }
 
@@ -238,7 +240,7 @@ impl Layout {
         })
     }
 
-    /// Where the claims begin.
+    /// Place where the claims begin.
     pub(super) const fn claims(&self) -> usize {
         self.masks + self.capacity * size_of::<MaskCell>()
     }
@@ -276,7 +278,7 @@ impl Layout {
         }
     }
 
-    /// The layout that a header of a file of `size` bytes tells of; `Err` says what is wrong.
+    /// The layout that a header of a file of `size` bytes describes; `Err` names the fault.
     pub(super) fn read(bytes: &[u8; HEADER_BYTES], size: u64) -> Result<Self, String> {
         // SAFETY: `Header` is plain integers, of which any bytes are values; the read does not
         // need alignment.
@@ -324,7 +326,7 @@ impl Layout {
         unsafe { std::mem::transmute(header) }
     }
 
-    /// Where the parts of one channel begin.
+    /// Places where the parts of one channel begin.
     pub(super) fn channel(&self, index: usize) -> ChannelPlaces {
         let start = self.channels + index * channel_stride(self.capacity);
         let members = start + size_of::<ChannelCell>();

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Who lives: a record lock per member on the segment's file.
+//! Liveness: a record lock per member on the segment's file.
 //!
 //! Each member holds a POSIX record lock (`F_SETLK`, not the open-file-description kind) on its own
 //! byte. The kernel drops it when the process ends, however it ends and even while nobody has
@@ -22,7 +22,8 @@ pub(super) type Identity = (u64, u64);
 
 static FILES: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
 
-/// The lock of a mutex, also after a panic elsewhere: what these mutexes guard is always whole.
+/// The lock of a mutex, also after a panic elsewhere: the data under these mutexes are always
+/// whole.
 pub(super) fn guard<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -124,7 +125,7 @@ impl LockedFile {
         Ok(())
     }
 
-    /// Whether any living process holds the byte, this one included.
+    /// Returns true if any living process holds the byte, this one included.
     pub(super) fn is_locked(&self, byte: u64) -> io::Result<bool> {
         if self.held().bytes.contains(&byte) {
             return Ok(true);
@@ -132,13 +133,14 @@ impl LockedFile {
         is_locked_by_others(self.first, byte, 1)
     }
 
-    /// Whether no living process holds any byte.
+    /// Returns true if no living process holds any byte.
     pub(super) fn is_unused(&self) -> io::Result<bool> {
         Ok(self.held().bytes.is_empty() && !is_locked_by_others(self.first, 0, 0)?)
     }
 }
 
-/// Whether another process holds any of `bytes` bytes from `start`; zero means all that follow.
+/// Returns true if another process holds any of `bytes` bytes from `start`; zero means all that
+/// follow.
 fn is_locked_by_others(descriptor: RawFd, start: u64, bytes: u64) -> io::Result<bool> {
     let mut record = record(libc::F_WRLCK, start, bytes);
     control(descriptor, libc::F_GETLK, &mut record)?;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::mm::{self, MapFlags, ProtFlags};
 
-/// What may lie in memory that several processes share.
+/// Types that may lie in memory that several processes share.
 ///
 /// # Safety
 /// The type has a fixed representation (`repr(C)`), holds no pointer or reference, every bit

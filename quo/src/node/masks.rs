@@ -11,7 +11,8 @@ use super::liveness::guard;
 use super::{Node, NodeError};
 use crate::CpuSet;
 
-/// How often a reader looks again. Each look fails only if the writer published meanwhile.
+/// Number of times that a reader looks again. Each look fails only if the writer published
+/// meanwhile.
 const LOOKS: usize = 10_000;
 
 /// Publishes a mask in the caller's own cell. One caller at a time.
@@ -95,7 +96,7 @@ impl Node {
         publish(&self.home.segment.claims[self.home.member], Some(cpus))
     }
 
-    /// What a member has claimed; `None` when it has not since it attached. Local.
+    /// Returns a member's claim; `None` when it has made none since it attached. Local.
     pub(crate) fn claim_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
         self.home.slot_exists(member)?;
         read(&self.home.segment.claims[member], member)

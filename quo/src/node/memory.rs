@@ -22,7 +22,8 @@ use super::{Channel, Exchange, Node, NodeError, SegmentName, file};
 /// It stays as long as any member holds it, also after the node is gone. The whole begins at a page
 /// boundary; how a part is aligned follows from the sizes of the parts before it. It begins zeroed.
 ///
-/// Views give addresses: who may touch what when is for the members to arrange, with barriers.
+/// Views give addresses: the members arrange, with barriers, which of them may touch which part at
+/// a time.
 #[derive(Debug)]
 pub struct SharedMemory {
     mapping: Arc<Mapping>,
@@ -52,13 +53,13 @@ impl<'a> MemoryView<'a> {
         self.start.as_ptr()
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -131,7 +132,7 @@ impl SharedMemory {
     }
 }
 
-/// What an allocation needs of a node or a named barrier.
+/// The node or named barrier of an allocation, as the allocation needs it.
 trait Meeting {
     fn member(&self) -> usize;
     fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError>;
@@ -233,7 +234,7 @@ struct Plan {
     mine: usize,
 }
 
-/// Exact sums of what comes before each member; the same result, or error, on all members.
+/// Exact sums of the sizes before each member; the same result, or error, on all members.
 fn place(wishes: &[(usize, u64)], member: usize) -> Result<Plan, NodeError> {
     let mut parts = Vec::with_capacity(wishes.len());
     let mut end = 0_u64;

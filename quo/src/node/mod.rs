@@ -1,4 +1,4 @@
-//! What the processes of one node share: who lives, a barrier, an exchange, masks and memory.
+//! The shared parts of one node's processes: liveness, a barrier, an exchange, masks and memory.
 //!
 //! One process makes a segment ([`Node::create`]), tells the others its name, all attach
 //! ([`Node::attach`]), and the maker removes the name ([`CreatedSegment::unlink`]). From then on
@@ -74,10 +74,10 @@ pub use name::SegmentName;
 pub(crate) use others::Push;
 pub use segment::CreatedSegment;
 
-/// Where segments lie unless told otherwise.
+/// Directory of segments unless another is given.
 pub const DEFAULT_DIRECTORY: &str = "/dev/shm";
 
-/// How the members of a node wait for each other.
+/// The way in which the members of a node wait for each other.
 #[non_exhaustive]
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WaitKind {
@@ -89,21 +89,21 @@ pub enum WaitKind {
     Pthread,
 }
 
-/// What a segment is made with.
+/// Options of a new segment.
 #[derive(Clone, Debug)]
 pub struct NodeOptions<'a> {
-    /// How many members are on their way; the first barrier waits for all of them.
+    /// Number of members on their way; the first barrier waits for all of them.
     pub members: usize,
-    /// How many members there can be at most, at most 4,095.
+    /// Number of members that there can be, at most 4,095.
     pub capacity: usize,
-    /// How much each member can tell in an exchange, in bytes; at least 64 are given.
+    /// Room of each member's message in an exchange, in bytes; at least 64 are given.
     pub exchange_bytes: usize,
     /// Bytes that every member can read from the start.
     pub payload: &'a [u8],
-    /// How the members wait at the node's barrier.
+    /// The way in which the members wait at the node's barrier.
     pub wait: WaitKind,
-    /// Where the segment's file is made: a directory in memory, shared by all members, in which
-    /// no other user but the administrator can replace files.
+    /// Directory of the segment's file: in memory, shared by all members, in which no other user
+    /// but the administrator can replace files.
     pub directory: PathBuf,
 }
 
@@ -142,7 +142,7 @@ pub struct Node {
     home: Arc<Home>,
 }
 
-/// What the node's handles of one process share.
+/// Shared data of the node's handles of one process.
 #[derive(Debug)]
 struct Home {
     segment: Segment,
@@ -158,7 +158,7 @@ struct Home {
 }
 
 impl Home {
-    /// Whether this process may act as the member.
+    /// Checks that this process may act as the member.
     #[inline]
     fn check(&self) -> Result<(), NodeError> {
         if self.process != Process::current() {
@@ -170,7 +170,7 @@ impl Home {
         }
     }
 
-    /// What passes of barriers need to be allowed.
+    /// Checks the conditions under which barriers may be passed.
     #[inline]
     fn check_collective(&self, borrowed: &AtomicBool) -> Result<(), NodeError> {
         self.check()?;
@@ -315,7 +315,7 @@ impl Node {
         self.home.member
     }
 
-    /// How many members the next barrier waits for. Local.
+    /// Number of members that the next barrier waits for. Local.
     #[must_use]
     pub fn members(&self) -> usize {
         match self.home.segment.layout.wait {
@@ -324,13 +324,13 @@ impl Node {
         }
     }
 
-    /// How many members there can be. Local.
+    /// Number of members that there can be. Local.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.home.segment.layout.capacity
     }
 
-    /// How much each member can tell in an exchange, in bytes. Local.
+    /// Room of each member's message in an exchange, in bytes. Local.
     #[must_use]
     pub fn exchange_room(&self) -> usize {
         self.home.segment.board.room()
@@ -342,7 +342,7 @@ impl Node {
         self.home.segment.layout.total
     }
 
-    /// How the members wait at the node's barrier. Local.
+    /// Returns the way in which the members wait at the node's barrier. Local.
     #[must_use]
     pub fn wait_kind(&self) -> WaitKind {
         self.home.segment.layout.wait
@@ -354,8 +354,9 @@ impl Node {
         &self.home.segment.directory
     }
 
-    /// Whether this member may poll for a moment before it sleeps at a barrier. Local. Allowed at
-    /// first when there are no more members than processors; forbid it when members share CPUs.
+    /// Allows or forbids this member to poll for a moment before it sleeps at a barrier. Local.
+    /// Allowed at first when there are no more members than processors; forbid it when members
+    /// share CPUs.
     pub fn set_spin_allowed(&self, allowed: bool) {
         self.home.may_spin.store(allowed, Ordering::Relaxed);
     }
@@ -396,8 +397,8 @@ impl Node {
         self.home.barrier(self.home.patience(Some(timeout), true))
     }
 
-    /// Tells all members something, and learns what each of them told. Collective over the node;
-    /// it contains one barrier. Does not allocate.
+    /// Sends all members a message, and receives the message of each of them. Collective over the
+    /// node; it contains one barrier. Does not allocate.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier), and [`NodeError::TooLarge`] on all members when the bytes of
@@ -427,7 +428,7 @@ impl Node {
         (id != 0).then_some(MemberProcess { id, namespace })
     }
 
-    /// Whether a member is attached and its process lives. Stopped processes live. Local.
+    /// Returns true if a member is attached and its process lives. Stopped processes live. Local.
     #[must_use]
     pub fn is_alive(&self, member: usize) -> bool {
         let slot = self.home.segment.slots.get(member);
@@ -449,13 +450,13 @@ impl Node {
         self.home.everyone().counted().collect()
     }
 
-    /// Whether barriers wait for a member. Local.
+    /// Returns true if barriers wait for a member. Local.
     #[must_use]
     pub fn is_counted(&self, member: usize) -> bool {
         self.home.everyone().counted().any(|counted| counted == member)
     }
 
-    /// How many members wait in the node's barrier now. Local.
+    /// Number of members that wait in the node's barrier now. Local.
     pub(crate) fn waiting(&self) -> usize {
         match self.home.segment.layout.wait {
             WaitKind::Futex => self.home.segment.barrier[0].state.word().arrived() as usize,
@@ -463,7 +464,7 @@ impl Node {
         }
     }
 
-    /// Whether a member has left in good order and not come back. Local.
+    /// Returns true if a member has left in good order and not come back. Local.
     pub(crate) fn has_left(&self, member: usize) -> bool {
         let slot = self.home.segment.slots.get(member);
         slot.is_some_and(|slot| slot.status() == Some(Status::Left))
@@ -559,9 +560,8 @@ impl Drop for Node {
     }
 }
 
-/// How many processors are online, whatever this process is bound to.
-/// A first guess at whether the members find a CPU each, made once per process: who knows their masks
-/// says better.
+/// Number of processors online, whatever this process is bound to. A first guess at whether the members find a CPU
+/// each, made once per process: who knows their masks says better.
 fn processors() -> usize {
     static ONLINE: OnceLock<usize> = OnceLock::new();
     *ONLINE.get_or_init(|| {

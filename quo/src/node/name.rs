@@ -52,7 +52,7 @@ impl SegmentName {
         Self { secret }
     }
 
-    /// What makes the name unguessable, to be told to the other members only. Local.
+    /// Returns the part that makes the name unguessable, for the other members only. Local.
     pub(crate) fn secret(&self) -> &[u8; SECRET_BYTES] {
         &self.secret
     }

@@ -1,8 +1,8 @@
 //! Segments of this user that this process is no member of, and who has pushed a binding there.
 //!
-//! A segment has no name any more once all are attached, but the kernel lists the record locks of its
-//! members, and what a process of the same user has open can be opened again. It is read with system
-//! calls and not mapped: another job may cut the file short at any time.
+//! A segment has no name any more once all are attached, but the kernel lists the record locks of its members, and a
+//! process of the same user can open again any file that another has open. It is read with system calls and not mapped:
+//! another job may cut the file short at any time.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -118,7 +118,7 @@ impl OtherSegment {
     }
 }
 
-/// Opens once more what a process has open under this inode number, when it is called as segments are.
+/// Opens once more the file that a process has open under this inode number, when its name is that of a segment.
 fn opened_by(process: i32, inode: u64) -> Option<(OwnedFd, SegmentName)> {
     use std::os::linux::fs::MetadataExt;
     let folder = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;

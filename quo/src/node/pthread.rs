@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
 //! A process-shared pthread barrier as the node's barrier, for comparison.
 //!
-//! It is what the C library offers, and no more: it counts a fixed number of members, has no
-//! timeout, does not notice a death, and nobody can join or leave. A member that dies leaves the
-//! others waiting for ever. All members must use the same C library.
+//! It has the limits of the C library's: it counts a fixed number of members, has no timeout, does
+//! not notice a death, and no member can join or leave. A member that dies leaves the others
+//! waiting for ever. All members must use the same C library.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Who is a member: the slots' statuses, and the tests of life behind them.
+//! The members: the slots' statuses, and the liveness checks behind them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use super::barrier::protocol::{FAILURES, Roster};
 use super::layout::{Rounds, Slot};
 use super::segment::{ChannelParts, Segment};
 
-/// Where a slot stands in the life of a member.
+/// Stage of a slot in the life of a member.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Status {
@@ -57,20 +57,20 @@ pub(super) fn bury(graves: &[AtomicU32], member: usize, failures: u64) {
     }
 }
 
-/// Whether a grave was dug after the failed generation of this number. Numbers are taken as close
-/// to each other: they begin again after 2^28.
+/// Returns true if a grave was dug after the failed generation of this number. Numbers are taken as
+/// close to each other: they begin again after 2^28.
 fn is_later(grave: u32, failure: u64) -> bool {
     let ahead = u64::from(grave).wrapping_sub(2).wrapping_sub(failure) & (FAILURES - 1);
     grave != 0 && ahead < FAILURES / 2
 }
 
-/// Whether a grave was dug while the generation that failed with this number was open, or one that
-/// completed after the failure before it.
+/// Returns true if a grave was dug while the generation that failed with this number was open, or
+/// one that completed after the failure before it.
 fn is_in(grave: u32, failure: u64) -> bool {
     grave != 0 && u64::from(grave).wrapping_sub(1).wrapping_sub(failure) & (FAILURES - 1) == 0
 }
 
-/// Those whom one barrier counts, as one waiter sees them.
+/// Members that one barrier counts, as one waiter sees them.
 pub(super) struct Members<'a> {
     segment: &'a Segment,
     /// Only those in the set; everyone without.
@@ -114,8 +114,8 @@ impl<'a> Members<'a> {
         self.in_status(Status::is_counted)
     }
 
-    /// Whom to name when the failed generation of this number was broken: those who are dead, and
-    /// those who were then and have been expelled since.
+    /// Members to name when the failed generation of this number was broken: the dead ones, and
+    /// those that were dead then and have been expelled since.
     pub(super) fn casualties(&self, failure: u64) -> Vec<usize> {
         let named = |member: usize, slot: &Slot| match slot.status() {
             Some(Status::Dead) if self.subset.is_none_or(|subset| contains(subset, member)) => true,

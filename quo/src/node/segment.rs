@@ -147,7 +147,7 @@ impl Segment {
         SegmentName::from_secret(self.layout.secret).derive(key)
     }
 
-    /// Whether somebody may be marked dead; `false` saves looking.
+    /// Returns true if somebody may be marked dead; `false` saves looking.
     pub(super) fn has_deaths(&self) -> bool {
         let rounds = &self.barrier[0].rounds;
         rounds.deaths.load(Ordering::Acquire) != rounds.burials.load(Ordering::Acquire)
@@ -160,7 +160,7 @@ impl Segment {
         }
     }
 
-    /// Whether a present member's process lives. `None`: the kernel would not say.
+    /// Returns true if a present member's process lives. `None`: the kernel would not say.
     fn lives(&self, member: usize) -> Option<bool> {
         self.file.is_locked(member as u64).ok()
     }
@@ -281,7 +281,7 @@ impl Node {
 
     /// Removes the name of a segment whose maker may have died. Local; for any process that knows
     /// the name, once all that could attach have attached or given up. Never fails: a name that is
-    /// gone already is what was wanted.
+    /// gone already is the wanted result.
     pub fn unlink(name: &SegmentName, directory: &Path) {
         let _ = file::unlink(directory, name);
     }

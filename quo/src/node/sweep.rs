@@ -1,4 +1,4 @@
-//! Removing what jobs left behind that were killed as a whole while they made a segment.
+//! Removes the files of jobs that were killed as a whole while they made a segment.
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -10,16 +10,16 @@ use rustix::thread::futex;
 use super::barrier::protocol::{Wait, Waited, futex_half};
 use super::barrier::spin::Spinner;
 
-/// How long a sleeper sleeps before it asks whether the others still live. It bounds how late a
+/// Time that a sleeper sleeps before it asks whether the others still live. It bounds how late a
 /// death is found, and a wake-up that died with its sender made up for.
 pub(super) const SLICE: Duration = Duration::from_millis(350);
 
-/// How long a member is willing to wait, and how.
+/// Time that a member is willing to wait, and how.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Patience {
     /// When it gives up; never without.
     pub(super) deadline: Option<Instant>,
-    /// Whether it may poll before it sleeps.
+    /// True if it may poll before it sleeps.
     pub(super) spin: bool,
 }
 

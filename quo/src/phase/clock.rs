@@ -33,7 +33,7 @@ impl Clock {
         Self { offset }
     }
 
-    /// What is added to the monotonic clock, in nanoseconds.
+    /// Nanoseconds to add to the monotonic clock.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset

@@ -1,4 +1,4 @@
-//! What one run of a phase cost one rank.
+//! Cost of one run of a phase for one rank.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct PhaseMetrics {
     pub rank: usize,
     /// The rank on its node.
     pub node_rank: usize,
-    /// Whether the rank was selected to work.
+    /// True if the rank was selected to work.
     pub selected: bool,
     /// The threads it worked with; 0 when it was not selected.
     pub threads: usize,

@@ -1,6 +1,6 @@
 //! Phases: parts of a program that want another number of threads than the rest.
 //!
-//! - `plan`: what a phase wants and who does what in it, pure;
+//! - `plan`: the wishes of a phase and the part of each rank in it, pure;
 //! - `run`: its life: push, set threads, run, set back, pop, wake;
 //! - `remap`: data from n ranks to m workers and back, in memory the node shares;
 //! - `threads`, `pool`: thread numbers of OpenMP, BLAS and rayon;

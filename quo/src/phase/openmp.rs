@@ -166,7 +166,7 @@ impl Moved {
     }
 }
 
-/// Where the threads of a team write their numbers.
+/// The place where the threads of a team write their numbers.
 struct Numbers {
     next: AtomicUsize,
     threads: Vec<AtomicI32>,

@@ -1,4 +1,4 @@
-//! What a phase wants, and who does what in it.
+//! The wishes of a phase, and the part of each rank in it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::cpuset::CpuSet;
 use crate::plan::{Distribution, Policy, blocks, split};
 use crate::topology::{ObjectType, Topology};
 
-/// How threading libraries learn how many threads to use.
+/// The way in which threading libraries learn their number of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Threads {
@@ -27,7 +27,7 @@ pub enum Threads {
     Follow,
 }
 
-/// What a phase wants: how many workers where, and how they thread.
+/// The wishes of a phase: the number of workers, their places, and their threads.
 ///
 /// ```
 /// use quo::phase::{PhaseSpec, Threads};
@@ -67,13 +67,13 @@ impl PhaseSpec {
         self
     }
 
-    /// How workers are selected.
+    /// Sets the policy by which workers are selected.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// How threading libraries learn their number of threads.
+    /// Sets the way in which threading libraries learn their number of threads.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self

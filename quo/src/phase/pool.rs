@@ -7,9 +7,9 @@ pub enum PoolError {
     /// Threads could not be started.
     #[error("rayon_pool: a pool of {threads} threads could not be started")]
     Start {
-        /// How many were asked for.
+        /// Number of threads asked for.
         threads: usize,
-        /// What rayon says.
+        /// The error of rayon.
         source: rayon::ThreadPoolBuildError,
     },
 }

@@ -56,7 +56,7 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
 #[derive(Debug)]
 pub struct Remap<T> {
     memory: SharedMemory,
-    /// Whom the parts belong to: a context as it was then.
+    /// The owners of the parts: a context as it was then.
     ranks: u64,
     node_rank: usize,
     /// A phase ended without all ranks: a worker may still be writing.
@@ -128,7 +128,7 @@ impl<T: Plain> Remap<T> {
         }
     }
 
-    /// Nobody on this rank may touch the array any more.
+    /// Forbids every further access of this rank to the array.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
     }

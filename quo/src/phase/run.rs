@@ -38,11 +38,11 @@ pub struct PhasePlan {
     /// The context whose ranks are planned for.
     context: u64,
     parts: Arc<Mutex<Parts>>,
-    /// What the selection took, until a run has reported it.
+    /// Time of the selection, until a run has reported it.
     select_nanoseconds: Arc<AtomicU64>,
 }
 
-/// Who does what, among the ranks that there were when it was planned.
+/// The part of each rank, among the ranks of the time of planning.
 #[derive(Clone, Debug)]
 struct Parts {
     /// The ranks and the machine of the context that were planned for.
@@ -97,16 +97,16 @@ impl PhasePlan {
     }
 }
 
-/// What the closure of a worker is given.
+/// The argument of a worker's closure.
 pub type Worker = Assignment;
 
-/// How a run of a phase ended on this rank.
+/// End of a run of a phase on this rank.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome<R> {
-    /// What the closure returned, on workers.
+    /// The closure's result, on workers.
     pub value: Option<R>,
-    /// Where the time went.
+    /// The times of the run.
     pub metrics: PhaseMetrics,
 }
 
@@ -139,8 +139,8 @@ impl Entered {
         self.part.as_ref()
     }
 
-    /// Whether this rank is bound as its part of the phase wants it, so that it may work. `false`
-    /// for a rank that sleeps, and for a worker that could not be bound, of which
+    /// Returns true if this rank is bound as its part of the phase wants it, so that it may work.
+    /// `false` for a rank that sleeps, and for a worker that could not be bound, of which
     /// [`leave_phase`](Context::leave_phase) tells everyone.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -320,7 +320,7 @@ impl Context {
     /// of the node has come here. Collective over the node.
     ///
     /// # Errors
-    /// What failed on this rank; [`Error::Agreed`] on all ranks when a worker did not get through
+    /// The failure of this rank; [`Error::Agreed`] on all ranks when a worker did not get through
     /// its part; [`Error::DeadMember`].
     #[doc(alias = "QUO_phase_end")]
     pub fn leave_phase(&self, plan: &PhasePlan, entered: Entered) -> Result<PhaseMetrics, Error> {

@@ -58,7 +58,7 @@ impl fmt::Display for ThreadLibrary {
 /// One thread count that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Whose count it is.
+    /// The library of the count.
     pub library: ThreadLibrary,
     /// The count before, as the library reported it; BLIS reports −1 for "not set".
     pub before: i64,
@@ -143,12 +143,12 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Puts every count back to what it was, last one first.
+    /// Puts every count back to its old value, last one first.
     pub fn restore(self) {
         drop(self);
     }
 
-    /// What was set.
+    /// The settings that were made.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         self.changed.iter().flatten().map(|changed| Setting {
             library: changed.control.library,
@@ -176,14 +176,14 @@ struct Changed {
     threads: usize,
 }
 
-/// What was found, and how many objects had been loaded when it was looked for.
+/// The functions found, and the number of objects that had been loaded when they were looked for.
 #[derive(Debug, Default)]
 struct Known {
     loaded: Option<u64>,
     controls: [Option<Control>; 4],
 }
 
-/// How many objects the loader has loaded so far, to tell whether another look is worth its time;
+/// Number of objects the loader has loaded so far, to tell whether another look is worth its time;
 /// `None` when it does not say.
 fn objects_ever_loaded() -> Option<u64> {
     unsafe extern "C" fn first(
@@ -212,7 +212,7 @@ struct Control {
     get: usize,
 }
 
-/// Looks up what the process has under a name.
+/// Looks up a symbol of the process.
 pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
     let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });

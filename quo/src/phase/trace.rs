@@ -31,9 +31,9 @@ pub enum TraceError {
     /// The writer failed.
     #[error("the trace of {events} events could not be written")]
     Write {
-        /// How many events there are.
+        /// Number of events.
         events: usize,
-        /// What the writer says.
+        /// The error of the writer.
         source: io::Error,
     },
 }
@@ -42,18 +42,18 @@ pub enum TraceError {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The events: first what names the processes, then the rest rank by rank.
+    /// The events: first the names of the processes, then the rest rank by rank.
     #[serde(rename = "traceEvents")]
     pub events: Vec<Event>,
     /// The unit in which viewers show times.
     #[serde(rename = "displayTimeUnit")]
     pub display_time_unit: String,
-    /// What is not an event.
+    /// Data beside the events.
     #[serde(rename = "otherData")]
     pub other: OtherData,
 }
 
-/// What a trace says besides its events.
+/// Data of a trace beside its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OtherData {
@@ -88,7 +88,7 @@ pub enum Event {
         cat: String,
         /// When it began.
         ts: f64,
-        /// How long it took, in microseconds.
+        /// Time that it took, in microseconds.
         dur: f64,
         /// The rank.
         pid: usize,
@@ -97,7 +97,7 @@ pub enum Event {
         /// Details.
         args: SliceArgs,
     },
-    /// How many threads of a rank are at work from here on.
+    /// Number of threads of a rank at work from here on.
     #[serde(rename = "C")]
     Counter {
         /// `threads`.
@@ -128,7 +128,7 @@ pub enum MetadataArgs {
 pub struct SliceArgs {
     /// The rank on its node.
     pub node_rank: usize,
-    /// Whether the rank was selected to work.
+    /// True if the rank was selected to work.
     pub selected: bool,
     /// The threads it worked with.
     pub threads: usize,

@@ -56,7 +56,7 @@ impl Affinity {
         bits(self.row(rank))
     }
 
-    /// How many objects at least one rank may work on.
+    /// Number of objects at least one rank may work on.
     pub(super) fn usable(&self) -> usize {
         let word = |index| self.words.iter().skip(index).step_by(self.stride);
         (0..self.stride)
@@ -68,7 +68,7 @@ impl Affinity {
         self.row(rank)[object / BITS] >> (object % BITS) & 1 == 1
     }
 
-    /// How many objects a rank may work on.
+    /// Number of objects a rank may work on.
     pub(super) fn degree(&self, rank: usize) -> usize {
         self.row(rank).iter().map(|word| word.count_ones() as usize).sum()
     }

@@ -9,7 +9,7 @@ use super::split::runs;
 ///
 /// `workers` are the selected node ranks, ascending, as
 /// [`Distribution::selected`](super::Distribution::selected) returns them. Contiguous ranges let a
-/// worker see what its ranks share as one piece of memory. A worker need not be in its own range.
+/// worker see the shared memory of its ranks as one piece. A worker need not be in its own range.
 /// Without workers there are no ranges. Local and pure.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Who works, and where: at most `m` ranks per object.
+//! Selection of the ranks that work, and of their objects: at most `m` ranks per object.
 
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
@@ -12,9 +12,9 @@ use crate::CpuSet;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Keeps what is promised in prose: at most `m` workers per object, locality first, bound ranks
-    /// before unbound ones, unbound ranks fill what is left, as many workers as that allows, spread
-    /// over the objects.
+    /// Keeps the promises made in prose: at most `m` workers per object, locality first, bound
+    /// ranks before unbound ones, unbound ranks fill the rest, as many workers as that allows,
+    /// spread over the objects.
     #[default]
     Promise,
     /// The published algorithm to the letter, with its quirks: a rank that overlaps every object is
@@ -23,7 +23,7 @@ pub enum Policy {
     Literal,
 }
 
-/// What [`distribute`] needs to know.
+/// Input of [`distribute`].
 #[derive(Clone, Copy, Debug)]
 pub struct DistributeRequest<'a> {
     /// The objects to spread over, such as the cpusets of all packages. An object without an
@@ -39,7 +39,7 @@ pub struct DistributeRequest<'a> {
     pub policy: Policy,
 }
 
-/// Who was selected, and for which object.
+/// The selected ranks, and the object of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Distribution {
     /// By node rank: the index of the object the rank was selected for, if it was.
@@ -47,7 +47,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Whether a node rank was selected; false for a rank that does not exist.
+    /// Returns true if a node rank was selected; false for a rank that does not exist.
     #[must_use]
     pub fn is_selected(&self, node_rank: usize) -> bool {
         self.object_of.get(node_rank).is_some_and(Option::is_some)
@@ -190,7 +190,7 @@ struct Places<'a> {
     object_of: Vec<Option<usize>>,
     /// Places that are left on objects somebody can work on.
     free: usize,
-    /// Whether a rank that has a place could also work elsewhere, so that moves are worth a search.
+    /// True if a rank that has a place could also work elsewhere, so that moves are worth a search.
     movable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a request for a plan.
+//! Errors in a request for a plan.
 
 /// Why no plan could be made. Every rank that asks the same question gets the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum PlanError {
     /// A CPU set without CPUs was to be cut.
     #[error("split: the set to split into {parts} parts is empty")]
     NothingToSplit {
-        /// How many parts were asked for.
+        /// Number of parts asked for.
         parts: usize,
     },
 }

@@ -5,14 +5,14 @@
 //! first `m` times the number of objects are selected. Otherwise the ranks that are in all sets are
 //! passed over, and a rank is selected if it is among the first `m` of some set.
 //!
-//! What follows from the letter, and is kept: a rank in two sets takes up a place in both; an object
-//! whose first `m` ranks are all passed over or placed elsewhere stays empty; unbound ranks never
-//! fill. With a single object every rank that can use it is in "all" sets, so bound and unbound
-//! ranks are alike unless some rank cannot use the object: then nobody is selected at all.
+//! Consequences of the letter are kept: a rank in two sets takes up a place in both; an object whose first `m` ranks
+//! are all passed over or placed elsewhere stays empty; unbound ranks never fill. With a single object every rank that
+//! can use it is in "all" sets, so bound and unbound ranks are alike unless some rank cannot use the object: then
+//! nobody is selected at all.
 //!
-//! The letter says who is selected, not for what. A rank's object is the first one in which it
-//! qualifies. When nobody is effectively bound, rank `u` gets object `u` modulo the number of
-//! objects: within `m` per object, and spread when there are few ranks.
+//! The letter names the selected ranks, not their objects. A rank's object is the first one in which it qualifies. When
+//! nobody is effectively bound, rank `u` gets object `u` modulo the number of objects: within `m` per object, and
+//! spread when there are few ranks.
 
 use super::affinity::Affinity;
 

@@ -5,11 +5,10 @@ use crate::CpuSet;
 
 /// Cuts a set of CPUs into disjoint parts that together are the set. Local and pure.
 ///
-/// `units` are what should stay whole, such as the cpusets of the cores, in the order of nearness
-/// (hwloc's logical order); CPUs of the set that are in no unit follow as units of their own.
-/// While there are at least as many units as parts, every part is a run of neighbouring whole units
-/// and sizes differ by at most one unit, larger parts first. With more parts than units no part
-/// reaches over two units: the larger units are cut into more parts. No part is empty while there
+/// `units` should stay whole, such as the cpusets of the cores, in the order of nearness (hwloc's logical order); CPUs
+/// of the set that are in no unit follow as units of their own. While there are at least as many units as parts, every
+/// part is a run of neighbouring whole units and sizes differ by at most one unit, larger parts first. With more parts
+/// than units no part reaches over two units: the larger units are cut into more parts. No part is empty while there
 /// are at least as many CPUs as parts; beyond that the last parts are empty.
 ///
 /// # Errors
@@ -62,8 +61,8 @@ fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
     all
 }
 
-/// How many parts each unit is cut into: one each, and each further part goes where a part would
-/// otherwise hold the most CPUs. Never more parts than CPUs.
+/// Number of parts that each unit is cut into: one each, and each further part goes where a part
+/// would otherwise hold the most CPUs. Never more parts than CPUs.
 fn pieces_per_unit(units: &[CpuSet], parts: usize) -> Vec<usize> {
     let cpus: Vec<usize> = units.iter().map(CpuSet::len).collect();
     let mut pieces = vec![1; units.len()];

@@ -302,7 +302,7 @@ fn row(plan: &Distribution) -> String {
     plan.object_of.iter().map(cell).collect::<Vec<_>>().join(" ")
 }
 
-/// One line of the table: what the machine and the launch look like, and what comes out.
+/// One line of the table: the machine and the launch, and the expected result.
 struct Golden {
     what: &'static str,
     objects: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! How many threads each worker runs.
+//! Number of threads of each worker.
 
 use super::Distribution;
 use super::split::runs;

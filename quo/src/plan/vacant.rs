@@ -1,4 +1,4 @@
-//! What becomes of the CPUs of ranks that have gone: their siblings get them.
+//! Reassigns the CPUs of ranks that have gone: their siblings get them.
 //!
 //! An object on which ranks remain is theirs anyway, whole, whoever has gone. An object that nobody
 //! is on any more is *vacant*: ranks that would sleep work there, then ranks move there from objects
@@ -8,7 +8,7 @@
 use super::Distribution;
 use crate::CpuSet;
 
-/// What is known about the objects and the ranks of a node.
+/// The objects and the ranks of a node, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Vacancy<'a> {
     /// The objects that workers are spread over.

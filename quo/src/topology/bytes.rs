@@ -112,8 +112,8 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Bytes`] for anything else, whatever the bytes are; time and memory stay
-    /// within what the largest machine needs.
+    /// [`TopologyError::Bytes`] for anything else, whichever the bytes are; time and memory stay
+    /// within the needs of the largest machine.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TopologyError> {
         let refuse = |cause: String| TopologyError::Bytes { length: bytes.len(), cause };
         let (wire, rest) =

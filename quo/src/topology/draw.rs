@@ -146,7 +146,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// What is inside a part: lines of exactly `width` columns.
+    /// Draws the inside of a part: lines of exactly `width` columns.
     fn inside(&mut self, part: &Part<'_>, width: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut rest = &part.children[..];

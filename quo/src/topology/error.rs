@@ -1,4 +1,4 @@
-//! What can go wrong with a topology.
+//! Errors of a topology.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ pub enum TopologyError {
     /// hwloc could not describe the machine.
     #[error("hwloc could not describe {what}: {call} failed: {source}")]
     Discovery {
-        /// What was to be described.
+        /// The description's origin.
         what: Origin,
         /// The hwloc call that failed.
         call: &'static str,
-        /// What hwloc or the kernel said.
+        /// The error of hwloc or the kernel.
         source: std::io::Error,
     },
     /// The XML file cannot be read.
@@ -23,7 +23,7 @@ pub enum TopologyError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// The text is not a topology in hwloc's XML form.
@@ -31,7 +31,7 @@ pub enum TopologyError {
     Xml {
         /// The file, or the text.
         what: Origin,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
     /// The text is not a synthetic topology.
@@ -39,13 +39,13 @@ pub enum TopologyError {
     Synthetic {
         /// The text, shortened when very long.
         text: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
     /// The objects contradict each other or exceed a limit.
     #[error("{what} is not a usable machine: {cause}")]
     Invalid {
-        /// Where the objects come from.
+        /// The source of the objects.
         what: Origin,
         /// The contradiction.
         cause: String,
@@ -53,9 +53,9 @@ pub enum TopologyError {
     /// The bytes are not those of a snapshot.
     #[error("these {length} bytes are not a topology snapshot: {cause}")]
     Bytes {
-        /// How many bytes there are.
+        /// Number of bytes.
         length: usize,
-        /// What is wrong with them.
+        /// The cause.
         cause: String,
     },
     /// The variable names a topology that cannot be had.
@@ -75,7 +75,7 @@ pub enum TopologyError {
         kind: ObjectType,
         /// The logical index that was asked for.
         index: usize,
-        /// How many the machine has.
+        /// Number of the machine's objects.
         count: usize,
     },
     /// The allowed set names CPUs that the machine does not have, or none at all.
@@ -85,7 +85,7 @@ pub enum TopologyError {
         cpus: String,
         /// The CPUs of the machine.
         machine: String,
-        /// What is wrong with the set.
+        /// The cause.
         cause: &'static str,
     },
 }

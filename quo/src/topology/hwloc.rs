@@ -1,4 +1,4 @@
-//! The only file that meets hwloc: builds a snapshot from what hwloc says.
+//! The only file that meets hwloc: builds a snapshot from its answers.
 
 use std::ffi::CStr;
 
@@ -74,7 +74,7 @@ fn discover() -> Result<hwlocality::Topology, (&'static str, std::io::Error)> {
     load(TopologyBuilder::new())
 }
 
-/// Disallowed objects stay in: the machine and what is allowed of it are two answers.
+/// Disallowed objects stay in: the machine and its allowed part are two answers.
 fn load(builder: TopologyBuilder) -> Result<hwlocality::Topology, (&'static str, std::io::Error)> {
     let reason = |error: RawHwlocError| match error.errno {
         Some(errno) => std::io::Error::from_raw_os_error(errno.0),

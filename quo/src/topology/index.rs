@@ -6,7 +6,7 @@ use super::{Object, ObjectType};
 
 const NOBODY: u32 = u32::MAX;
 
-/// Where the objects of one type that lie inside one object are listed.
+/// Range of the objects of one type that lie inside one object.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Span {
     start: u32,

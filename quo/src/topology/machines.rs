@@ -1,4 +1,4 @@
-//! Machines kept as files: what must be read from each, and that hwloc reads the same.
+//! Machines kept as files: the expected reading of each, and that hwloc reads the same.
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@
 /// Deeper than any machine, PCI bridges included.
 const MAX_DEPTH: usize = 128;
 
-/// What comes next in the text.
+/// The next piece of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     /// `<name attributes>`, or `<name attributes/>`, which is followed by its own end.
@@ -169,7 +169,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// `key="value"` and what follows it.
+/// `key="value"` and the text behind it.
 fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     let (key, rest) = word(text)?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start();

@@ -1,4 +1,4 @@
-//! The machine: an immutable snapshot of what it has, and what lies inside what.
+//! The machine: an immutable snapshot of its objects, and of which lie inside which.
 //!
 //! | file | idea |
 //! |---|---|

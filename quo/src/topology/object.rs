@@ -31,7 +31,7 @@ pub enum ObjectType {
     #[doc(alias = "QUO_OBJ_NUMANODE")]
     #[serde(rename = "numa")]
     NumaNode,
-    /// A processor package, what goes into a socket.
+    /// A processor package, as it goes into a socket.
     #[doc(alias = "QUO_OBJ_PACKAGE")]
     #[doc(alias = "QUO_OBJ_SOCKET")]
     Package,
@@ -86,7 +86,7 @@ impl ObjectType {
         }
     }
 
-    /// What several of them are called in a sentence.
+    /// Returns the plural, for sentences.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -142,7 +142,7 @@ impl FromStr for ObjectType {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Object {
-    /// What it is.
+    /// The type of the object.
     pub kind: ObjectType,
     /// Its logical index among the objects of its type, from 0.
     pub index: usize,

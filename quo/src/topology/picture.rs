@@ -1,4 +1,4 @@
-//! What a picture of a machine shows, before it is drawn: boxes in boxes, and their labels.
+//! A picture of a machine before it is drawn: boxes in boxes, and their labels.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::CpuSet;
 use super::error::shortened;
 use super::{Object, ObjectType, Origin, Topology};
 
-/// What is drawn as one box: objects with the same CPUs, outermost first.
+/// Objects that are drawn as one box: those with the same CPUs, outermost first.
 pub(super) struct Part<'a> {
     pub(super) objects: Vec<&'a Object>,
     pub(super) cpus: &'a CpuSet,
@@ -157,7 +157,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// What the machine has in one line: `2 packages · 2 NUMA nodes 192 GiB · … · 64 PUs`.
+/// Summary of the machine in one line: `2 packages · 2 NUMA nodes 192 GiB · … · 64 PUs`.
 pub(super) fn summary(topology: &Topology) -> String {
     let mut parts = Vec::new();
     for kind in ObjectType::ALL {
@@ -186,7 +186,7 @@ pub(super) fn summary(topology: &Topology) -> String {
     parts.join(" · ")
 }
 
-/// What kind of machine it is: its model, or else where its description comes from.
+/// Heading: the model of the machine, or else the source of its description.
 pub(super) fn heading(topology: &Topology) -> String {
     let machine = &topology.objects(ObjectType::Machine)[0];
     let package = topology.objects(ObjectType::Package).first();

@@ -18,7 +18,7 @@ pub const MAX_PUS: usize = 1 << 14;
 /// The most NUMA nodes a topology may have.
 pub const MAX_NUMA_NODES: usize = 1 << 10;
 
-/// Where a topology comes from.
+/// The source of a topology.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -79,7 +79,7 @@ impl Topology {
     ///
     /// A machine object is added when there is none. Of `allowed`, the CPUs that the machine has
     /// count. A CPU that several NUMA nodes list goes to the smallest of them, of equals to the
-    /// first; what is left without CPUs is memory alone.
+    /// first; a node left without CPUs is memory alone.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl Topology {
         Ok(Self { allowed: allowed.clone(), ..self.clone() })
     }
 
-    /// How many objects of the type the machine has; 0 where it has none.
+    /// Number of objects of the type that the machine has; 0 where it has none.
     #[must_use]
     #[doc(alias = "QUO_nobjs_by_type")]
     #[doc(alias = "QUO_nnumanodes")]
@@ -209,7 +209,7 @@ impl Topology {
         Ok(inside.iter().map(move |&index| &level[index as usize]))
     }
 
-    /// How many objects [`objects_inside`](Self::objects_inside) would give.
+    /// Number of objects that [`objects_inside`](Self::objects_inside) would give.
     ///
     /// # Errors
     ///
@@ -248,13 +248,13 @@ impl Topology {
         &self.allowed
     }
 
-    /// Where the description comes from.
+    /// The source of the description.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Whether this describes another machine than the one the process runs on.
+    /// Returns true if this describes another machine than the one the process runs on.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.origin != Origin::Live
@@ -271,8 +271,8 @@ fn number(level: &mut [Object]) {
     }
 }
 
-/// Sorts objects by type and checks what [`Index`] and every query rely on, in time and memory
-/// bounded by the limits, whatever comes in.
+/// Sorts objects by type and checks the assumptions of [`Index`] and every query, in time and
+/// memory bounded by the limits, on any input.
 fn levels(
     objects: impl IntoIterator<Item = Object>,
 ) -> Result<[Vec<Object>; ObjectType::COUNT], String> {

@@ -1,5 +1,5 @@
-//! Where topologies come from: the machine, an XML file, a synthetic string, or what
-//! [`TOPOLOGY_VARIABLE`] says.
+//! Sources of topologies: the machine, an XML file, a synthetic string, or the value of
+//! [`TOPOLOGY_VARIABLE`].
 
 use std::io::Read as _;
 use std::path::Path;
@@ -25,8 +25,8 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Discovery`] when hwloc fails, [`TopologyError::Invalid`] when what it found
-    /// is beyond the limits of a snapshot.
+    /// [`TopologyError::Discovery`] when hwloc fails, [`TopologyError::Invalid`] when its findings
+    /// are beyond the limits of a snapshot.
     pub fn live() -> Result<Self, TopologyError> {
         hwloc::live()
     }

@@ -72,7 +72,7 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    /// Whether a binding says more than "anywhere".
+    /// Returns true if a binding says more than "anywhere".
     fn is_narrow(&self, cpus: &CpuSet) -> bool {
         !self.topology.allowed().is_subset(cpus) && !cpus.is_empty()
     }
@@ -121,7 +121,7 @@ impl<'a> Picture<'a> {
         )
     }
 
-    /// The size of what is inside a part, without its frame.
+    /// The size of a part's inside, without its frame.
     fn contents(&self, part: &Part<'_>) -> Size {
         let mut size = Size { width: 0.0, height: 0.0 };
         for run in runs(&part.children) {
@@ -273,7 +273,7 @@ impl<'a> Picture<'a> {
         out.push('\n');
     }
 
-    /// Who is bound where, in columns; returns where it ends.
+    /// Draws the binding of each rank, in columns; returns where it ends.
     fn legend(&self, out: &mut String, y: f64, width: f64) -> f64 {
         let entry =
             |(label, cpus): &(String, CpuSet)| format!("{label}: {}", place(self.topology, cpus));
@@ -328,7 +328,7 @@ fn runs<'b, 'c>(parts: &'b [Part<'c>]) -> impl Iterator<Item = &'b [Part<'c>]> {
     parts.chunk_by(|a, b| a.is_unit() == b.is_unit())
 }
 
-/// What has a capacity is drawn as a bar across its box.
+/// Objects with a capacity, which are drawn as bars across the box.
 fn bars<'b>(part: &'b Part<'_>) -> Vec<&'b Object> {
     use ObjectType::{L1Cache, L2Cache, L3Cache, NumaNode};
     let is_bar = |kind| matches!(kind, NumaNode | L3Cache | L2Cache | L1Cache);
@@ -340,7 +340,7 @@ fn bars_width(part: &Part<'_>) -> f64 {
     widths.fold(0.0, f64::max) + 2.0 * GAP + 12.0
 }
 
-/// The names of what is only a box.
+/// The names of mere boxes.
 fn title(part: &Part<'_>) -> String {
     let boxes = part
         .objects

@@ -1,8 +1,8 @@
 //! Looks a synthetic string over before hwloc gets it.
 //!
-//! hwloc understands the language; checked here is what it does not check (sizes that exhaust the
-//! memory, types and numberings on which it ends the process) or does not explain (the commonest
-//! slips).
+//! hwloc understands the language; checks here concern texts that it does not check (sizes that
+//! exhaust the memory, types and numberings on which it ends the process) or does not explain (the
+//! commonest slips).
 
 use crate::CpuSet;
 
@@ -15,16 +15,16 @@ const MAX_BYTES: usize = 1 << 17;
 /// about two seconds; the largest machine that was ever built takes a tenth.
 const MOST_COMPARED: usize = 1 << 30;
 
-/// What a level may be called, or begin with in two letters or more, as hwloc has it.
+/// Names of levels, which may be cut to two letters or more, as hwloc has it.
 const TYPES: [&str; 8] = ["package", "socket", "numanode", "node", "die", "core", "group", "pu"];
 
-/// What stands between two levels: `core:4(indexes=…)` or `[numa(memory=…)]`.
+/// The text between two levels: `core:4(indexes=…)` or `[numa(memory=…)]`.
 struct Part<'a> {
     level: &'a str,
     attributes: &'a str,
 }
 
-/// Says what is wrong with a text that must not reach hwloc.
+/// Names the fault of a text that must not reach hwloc.
 pub(super) fn look_over(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("it is empty".to_owned());

@@ -1,4 +1,4 @@
-//! What a snapshot promises, on machines of every shape.
+//! Promises of a snapshot, on machines of every shape.
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ pub(super) fn read(text: &str, origin: Origin) -> Result<Topology, TopologyError
 
 /// An `object` element whose end has not come yet.
 struct Open {
-    /// Where it is among the objects, when it is of a type that counts here.
+    /// Its place among the objects, when it is of a type that counts here.
     at: Option<usize>,
     /// Its own set, or that of its parent when it has none.
     cpuset: Option<CpuSet>,

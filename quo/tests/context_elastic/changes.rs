@@ -1,4 +1,4 @@
-//! What holds when ranks come, go and come back.
+//! Contexts whose ranks come, go and come back.
 
 use std::time::Duration;
 

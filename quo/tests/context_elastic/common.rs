@@ -1,4 +1,4 @@
-//! What the tests of changing ranks have in common.
+//! Helpers of the tests of changing ranks.
 
 use quo::context::CreateOptions;
 use quo::group::LocalGroup;

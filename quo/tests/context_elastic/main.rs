@@ -1,5 +1,4 @@
-//! Contexts whose ranks change, over forked processes without MPI: what stays, what is refused, what
-//! is left behind.
+//! Contexts whose ranks change, over forked processes without MPI: the state that stays, refusals, leftovers.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 #[path = "../support/mod.rs"]

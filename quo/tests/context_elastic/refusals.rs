@@ -1,4 +1,4 @@
-//! What is refused, and who dies: all hear the same, and what they had goes on.
+//! Refusals and deaths: all ranks get the same error, and keep their state.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};

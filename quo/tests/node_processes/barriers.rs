@@ -99,7 +99,7 @@ fn slow_readers(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// How a call ended, as a number to write down.
+/// End of a call, as a number to write down.
 fn verdict(result: Result<(), NodeError>) -> u64 {
     match result {
         Ok(()) => 1,

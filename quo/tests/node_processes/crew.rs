@@ -15,7 +15,7 @@ use quo::node::{CreatedSegment, Node, NodeOptions, SegmentName};
 /// Longer than any test takes: for barriers that must complete.
 pub const LONG: Duration = Duration::from_secs(40);
 
-/// Ends this process with what `act` returns, or as a failed test when it panics. Never returns
+/// Ends this process with the result of `act`, or as a failed test when it panics. Never returns
 /// into the caller's copy of the program.
 pub fn exit_with(act: impl FnOnce() -> i32) -> ! {
     let code = catch_unwind(AssertUnwindSafe(act)).unwrap_or(101);
@@ -64,7 +64,7 @@ pub fn ledger(numbers: usize) -> &'static [AtomicU64] {
     }
 }
 
-/// Whether a process sleeps in the kernel.
+/// Returns true if a process sleeps in the kernel.
 pub fn is_asleep(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
@@ -169,7 +169,7 @@ impl Dice {
     }
 }
 
-/// Adds one and returns what was there.
+/// Adds one and returns the old value.
 pub fn count(number: &AtomicU64) -> u64 {
     number.fetch_add(1, Ordering::SeqCst)
 }

@@ -1,4 +1,4 @@
-//! What another user of the machine may try: read, lock, signal, and lay traps in the directory.
+//! Attempts of another user of the machine: to read, lock, signal, and lay traps in the directory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,7 +23,7 @@ pub const TESTS: &[Test] = &[
     ("forked_processes_make_up_different_names", names_after_a_fork),
 ];
 
-/// Whose segments are attacked, and who attacks. Neither is the administrator, who may do anything.
+/// The user whose segments are attacked. Neither is the administrator, who may do anything.
 const VICTIM: u32 = 54_321;
 const INTRUDER: u32 = 65_534;
 
@@ -94,7 +94,7 @@ fn cannot_touch(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// What is laid, by whom, and how.
+/// A trap: its name, the user that lays it, and the way.
 type Trap<'a> = (&'static str, u32, &'a dyn Fn(&Path));
 
 fn names_laid_beforehand(directory: &Path) -> Result<(), Skipped> {

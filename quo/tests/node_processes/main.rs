@@ -22,13 +22,13 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setpgid};
 use quo_tests::Selection;
 
-/// How long a test may take before it is killed: much longer than any does.
+/// Time that a test may take before it is killed: much longer than any does.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A test, which is given a directory of its own.
 type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
 
-/// How the verdict on a test begins that could not be made.
+/// Beginning of the verdict on a test that could not be made.
 const IGNORED: &str = "ignored";
 
 /// Why a test could not be made here.

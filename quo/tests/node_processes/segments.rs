@@ -1,4 +1,4 @@
-//! Segments: who may attach, what a full directory does, and what is left behind.
+//! Segments: who may attach, the effect of a full directory, and leftovers.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Seek, Write};

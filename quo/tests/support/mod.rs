@@ -20,7 +20,7 @@ use quo_tests::Selection;
 /// A named test.
 pub type Test = (&'static str, fn());
 
-/// How long the ranks of one test may take together.
+/// Time that the ranks of one test may take together.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the tests whose name contains the first plain argument, and exits.
@@ -68,7 +68,7 @@ pub fn skip(reason: &'static str) -> ! {
     resume_unwind(Box::new(Skipped(reason)))
 }
 
-/// How a rank ended.
+/// End of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It returned, or left with this status; a panic is status 101.
@@ -192,7 +192,7 @@ impl Segments {
         self.directory.path()
     }
 
-    /// What is in it.
+    /// Files of the directory.
     pub fn files(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }

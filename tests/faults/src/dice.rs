@@ -35,7 +35,7 @@ impl Dice {
         low + self.below(high - low + 1)
     }
 
-    /// Whether something of so many per cent happens.
+    /// Returns true if something of so many per cent happens.
     pub fn chance(&mut self, per_cent: usize) -> bool {
         self.below(100) < per_cent
     }

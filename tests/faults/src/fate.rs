@@ -1,4 +1,4 @@
-//! How a member meets its fate.
+//! The ways in which a member meets its fate.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::plan::{Child, Fate, Moment, Strike};
 use crate::process;
 use crate::world::LOOK;
 
-/// What makes a program that a victim executes end long after the round.
+/// A program that a victim executes and that ends long after the round.
 pub const PROGRAM: (&std::ffi::CStr, &str) = (c"/bin/sleep", "sleep");
 
 impl Member<'_> {
@@ -95,7 +95,7 @@ impl Member<'_> {
         }
     }
 
-    /// Says where it is and waits for what the keeper does to it.
+    /// Says where it is and waits for the keeper's strike.
     fn await_fate(&self) -> Result<()> {
         self.announce()?;
         while self.world.board.get(self.number, Column::Released)? == 0 {

@@ -1,5 +1,4 @@
-//! What a member writes down while it acts: a line before and after each call, in memory that
-//! outlives it.
+//! Journal of a member: a line before and after each call, in memory that outlives it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context as _, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// How a call ended for one member.
+/// End of a call for one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Well, with a value on which all members agree.
@@ -140,14 +139,14 @@ impl Journal {
 #[derive(Debug)]
 pub(crate) struct Board(File);
 
-/// What the numbers are for.
+/// Meanings of the numbers.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Column {
-    /// How far a member has come: it only grows.
+    /// Progress of a member: it only grows.
     Progress = 0,
-    /// Whether a member has ended.
+    /// True if a member has ended.
     Gone = 1,
-    /// Whether a member that waits for its fate may go on.
+    /// True if a member that waits for its fate may go on.
     Released = 2,
 }
 

@@ -1,7 +1,7 @@
-//! Whether what the members wrote down is what the runtime promises.
+//! The judge: compares the members' journals with the promises of the runtime.
 //!
-//! Where exactly a strike fell is read from the victim's own journal: what it had ended, what it had
-//! begun, what it never came to. Each meeting of the script then has outcomes that are allowed:
+//! The exact place of a strike is read from the victim's own journal: its last ended call, its last begun one, and
+//! those that it never came to. Each meeting of the script then has outcomes that are allowed:
 //!
 //! - all who survive get the same class of outcome, and the same value when it is good; the victim's
 //!   own, if it had written one down, is the same too;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::journal::{Entry, Outcome};
 use crate::plan::{Bond, Fate, LOCAL, Meeting, Plan, RETRY, Stage};
 
-/// How a process of a round ended.
+/// End of a process of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It left with a status.
@@ -24,16 +24,16 @@ pub enum Ending {
     Killed(i32),
     /// It became another program.
     Replaced,
-    /// It had not ended when the time was over; what it was doing.
+    /// It had not ended when the time was over; its activity then.
     Hung(String),
 }
 
-/// What is known about a round when it is over.
+/// Evidence about a round when it is over.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The members' journals.
     pub journals: Vec<Vec<Entry>>,
-    /// How they ended.
+    /// Their ends.
     pub endings: Vec<Ending>,
 }
 
@@ -68,8 +68,8 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
     court.complaints
 }
 
-/// Whether all who knew the name of some shared memory were killed while they made it, so that only
-/// a sweep can remove it.
+/// Returns true if all who knew the name of some shared memory were killed while they made it, so
+/// that only a sweep can remove it.
 #[must_use]
 pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
     let court = Court { plan, evidence, named: BTreeMap::new(), complaints: Vec::new() };
@@ -83,7 +83,7 @@ pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
     )
 }
 
-/// Whether barriers wait for a victim.
+/// True if barriers wait for a victim.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Standing {
     Counted,
@@ -95,7 +95,7 @@ enum Standing {
 struct Court<'a> {
     plan: &'a Plan,
     evidence: &'a Evidence,
-    /// Who has named each victim so far.
+    /// Members that have named each victim so far.
     named: BTreeMap<usize, BTreeSet<usize>>,
     complaints: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl Court<'_> {
         self.evidence.journals[member].contains(&Entry::Finished)
     }
 
-    /// Whether a member was ended by its fate before it was through.
+    /// Returns true if a member was ended by its fate before it was through.
     fn fell(&self, member: usize) -> bool {
         self.plan.fate.is_end() && self.plan.strike_at(member).is_some() && !self.finished(member)
     }
@@ -180,7 +180,7 @@ impl Court<'_> {
         }
     }
 
-    /// Whether the outcome was good.
+    /// Returns true if the outcome was good.
     fn hear_meeting(&mut self, stage: usize, meeting: &Meeting) -> bool {
         let place = format!("stage {stage} call {} ({:?})", meeting.call, self.plan.stages[stage]);
         let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
@@ -261,7 +261,7 @@ impl Court<'_> {
         matches!(first, Outcome::Good(_))
     }
 
-    /// How many of the node's next meetings failed for somebody. The barrier remembers why for a
+    /// Number of the node's next meetings that failed for a member. The barrier remembers why for a
     /// few only; who is further behind is told that it failed, but perhaps not why.
     fn failures_after(&self, stage: usize, meeting: &Meeting) -> usize {
         let next = (stage..self.plan.stages.len())
@@ -294,7 +294,8 @@ impl Court<'_> {
             && self.standing(victim, stage, meeting.bond) == Standing::Counted
     }
 
-    /// Whether somebody for whom a stage is nothing may have been ahead and have expelled a victim.
+    /// Returns true if somebody for whom a stage is nothing may have been ahead and have expelled a
+    /// victim.
     fn outsiders_expel(&self, victim: usize, stage: usize, part: &[usize]) -> bool {
         self.everyone().filter(|member| !part.contains(member)).any(|member| {
             self.evidence.journals[member].iter().any(|entry| {
@@ -304,8 +305,8 @@ impl Court<'_> {
         })
     }
 
-    /// Whether a victim was struck in a barrier to whose end nobody came, because all others were
-    /// away: when they are back, its arrival may still count.
+    /// Returns true if a victim was struck in a barrier to whose end nobody came, because all
+    /// others were away: when they are back, its arrival may still count.
     fn stands_in_line(&self, victim: usize, stage: usize) -> bool {
         (0..stage)
             .filter(|&s| matches!(self.plan.stages[s], Stage::Away { .. } | Stage::Churn { .. }))
@@ -338,8 +339,8 @@ impl Court<'_> {
             && self.standing(victim, stage, meeting.bond) != Standing::Out
     }
 
-    /// How a victim stood to a bond in a stage, by the last that it wrote down about coming and
-    /// going until then.
+    /// Membership of a victim in a bond in a stage, by its last journal line about coming and going
+    /// until then.
     fn standing(&self, victim: usize, stage: usize, bond: Bond) -> Standing {
         if bond == Bond::Group {
             return Standing::Counted;

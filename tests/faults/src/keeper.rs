@@ -1,5 +1,5 @@
 //! The keeper of a round: starts the members, strikes them, waits for their ends, collects the
-//! evidence and looks for what is left.
+//! evidence and looks for leftovers.
 
 use std::fs;
 use std::fs::File;
@@ -27,15 +27,15 @@ use crate::plan::{Fate, Moment, Plan};
 use crate::process;
 use crate::world::World;
 
-/// How long processes may take to be gone when nothing holds them any more.
+/// Time that processes may take to be gone when nothing holds them any more.
 const LAST_STEPS: Duration = Duration::from_secs(20);
 /// Between two looks at the members.
 const TICK_MILLISECONDS: u8 = 2;
-/// How often to try to get a process number again that is free.
+/// Number of attempts to get again a process number that is free.
 const ATTEMPTS: usize = 200;
 
-/// Runs a round in the calling process, which was forked for it. Reports what is wrong with it,
-/// line by line; the status to end with is zero when nothing is.
+/// Runs a round in the calling process, which was forked for it. Reports its faults, line by line;
+/// the status to end with is zero when there are none.
 pub fn keep(plan: &Plan, directory: &Path, bound: Duration, report: &File) -> i32 {
     let told = |complaints: Result<Vec<String>>| {
         let complaints = complaints
@@ -78,7 +78,7 @@ fn show_namespace() -> Result<()> {
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("mounting /proc")
 }
 
-/// Whether namespaces of our own can be made here.
+/// Returns true if namespaces of our own can be made here.
 pub fn can_make_namespaces() -> bool {
     let tried = within_namespace(|| {
         // A number can be chosen again.
@@ -259,7 +259,8 @@ impl Keeper<'_> {
         Ok(Evidence { endings: endings.collect(), journals })
     }
 
-    /// Lets go of all that is held, and ends what must be ended. What is left all the same.
+    /// Lets go of everything held, and ends the processes that must be ended. Leftovers all the
+    /// same.
     fn clear_processes(&mut self) -> Result<Option<String>> {
         self.world.holder = None;
         for ward in self.wards.iter().filter(|ward| !ward.collected) {
@@ -300,7 +301,7 @@ fn occupy(wanted: Pid, world: &mut World) -> Result<Option<Pid>> {
     Ok(None)
 }
 
-/// What the kernel says a process is doing.
+/// Activity of a process as the kernel tells it.
 fn state_of(pid: Pid) -> String {
     let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();

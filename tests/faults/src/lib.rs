@@ -4,12 +4,12 @@
 //! its calls, while some of them are killed, stopped, replaced or forked. A round is drawn from a
 //! seed and a number, so it can be replayed.
 //!
-//! - [`dice`], [`plan`]: what happens in a round, as plain data;
-//! - [`journal`]: what each process writes down while it acts, readable whatever becomes of it;
-//! - `member`, `fate`, `traces`: a process that works through the script, what befalls it there, and
-//!   what it must leave as it was;
+//! - [`dice`], [`plan`]: the events of a round, as plain data;
+//! - [`journal`]: the lines that each process writes while it acts, readable whatever becomes of it;
+//! - `member`, `fate`, `traces`: a process that works through the script, its fate there, and the state that it must
+//!   leave unchanged;
 //! - `keeper`: the process that starts the members, strikes them and waits for their ends;
-//! - [`judge`]: whether what was written down is what the runtime promises, as a pure function;
+//! - [`judge`]: comparison of the journals with the promises of the runtime, as a pure function;
 //! - [`runner`]: many rounds at a time, each bounded;
 //! - `process`: the system calls that are not safe to make anywhere else.
 

@@ -17,10 +17,10 @@ told\nthe same, and no process, segment, descriptor or changed mask is left.\n\
 Exit status: 0 all rounds were good, 1 some were not, 2 they could not be run.\n\
 As root, rounds also use PID namespaces of their own and use process numbers again.")]
 struct Arguments {
-    /// What all rounds are drawn from
+    /// Seed that all rounds are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 1_000)]
     rounds: u64,
     /// The first round's number

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Forking, and what only a process with one thread may do.
+//! Forking, and calls that only a process with one thread may make.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -19,15 +19,15 @@ use tempfile::TempDir;
 use crate::plan::{Abilities, Plan};
 use crate::{keeper, process};
 
-/// How much longer than its members a keeper may take.
+/// Time that a keeper may take beyond that of its members.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What to run and how.
+/// The rounds to run, and the way.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many rounds run at a time.
+    /// Number of rounds that run at a time.
     pub jobs: usize,
-    /// How long the members of a round may take.
+    /// Time that the members of a round may take.
     pub bound: Duration,
     /// Stop after so many bad rounds.
     pub failures: usize,
@@ -40,13 +40,13 @@ pub struct Failure {
     pub seed: u64,
     /// The number of the round.
     pub round: u64,
-    /// What was wrong.
+    /// The complaints.
     pub complaints: Vec<String>,
     /// The round in words.
     pub plan: String,
 }
 
-/// How a run went.
+/// Summary of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// Rounds that were run.
@@ -55,11 +55,11 @@ pub struct Summary {
     pub seconds: f64,
     /// The longest of them in seconds, with its number.
     pub longest: (f64, u64),
-    /// Those that were not as they should be.
+    /// Rounds with complaints.
     pub failures: Vec<Failure>,
 }
 
-/// What the machine allows. To be asked by a process with one thread.
+/// Finds out the abilities of the machine. To be asked by a process with one thread.
 #[must_use]
 pub fn abilities() -> Abilities {
     // In a child: the answer changes what children are born into.
@@ -68,7 +68,7 @@ pub fn abilities() -> Abilities {
     Abilities { namespaces }
 }
 
-/// Where the rounds' segments lie.
+/// Directory of the rounds' segments.
 #[must_use]
 pub fn home() -> PathBuf {
     let memory = Path::new("/dev/shm");
@@ -89,7 +89,7 @@ struct Running {
 /// An interrupt ends the rounds under way.
 ///
 /// # Errors
-/// What keeps rounds from being run at all, and an interrupt.
+/// Faults that keep rounds from being run at all, and an interrupt.
 pub fn run(
     plans: impl IntoIterator<Item = Plan>,
     options: &Options,
@@ -170,7 +170,8 @@ fn start(plan: Plan, bound: Duration) -> Result<Running> {
 }
 
 impl Running {
-    /// How the keeper ended; `None` while it has not. It is ended when its time is over.
+    /// Status of the keeper's end; `None` while it has not ended. It is ended when its time is
+    /// over.
     fn status(&self, bound: Duration) -> Result<Option<WaitStatus>> {
         let status = waitpid(self.keeper, Some(WaitPidFlag::WNOHANG)).context("waitpid")?;
         if status != WaitStatus::StillAlive {

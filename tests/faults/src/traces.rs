@@ -1,4 +1,4 @@
-//! What a member must leave as it was.
+//! State that a member must leave unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result, ensure};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-/// What must be as it was when all is over.
+/// State that must be unchanged at the end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces {
-    /// How often each file is open.
+    /// Number of times that each file is open.
     descriptors: BTreeMap<String, usize>,
     masks: BTreeMap<i32, CpuSet>,
 }
@@ -43,7 +43,8 @@ impl Traces {
         self.descriptors.get(file) == Some(&1)
     }
 
-    /// Requires that all is as it was, save for what meeting places in `directory` keep.
+    /// Requires that nothing has changed, save for the files that meeting places in `directory`
+    /// keep.
     pub fn require_again(&self, directory: &Path) -> Result<()> {
         let after = Self::take()?;
         // A meeting place that is held here keeps what joining it opened.

@@ -1,4 +1,4 @@
-//! What the processes of a round share, made before they are forked.
+//! Memory that the processes of a round share, made before they are forked.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ pub const LOOK: Duration = Duration::from_micros(300);
 #[derive(Debug)]
 pub struct World {
     pub directory: PathBuf,
-    /// Where the members meet to make the context.
+    /// Space in which the members meet to make the context.
     pub space: LocalSpace,
-    /// Where the survivors meet when that failed.
+    /// Space in which the survivors meet when that failed.
     pub second: LocalSpace,
     pub journals: Vec<Journal>,
     pub board: Board,
     /// Members say here that they wait for their fate.
     pub announce: OwnedFd,
     pub announced: OwnedFd,
-    /// Who reads from here is let go when the keeper closes its end.
+    /// A leash: its readers are let go when the keeper closes its end.
     pub leash: OwnedFd,
     pub holder: Option<OwnedFd>,
 }

@@ -11,7 +11,7 @@ use quo::node::{Node, NodeOptions, SegmentName};
 /// Bytes of a segment's header.
 pub const HEADER: usize = 136;
 
-/// How many members the segments have room for.
+/// Number of members the segments have room for.
 pub const CAPACITY: usize = 3;
 
 /// A segment of two members and room for a third, as it lies in its file.
@@ -61,7 +61,7 @@ impl Forged {
         Ok(forged)
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join(self.name.to_string())
     }
@@ -85,7 +85,7 @@ impl Forged {
     }
 }
 
-/// Inputs of `segment_header`: a word that says how to make the file, then what it begins with.
+/// Inputs of `segment_header`: a word that says how to make the file, then its first bytes.
 ///
 /// # Errors
 /// When no segment can be made.
@@ -100,7 +100,7 @@ pub fn headers() -> Result<Vec<Vec<u8>>> {
     ])
 }
 
-/// Inputs of `segment_state`: entries of a place (in words of eight bytes) and what is written there.
+/// Inputs of `segment_state`: entries of a place (in words of eight bytes) and the value to write there.
 pub fn states() -> Vec<Vec<u8>> {
     let entry = |place: u16, value: u64| [&place.to_le_bytes()[..], &value.to_le_bytes()].concat();
     vec![

@@ -1,9 +1,10 @@
 //! Hostile input for whatever reads files, text and shared segments.
 //!
 //! A [`Target`] takes any bytes. It fails by a panic, a fatal signal, too much time or too much
-//! memory; an error of the reader under test is what bad input deserves. `cargo xtask fuzz` drives
-//! the targets by coverage; `quo-fuzz replay TARGET FILE` runs one on an input without the engine;
-//! the inputs in `regressions/` are those that once failed, and run with the ordinary tests.
+//! memory; an error of the reader under test is the right answer to bad input. `cargo xtask fuzz`
+//! drives the targets by coverage; `quo-fuzz replay TARGET FILE` runs one on an input without the
+//! engine; the inputs in `regressions/` are those that once failed, and run with the ordinary
+//! tests.
 #![allow(clippy::print_stdout)] // The seeds and replays are commands that talk to their user.
 
 pub mod forge;
@@ -21,11 +22,11 @@ pub use targets::TARGETS;
 pub struct Target {
     /// As the command line has it.
     pub name: &'static str,
-    /// What is read.
+    /// The kind of input.
     pub about: &'static str,
     /// Inputs are not made longer than this, in bytes.
     pub longest: usize,
-    /// Reads an input and uses what it read.
+    /// Reads an input and uses the result.
     pub run: fn(&[u8]),
     /// Good inputs to begin with.
     pub seeds: fn() -> Result<Vec<Vec<u8>>>,
@@ -43,7 +44,7 @@ pub fn target(name: &str) -> Result<Target> {
 /// Carries out `list`, `seeds TARGET FOLDER` and `replay TARGET FILE...`; `false` for anything else.
 ///
 /// # Errors
-/// What went wrong with the files or the names.
+/// Errors of the files or the names.
 pub fn command(arguments: &[String]) -> Result<bool> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => {

@@ -1,6 +1,6 @@
-//! The C and C++ programs with AddressSanitizer and UBSan: bindings-c/tests/*.c and cxx/*.cpp against
-//! libquo, and the C solver of the coupled example. Whatever a program or libquo allocates is watched, also what the
-//! one hands to the other; leaks are reported, but for those of the MPI (sanitizers/leak.supp).
+//! The C and C++ programs with AddressSanitizer and UBSan: bindings-c/tests/*.c and cxx/*.cpp against libquo, and the C
+//! solver of the coupled example. All blocks that a program or libquo allocates are watched, also those that the one
+//! hands to the other; leaks are reported, but for those of the MPI (sanitizers/leak.supp).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -17,7 +17,7 @@ const ROLE: &str = "QUO_HOSTS_ROLE";
 const NAME: &str = "QUO_HOSTS_NAME";
 const ADDRESS: &str = "QUO_HOSTS_ADDRESS";
 
-/// What a holder is in its set.
+/// Role of a holder in its set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Front,
@@ -37,7 +37,7 @@ impl Role {
     }
 }
 
-/// What a holder is told.
+/// Instructions of a holder.
 pub(crate) struct Plan<'a> {
     pub(crate) set: &'a str,
     pub(crate) role: Role,

@@ -1,4 +1,4 @@
-//! One host: a process that holds its namespaces, and what can be done inside them.
+//! One host: a process that holds its namespaces, and actions inside them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,19 +18,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// What it calls itself.
+    /// Returns its own name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where the others reach it.
+    /// Returns the address at which the others reach it.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether it has not been killed.
+    /// Returns true if it has not been killed.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.holder.is_alive()
@@ -77,8 +77,8 @@ impl Host {
         self.check(self.mount().args(["-t", "tmpfs", "-o", options, "tmpfs", folder]))
     }
 
-    /// Makes an existing folder, such as `/etc` or `/var`, this host's own: it begins as it is, and
-    /// what is written there is seen and kept by this host only. Folders mounted below it disappear.
+    /// Makes an existing folder, such as `/etc` or `/var`, this host's own: it begins unchanged, and files written
+    /// there are seen and kept by this host only. Folders mounted below it disappear.
     ///
     /// # Errors
     ///

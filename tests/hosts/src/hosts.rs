@@ -21,11 +21,11 @@ use crate::layout::{self, FRONT, Layout};
 use crate::process;
 use crate::requirements::why_not;
 
-/// What `mpirun` calls in place of `ssh`, as seen from where launchers run.
+/// The program that `mpirun` calls in place of `ssh`, as seen from the launchers' place.
 pub(crate) const REMOTE_SHELL: &str = "/run/remote-shell";
-/// Where the remote shell finds the holders: a file for each address and name.
+/// Folder in which the remote shell finds the holders: a file for each address and name.
 const ROUTES: &str = "/run/quo-hosts";
-/// How long the processes around a holder may take to end after it.
+/// Time that the processes around a holder may take to end after it.
 const DEATH: Duration = Duration::from_secs(20);
 
 /// Several hosts on this machine, and the place that launchers run at. All of it ends when this
@@ -133,7 +133,7 @@ impl Hosts {
         self.hosts.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
@@ -203,7 +203,7 @@ impl Hosts {
         self.open_route(index)
     }
 
-    /// Whether a host that lives is cut off.
+    /// Returns true if a host that lives is cut off.
     #[must_use]
     pub fn is_cut_off(&self, index: usize) -> bool {
         self.hosts[index].is_alive() && self.routes(index).iter().any(|route| !route.exists())
@@ -223,8 +223,8 @@ impl Hosts {
         self.hosts[index].kill()
     }
 
-    /// What is left on the living hosts and at the front that is not part of them: processes, and
-    /// files in `/dev/shm` and in the folder for temporary files.
+    /// Returns the leftovers on the living hosts and at the front: processes, and files in
+    /// `/dev/shm` and in the folder for temporary files.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
         let holders = self.hosts.iter().filter(|host| host.is_alive());

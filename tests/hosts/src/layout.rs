@@ -1,4 +1,4 @@
-//! What a set of hosts is to look like. Plain data.
+//! Layout of a set of hosts. Plain data.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -80,13 +80,13 @@ impl Layout {
         self.names.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// What host `index` calls itself.
+    /// Returns the own name of host `index`.
     #[must_use]
     pub fn name(&self, index: usize) -> &str {
         &self.names[index]
@@ -100,7 +100,7 @@ impl Layout {
         self.stays
     }
 
-    /// Refuses what could not be made, before anything is.
+    /// Refuses layouts that could not be made, before anything is.
     pub(crate) fn check(&self) -> Result<()> {
         check_set(&self.set)?;
         if self.is_empty() || self.len() > MOST_HOSTS {
@@ -130,7 +130,7 @@ impl Layout {
     }
 }
 
-/// What the place calls itself that launchers run at and that all hosts are connected to.
+/// Name of the place that launchers run at and that all hosts are connected to.
 pub(crate) const FRONT: &str = "front";
 
 pub(crate) fn address(index: usize) -> Ipv4Addr {

@@ -1,11 +1,10 @@
 //! Several hosts on one machine, for tests: a network namespace each, with its own host name,
 //! `/dev/shm`, `/run` and process numbers.
 //!
-//! All hosts are connected to a front, from which a launcher reaches them by a remote shell of our
-//! own; the front is no host itself. Everything lies in namespaces held by processes: there is no
-//! file, no interface and no address on the machine itself, so that sets of hosts never disturb each
-//! other, and what the holders' death does not remove does not exist. A set lives as long as the
-//! process that made it, unless it was told to stay.
+//! All hosts are connected to a front, from which a launcher reaches them by a remote shell of our own; the front is no
+//! host itself. Everything lies in namespaces held by processes: there is no file, no interface and no address on the
+//! machine itself, so that sets of hosts never disturb each other, and the holders' death removes everything. A set
+//! lives as long as the process that made it, unless it was told to stay.
 //!
 //! ```no_run
 //! use quo_hosts::Hosts;

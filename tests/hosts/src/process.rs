@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// How long a killed process and all that dies with it may take.
+/// Time that a killed process and all that dies with it may take.
 const DEATH: Duration = Duration::from_secs(20);
 
 /// A process that is not mistaken for a later one with the same number.
@@ -101,7 +101,8 @@ fn started(pid: i32) -> Option<u64> {
     if matches!(state, 'Z' | 'X' | 'x') { None } else { fields.get(18)?.parse().ok() }
 }
 
-/// Whether it takes its last steps in the kernel or has taken them: its memory is gone by then.
+/// Returns true if it takes its last steps in the kernel or has taken them: its memory is gone by
+/// then.
 pub(crate) fn is_ending(pid: i32) -> bool {
     /// `PF_EXITING` among the flags of a task.
     const EXITING: u64 = 4;
@@ -114,7 +115,7 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.1.first()?.parse().ok()
 }
 
-/// Its state and what follows. The name before them may hold anything.
+/// Its state and the text behind it. The name before them may hold anything.
 fn stat(pid: i32) -> Option<(char, Vec<String>)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
@@ -152,7 +153,7 @@ fn find_variable(environment: &[u8], name: &str) -> Option<String> {
     })
 }
 
-/// Whether the process belongs to us, so that what it says of itself can be believed.
+/// Returns true if the process belongs to us, so that its own statements can be believed.
 pub(crate) fn is_ours(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = fs::metadata(format!("/proc/{pid}")).map(|folder| folder.uid());

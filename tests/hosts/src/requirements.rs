@@ -1,4 +1,4 @@
-//! Whether this user and this machine can make hosts.
+//! True if this user and this machine can make hosts.
 
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The hosts themselves: what they are, and that nothing of them stays.
+//! The hosts themselves: their properties, and their end without leftovers.
 #![allow(clippy::print_stdout)] // What another process is to read.
 
 use std::io::{BufRead, BufReader};
@@ -312,7 +312,7 @@ fn shell(hosts: &Hosts, index: usize, script: &str) -> Command {
     command
 }
 
-/// What a command that succeeds prints.
+/// Returns the output of a command that succeeds.
 fn said(mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {

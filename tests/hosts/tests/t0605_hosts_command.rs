@@ -1,4 +1,4 @@
-//! `cargo xtask hosts`: what a developer does with hosts by hand.
+//! `cargo xtask hosts` by hand, as a developer uses it.
 
 use std::process::{Command, ExitCode, Output};
 

@@ -1,4 +1,4 @@
-//! Contexts whose ranks are on several hosts: what every rank sees of its node and of the others.
+//! Contexts whose ranks are on several hosts: every rank's view of its node and of the others.
 
 mod support;
 
@@ -24,7 +24,7 @@ const TESTS: &[Test] = &[
     ("c_functions_keep_their_promises_over_two_hosts", c_functions_over_two_hosts),
 ];
 
-/// Those functions of the C interface for which it matters where the other ranks are.
+/// Functions of the C interface for which the places of the other ranks matter.
 const PROGRAMS: &[&str] = &[
     "auto_distrib",
     "auto_distrib_with_policy",
@@ -197,7 +197,7 @@ fn same_failure(outcome: &quo_tests::Outcome, reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// The ranks' notes and what they waited for.
+/// The ranks' notes and the events that they waited for.
 fn clear(hosts: &Hosts) -> Result<()> {
     for index in 0..hosts.len() {
         std::fs::remove_file(hosts.host(index).path("/run/tmp/go"))?;

@@ -85,7 +85,7 @@ fn expect_empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What ranks on these hosts see that are all on one node.
+/// Checks the statements of ranks on these hosts, which are all on one node.
 fn expect_one_node(hosts: &Hosts, job: &HostJob<'_>, of: &[&str]) -> Result<()> {
     let outcome = job.run()?;
     outcome.expect_success()?;

@@ -39,7 +39,7 @@ fn job<'a>(hosts: &'a Hosts, steps: &[String]) -> Result<HostJob<'a>> {
     Ok(steps.iter().fold(job, |job, step| job.arg(step)))
 }
 
-/// What was said of each step, without the time.
+/// Returns the lines about each step, without the time.
 fn steps(outcome: &Outcome) -> Vec<&str> {
     let words = ["epoch ", "failed: ", "refused: "];
     let said =
@@ -47,7 +47,7 @@ fn steps(outcome: &Outcome) -> Vec<&str> {
     said.map(|line| line.rsplit_once("; ").map_or(line, |(step, _)| step)).collect()
 }
 
-/// Processes of the program on a host, and what lies in its shared memory.
+/// Processes of the program on a host, and the files in its shared memory.
 fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     let mine = format!("{}: ", hosts.host(index).name());
     let left = hosts.leftovers().into_iter().filter(|line| line.starts_with(&mine));

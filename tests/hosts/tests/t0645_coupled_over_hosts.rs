@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// Processes of the program on a host, and what lies in its shared memory.
+/// Processes of the program on a host, and the files in its shared memory.
 fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     let mine = format!("{}: ", hosts.host(index).name());
     let left = hosts.leftovers().into_iter().filter(|line| line.starts_with(&mine));

@@ -1,4 +1,4 @@
-//! What the guide shows of Slurm, on the Slurm of our hosts: two nodes of four cores.
+//! The guide's blocks for Slurm, on the Slurm of our hosts: two nodes of four cores.
 
 use std::fs;
 use std::os::unix::fs::symlink;

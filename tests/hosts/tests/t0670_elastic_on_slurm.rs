@@ -20,7 +20,7 @@ const TESTS: &[Test] = &[
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 
-/// How long anything may take that is waited for.
+/// Time that anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, why_not().or_else(other_launcher))
 }
 
-/// What the guide says of nodes that go back is known of this launcher only.
+/// The reason to skip a test of nodes that go back: the guide's words are of this launcher only.
 fn other_launcher() -> Option<String> {
     match Launcher::find() {
         Ok(launcher) if matches!(launcher.family(), Family::OpenMpi4) => None,
@@ -52,7 +52,7 @@ impl<'a> Elastic<'a> {
         Self::start_program(slurm, &format!("{} test 1", program.display()), "", nodes, minutes)
     }
 
-    /// A program with what comes before the folder and behind it.
+    /// A program with the words before the folder and behind it.
     fn start_program(
         slurm: &'a Slurm,
         program: &str,
@@ -109,7 +109,7 @@ impl<'a> Elastic<'a> {
         fs::read_to_string(self.file("output")).unwrap_or_default()
     }
 
-    /// What the command said, and its exit status.
+    /// Runs the command and returns its output and its exit status.
     fn tell(&self, words: &[&str]) -> Result<(i32, String)> {
         let mut command = std::process::Command::new(Checkout::find()?.program("quo-elastic")?);
         command.arg(words[0]).arg("test").args(&words[1..]);

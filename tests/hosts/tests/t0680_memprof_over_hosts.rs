@@ -1,5 +1,5 @@
 //! The memory profiler around ranks on several hosts, under `mpirun` and under Slurm: all are recorded in one folder,
-//! each host is a node, and what is lost of a job is told.
+//! each host is a node, and lost parts of a job are reported.
 
 mod support;
 
@@ -36,14 +36,14 @@ const LIMIT: Duration = Duration::from_secs(40);
 const MEBI: u64 = 1 << 20;
 /// Ranks of several hosts are more than the machine has processors: who waits lets others work.
 const YIELD: (&str, &str) = ("OMPI_MCA_mpi_yield_when_idle", "1");
-/// What each rank of `misfortune.c` holds.
+/// Memory of each rank of `misfortune.c`.
 const HELD: u64 = 50 * MEBI;
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A folder that every host sees, with a program in it, and what it leaves.
+/// A folder that every host sees, with a program in it, and its results.
 struct Bed {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -81,7 +81,7 @@ impl Bed {
         Ok(books)
     }
 
-    /// Waits until traces say that so many ranks hold what they hold.
+    /// Waits until traces say that so many ranks hold their memory.
     fn wait_until_seen(&self, running: &Running, ranks: usize) -> Result<()> {
         running.wait_for("rank ", ranks)?;
         let holds = |one: &Books| {
@@ -100,7 +100,7 @@ fn memprof_run(traces: &Path) -> Result<Vec<OsString>> {
     Ok(words.map(OsString::from).to_vec())
 }
 
-/// What `memprof report` says of a folder, for programs.
+/// Returns the report of `memprof report` on a folder, for programs.
 fn report(traces: &Path) -> Result<Value> {
     Ok(serde_json::from_str(&told(traces, &["--json"])?)?)
 }
@@ -134,7 +134,7 @@ fn bytes(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// What each rank of `usual.c` holds, closed books, and each trace says which host it is from.
+/// Checks the memory of each rank of `usual.c`, closed books, and the host in each trace.
 fn expect_usual(recorded: &Recorded, hosts: &[&str]) -> Result<()> {
     recorded.expect_said("done")?.expect_good_books()?;
     for (one, host) in recorded.books.iter().zip(hosts) {
@@ -148,8 +148,8 @@ fn expect_usual(recorded: &Recorded, hosts: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a node holds is what its ranks hold, less what several of them have mapped; nothing is shared between nodes,
-/// though all hosts of a bed have the same files under the same numbers.
+/// Checks the sum of a node: that of its ranks, less the memory that several of them have mapped; nothing is shared
+/// between nodes, though all hosts of a bed have the same files under the same numbers.
 fn expect_sums(report: &Value) -> Result<()> {
     let (mut ranks, mut nodes) = (0, 0);
     for node in list(&report["nodes"]) {
@@ -216,7 +216,7 @@ fn stubborn<'a>(bed: &Bed, hosts: &'a Hosts) -> Result<HostJob<'a>> {
     Ok(job.option("--mca").option("odls_base_sigkill_timeout").option("60"))
 }
 
-/// How long each rank has been recorded, and that it holds what it holds.
+/// Returns the time for which each rank has been recorded, and checks the memory that it holds.
 fn times(bed: &Bed) -> Result<Vec<u64>> {
     let time = |one: &Books| {
         let head = &one.summary()?.head;

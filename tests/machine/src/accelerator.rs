@@ -1,4 +1,4 @@
-//! Whether KVM serves here. A device that can be opened is no proof: inside virtual machines it may
+//! True if KVM serves here. A device that can be opened is no proof: inside virtual machines it may
 //! refuse CPUs or let them stand still, so a machine that does not come up counts too.
 
 use std::fs;
@@ -13,7 +13,7 @@ const DEVICE: &str = "/dev/kvm";
 /// Names an accelerator for runs that do not choose one.
 const VARIABLE: &str = "QUO_MACHINE_ACCELERATOR";
 
-/// How CPUs are to be emulated.
+/// The way in which CPUs are emulated.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Accelerator {
     /// By KVM where that works, by translation elsewhere.
@@ -39,7 +39,7 @@ impl std::str::FromStr for Accelerator {
 }
 
 impl Accelerator {
-    /// What the variable `QUO_MACHINE_ACCELERATOR` says.
+    /// Returns the choice of the variable `QUO_MACHINE_ACCELERATOR`.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ impl Accelerator {
         }
     }
 
-    /// What to try, in this order. On a busy host a start by translation can hang: the emulated CPUs wait
-    /// for each other by the clock of a host that does not run them. Once more is enough.
+    /// Returns the engines to try, in this order. On a busy host a start by translation can hang: the emulated CPUs
+    /// wait for each other by the clock of a host that does not run them. Once more is enough.
     pub(crate) fn engines(self, cache: &Path) -> &'static [Engine] {
         match self {
             Accelerator::Kvm => &[Engine::Kvm],

@@ -1,4 +1,4 @@
-//! What QEMU is told. Pure: a shape and some paths in, a command line out.
+//! Arguments of QEMU. Pure: a shape and some paths in, a command line out.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const CPU: &str = "Skylake-Server-v4";
 const KERNEL: &str = "console=ttyS0 loglevel=7 panic=-1 oops=panic mitigations=off nokaslr \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
 
-/// How the CPUs are emulated.
+/// The way in which the CPUs are emulated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     Kvm,

@@ -1,5 +1,5 @@
-//! What the machine tells us, in frames: a letter, the length as four bytes with the lowest first,
-//! the content. `guest/init.c` writes them.
+//! Messages of the machine to us, in frames: a letter, the length as four bytes with the lowest
+//! first, the content. `guest/init.c` writes them.
 
 use anyhow::{Result, bail};
 

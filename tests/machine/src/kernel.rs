@@ -12,10 +12,11 @@ use anyhow::{Context, Result, bail, ensure};
 /// A folder that a kernel package was unpacked into, instead of Debian's current one.
 const VARIABLE: &str = "QUO_MACHINE_KERNEL";
 
-/// Always the name of Debian's current kernel; the real package is what it depends on.
+/// Always the name of Debian's current kernel, a package that depends on the real one.
 const PACKAGE: &str = "linux-image-amd64";
 
-/// What the machine needs to reach the host: the port, the host's files, memory laid over them.
+/// Drivers by which the machine reaches the host: the port, the host's files, memory laid over
+/// them.
 const DRIVERS: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 /// A kernel that can be started.
@@ -25,12 +26,12 @@ pub(crate) struct Kernel {
     pub image: PathBuf,
     /// In the order in which they can be loaded.
     pub drivers: Vec<PathBuf>,
-    /// What is built in, one path a line.
+    /// The list of built-in drivers, one path a line.
     built_in: PathBuf,
 }
 
-/// Fetches, into the folder `cache`, what emulated machines need and the host does not have, and says
-/// so on standard error. Does nothing when it is there.
+/// Fetches, into the folder `cache`, the needs of emulated machines that the host does not have, and says so on
+/// standard error. Does nothing when it is there.
 ///
 /// # Errors
 ///
@@ -82,7 +83,7 @@ impl Kernel {
         Ok(Kernel { version, image, drivers, built_in })
     }
 
-    /// Copies what a machine needs, in the same places.
+    /// Copies the machine's files, in the same places.
     fn copy(&self, from: &Path, to: &Path) -> Result<()> {
         for file in self.drivers.iter().chain([&self.image, &self.built_in]) {
             let place = to.join(file.strip_prefix(from)?);

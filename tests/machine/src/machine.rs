@@ -28,13 +28,13 @@ const KVM_PATIENCE: Duration = Duration::from_secs(20);
 /// The same for translated CPUs, on a busy host.
 const TCG_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long the machine may take to read its command.
+/// Time that the machine may take to read its command.
 const SENDING: Duration = Duration::from_secs(60);
 
 /// Lines of the console that an error shows.
 const LAST_LINES: usize = 60;
 
-/// How a command in a machine ended.
+/// End of a command in a machine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With this exit status.
@@ -70,7 +70,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of this shape. What has to be fetched and built once is kept in the folder `cache`.
+    /// A machine of this shape. Files that have to be fetched and built once are kept in the folder `cache`.
     #[must_use]
     pub fn new(shape: Shape, cache: PathBuf) -> Machine {
         let limit = Duration::from_secs(600);
@@ -99,7 +99,7 @@ impl Machine {
         self
     }
 
-    /// Starts the machine, runs the command in it and passes on what it writes.
+    /// Starts the machine, runs the command in it and passes on its output.
     ///
     /// # Errors
     ///
@@ -173,10 +173,10 @@ struct Life {
     folder: TempDir,
 }
 
-/// What a machine did while it was watched.
+/// Event of a machine while it was watched.
 enum Event {
     Told(Frame),
-    /// Somebody wants us to stop.
+    /// A signal asks us to stop.
     Stop,
     OutOfTime,
     /// The emulator has ended.
@@ -286,7 +286,7 @@ impl Life {
         }
     }
 
-    /// What went wrong, with all that the machine and the emulator said about it.
+    /// Makes the error, with all messages of the machine and the emulator about it.
     fn trouble(&self, what: &str) -> anyhow::Error {
         let mut text = what.to_owned();
         for (name, title) in [("console", "the console's last lines"), ("emulator", EMULATOR)] {

@@ -34,8 +34,8 @@ pub struct Numa {
     /// Its memory in MiB.
     #[serde(default = "a_gibibyte")]
     pub memory: usize,
-    /// How far each node is from this one: 10 for itself, more for the others. All nodes give them,
-    /// or none.
+    /// Distances of the nodes from this one: 10 for itself, more for the others. All nodes give
+    /// them, or none.
     #[serde(default)]
     pub distances: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What to run in the machine.
+//! The command to run in the machine.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,7 +1,7 @@
 //! The protocols in shared memory under a model checker: the barrier, and the round of a resize.
 //!
-//! A package of its own that takes the protocols' source files from the libraries: the checker is then
-//! compiled once, with the other tests, and only what is checked is compiled for it.
+//! A package of its own that takes the protocols' source files from the libraries: the checker is then compiled once,
+//! with the other tests, and only the checked files are compiled for it.
 #![cfg(test)]
 
 // Sources of other packages know the word by its path there.

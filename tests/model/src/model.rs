@@ -19,7 +19,7 @@ const DEAD: u32 = 3;
 const EXPELLED: u32 = 4;
 const LEFT: u32 = 5;
 
-/// What the members share, and the kernel.
+/// State that the members share, and the kernel.
 struct World {
     state: State<AtomicU64>,
     status: Vec<AtomicU32>,
@@ -108,7 +108,7 @@ impl Roster for World {
 struct Patient<'a> {
     world: &'a World,
     impatient: bool,
-    /// How many killed processes this one has had the time to look for.
+    /// Number of killed processes that this one has had the time to look for.
     looked: u32,
 }
 

@@ -10,7 +10,7 @@ use loom::thread;
 
 use protocol::*;
 
-/// What the ranks and the agent of a node share, and the kernel's queue of sleepers.
+/// State that the ranks and the agent of a node share, and the kernel's queue of sleepers.
 struct Node {
     signal: Signal<AtomicU64>,
     slots: Vec<Slot<AtomicU64>>,

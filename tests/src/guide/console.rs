@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 /// Stands for any text, or alone on its line for any lines.
 const ANYTHING: &str = "...";
 
-/// A command and what it is to print.
+/// A command and its expected output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub command: String,
@@ -35,7 +35,7 @@ pub(super) fn steps(text: &str) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Whether an output is the expected one.
+/// Returns true if an output is the expected one.
 #[must_use]
 pub fn matches(expected: &[String], actual: &str, unordered: bool) -> bool {
     let actual: Vec<&str> = actual.trim_end().lines().map(str::trim_end).collect();

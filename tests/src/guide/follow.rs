@@ -18,16 +18,16 @@ use crate::installation::Installation;
 use crate::leftovers;
 use crate::running::{Outcome, Running};
 
-/// How long one block may take.
+/// Time that one block may take.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// Between the outputs of the commands of one block.
 const BETWEEN: char = '\u{1e}';
 
-/// A quo that is installed, and what installed it.
+/// A quo that is installed, and the command that installed it.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// Where it is.
+    /// Its folder.
     pub folder: PathBuf,
     /// The project's own commands, for pages that show them.
     pub xtask: PathBuf,
@@ -40,14 +40,14 @@ impl Prefix {
     ///
     /// # Errors
     ///
-    /// `cargo xtask install` fails; the error is what it said.
+    /// `cargo xtask install` fails; the error is its message.
     pub fn install(checkout: &Checkout, folder: &Path) -> Result<Prefix> {
         let output = Installation::xtask("install", folder, &[])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Prefix::at(checkout, folder)
     }
 
-    /// What is installed in a folder already.
+    /// Takes the installation of a folder.
     ///
     /// # Errors
     ///
@@ -61,24 +61,24 @@ impl Prefix {
     }
 }
 
-/// Somebody who reads the guide. What one page leaves is not there for the next.
+/// A reader of the guide. The files of one page are not there for the next.
 #[derive(Debug)]
 pub struct Reader {
     home: tempfile::TempDir,
     before: Vec<Block>,
 }
 
-/// What became of the blocks of a page.
+/// Results of the blocks of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// How many were done.
+    /// Number of blocks done.
     pub done: usize,
     /// The lines of those that were not, with the reason.
     pub skipped: Vec<(usize, String)>,
 }
 
 impl Reader {
-    /// A reader with a home in `parent` and what all of `pages` rely on.
+    /// A reader with a home in `parent` and the blocks that all of `pages` rely on.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// A block does not do what the page says. The error names its line and shows what came.
+    /// A block differs from the page's words. The error names its line and shows the real output.
     pub fn follow(
         &self,
         page: &Page,
@@ -200,7 +200,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Runs a script in the reader's folder, with what earlier ones exported.
+    /// Runs a script in the reader's folder, with the variables that earlier ones exported.
     fn shell(
         &self,
         script: &str,
@@ -236,7 +236,7 @@ impl Reader {
     }
 }
 
-/// What launchers need on a small machine, in a container, as root: no page is about that.
+/// Settings of launchers on a small machine, in a container, as root: no page is about them.
 const QUIET: &[(&str, &str)] = &[
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -246,8 +246,8 @@ const QUIET: &[(&str, &str)] = &[
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// What xtask is given back from outside: it calls the real cargo, whose own things are in the home of
-/// whoever runs the tests, and which would build everything anew for another path of pkg-config.
+/// Variables of the outside that xtask gets back: it calls the real cargo, whose own files are in the home of whoever
+/// runs the tests, and which would build everything anew for another path of pkg-config.
 fn outside() -> String {
     let names = ["HOME", "PATH", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH"];
     let again = names.map(|name| match std::env::var(name) {

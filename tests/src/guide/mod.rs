@@ -1,5 +1,5 @@
-//! The user guide (`docs/`) as something that can be followed: its pages are Markdown, and each
-//! fenced block says in its first line what a reader does with it.
+//! The user guide (`docs/`) as a set of pages that can be followed: they are Markdown, and the first line of each
+//! fenced block tells the reader's action.
 //!
 //! | first line of the block | what happens |
 //! |---|---|
@@ -37,24 +37,24 @@ pub struct Page {
 pub struct Block {
     /// The line of its fence, from 1.
     pub line: usize,
-    /// What a reader does with it.
+    /// The reader's action.
     pub kind: Kind,
-    /// What the machine must have for it.
+    /// Needs of the block from the machine.
     pub needs: Vec<String>,
     /// Its text.
     pub text: String,
 }
 
-/// What a reader does with a block.
+/// The reader's action with a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Write it to this file, after what is there.
+    /// Write it to this file, after its content.
     File(String),
     /// Run it.
     Run(Run),
 }
 
-/// How a block is run.
+/// Options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// Commands with their output, not a script.
@@ -74,7 +74,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// A block does not say what to do with it, or has no end. The error names page and line.
+    /// A block does not name the reader's action, or has no end. The error names page and line.
     pub fn parse(name: &str, text: &str) -> Result<Page> {
         let mut blocks = Vec::new();
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -122,14 +122,14 @@ impl Page {
         Ok(pages)
     }
 
-    /// Whether the page has something for the Slurm of the test beds.
+    /// Returns true if the page has something for the Slurm of the test beds.
     #[must_use]
     pub fn wants_slurm(&self) -> bool {
         self.blocks.iter().any(|block| matches!(&block.kind, Kind::Run(run) if run.on_slurm))
     }
 }
 
-/// What the words behind the language say.
+/// Reads the words behind the language.
 fn described(info: &str) -> Result<(Kind, Vec<String>)> {
     let mut words = info.split_whitespace();
     let language = words.next().unwrap_or_default();

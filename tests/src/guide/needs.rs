@@ -1,4 +1,4 @@
-//! What blocks of the guide may need that not every machine has.
+//! Needs of the guide's blocks that not every machine has.
 
 /// A name, a shell command that succeeds where it is there, and how to name it to a person.
 const KNOWN: &[(&str, &str, &str)] = &[
@@ -22,7 +22,7 @@ pub(super) fn is_known(name: &str) -> bool {
     KNOWN.iter().any(|(known, ..)| *known == name)
 }
 
-/// The command that tells whether it is there, and what it is called.
+/// The command that tells whether it is there, and its name.
 pub(super) fn test_for(name: &str) -> Option<(&'static str, &'static str)> {
     KNOWN.iter().find(|(known, ..)| *known == name).map(|(_, test, called)| (*test, *called))
 }

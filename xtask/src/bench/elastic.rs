@@ -1,4 +1,4 @@
-//! What a world that changes its size costs its ranks.
+//! Cost of a world's resizes for its ranks.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub const HEADINGS: [&str; 3] = ["a world of two ranks on one node", "median", "
 const SYNTHETIC: [&str; 6] =
     ["start=1", "limit=4", "delta=1", "every=10", "iterations=80", "elements=1000000"];
 
-/// What a median has to be.
+/// A bound on a median.
 #[derive(Clone, Copy)]
 enum Budget {
     None,
@@ -42,7 +42,7 @@ const ROWS: &[(&str, &str, &str, Budget)] = &[
     ("a look at it takes at most", "/longest_ms", "ms", Budget::None),
 ];
 
-/// What each run of the program says.
+/// Runs the program and returns the output of each run.
 pub fn run(rounds: u8) -> Result<Vec<Value>> {
     let mut measured = Vec::new();
     // With who is started there are three ranks: those that wait give their core away.
@@ -70,7 +70,7 @@ pub fn run(rounds: u8) -> Result<Vec<Value>> {
     Ok(measured)
 }
 
-/// What the synthetic benchmark says of each change, mode by mode.
+/// Runs the synthetic benchmark and returns its lines on each change, mode by mode.
 pub fn synthetic() -> Result<String> {
     let program = built("synthetic")?;
     let mut said = String::new();

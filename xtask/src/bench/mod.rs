@@ -1,6 +1,5 @@
-//! `cargo xtask bench`: what the operations cost, beside what the kernel allows and, if there is one
-//! on the machine, beside a reference library. All in one run, since only ratios of one run mean
-//! anything on a shared machine.
+//! `cargo xtask bench`: cost of the operations, beside the kernel's own and, if there is one on the machine, beside a
+//! reference library. All in one run, since only ratios of one run mean anything on a shared machine.
 
 mod elastic;
 mod memprof;
@@ -30,7 +29,7 @@ pub struct Options {
     /// Compare with the QUO library installed below PREFIX.
     #[arg(long, value_name = "PREFIX")]
     reference: Option<PathBuf>,
-    /// How often each program runs, in turns; the table holds medians.
+    /// Number of runs of each program, in turns; the table holds medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=50))]
     rounds: u8,
     /// Also write everything measured to FILE.
@@ -42,23 +41,23 @@ pub struct Options {
     /// Leave out the microbenchmarks of the Rust crate.
     #[arg(long)]
     operations_only: bool,
-    /// Only what the memory profiler costs.
+    /// Only the cost of the memory profiler.
     #[arg(long, conflicts_with = "operations_only")]
     memprof_only: bool,
-    /// Only what rates of messages the memory profiler leaves, on the MPI that `--mpi` names.
+    /// Only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
     messages_only: bool,
     /// Only the longer run of the coupled example under the memory profiler: in as many turns as tell half a percent, or
     /// as there is time for.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only"])]
     long_only: bool,
-    /// How long `--long-only` may take.
+    /// Longest time of `--long-only`.
     #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
     minutes: u8,
     /// For `--long-only`, the deck of `cargo xtask demo`, of some 15 seconds.
     #[arg(long, requires = "long_only")]
     large_deck: bool,
-    /// Only what a world that changes its size costs.
+    /// Only the cost of a world's resizes.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
 }

@@ -1,5 +1,5 @@
-//! What a threaded phase loses to the ranks that wait for it. One launch per mode: an OpenMP pool
-//! keeps the binding it was born with.
+//! Time that a threaded phase loses to the ranks that wait for it. One launch per mode: an OpenMP
+//! pool keeps the binding it was born with.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub const HEADINGS: [&str; 3] = ["how the others wait", "phase ÷ ideal", "CPU o
 /// Enough work for a phase of about a second.
 const WORK: &str = "1000";
 
-/// How the others wait: a name for the reader, the program's mode, the wait that is selected.
+/// Ways in which the others wait: a name for the reader, the program's mode, the wait that is
+/// selected.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
     ("asleep on a signal (ideal)", "ideal", None),
     ("QUO_barrier", "quo", None),

@@ -1,13 +1,13 @@
-//! From measurements to rows: what is compared with what, and what we want to reach.
+//! From measurements to rows: the comparisons, and our targets.
 
 use serde_json::Value;
 
-/// Where in the measurements a row's numbers are, and its target.
+/// Paths of a row's numbers in the measurements, and its target.
 struct Entry {
     operation: &'static str,
-    /// A JSON pointer into what `operations` prints.
+    /// A JSON pointer into the output of `operations`.
     measured: &'static str,
-    /// Pointers into what `kernel` prints; their sum is what no library can go below.
+    /// Pointers into the output of `kernel`; their sum is a lower bound for any library.
     floor: &'static [&'static str],
     target: Target,
     unit: Unit,
@@ -148,12 +148,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// How many times as fast we are as the reference.
+    /// Speed relative to the reference, as a factor.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.reference? / self.ours.filter(|ours| *ours > 0.0)?)
     }
 
-    /// Whether the target is reached.
+    /// Returns true if the target is reached.
     pub fn is_met(&self) -> Option<bool> {
         Some(self.ours? <= self.target?)
     }

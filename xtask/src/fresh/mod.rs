@@ -1,5 +1,5 @@
 //! `cargo xtask fresh`: does the README hold on a machine that has nothing? A minimal Debian in a
-//! folder, a fresh clone of what is committed, and the one command.
+//! folder, a fresh clone of the commit, and the one command.
 
 mod packages;
 mod root;
@@ -17,7 +17,8 @@ use root::Root;
 const BOOTSTRAP_LIMIT: Duration = Duration::from_secs(20 * 60);
 const LIMIT: Duration = Duration::from_secs(90 * 60);
 
-/// What the README asks for, and the certificates with which git and cargo reach the network.
+/// Packages that the README asks for, and the certificates with which git and cargo reach the
+/// network.
 const README_ASKS_FOR: &str = "gcc,libc6-dev,git,python3,ca-certificates";
 
 #[derive(Args)]

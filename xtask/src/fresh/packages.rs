@@ -1,4 +1,4 @@
-//! What a Debian says it has installed.
+//! The packages that a Debian has installed.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// Those that came since.
+/// The packages that came since.
 pub fn added<'a>(before: &BTreeSet<&str>, after: &BTreeSet<&'a str>) -> Vec<&'a str> {
     after.iter().copied().filter(|name| !before.contains(name)).collect()
 }

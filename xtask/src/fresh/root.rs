@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::run;
 
-/// Where the checkout lies in it.
+/// The checkout's place in it.
 const CHECKOUT: &str = "srv/quo";
-/// Where the Rust toolchain of this machine appears in it.
+/// Place of this machine's Rust toolchain in it.
 const RUST: &str = "opt/rust";
 
-/// How a proxy is named to programs. Everything else in the environment stays outside.
+/// Variables that name a proxy to programs. Everything else in the environment stays outside.
 const NETWORK_VARIABLES: &[&str] =
     &["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TERM"];
 
@@ -44,7 +44,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// A copy of a base system, in place of what is left of an earlier one.
+    /// A copy of a base system, in place of the rest of an earlier one.
     pub fn copy(base: &Path, path: &Path) -> Result<Root> {
         remove(path)?;
         let mut copy = Command::new("cp");
@@ -90,7 +90,7 @@ impl Root {
         Ok(())
     }
 
-    /// Clones what is committed in a checkout.
+    /// Clones the commit of a checkout.
     pub fn clone_checkout(&self, checkout: &Path) -> Result<()> {
         let mut git = Command::new("git");
         git.args(["clone", "--quiet", "--no-hardlinks"]).arg(checkout);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{project, run};
 
-/// Where the sources are. `SOURCES` there names them, in the order in which they are compiled.
+/// The folder of the sources. `SOURCES` there names them, in the order in which they are compiled.
 const FOLDER: &str = "bindings-fortran";
 
 const FLAGS: &[&str] = &["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-cpp"];
@@ -21,12 +21,12 @@ pub struct Modules {
     pub objects: Vec<PathBuf>,
     /// The `.mod` and `.smod` files.
     pub interfaces: Vec<PathBuf>,
-    /// Whether the module mpi_f08 could be used.
+    /// True if the module mpi_f08 could be used.
     pub has_f08: bool,
 }
 
 impl Modules {
-    /// How the names of all module procedures begin in the objects of gfortran.
+    /// Beginnings of the names of all module procedures in the objects of gfortran.
     pub fn symbols(&self) -> Vec<String> {
         let modules =
             self.interfaces.iter().filter(|file| file.extension() == Some("mod".as_ref()));

@@ -1,7 +1,7 @@
 //! Links libquo from cargo's static library and the Fortran modules.
 //!
-//! Cargo's own shared library holds what is written in Rust and C only. A library that also serves Fortran
-//! has to be linked by us, and then it gets the exports, the names and the run path that we choose.
+//! Cargo's own shared library holds only the parts in Rust and C. A library that also serves Fortran has to be linked
+//! by us, and then it gets the exports, the names and the run path that we choose.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::run;
 /// The interface number: the one that the library of QUO 1.4.1 carries.
 pub const INTERFACE: &str = "8";
 
-/// What Rust's standard library needs where it is linked statically, on Linux with glibc
+/// Libraries that Rust's standard library needs where it is linked statically, on Linux with glibc
 /// (`rustc --print native-static-libs`).
 pub const RUST_LIBRARIES: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 

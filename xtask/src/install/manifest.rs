@@ -1,4 +1,4 @@
-//! What an installation put down: a text file in it, for the next one and for its removal.
+//! The manifest of an installation: a text file in it, for the next one and for its removal.
 //!
 //! ```text
 //! # a comment
@@ -20,13 +20,13 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// Where it is, below the prefix.
+/// Its path below the prefix.
 pub const PLACE: &str = "share/quo/install-manifest.txt";
 
 const HEAD: &str = "# Installed by `cargo xtask install`; \
                     `cargo xtask uninstall` and the next installation read this.\n";
 
-/// What one path held when it was installed.
+/// The content of one path when it was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     File { digest: String, mode: u32 },
@@ -68,7 +68,7 @@ impl Manifest {
         }
     }
 
-    /// Both: what an interruption between them may leave.
+    /// Both: the possible states after an interruption between them.
     pub fn joined(&self, other: &Manifest) -> Manifest {
         let mut joined = self.clone();
         joined.version.clone_from(&other.version);
@@ -148,8 +148,8 @@ pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a path holds now; `None` when there is nothing. A folder or a device is an error, since it cannot
-/// have been installed.
+/// Returns the present content of a path; `None` when there is nothing. A folder or a device is an error, since it
+/// cannot have been installed.
 pub fn found(path: &Path) -> Result<Option<Kind>> {
     let shown = || path.display().to_string();
     let data = match path.symlink_metadata() {
@@ -177,7 +177,8 @@ pub fn found(path: &Path) -> Result<Option<Kind>> {
     Ok(Some(Kind::File { digest: digest(&bytes), mode }))
 }
 
-/// Whether a path still holds what was installed. Its mode is the administrator's to change.
+/// Returns true if a path still holds the installed content. Its mode is the administrator's to
+/// change.
 pub fn is_ours(now: &Kind, installed: &[Kind]) -> bool {
     installed.iter().any(|kind| match (now, kind) {
         (Kind::File { digest: now, .. }, Kind::File { digest, .. }) => now == digest,

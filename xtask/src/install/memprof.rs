@@ -1,5 +1,5 @@
-//! The memory profiler among what is installed: the command, the object that it loads into ranks, and
-//! libmemprof for programs that ask for numbers themselves. None of it knows an MPI.
+//! The memory profiler's part of an installation: the command, the object that it loads into ranks, and libmemprof for
+//! programs that ask for numbers themselves. None of it knows an MPI.
 
 use std::path::Path;
 use std::process::Command;

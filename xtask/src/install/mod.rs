@@ -1,5 +1,5 @@
-//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, its commands, and what other
-//! builds need to find them.
+//! `cargo xtask install --prefix DIR`: libquo for C, C++ and Fortran, its commands, and the files
+//! by which other builds find them.
 
 mod fortran;
 mod library;
@@ -34,7 +34,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
-    /// Where to: bin, include, lib and share are made below it.
+    /// Folder of the installation: bin, include, lib and share are made below it.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Put everything below DIR in place of the root folder, for those who make packages.
@@ -52,7 +52,7 @@ pub struct Options {
     /// Do not install missing system packages: fail where one is missing.
     #[arg(long)]
     no_setup: bool,
-    /// Build nothing: install what lies in DIR. For tests, which spare the minutes that optimising takes.
+    /// Build nothing: install the files in DIR. For tests, which spare the minutes that optimising takes.
     #[arg(long, value_name = "DIR", hide = true)]
     built: Option<PathBuf>,
 }
@@ -140,7 +140,8 @@ fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
     }
 }
 
-/// All that is installed, in the order in which it appears: what is found by others comes last.
+/// All items of an installation, in the order in which they appear: those by which others find it
+/// come last.
 fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Result<Vec<Item>> {
     let root = project::root();
     let values = values(parts)?;

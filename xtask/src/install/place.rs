@@ -1,5 +1,5 @@
-//! Puts files into a prefix. Each appears whole or not at all; what is there at any moment can be used and
-//! removed again.
+//! Puts files into a prefix. Each appears whole or not at all; the files there at any moment can be used and removed
+//! again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 
 use super::manifest::{self, Kind, Manifest};
 
-/// A file is written under this name in its folder, then renamed. One name, so that what an interruption
-/// leaves is found.
+/// A file is written under this name in its folder, then renamed. One name, so that the rest of an interrupted
+/// installation is found.
 const UNFINISHED: &str = ".quo-install-unfinished";
 
-/// How many names an error lists.
+/// Number of names that an error lists.
 const NAMES: usize = 10;
 
 /// Something to install.
@@ -41,7 +41,7 @@ impl Item {
     }
 }
 
-/// What an installation found beside its own work.
+/// Findings of an installation beside its own work.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Files that the user had changed, under the names they have now.
@@ -52,7 +52,7 @@ pub struct Report {
     pub kept: Vec<String>,
 }
 
-/// Installs the items, in their order, and removes what the version before had and this one has not.
+/// Installs the items, in their order, and removes those of the version before that this one lacks.
 pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) -> Result<Report> {
     let old = Manifest::read(prefix)?;
     let had_manifest = old.is_some();
@@ -133,7 +133,7 @@ fn absent_folders(prefix: &Path, items: &[Item]) -> BTreeSet<String> {
     absent
 }
 
-/// Removes those folders that are empty, from both places: what others use stays.
+/// Removes those folders that are empty, from both places: files of others stay.
 pub fn remove_empty_folders(prefix: &Path, folders: &mut BTreeSet<String>) -> Result<()> {
     // Folders sort before what they hold.
     for name in folders.clone().into_iter().rev() {
@@ -198,7 +198,7 @@ impl Prefix<'_> {
         Ok(name)
     }
 
-    /// Removes what an interrupted installation was writing.
+    /// Removes the unfinished files of an interrupted installation.
     pub fn forget_unfinished(&self, manifest: &Manifest) -> Result<()> {
         let files = manifest.entries.keys().map(String::as_str).chain([manifest::PLACE]);
         let folders: BTreeSet<PathBuf> =

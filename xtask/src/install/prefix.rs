@@ -31,7 +31,7 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
     Ok(absolute)
 }
 
-/// Where a prefix lies in a tree that will become the root folder elsewhere.
+/// Place of a prefix in a tree that will become the root folder elsewhere.
 pub fn staged(destdir: &Path, prefix: &Path) -> Result<PathBuf> {
     let destdir =
         std::path::absolute(destdir).with_context(|| format!("--destdir {}", destdir.display()))?;

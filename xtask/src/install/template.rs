@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// What the names stand for.
+/// Values of the names.
 pub struct Values(BTreeMap<&'static str, String>);
 
 impl Values {

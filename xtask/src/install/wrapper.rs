@@ -1,4 +1,4 @@
-//! What the compiler wrappers of an MPI tell about it.
+//! Information of an MPI's compiler wrappers about it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ pub struct Mpi {
     pub name: String,
     /// The wrapper for C, as a full path.
     pub mpicc: PathBuf,
-    /// What the wrapper passes to the linker.
+    /// Flags that the wrapper passes to the linker.
     pub link_flags: Vec<String>,
     /// The folders in which programs find its libraries when they run.
     pub run_path: Vec<PathBuf>,
@@ -37,7 +37,7 @@ impl Mpi {
     }
 }
 
-/// The linker's part of what a wrapper passes on.
+/// The linker's part of a wrapper's flags.
 fn link_flags(shown: &str) -> Vec<String> {
     let is_for_linker =
         |word: &&str| ["-L", "-l", "-Wl,"].iter().any(|start| word.starts_with(start));
@@ -50,7 +50,7 @@ fn link_flags(shown: &str) -> Vec<String> {
     flags
 }
 
-/// Where a wrapper has libraries looked for, at link time and at run time.
+/// Folders in which a wrapper has libraries looked for, at link time and at run time.
 fn folders(shown: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut follows_rpath = false;
@@ -70,7 +70,7 @@ fn folders(shown: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Some wrappers quote for the shell what they show.
+/// Some wrappers quote their output for the shell.
 fn unquoted(word: &str) -> String {
     word.chars().filter(|c| !matches!(c, '"' | '\'')).collect()
 }

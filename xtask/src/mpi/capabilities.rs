@@ -1,4 +1,4 @@
-//! What an MPI can do, found out by compiling and running small programs under its launcher.
+//! Capabilities of an MPI, found out by compiling and running small programs under its launcher.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::catalogue::{Mpi, Setting};
 use super::home::{Home, hash};
 use crate::{project, run};
 
-/// How long one program may take; each takes a second or two.
+/// Time that one program may take; each takes a second or two.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The programs, by the name of what they show.
+/// The programs, by the names of the capabilities that they show.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("version", "c", include_str!("probes/version.c")),
     ("cxx", "cpp", include_str!("probes/cxx.cpp")),
@@ -30,7 +30,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("split_shared", "c", include_str!("probes/split_shared.c")),
 ];
 
-/// What is asked, in the order of the table, with the head of its column and what it means.
+/// The questions, in the order of the table, with the head of the column and the meaning.
 pub const QUESTIONS: &[(&str, &str, &str)] = &[
     ("cxx", "C++", "compiles C++"),
     ("fortran", "Fortran", "compiles `use mpi`"),
@@ -43,7 +43,7 @@ pub const QUESTIONS: &[(&str, &str, &str)] = &[
     ("connect", "connect", "two jobs connect through a port"),
 ];
 
-/// What was found out about one MPI: version, standard, and an answer to each question.
+/// Findings about one MPI: version, standard, and an answer to each question.
 #[derive(Clone, Debug)]
 pub struct Capabilities(Value);
 
@@ -57,12 +57,12 @@ impl Capabilities {
         self.0["version"].as_str().unwrap_or("?")
     }
 
-    /// Whether it does, at which level, and with which setting.
+    /// Answer to a question: yes or no, the level, and the setting that it needs.
     pub fn answer(&self, question: &str) -> &str {
         self.0["can"][question]["answer"].as_str().unwrap_or("?")
     }
 
-    /// Why it does not, or what it has to be told first.
+    /// The reason why it does not, or the setting that it needs first.
     pub fn remark(&self, question: &str) -> Option<String> {
         let entry = &self.0["can"][question];
         let with = entry["with"].as_str().map(|with| format!("with {with}"));
@@ -70,8 +70,8 @@ impl Capabilities {
     }
 }
 
-/// What is known about an MPI; found out when it is not, or when its files or the programs changed,
-/// or `again`.
+/// Returns the findings about an MPI; found out when they are missing, or when its files or the
+/// programs changed, or `again`.
 pub fn of(mpi: &Mpi, home: &Home, again: bool) -> Result<Capabilities> {
     let kept = project::base()?.join("mpi/probed").join(format!("{}.json", home.name));
     let key = key(home)?;
@@ -138,7 +138,7 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Without settings first: what works by itself needs none.
+    /// Without settings first: a capability that works by itself needs none.
     fn entry(&self, question: &str) -> Value {
         let setting = match question {
             "spawn" => self.mpi.spawns_with,
@@ -275,7 +275,7 @@ fn succeeded(outcome: &Outcome) -> Result<(), String> {
     if clean { Ok(()) } else { Err(reason(outcome)) }
 }
 
-/// One line that says what went wrong.
+/// Returns the error in one line.
 fn reason(outcome: &Outcome) -> String {
     if outcome.out_of_time {
         return format!("still waiting after {} s", LIMIT.as_secs());
@@ -310,7 +310,7 @@ fn shortened(line: &str) -> String {
     line.chars().take(160).collect()
 }
 
-/// The first number with a dot in what a library calls itself.
+/// Returns the first number with a dot in a library's description of itself.
 fn number(library: &str) -> String {
     let words = library.split(|c: char| c.is_whitespace() || c == ',');
     let numbers = words.map(|word| word.trim_start_matches('v'));

@@ -6,7 +6,7 @@ pub struct Mpi {
     pub name: &'static str,
     pub title: &'static str,
     pub origin: Origin,
-    /// What it has to be told before it spawns, and before two jobs connect.
+    /// The setting that it needs before it spawns, and before two jobs connect.
     pub spawns_with: Option<Setting>,
     pub connects_with: Option<Setting>,
 }
@@ -68,7 +68,7 @@ pub const CATALOGUE: &[Mpi] = &[
 /// The MPI that needs no build folder of its own.
 pub const DEFAULT: &str = "openmpi";
 
-/// Those on which the end-to-end suites run in every `cargo xtask test`, beside the default.
+/// MPIs on which the end-to-end suites run in every `cargo xtask test`, beside the default.
 pub const ALSO_TESTED: &[&str] = &["mpich5", "openmpi5"];
 
 /// One by its name.
@@ -87,7 +87,7 @@ pub fn named(name: &str) -> anyhow::Result<&'static Mpi> {
 }
 
 impl Mpi {
-    /// What to type for it.
+    /// The words to type for it.
     pub fn how_to_get(&self) -> String {
         format!("cargo xtask mpi install {}", self.name)
     }

@@ -1,5 +1,5 @@
-//! A folder for each MPI with its compilers and its launcher under the usual names, whatever they are
-//! called where they come from: what `MPI_HOME` means everywhere.
+//! A folder for each MPI with its compilers and its launcher under the usual names, whatever they are called where they
+//! come from: everywhere the meaning of `MPI_HOME`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +19,8 @@ pub struct Home {
     pub name: String,
     /// Holds bin/mpicc and its siblings.
     pub folder: PathBuf,
-    /// Where cargo builds for this MPI: the crate that wraps MPI for Rust does not notice another.
+    /// Cargo's build folder for this MPI: the crate that wraps MPI for Rust does not notice
+    /// another.
     pub build: PathBuf,
 }
 
@@ -58,7 +59,7 @@ fn homes() -> PathBuf {
     project::base().unwrap_or_default().join("mpi/homes")
 }
 
-/// Where the Python packages of an MPI are unpacked.
+/// The folder of an MPI's unpacked Python packages.
 pub fn wheels(mpi: &Mpi) -> Result<PathBuf> {
     Ok(project::base()?.join("mpi/wheels").join(mpi.name))
 }
@@ -83,7 +84,8 @@ pub fn require(mpi: &Mpi) -> Result<Home> {
     }
 }
 
-/// What the variables `MPICC` and `MPI_HOME` choose, if they do and it is not the usual one.
+/// Returns the MPI that the variables `MPICC` and `MPI_HOME` choose, if they do and it is not the
+/// usual one.
 pub fn of_environment() -> Result<Option<Home>> {
     let named = |variable| std::env::var_os(variable).filter(|value: &OsString| !value.is_empty());
     let mpicc = if let Some(name) = named("MPICC") {
@@ -136,8 +138,8 @@ pub fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// What cargo links with. Every MPI calls its library `mpi`, and the crates of the Rust programs may name
-/// the folder of another one first.
+/// The linker of cargo. Every MPI calls its library `mpi`, and the crates of the Rust programs may name the folder of
+/// another one first.
 const LINKER: &str = r#"#!/bin/sh
 folders=$("${0%/*}/mpicc" -show | tr ' ' '\n' | grep '^-L' | tr '\n' ' ')
 eval "set -- $folders \"\$@\""

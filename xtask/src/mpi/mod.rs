@@ -26,7 +26,7 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show which are here and what each can do. That is tried out once for each version.
+    /// Show which are here, and their capabilities. That is tried out once for each version.
     List {
         /// As JSON.
         #[arg(long)]
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Starts this command again with the MPI that `--mpi` or the environment chooses, unless it is the
-/// one that is used anyway. What it runs from then on cannot meet another one by mistake.
+/// one that is used anyway. Its commands from then on cannot meet another one by mistake.
 pub fn enter(name: Option<&str>) -> Result<()> {
     let inside = std::env::var(project::MPI).ok();
     let home = match name {
@@ -87,7 +87,7 @@ pub fn provide(name: &str) -> Result<Home> {
     home::require(mpi)
 }
 
-/// Whether it compiles Fortran programs.
+/// Returns true if it compiles Fortran programs.
 pub fn has_fortran(home: &Home) -> bool {
     home.program("mpifort").exists()
 }
@@ -155,7 +155,7 @@ fn entry(mpi: &Mpi, known: Option<&(Capabilities, Home)>) -> Value {
 
 type Row<'a> = (&'a Mpi, Option<(Capabilities, Home)>);
 
-/// One line for each, and below it what the words in it leave open.
+/// One line for each, and below it an explanation of the words in it.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![vec!["name".to_owned(), "version".to_owned(), "MPI".to_owned()]];
     lines[0].extend(QUESTIONS.iter().map(|(_, head, _)| (*head).to_owned()));

@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 
 /// The exceptions, from the root of the checkout.
 const EXCEPTIONS: &str = "xtask/floors.toml";
-/// How the list begins in the documentation of a crate.
+/// Beginning of the list in the documentation of a crate.
 const MARK: &str = "//! floors: ";
 
 /// Modules that use one above them, by crate; each entry reads `user -> used`.

@@ -1,7 +1,9 @@
-//! Links in the README, the guide and the other pages: what they name is there, and so are the headings.
+//! Links in the README, the guide and the other pages: their files and their headings exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::summary;
 
 /// Every local link of a page that leads nowhere, one line each.
 pub fn broken(root: &Path) -> Vec<String> {
@@ -9,7 +11,7 @@ pub fn broken(root: &Path) -> Vec<String> {
     for page in pages(root) {
         let text = fs::read_to_string(&page).unwrap_or_default();
         let name = page.strip_prefix(root).unwrap_or(&page).display();
-        for link in local_links(&prose(&text)) {
+        for link in of_text(&text) {
             if let Some(problem) = problem(&page, &link) {
                 errors.push(format!("{name}: {link}: {problem}"));
             }
@@ -18,21 +20,25 @@ pub fn broken(root: &Path) -> Vec<String> {
     errors
 }
 
-/// The pages at the top, of the guide and of the examples.
+/// Returns the pages of the site, its table of contents, and the pages at the top.
 fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    let mut folders = ["docs", "docs/design", "docs/recipes", "examples/coupled"]
-        .map(|name| root.join(name))
-        .to_vec();
-    folders.push(root.to_path_buf());
-    for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
+    let mut pages = vec![root.join(summary::PAGE)];
+    pages.extend(summary::listed(root).into_iter().map(|page| root.join(page)));
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "md") {
             pages.push(path);
         }
     }
+    pages.retain(|page| page.is_file());
     pages.sort();
+    pages.dedup();
     pages
+}
+
+/// Returns the local links of a page's text, without those in its code.
+pub fn of_text(markdown: &str) -> Vec<String> {
+    local_links(&prose(markdown))
 }
 
 fn problem(page: &Path, link: &str) -> Option<&'static str> {
@@ -56,19 +62,22 @@ fn problem(page: &Path, link: &str) -> Option<&'static str> {
 
 /// The page without its code.
 fn prose(markdown: &str) -> String {
-    let mut in_block = false;
+    let (mut in_block, mut in_quotes) = (false, false);
     let mut text = String::new();
     for line in markdown.lines() {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            // Odd parts are between backquotes; links do not begin there.
-            let parts = line.split('`').enumerate();
-            let parts = parts.map(|(index, part)| match index % 2 {
-                1 => part.replace("](", "] ("),
-                _ => part.to_owned(),
-            });
-            text.push_str(&parts.collect::<Vec<_>>().join("`"));
+            // Backquotes may end on another line of the paragraph; links do not begin between them.
+            in_quotes &= !line.trim().is_empty();
+            for (index, part) in line.split('`').enumerate() {
+                if index > 0 {
+                    in_quotes = !in_quotes;
+                    text.push('`');
+                }
+                let quoted = in_quotes.then(|| part.replace("](", "] ("));
+                text.push_str(quoted.as_deref().unwrap_or(part));
+            }
             text.push('\n');
         }
     }
@@ -100,6 +109,7 @@ mod tests {
     fn code_is_not_searched_for_links() {
         let text = "[a](b)\n```cpp\n[this](int) {}\n```\nor `[this](int)`\n";
         assert_eq!(local_links(&prose(text)), ["b"]);
+        assert_eq!(of_text("`one\ntwo` and [a](b)\n[c](d) `e\n\n[f](g)"), ["b", "d", "g"]);
     }
 
     #[test]
@@ -115,6 +125,7 @@ mod tests {
         fs::create_dir_all(root.join("docs")).unwrap();
         fs::write(root.join("README.md"), "[a](docs/a.md#there) [b](docs/a.md#not) [c](gone)")
             .unwrap();
+        fs::write(root.join(summary::PAGE), "[a](a.md)").unwrap();
         fs::write(root.join("docs/a.md"), "# There\n[up](../README.md) [x](../docs)\n").unwrap();
         assert_eq!(
             broken(root),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// Pages that say which test shows what.
+/// Pages that name the test of each row.
 pub const CHECKLISTS: &[&str] = &["docs/elastic-checklist.md"];
 
-/// Stands for what is left out of a name.
+/// Stands for the omitted part of a name.
 const CUT: char = '…';
 
 /// Adds the names that a source may define tests by: functions, and the words of tables of tests.

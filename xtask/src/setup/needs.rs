@@ -1,4 +1,4 @@
-//! What the project needs from the machine, and what each package manager calls it.
+//! Needs of the project, and the name of each for each package manager.
 
 /// One thing that a build or a run needs and that Cargo cannot bring.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub const PYTHON: &[Need] = &[Need::Python];
 pub const FRESH: &[Need] = &[Need::Bootstrap];
 
 impl Need {
-    /// What was looked for.
+    /// Name of the thing that was looked for.
     pub fn name(self) -> &'static str {
         match self {
             Need::MpiCompiler => "mpicc",

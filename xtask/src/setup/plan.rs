@@ -1,8 +1,8 @@
-//! Decides what to do about missing things. Pure: facts in, plan out.
+//! Decides how missing things are installed. Pure: facts in, plan out.
 
 use super::needs::{Need, Packages};
 
-/// How this user may install packages.
+/// Means of this user to install packages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// The user is root.
@@ -24,12 +24,12 @@ pub struct Machine {
     pub lists_are_fresh: bool,
 }
 
-/// What to do.
+/// Plan for the missing things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Install these with apt, behind this command prefix, after a fresh list if told so.
     Install { packages: Vec<&'static str>, prefix: &'static [&'static str], update_first: bool },
-    /// We cannot install: say what the user has to.
+    /// We cannot install: tells the user how to.
     TellUser { cause: &'static str },
 }
 
@@ -69,7 +69,7 @@ pub fn names(missing: &[Need], world: fn(Packages) -> &'static str) -> Vec<&'sta
     names
 }
 
-/// What a user who has to install by hand is told.
+/// Returns the advice for a user who has to install by hand.
 pub fn advice(missing: &[Need]) -> String {
     let apt = names(missing, |packages| packages.apt).join(" ");
     let dnf = names(missing, |packages| packages.dnf).join(" ");

@@ -16,7 +16,7 @@ use crate::project::{find_program, find_system_program};
 /// Lists older than this name packages that the mirrors no longer have.
 const LISTS_GROW_OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Those of some needs that this machine does not meet.
+/// Needs that this machine does not meet.
 pub fn missing(needs: &[Need]) -> Vec<Need> {
     needs.iter().copied().filter(|need| !is_met(*need)).collect()
 }

@@ -1,4 +1,4 @@
-//! The files of a change, which decide what the gate adds.
+//! The files of a change, which decide the additions to the gate.
 
 use std::process::Command;
 

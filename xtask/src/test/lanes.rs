@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 
 use super::verdict::Verdict;
 
-/// What a step's process prints last, for us.
+/// Mark of the last line of a step's process, for us.
 const MARK: &str = "\u{1}verdict";
 
 /// Steps that must follow one another.
 pub struct Chain {
     steps: VecDeque<String>,
-    /// The first builds what the others run: they are skipped when it fails.
+    /// The first builds the programs that the others run: they are skipped when it fails.
     first_builds: bool,
 }
 
@@ -29,8 +29,8 @@ impl Chain {
     }
 }
 
-/// How many steps run at a time unless somebody says: what needs ranks or compilers uses more than
-/// one core already.
+/// Number of steps that run at a time unless an option says: steps with ranks or compilers use more
+/// than one core already.
 pub fn width() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 { 1 } else { (cores / 2).clamp(2, 4) }
@@ -58,7 +58,7 @@ pub fn run(
     })
 }
 
-/// Where chains wait for a lane.
+/// The queue in which chains wait for a lane.
 struct Hall {
     state: Mutex<State>,
     returned: Condvar,

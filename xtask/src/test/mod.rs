@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::tally::Tally;
-use crate::{mpi, project, setup};
+use crate::{mpi, project, rules, setup};
 use gate::Additions;
 use lanes::Chain;
 use on_mpi::OnMpi;
@@ -28,7 +28,7 @@ use verdict::Verdict;
 
 /// Tells the steps, and the test programs that they start, to shorten nothing.
 const LONG: &str = "QUO_TESTS_LONG";
-/// Seeds of property tests, and of what else is drawn in tests.
+/// Seeds of property tests, and of other random draws in tests.
 const SEEDS: [&str; 2] = ["PROPTEST_RNG_SEED", "QUO_TESTS_SEED"];
 const SEED_OF_GATE: u64 = 1;
 
@@ -43,15 +43,19 @@ pub struct Options {
     /// Name the steps and stop.
     #[arg(long)]
     list: bool,
-    /// Draw random tests from N: what a full run that failed has printed.
+    /// Draw random tests from N: the number that a failed full run has printed.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Look for changed files since REVISION, which decide what the gate adds (tests/gate.toml).
+    /// Look for changed files since REVISION, which decide the additions to the gate
+    /// (tests/gate.toml).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
-    /// How many steps run at a time; by default half as many as there are cores, two to four.
+    /// Number of steps that run at a time; by default half as many as there are cores, two to four.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
+    /// Write tests/README.md, the index of suites, and stop.
+    #[arg(long)]
+    index: bool,
     /// One step, for the command that runs several at a time.
     #[arg(long, value_name = "NAME", hide = true)]
     step: Option<String>,
@@ -81,6 +85,7 @@ enum Work {
     Headers,
     Fuzz,
     Threads,
+    Book,
 }
 
 const CHECKS: &[Check] = &[
@@ -94,6 +99,7 @@ const APART: &[Check] = &[
     Check { name: "clippy", work: Work::Clippy },
     Check { name: "fuzz", work: Work::Fuzz },
     Check { name: "thread sanitizer", work: Work::Threads },
+    Check { name: "book", work: Work::Book },
     // What a Rust user without MPI builds.
     Check {
         name: "without features",
@@ -125,6 +131,10 @@ const APART: &[Check] = &[
 const BUILD: &str = "build";
 
 pub fn run(options: &Options) -> Result<()> {
+    if options.index {
+        println!("{}", rules::write_index()?.display());
+        return Ok(());
+    }
     let known = suites::known()?;
     let report = Report::of_checkout()?;
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
@@ -292,7 +302,7 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
     lanes::tell(&verdict)
 }
 
-/// `cargo xtask test --mpi NAME`: the end-to-end suites, which are what an MPI can make a difference to.
+/// `cargo xtask test --mpi NAME`: the end-to-end suites, to which alone an MPI can make a difference.
 fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) -> Result<()> {
     let steps = on_mpi::steps(&on_mpi.home.name, &report.gate, known, on_mpi.brief);
     let text = options.filter.as_deref().unwrap_or_default();
@@ -378,6 +388,7 @@ mod tests {
             seed: Some(7),
             since: None,
             at_once: None,
+            index: false,
             step: None,
         };
         let set = variables(&options(true), &Additions::default());

@@ -10,9 +10,9 @@ use super::verdict::Verdict;
 use crate::mpi::{self, Home};
 use crate::project;
 
-/// What the suites run, and nothing else: no fuzz targets, no machines. The programs first, since a
-/// test program does not make cargo build the programs of other packages. Test programs know no MPI: in
-/// `cargo xtask test` those of the default serve all.
+/// Builds that the suites run, and nothing else: no fuzz targets, no machines. The programs first, since a test program
+/// does not make cargo build the programs of other packages. Test programs know no MPI: in `cargo xtask test` those of
+/// the default serve all.
 const BUILDS: &[(&str, &[&str])] = &[
     (
         "build",
@@ -50,11 +50,11 @@ const BUILDS: &[(&str, &[&str])] = &[
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
 
-/// Where a test program that lies elsewhere finds what it tests.
+/// Variable that tells a test program in another folder where the tested programs are.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
 /// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
-/// what differs between MPIs is how ranks start and meet, not what a machine looks like.
+/// MPIs differ in the start and the meeting of ranks, not in the shapes of machines.
 const BRIEF: (&str, &str) = ("QUO_TESTS_BRIEF", "1");
 
 /// Tests that are about compilers, not about MPIs, by a part of their names: the C++ interface is a header over
@@ -91,7 +91,7 @@ impl OnMpi {
         format!("{}: {what}", self.home.name)
     }
 
-    /// What to say of an MPI without a Fortran compiler: its tests with the language in their names are left out.
+    /// Verdict on an MPI without a Fortran compiler: its tests with the language in their names are left out.
     pub fn without_fortran(&self) -> Option<Verdict> {
         let reason = "this MPI has no Fortran compiler (mpifort)";
         (!mpi::has_fortran(&self.home)).then(|| Verdict::left_out(&self.step("Fortran"), reason))

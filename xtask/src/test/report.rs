@@ -16,7 +16,7 @@ use super::suites::Suite;
 use super::verdict::Verdict;
 use super::{BUILD, Check, LONG, Work};
 use crate::tally::{self, Tally};
-use crate::{fuzz, headers, project, rules, run};
+use crate::{book, fuzz, headers, project, rules, run};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -26,7 +26,7 @@ const LONG_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// More failed tests than this in one suite are no accident, and are not tried again.
 const MOST_TRIED_AGAIN: usize = 5;
 
-/// What is known of tests before they run.
+/// Knowledge about tests before they run.
 pub struct Report {
     pub gate: Gate,
     pub quarantine: Quarantine,
@@ -62,6 +62,12 @@ impl Report {
                 let mut tally = Tally::of_output(&finished.output, passed);
                 tally.failed = tally.failed.max(usize::from(!passed || tally.passed == 0));
                 step.end(tally.failed == 0, tally, &explained(&finished))
+            }
+            Work::Book => {
+                let outcome = book::check();
+                let complaint = outcome.as_ref().err().map(|error| format!("{error:#}"));
+                let passed = outcome.is_ok();
+                step.end(passed, Tally::of_check(passed), &complaint.unwrap_or_default())
             }
             Work::Headers => {
                 let outcome = headers::check();
@@ -244,7 +250,7 @@ pub fn log_of(name: &str) -> Result<PathBuf> {
     Ok(project::target()?.join("xtask").join(format!("{file}.log")))
 }
 
-/// One line of the report, begun before the work so that a reader sees what is running.
+/// One line of the report, begun before the work so that a reader sees the running step.
 struct Step {
     name: String,
     start: Instant,

@@ -1,8 +1,8 @@
 //! Test programs under ThreadSanitizer.
 //!
-//! It sees one process at a time: races between threads that push, publish and share a node. What
-//! several processes do to one segment is for the model checker and the suites of faults. Miri, which
-//! needs a nightly toolchain and knows neither futexes between processes nor forks, is not used.
+//! It sees one process at a time: races between threads that push, publish and share a node. Actions of several
+//! processes on one segment are for the model checker and the suites of faults. Miri, which needs a nightly toolchain
+//! and knows neither futexes between processes nor forks, is not used.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PROGRAMS: &[&str] = &[
 const SWITCH: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 const FLAGS: &str = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
 
-/// What is left out of the reports, with reasons.
+/// Suppressions: the exceptions of the reports, with reasons.
 const SUPPRESSIONS: &str = "tests/fuzz/sanitizers/thread.supp";
 
 /// Builds and runs the programs. One test at a time: tests hand nothing to each other, but the

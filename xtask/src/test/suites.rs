@@ -11,9 +11,9 @@ use crate::{project, run};
 
 /// One test program.
 pub struct Suite {
-    /// As the user sees and filters it: package, then what in it is tested.
+    /// The name as the user sees and filters it: package, then its tested part.
     pub name: String,
-    /// Where the package is, which is where its tests expect to run.
+    /// The package's folder, in which its tests expect to run.
     pub folder: PathBuf,
     manifest: String,
     target: String,
@@ -59,7 +59,7 @@ impl Suite {
         self.name.split(' ').next().unwrap_or_default()
     }
 
-    /// The program, from what cargo reported while building.
+    /// The program, from cargo's messages of the build.
     pub fn executable(&self, build_log: &str) -> Option<PathBuf> {
         build_log.lines().filter(|line| line.starts_with('{')).find_map(|line| {
             let message: Value = serde_json::from_str(line).ok()?;

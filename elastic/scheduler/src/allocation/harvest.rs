@@ -92,8 +92,8 @@ impl Harvest {
 }
 
 /// Walks through jobs in the order of the effect on them until `missing` nodes are found, and returns each job with the
-/// size it goes to: the largest that gives what is still missing, or its smallest. Jobs of a lower class come first
-/// with `by_class`. The nodes may be fewer than `missing` if all together have no more.
+/// size it goes to: the largest that gives the rest of the missing nodes, or its smallest. Jobs of a lower class come
+/// first with `by_class`. The nodes may be fewer than `missing` if all together have no more.
 #[must_use]
 pub fn least_impact_walk(list: &[&Candidate], missing: u32, by_class: bool) -> Vec<(JobId, u32)> {
     let mut order: Vec<&&Candidate> = list.iter().filter(|one| !one.shrinks.is_empty()).collect();

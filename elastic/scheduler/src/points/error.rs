@@ -1,4 +1,4 @@
-//! What can be wrong with what a program says of itself.
+//! Errors in a program's description of itself.
 
 use super::Configuration;
 
@@ -19,9 +19,9 @@ pub enum PointsError {
     /// The arrangement is not of the kind the program said.
     #[error("start: {configuration} is not {wanted}")]
     NotOfThisKind {
-        /// What the program starts with.
+        /// The configuration that the program starts with.
         configuration: Configuration,
-        /// What it said.
+        /// Its words.
         wanted: &'static str,
     },
     /// An increment, block or interval of 0.
@@ -29,7 +29,7 @@ pub enum PointsError {
     Zero {
         /// The call that was rejected.
         call: &'static str,
-        /// What.
+        /// The time in question.
         what: &'static str,
     },
     /// A time that is negative, infinite, or no number.
@@ -37,7 +37,7 @@ pub enum PointsError {
     BadTime {
         /// The call that was rejected.
         call: &'static str,
-        /// What was given.
+        /// The value given.
         seconds: f64,
     },
     /// A decision that leads nowhere from here.
@@ -49,7 +49,7 @@ pub enum PointsError {
         from: Configuration,
         /// The one that was given.
         to: Configuration,
-        /// What the program was told: `continue`, `expand` or `shrink`.
+        /// The decision that the program got: `continue`, `expand` or `shrink`.
         decided: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! How processors are arranged, and which arrangement follows which.
+//! Arrangements of processors, and the order in which they follow each other.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ pub enum Configuration {
 }
 
 impl Configuration {
-    /// How many processors. Grids are made by [`Configuration::grid`] or [`Growth`], which count them;
-    /// another one that is too large counts as `u32::MAX`.
+    /// Number of processors. Grids are made by [`Configuration::grid`] or [`Growth`], which count them; another one
+    /// that is too large counts as `u32::MAX`.
     pub fn size(self) -> u32 {
         let (rows, columns) = self.dimensions();
         rows.saturating_mul(columns)
@@ -52,7 +52,7 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// What kind of arrangement a program works with.
+/// Kind of arrangement that a program works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "ProcessorTopology")]
 pub enum Topology {
@@ -67,7 +67,8 @@ pub enum Topology {
     NearlySquare {
         /// By how much rows and columns may differ; `None`: by any. Grids beyond are passed over.
         difference: Option<u32>,
-        /// What each dimension has to divide, as rows of a matrix or of blocks; `None`: nothing.
+        /// Number that each dimension has to divide, as rows of a matrix or of blocks; `None`:
+        /// nothing.
         divides: Option<u32>,
     },
 }
@@ -121,8 +122,8 @@ pub struct Growth<'a> {
     pub topology: Topology,
     /// The most processors there can be.
     pub most: u32,
-    /// Whether the program can work with a configuration: its own rule, as that the size of the
-    /// data be a multiple of it. Has to give the same answer each time.
+    /// Returns true if the program can work with a configuration: its own rule, as that the size of
+    /// the data be a multiple of it. Has to give the same answer each time.
     #[doc(alias = "check_valid_processor_size")]
     pub valid: &'a dyn Fn(Configuration) -> bool,
 }

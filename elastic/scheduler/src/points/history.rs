@@ -1,4 +1,4 @@
-//! What a program has run on, and how fast it was there.
+//! History of a program's configurations, and of its speed on each.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use super::{Configuration, PointsError};
 /// A stay on one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
-    /// Where.
+    /// The configuration.
     pub configuration: Configuration,
-    /// How many iteration times were reported.
+    /// Number of iteration times reported.
     pub reports: u64,
     /// Their mean in seconds; 0 before the first.
     pub mean: f64,
@@ -30,15 +30,15 @@ struct Redistribution {
 pub struct ShrinkPoint {
     /// The configuration, on which the program has run before.
     pub configuration: Configuration,
-    /// How many processors that gives back.
+    /// Number of processors that it gives back.
     pub relinquished: u32,
     /// By how many seconds an iteration is expected to be slower; negative if it was faster there.
     pub slower_by: f64,
-    /// By what factor: 2 means twice the time.
+    /// Its factor: 2 means twice the time.
     pub factor: f64,
 }
 
-/// All stays of a program, oldest first, and what moving between them cost.
+/// All stays of a program, oldest first, and the cost of moving between them.
 ///
 /// ```
 /// use scheduler::points::{Configuration::Line, History};
@@ -64,12 +64,12 @@ impl History {
         History { earlier: Vec::new(), now: begun(start), redistributions: Vec::new() }
     }
 
-    /// What it began with; it is never shrunk below.
+    /// The configuration that it began with; it is never shrunk below.
     pub fn start(&self) -> Configuration {
         self.earlier.first().unwrap_or(&self.now).configuration
     }
 
-    /// What it runs on.
+    /// The configuration that it runs on.
     pub fn current(&self) -> Configuration {
         self.now.configuration
     }
@@ -79,7 +79,7 @@ impl History {
         self.earlier.iter().chain(std::iter::once(&self.now))
     }
 
-    /// How often it was resized.
+    /// Number of resizes.
     pub fn resizes(&self) -> usize {
         self.earlier.len()
     }
@@ -108,25 +108,25 @@ impl History {
         stays.into_iter().find(|visit| visit.configuration == on).map(|visit| visit.mean)
     }
 
-    /// What moving between these two cost the last time.
+    /// Cost of moving between these two the last time.
     pub fn redistribution(&self, from: Configuration, to: Configuration) -> Option<f64> {
         let same = |one: &&Redistribution| one.from == from && one.to == to;
         self.redistributions.iter().rfind(same).map(|one| one.seconds)
     }
 
-    /// What moving cost in all.
+    /// Cost of all moves.
     pub fn redistribution_total(&self) -> f64 {
         self.redistributions.iter().map(|one| one.seconds).sum()
     }
 
-    /// Whether iterations are faster than before the last resize; `None` before the first, or
-    /// without times for both.
+    /// Returns true if iterations are faster than before the last resize; `None` before the first,
+    /// or without times for both.
     pub fn last_resize_helped(&self) -> Option<bool> {
         let before = self.earlier.last().filter(|visit| visit.reports > 0)?;
         (self.now.reports > 0).then_some(self.now.mean < before.mean)
     }
 
-    /// Where it can be shrunk to: configurations it has run on with known times, with fewer
+    /// Configurations that it can be shrunk to: those it has run on with known times, with fewer
     /// processors than now and no fewer than at the start. The one that costs least comes first.
     /// Empty until there are times for the present one.
     pub fn shrink_points(&self) -> Vec<ShrinkPoint> {

@@ -1,10 +1,9 @@
-//! Resize points as ReSHAPE has them: which sizes come next, how fast each was, and what a program is told.
+//! Resize points as ReSHAPE has them: next sizes, the speed of each, and the decisions for a program.
 //!
-//! [`Topology`] says how a program's processors are arranged and [`Growth`] which [`Configuration`] follows
-//! which. [`History`] keeps the iteration times of each configuration and what redistribution cost, and
-//! answers what schedulers ask: where the program can shrink to and what that would cost, and
-//! whether more processors are likely to help. [`ResizePoints`] is the bookkeeping of one rank's main loop.
-//! When to resize is decided elsewhere.
+//! [`Topology`] says how a program's processors are arranged and [`Growth`] which [`Configuration`] follows which.
+//! [`History`] keeps the iteration times of each configuration and the cost of redistribution, and answers the
+//! questions of schedulers: the sizes that the program can shrink to, the cost of that, and whether more processors are
+//! likely to help. [`ResizePoints`] is the bookkeeping of one rank's main loop. When to resize is decided elsewhere.
 //!
 //! Source: R. Sudarsan, dissertation, Virginia Tech 2009, sections 2.3, 2.4 and 4.2.
 

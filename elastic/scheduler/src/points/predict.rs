@@ -1,14 +1,14 @@
-//! Whether more processors are likely to help.
+//! True if more processors are likely to help.
 
 use serde::{Deserialize, Serialize};
 
 use super::History;
 
-/// What of a configuration is compared.
+/// Measure by which configurations are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Measure {
-    /// How many times as fast as at the start. Rises where processors help, and has no unit, so that
-    /// one threshold fits all programs.
+    /// Speed relative to the start. Rises where processors help, and has no unit, so that one threshold fits all
+    /// programs.
     Speedup,
     /// The speedup, with the size as a multiple of the start: a slope of 1 means that the nodes that were added
     /// work as well as those of the start. One threshold fits programs of all sizes.
@@ -19,14 +19,14 @@ pub enum Measure {
     Time,
 }
 
-/// How the future is guessed from the past; section 2.4.1 of the dissertation.
+/// Prediction of the future from the past; section 2.4.1 of the dissertation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
-    /// How many resizes back, at most, it looks.
+    /// Number of resizes back, at most, that it looks.
     pub window: usize,
     /// From which slope on more processors are likely to help.
     pub threshold: f64,
-    /// What is compared.
+    /// The measure that is compared.
     pub measure: Measure,
 }
 
@@ -38,10 +38,9 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// How much the measure changes for one processor more, at the present size: the slope of the
-    /// curve through what the last resizes led to. One resize gives one sample, the size it
-    /// led to; two samples give a line, three a parabola, more the parabola of least squares. `None`
-    /// with fewer: nothing can be said.
+    /// Change of the measure for one processor more, at the present size: the slope of the curve through the results of
+    /// the last resizes. One resize gives one sample, the size it led to; two samples give a line, three a parabola,
+    /// more the parabola of least squares. `None` with fewer: nothing can be said.
     #[doc(alias = "expand potential")]
     pub fn potential(&self, history: &History) -> Option<f64> {
         let first = history.seconds(history.start())?;
@@ -77,7 +76,7 @@ impl Predictor {
         slope(&samples, f64::from(at) / unit)
     }
 
-    /// Whether more processors are likely to help; `None` if nothing can be said.
+    /// Returns true if more processors are likely to help; `None` if nothing can be said.
     pub fn says_yes(&self, history: &History) -> Option<bool> {
         let potential = self.potential(history)?;
         Some(match self.measure {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::history::check;
 use super::{Configuration, PointsError};
 
-/// What a program is told at a resize point.
+/// Decision for a program at a resize point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "SchedDecision")]
@@ -31,22 +31,22 @@ impl Decision {
     }
 }
 
-/// What a program says at a resize point.
+/// A program's report at a resize point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[doc(alias = "reshape_ContactScheduler")]
 pub struct Report {
-    /// On what it runs.
+    /// The configuration that it runs on.
     pub configuration: Configuration,
-    /// How long the last iterations took each, on average, in seconds.
+    /// Time that the last iterations took each, on average, in seconds.
     pub iteration_seconds: f64,
-    /// How long the last redistribution took, in seconds; `None` if none followed the last report.
+    /// Time that the last redistribution took, in seconds; `None` if none followed the last report.
     pub redistribution_seconds: Option<f64>,
     /// The iteration it has completed.
     pub iteration: u64,
 }
 
-/// Where the main loop is, and what it has to do about data now. Every rank keeps one, and all are
-/// brought the same decision, so that all do the same.
+/// Position of the main loop, and its next action on data. Every rank keeps one, and all are brought the same decision,
+/// so that all do the same.
 ///
 /// ```
 /// use scheduler::points::{Configuration::Line, Decision, ResizePoints};
@@ -95,9 +95,9 @@ impl ResizePoints {
         })
     }
 
-    /// What a joiner is sent by a rank that was there before, in its [`advance`](ResizePoints::advance)d
-    /// state after the resize: the joiner begins with the iteration that all run next, and is told
-    /// to receive data as the others are told to send.
+    /// Returns the state that a rank from before sends a joiner, in its [`advance`](ResizePoints::advance)d state after
+    /// the resize: the joiner begins with the iteration that all run next, and is told to receive data as the others
+    /// are told to send.
     pub fn for_joiners(&self) -> ResizePoints {
         let mut points = self.clone();
         points.redistribution = None;
@@ -115,7 +115,7 @@ impl ResizePoints {
         self.iteration += 1;
     }
 
-    /// Whether a resize point comes after the present iteration: after every so many.
+    /// Returns true if a resize point comes after the present iteration: after every so many.
     pub fn is_point(&self) -> bool {
         (self.iteration + 1).is_multiple_of(self.every)
     }
@@ -125,7 +125,7 @@ impl ResizePoints {
         self.iteration = iteration;
     }
 
-    /// What it is about to shrink to.
+    /// The configuration that it is about to shrink to.
     pub fn shrinks(&self) -> Option<Configuration> {
         match self.decided {
             Decision::Shrink(to) => Some(to),
@@ -154,8 +154,8 @@ impl ResizePoints {
         self.current
     }
 
-    /// What to say at a resize point, with the mean time of the iterations since the last one. One
-    /// rank says it and brings all the decision.
+    /// Makes the report at a resize point, with the mean time of the iterations since the last one.
+    /// One rank says it and brings all the decision.
     pub fn report(&mut self, iteration_seconds: f64) -> Result<Report, PointsError> {
         check("report", iteration_seconds)?;
         Ok(Report {
@@ -174,10 +174,10 @@ impl ResizePoints {
         };
     }
 
-    /// What to do about data now. [`Decision::Shrink`] from when it was decided until
-    /// [`resized`](ResizePoints::resized): data leave before the leavers do.
-    /// [`Decision::Expand`] once after it: the joiners have to be there. A program that looks at the head of
-    /// its loop sees that exactly once, and so do the joiners.
+    /// Returns the next action on data. [`Decision::Shrink`] from when it was decided until
+    /// [`resized`](ResizePoints::resized): data leave before the leavers do. [`Decision::Expand`] once after it: the
+    /// joiners have to be there. A program that looks at the head of its loop sees that exactly once, and so do the
+    /// joiners.
     #[doc(alias = "reshape_getSchedulerDecision")]
     pub fn decision(&mut self) -> Decision {
         if std::mem::take(&mut self.unmoved) {
@@ -189,8 +189,8 @@ impl ResizePoints {
         }
     }
 
-    /// What was decided is done: joiners are there, or leavers are gone. Without a decision nothing
-    /// changes.
+    /// Notes that the decision is carried out: joiners are there, or leavers are gone. Without a
+    /// decision nothing changes.
     #[doc(alias = "reshape_Resize")]
     pub fn resized(&mut self) -> Result<(), PointsError> {
         let to = match self.decided {

@@ -1,4 +1,4 @@
-//! What resize points promise.
+//! Promises of resize points.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,7 @@
 //! The tables of the sources, replayed: the figure of the source beside ours.
 //!
 //! Formulas and size sequences are compared exactly. Where a source gives too little to reach its figures, orders and
-//! ratios are compared over many seeds, with confidence, and the remarks say what was missing and what was taken in
-//! its place.
+//! ratios are compared over many seeds, with confidence, and the remarks name the missing data and their substitutes.
 //!
 //! | source | tables |
 //! |---|---|

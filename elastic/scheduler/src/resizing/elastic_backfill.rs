@@ -16,7 +16,7 @@ use crate::time::{Span, Time};
 ///
 /// Each period the jobs with a new measurement get a range: those that spend too much time in MPI are halved, those
 /// that spend little may be doubled, others keep their size. If nodes lack for the first job of the queue, jobs that
-/// may be doubled are balanced so that they end together on what is left; if not, idle nodes go to the job with the
+/// may be doubled are balanced so that they end together on the nodes left; if not, idle nodes go to the job with the
 /// longest remaining time first. A job whose size does not change gets no decision.
 ///
 /// Source: I. A. Comprés Ureña, dissertation, TU München 2017, section 10.3.
@@ -26,9 +26,9 @@ pub struct ElasticBackfill {
     pub thresholds: Thresholds,
     /// The time that a job has to leave nodes.
     pub grace: Span,
-    /// Whether running jobs shrink for waiting ones.
+    /// True if running jobs shrink for waiting ones.
     pub balancing: bool,
-    /// Whether idle nodes go to running jobs.
+    /// True if idle nodes go to running jobs.
     pub filling: bool,
     /// The jobs that were measured since their last change of size.
     measured: BTreeSet<JobId>,

@@ -12,9 +12,9 @@ use crate::time::Span;
 
 /// Malleable jobs of a rigid part and a flexible part, and moldable best-effort jobs, behind all others.
 ///
-/// Jobs of other classes start in order of arrival. What one of them lacks is taken back: from malleable jobs only what
-/// is missing, the nodes received last first, with a notice; moldable jobs are ended, the latest first. When nobody
-/// else waits, malleable and moldable jobs start on idle nodes that are not promised within the look-ahead, and
+/// Jobs of other classes start in order of arrival. Nodes that one of them lacks are taken back: from malleable jobs
+/// only the missing ones, the nodes received last first, with a notice; moldable jobs are ended, the latest first. When
+/// nobody else waits, malleable and moldable jobs start on idle nodes that are not promised within the look-ahead, and
 /// malleable jobs grow into the rest.
 ///
 /// Source: M. C. Cera, dissertation, UFRGS 2012, section 5.1.

@@ -12,7 +12,7 @@ pub struct Synthetic {
     pub jobs: u32,
     /// The nodes of the machine.
     pub nodes: u32,
-    /// The work that arrives, as a share of what the machine can do.
+    /// The work that arrives, as a share of the machine's capacity.
     pub load: f64,
     /// The seed.
     pub seed: u64,

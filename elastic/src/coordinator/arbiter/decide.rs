@@ -1,4 +1,4 @@
-//! What a request comes to, as things are when its turn comes: who joins, who leaves, and what cannot be.
+//! Decision on a request when its turn comes: joiners, leavers, and refusals.
 
 use super::hosts::{Parts, deal};
 use super::{Arbiter, of_place, other};
@@ -6,19 +6,19 @@ use crate::change::{Cause, CauseKind, Request, Wish};
 use crate::member::MemberId;
 use crate::place::{Fill, Node, PlaceError, Reclaim, leavers, place};
 
-/// Who is to be in the world, by processes.
+/// Processes that are to be in the world.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// Sleepers, then those that are to be started: they come behind all processes.
     pub joiners: Vec<usize>,
     /// Highest rank first.
     pub leavers: Vec<usize>,
-    /// Where those to be started go; empty where nobody said.
+    /// Hosts of those to be started; empty where none were named.
     pub hosts: Parts,
 }
 
 impl Arbiter {
-    /// What can be said before the turn of a request has come: with others before it, who is where is not known.
+    /// Refuses a request before its turn has come: with others before it, the places of ranks are not known.
     pub(super) fn look_over(&self, request: &Request) -> Result<(), Cause> {
         if request.nodes > 0 {
             let detail = "nobody brings nodes: the program has no resource manager for that";
@@ -72,7 +72,7 @@ impl Arbiter {
         self.job.bounds.check(size).map_err(of_place)
     }
 
-    /// Who joins and who leaves, as things are now.
+    /// Decides the joiners and leavers, as of now.
     pub(super) fn decide(&self, request: &Request) -> Result<Decision, Cause> {
         let now = self.running.len() as u64;
         self.check_new_nodes(request)?;

@@ -6,19 +6,19 @@ use super::Arbiter;
 use crate::order::Resize;
 use crate::place::{Node, PlaceError};
 
-/// How many processes are started on which host, by the launcher's names.
+/// Number of processes to start on each host, by the launcher's names.
 pub(super) type Parts = Vec<(String, u32)>;
 
-/// A host is named by whoever asks for it as the launcher knows it, and lists itself by what it calls itself, which is
-/// known when processes are there.
+/// A host is named in requests as the launcher knows it, and has a name of its own, which is known when processes are
+/// there.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// What the launcher calls a host, and what it calls itself.
+    /// The host's own name for each name of the launcher.
     own: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// What the host calls itself, as far as that is known.
+    /// Returns the host's own name, as far as that is known.
     pub(super) fn own<'a>(&'a self, host: &'a str) -> &'a str {
         self.own.get(host).map_or(host, String::as_str)
     }
@@ -27,7 +27,7 @@ impl Names {
         hosts.iter().map(|host| self.own(host).to_owned()).collect()
     }
 
-    /// What the launcher calls a host that calls itself so.
+    /// Returns the launcher's name for a host of this own name.
     pub(super) fn launchers<'a>(&'a self, own: &'a str) -> &'a str {
         let known = self.own.iter().find(|(_, name)| *name == own);
         known.map_or(own, |(launchers, _)| launchers)
@@ -54,7 +54,8 @@ impl Names {
 }
 
 impl Arbiter {
-    /// How many more processes fit on hosts, by the launcher's names; none where nobody said.
+    /// Number of further processes that fit on hosts, by the launcher's names; none where nothing
+    /// says.
     pub(super) fn rooms(&self, hosts: &[String]) -> Vec<(String, Option<u32>)> {
         let room = |host: &String| {
             let own = self.names.own(host);

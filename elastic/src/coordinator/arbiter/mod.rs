@@ -1,4 +1,4 @@
-//! What is decided about requests: pure decisions over who is where, with a clock of its own.
+//! Decisions about requests: pure, over the places of ranks, with a clock of its own.
 
 mod decide;
 mod hosts;
@@ -22,7 +22,7 @@ use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp
 use decide::Decision;
 use hosts::Names;
 
-/// What a job is to its arbiter.
+/// Facts of a job for its arbiter.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// By which sets and clients know it.
@@ -31,22 +31,22 @@ pub(crate) struct Job {
     pub hosts: Vec<String>,
     /// The node of every process.
     pub places: Vec<usize>,
-    /// How many ranks there are at first.
+    /// Number of ranks at first.
     pub start: usize,
     /// Which sizes it can have.
     pub bounds: Bounds,
-    /// How far it may grow beyond its processes.
+    /// Limits of its growth beyond its processes.
     pub limits: Limits,
 }
 
-/// Requests, places, sets and the log of one job. The coordinator does what it decides.
+/// Requests, places, sets and the log of one job. The coordinator carries out its decisions.
 #[derive(Debug)]
 pub(crate) struct Arbiter {
     job: Job,
     changes: Changes,
     pub(crate) registry: Registry,
     nodes: Nodes,
-    /// Who a process is in the world, as of the last time it was in it.
+    /// The member that a process is in the world, as of the last time it was in it.
     members: Vec<MemberId>,
     running: Vec<usize>,
     live: Live,
@@ -54,7 +54,7 @@ pub(crate) struct Arbiter {
     began: Instant,
     pub(crate) journal: Journal,
     under_way: Option<UnderWay>,
-    /// Where nodes come from.
+    /// Source of nodes.
     supply: Option<Arc<dyn Supply>>,
     /// Nodes that were brought for the request whose turn it is.
     brought: Option<(RequestId, Vec<String>)>,
@@ -129,22 +129,22 @@ impl Arbiter {
         &self.running
     }
 
-    /// How many processes are counted, with those that sleep and those that have ended in their sleep.
+    /// Number of processes counted, with those that sleep and those that have ended in their sleep.
     pub(crate) fn processes(&self) -> usize {
         self.live.count()
     }
 
-    /// How many processes there are, with those that sleep.
+    /// Number of processes, with those that sleep.
     fn living(&self) -> usize {
         self.live.count() - self.live.lost().len()
     }
 
-    /// How many ranks there can be.
+    /// Number of ranks that there can be.
     fn capacity(&self) -> usize {
         self.live.most()
     }
 
-    /// Somebody asks: the answer, at once.
+    /// Takes a request and answers it at once.
     pub(crate) fn request(&mut self, request: Request) -> (RequestId, Result<Turn, Cause>) {
         let now = self.now();
         let possible = self.look_over(&request);
@@ -182,12 +182,12 @@ impl Arbiter {
         new
     }
 
-    /// Those that the job has gone on without.
+    /// Processes that the job has gone on without.
     pub(crate) fn losses(&self) -> Losses {
         Losses { counted: self.live.lost().to_vec(), launched: self.live.ended().to_vec() }
     }
 
-    /// How many processes were launched and are there.
+    /// Number of launched processes that are there.
     pub(crate) fn launched(&self) -> usize {
         self.live.count_launched()
     }
@@ -235,8 +235,8 @@ impl Arbiter {
         }
     }
 
-    /// Announces the request whose turn it is, if there is one: what is to be done. One that cannot be
-    /// done any more is aborted, and the next one is looked at.
+    /// Announces the request whose turn it is, if there is one, and returns the actions. One that cannot be done any
+    /// more is aborted, and the next one is looked at.
     pub(crate) fn announce_next(&mut self) -> Option<Resize> {
         while let Some(id) = self.changes.next_in_turn() {
             let announced = self.announce(id);
@@ -456,7 +456,7 @@ impl Arbiter {
         self.changes.next_deadline()
     }
 
-    /// Whether it is late and that was not noted.
+    /// Returns true if it is late and that was not noted.
     pub(crate) fn is_overdue(&self) -> bool {
         self.changes.is_overdue(self.now())
     }
@@ -502,7 +502,7 @@ impl Arbiter {
         &self.changes
     }
 
-    /// Where a process is by the id that it had first, which stays when others end before it.
+    /// Returns the process of the id that it had first, which stays when others end before it.
     pub(crate) fn process_of(&self, birth: MemberId) -> Option<usize> {
         if !birth.is_joiner() {
             return self.live.launched_as(birth.index() as usize);
@@ -517,7 +517,7 @@ impl Arbiter {
         known.map(|(process, _)| process).find(is_started)
     }
 
-    /// Who a process is now.
+    /// Returns the member that a process is now.
     pub(crate) fn member_of(&self, process: usize) -> Option<MemberId> {
         let joining = self.under_way.as_ref().and_then(|under_way| {
             let at = under_way.resize.joiners().position(|joiner| joiner == process)?;
@@ -527,7 +527,7 @@ impl Arbiter {
         joining.or_else(|| is_running.then(|| self.members[process]))
     }
 
-    /// Whether a resize of a set is going on, as a process is to see it.
+    /// Returns the resize of a set that is going on, as a process is to see it.
     pub(crate) fn query(&self, caller: MemberId, bound: &SetName) -> View {
         self.changes.query(&self.job.name, caller, bound)
     }

@@ -1,4 +1,4 @@
-//! What the arbiter promises.
+//! Promises of the arbiter.
 
 use super::*;
 use crate::change::{Event, Happening, Wish};
@@ -25,7 +25,7 @@ fn ask(arbiter: &mut Arbiter, wish: Wish, on: &[&str], from: &[&str]) -> Result<
     arbiter.request(request).1
 }
 
-/// Announces what is next and does it.
+/// Announces the next request and carries it out.
 fn go_through(arbiter: &mut Arbiter) -> Vec<usize> {
     let resize = arbiter.announce_next().unwrap();
     for step in [Step::Launched, Step::Ready] {
@@ -214,7 +214,7 @@ fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> Resize {
     resize
 }
 
-/// What is announced is done.
+/// Carries out the announced resize.
 fn go_on_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) {
     arbiter.step(Step::Launched);
     arbiter.step(Step::Ready);

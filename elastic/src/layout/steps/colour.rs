@@ -17,7 +17,7 @@ fn incoming(meeting: &Meeting, parts: usize) -> Vec<usize> {
     counts
 }
 
-/// Who has something for whom, by axis.
+/// Graph of the senders and receivers, by axis.
 pub(super) struct Graph {
     rows: Meeting,
     columns: Meeting,

@@ -21,14 +21,14 @@ use super::{Edge, Pair};
 /// The graphs along one axis.
 #[derive(Clone, Copy, Debug)]
 struct Along {
-    /// How many graphs: parts belong to them modulo this.
+    /// Number of graphs: parts belong to them modulo this.
     graphs: usize,
     /// Parts that hold something, from the first.
     old: usize,
     new: usize,
-    /// Whether the graphs are complete indeed, and not only contain all there is.
+    /// True if the graphs are complete indeed, and not only contain all there is.
     exact: bool,
-    /// Whether blocks are equal and each meeting of residues takes place.
+    /// True if blocks are equal and each meeting of residues takes place.
     periodic: bool,
 }
 
@@ -281,7 +281,7 @@ impl Groups {
         members.old.iter().enumerate().map(number).collect()
     }
 
-    /// Whether all messages of the first step of the published order stay where they are.
+    /// Returns true if all messages of the first step of the published order stay where they are.
     fn published_keeps_first(&self, pair: Pair) -> bool {
         let (old, new) = (pair.old.grid, pair.new.grid);
         (0..old.rows.min(new.rows)).all(|row| {

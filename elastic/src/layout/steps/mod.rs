@@ -1,8 +1,8 @@
 //! In which step each message goes, so that no rank sends twice or receives twice in a step.
 //!
-//! Who has something for whom is a bipartite graph, and a schedule without contention is a colouring
-//! of its edges: at least as many steps as the busiest rank has messages, and by Kőnig's theorem no
-//! more. What stays on its rank is copied and takes no step.
+//! Who has something for whom is a bipartite graph, and a schedule without contention is a colouring of its edges: at
+//! least as many steps as the busiest rank has messages, and by Kőnig's theorem no more. Data that stay on their rank
+//! are copied and take no step.
 //!
 //! | graph | how it is coloured | steps | file |
 //! |---|---|---|---|
@@ -30,13 +30,13 @@ use product::Product;
 pub(super) struct Edge {
     pub old: usize,
     pub new: usize,
-    /// None for what stays on its rank.
+    /// None for data that stay on their rank.
     pub step: Option<usize>,
     /// Sent on by a rank that has got it in this schedule: `old` counts among the new ranks.
     pub passed_on: bool,
 }
 
-/// How the steps of a pair of distributions are found.
+/// Way in which the steps of a pair of distributions are found.
 #[derive(Debug)]
 pub(super) enum Plan {
     Groups(Groups),
@@ -57,7 +57,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether the two positions are the same rank.
+    /// Returns true if the two positions are the same rank.
     fn is_self(&self, old: usize, new: usize) -> bool {
         self.old.ranks.at(old) == self.new.ranks.at(new)
     }
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// Whether there can be no fewer steps. What is only found to be minimal when it is looked at
+    /// Returns true if there can be no fewer steps. A step count that is only found to be minimal
     /// message by message counts where it was.
     pub fn is_minimal(&self) -> bool {
         match self {
@@ -126,8 +126,8 @@ impl Plan {
         }
     }
 
-    /// What the old rank at a position sends and keeps; with doubling, also what a rank passes on
-    /// that has only been there since: see [`Plan::passed_on`].
+    /// Edges that the old rank at a position sends and keeps; with doubling, also those that a rank
+    /// passes on that has only been there since: see [`Plan::passed_on`].
     pub fn sends(&self, pair: Pair, old: usize) -> Vec<Edge> {
         match self {
             Self::Groups(groups) => groups.sends(pair, old),
@@ -139,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// What the new rank at a position receives or keeps.
+    /// Edges that the new rank at a position receives or keeps.
     pub fn receives(&self, pair: Pair, new: usize) -> Vec<Edge> {
         match self {
             Self::Groups(groups) => groups.receives(pair, new),
@@ -151,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// What the new rank at a position passes on of what it has received.
+    /// Edges that the new rank at a position passes on of those it has received.
     pub fn passed_on(&self, pair: Pair, new: usize) -> Vec<Edge> {
         match self {
             Self::Double => replicas::passed_on(pair, new),

@@ -1,14 +1,14 @@
 //! Runs to runs: messages in the order of the array are a path, and are coloured along it.
 //!
 //! Successive messages have the sender or the receiver in common. A message that goes on with a
-//! rank takes the lowest step which that rank has not used, which is never more than the number
-//! of messages of the busiest rank. The published lists (section 3.4.2) are in this order too; they
-//! count what stays on its rank as a message.
+//! rank takes the lowest step which that rank has not used, which is never more than the number of
+//! messages of the busiest rank. The published lists (section 3.4.2) are in this order too; they
+//! count data that stay on their rank as a message.
 
 use super::super::axis::Axis;
 use super::{Edge, Pair};
 
-/// Whether both distributions are runs along the only axis that is cut.
+/// Returns true if both distributions are runs along the only axis that is cut.
 pub(super) fn fits(pair: Pair) -> bool {
     axes(pair).is_some()
 }

@@ -15,8 +15,8 @@ fn grids() -> impl Iterator<Item = Grid> {
     (1..=MOST).flat_map(|rows| (1..=MOST).map(move |columns| Grid::new(rows, columns)))
 }
 
-/// Who sends to whom in each step, by the parts of all ranks. Panics if a message is not expected,
-/// or if somebody sends or receives twice; a part has at most one step of a number.
+/// Checks the senders and receivers of each step, by the parts of all ranks. Panics if a message is
+/// not expected, or if somebody sends or receives twice; a part has at most one step of a number.
 fn check_steps(schedule: &Schedule) -> usize {
     let ranks = schedule.ranks();
     let mut sent: Vec<Sent> = Vec::new();

@@ -17,7 +17,7 @@ fn number(distribution: &Distribution, row: usize, column: usize) -> u64 {
     (row * distribution.shape().1 + column + 1) as u64
 }
 
-/// What the ranks hold of an array in which each element is its own number, in `element` bytes.
+/// Memory of the ranks for an array in which each element is its own number, in `element` bytes.
 fn filled(distribution: &Distribution, element: usize) -> Memory {
     let mut memory: Memory = distribution
         .ranks()

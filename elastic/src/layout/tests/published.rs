@@ -43,7 +43,7 @@ fn c_recv(p: Dims, q: Dims) -> Table {
     table
 }
 
-/// Whether a rank stands twice in a row.
+/// Returns true if a rank stands twice in a row.
 fn collides(table: &Table) -> bool {
     table.iter().any(|row| {
         let mut ranks: Vec<usize> = row.iter().flatten().copied().collect();
@@ -52,7 +52,7 @@ fn collides(table: &Table) -> bool {
     })
 }
 
-/// Whether following the published algorithm makes a rank send or receive twice in a step.
+/// Returns true if following the published algorithm makes a rank send or receive twice in a step.
 fn published_collides(p: Dims, q: Dims) -> bool {
     if p.0 * p.1 < q.0 * q.1 { collides(&c_send(p, q)) } else { collides(&c_recv(p, q)) }
 }
@@ -62,7 +62,7 @@ fn grid(ranks: Ranks, dims: Dims, superblock: Dims) -> Distribution {
         .expect("a grid of its ranks")
 }
 
-/// Our schedule over disjoint ranks, as a table of what the old or the new ranks do.
+/// Our schedule over disjoint ranks, as a table of the steps of the old or the new ranks.
 fn ours(p: Dims, q: Dims, sends: bool) -> Table {
     let superblock = (lcm(p.0, q.0), lcm(p.1, q.1));
     let (old, new) = (p.0 * p.1, q.0 * q.1);
@@ -126,7 +126,7 @@ fn ranks_on_both_sides_save_the_step_in_which_all_would_only_copy() {
     }
 }
 
-/// Where both dimensions grow, ours are the published tables; where they shrink, the table of the
+/// The published tables are ours where both dimensions grow; where they shrink, the table of the
 /// expansion backwards. That also mends the contractions in which the published ones collide.
 #[test]
 fn the_published_order_is_kept_where_it_has_no_contention() {
@@ -165,7 +165,7 @@ fn contractions_and_mixed_grids_in_which_the_published_algorithm_collides_are_me
     }
 }
 
-/// What the notes on the published algorithm say of it, for all dimensions up to 6.
+/// Statements of the notes on the published algorithm, for all dimensions up to 6.
 #[test]
 fn the_published_algorithm_collides_where_it_is_said_to() {
     let (mut monotone, mut of_those) = (0, 0);

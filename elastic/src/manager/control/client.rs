@@ -10,7 +10,7 @@ use super::folder::{self, Folders, is_job_name, is_socket_path, socket_of};
 use super::peer;
 use super::wire::{Answer, Call, line};
 
-/// How long a job may take for an answer; the end of a request may take as long as it likes.
+/// Time that a job may take for an answer; the end of a request may take as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection to a job's control socket.
@@ -24,12 +24,12 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No job listens there.
     #[error("no job listens at {}: {source}", .path.display())]
     NoJob {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The name can be none of a job.
@@ -66,7 +66,7 @@ pub enum ClientError {
     Untrusted {
         /// The socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The connection broke.
@@ -75,7 +75,7 @@ pub enum ClientError {
     /// The job ended before it answered.
     #[error("the job has ended")]
     Ended,
-    /// What it said cannot be read.
+    /// The message cannot be read.
     #[error("an answer that cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }

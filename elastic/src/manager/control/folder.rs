@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Folders {
     pub(super) places: Places,
-    /// Whose they are.
+    /// Their user.
     pub(super) user: u32,
 }
 
@@ -35,7 +35,7 @@ pub struct Folders {
 pub(super) enum Places {
     /// One that was named.
     Named(PathBuf),
-    /// Those that are there unless one was named.
+    /// Folders that are there unless one was named.
     Usual {
         /// The user's folder for sockets, where the environment names it.
         runtime: Option<PathBuf>,
@@ -109,7 +109,7 @@ impl Folders {
         own
     }
 
-    /// Gives folders for a new socket in the order of preference. What is not there is made.
+    /// Gives folders for a new socket in the order of preference. Missing folders are made.
     pub(super) fn for_new(&self) -> Vec<Result<PathBuf>> {
         match &self.places {
             Places::Named(folder) => vec![prepare(folder, self.user)],

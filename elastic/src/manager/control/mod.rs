@@ -26,7 +26,7 @@ use crate::change::{Cause, CauseKind};
 #[derive(Debug)]
 pub struct ControlSocket {
     folders: Folders,
-    /// Where it listens, once it does.
+    /// The socket's path, once it listens.
     path: Option<PathBuf>,
     /// Written to at the end.
     over: Option<UnixStream>,

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the standard library cannot do with Unix sockets: the user at the other end, and connecting without a wait.
+//! Calls on Unix sockets that the standard library lacks: the user at the other end, and connecting without a wait.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -12,7 +12,7 @@ use super::wire::{Answer, Call, LONGEST_LINE, line};
 use crate::change::RequestId;
 use crate::manager::{Accepted, Requests};
 
-/// How many clients are heard at once. Whoever comes then takes the place of who has been quiet for longest.
+/// Number of clients heard at once. Whoever comes then takes the place of who has been quiet for longest.
 const MOST_CLIENTS: usize = 128;
 /// Bytes that a client may leave unread before it is let go.
 const MOST_UNREAD: usize = 4 << 20;
@@ -166,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Whether it waits for nothing.
+    /// Returns true if it waits for nothing.
     fn is_idle(&self) -> bool {
         self.follows.is_none() && self.awaits.is_empty()
     }
@@ -175,7 +175,7 @@ impl Client {
         self.unsent.extend(line(answer));
     }
 
-    /// Reads what there is, and does what whole lines say. Whether there was a whole line.
+    /// Reads the bytes there are, and answers whole lines. Whether there was a whole line.
     fn listen(&mut self, requests: &Requests) -> bool {
         let mut chunk = [0; CHUNK];
         let mut has_spoken = false;
@@ -248,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Tells what has happened since, if it wants to know.
+    /// Sends the events since then, if the client follows.
     fn catch_up(&mut self, requests: &Requests) {
         if let Some(next) = self.follows {
             for event in requests.events(next) {
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// Sends what it takes. Whether it stays.
+    /// Sends as many bytes as the socket takes. Whether it stays.
     fn send(&mut self) -> bool {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {

@@ -1,4 +1,4 @@
-//! What clients and jobs say to each other: one value of JSON a line.
+//! Messages between clients and jobs: one value of JSON a line.
 //!
 //! ```text
 //! > {"call":"status"}
@@ -27,11 +27,11 @@ use crate::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
 /// The longest line of a client, in bytes.
 pub const LONGEST_LINE: usize = 64 * 1024;
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Call {
-    /// How is the job?
+    /// Asks for the job's status.
     Status {},
     /// This many ranks more.
     Grow(Many),
@@ -39,21 +39,21 @@ pub enum Call {
     Shrink(Many),
     /// This many ranks in all.
     Size(Many),
-    /// Nobody on these hosts.
+    /// No ranks on these hosts.
     Leave(Hosts),
-    /// Those on some hosts to others.
+    /// Moves ranks of some hosts to others.
     Move(Hosts),
     /// Takes back a request that waits.
     Cancel {
         /// Its number.
         request: RequestId,
     },
-    /// What has happened?
+    /// Asks for the events so far.
     Events {
         /// From this event on.
         #[serde(default)]
         since: u64,
-        /// And what will happen.
+        /// And for those that will come.
         #[serde(default)]
         follow: bool,
     },
@@ -63,7 +63,7 @@ pub enum Call {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Many {
-    /// How many.
+    /// Number of ranks.
     pub ranks: u32,
     /// Hosts to grow on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,7 +77,7 @@ pub struct Many {
     /// Milliseconds that it may take from its announcement on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// Whether to tell how it ended.
+    /// True to be told its end.
     #[serde(default)]
     pub wait: bool,
 }
@@ -94,16 +94,16 @@ pub struct Hosts {
     /// Milliseconds that it may take from its announcement on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// Whether to tell how it ended.
+    /// True to be told its end.
     #[serde(default)]
     pub wait: bool,
 }
 
-/// What a job says.
+/// Message of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// How the job is.
+    /// Status of the job.
     Status(Box<WorldStatus>),
     /// It will be tried.
     Accepted {
@@ -137,7 +137,7 @@ pub enum Answer {
 }
 
 impl Call {
-    /// What a line says.
+    /// Reads a line.
     ///
     /// # Errors
     /// Why it is no call.
@@ -148,7 +148,7 @@ impl Call {
     /// The request in it, and whether its end is to be told.
     ///
     /// # Errors
-    /// What is wrong with it: too many ranks or hosts, names that are none.
+    /// Returns its fault: too many ranks or hosts, names that are none.
     pub fn request(&self) -> Result<Option<(Request, bool)>, String> {
         let (wish, on, from, grace_ms, wait) = match self {
             Call::Grow(many) => {

@@ -1,4 +1,4 @@
-//! A remote shell for launchers: what it starts on a node is a step of the job that has the node.
+//! A remote shell for launchers: a program started on a node is a step of the job that has the node.
 //!
 //! So Slurm counts it there, and ends it when the node goes back; then it ends well here, since launchers take the
 //! end of their shell for that of a process that failed.
@@ -12,14 +12,14 @@ use super::command::{prepared, run};
 use super::decide::name_of;
 use super::host_list::is_name;
 
-/// How long Slurm may take to say who has a node.
+/// Time that Slurm may take to say who has a node.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How often to look whether a node has gone back, and the time between.
+/// Number of looks whether a node has gone back, and the time between.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// By this, what is started on a node of another job knows the world's own one.
+/// Variable by which a program started on a node of another job knows the world's own one.
 const MAIN_VARIABLE: &str = "QUO_ELASTIC_SLURM_JOB";
 
 /// Runs a command on a node, and waits for it: `[OPTIONS] HOST COMMAND...`, as remote shells are called. The options

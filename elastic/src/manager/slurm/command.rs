@@ -30,16 +30,16 @@ pub(super) enum CommandError {
 }
 
 impl CommandError {
-    /// Whether Slurm does not know a job of that number, any more or at all.
+    /// Returns true if Slurm does not know a job of that number, any more or at all.
     pub(super) fn is_unknown_job(&self) -> bool {
         matches!(self, Self::Refused { said, .. } if said.contains("Invalid job id"))
     }
 }
 
-/// What a command writes, if it ends well in time.
+/// Returns the output of a command, if it ends well in time.
 ///
 /// # Errors
-/// [`CommandError`], with what it said.
+/// [`CommandError`], with its output.
 pub(super) fn run(
     program: &str,
     words: &[String],
@@ -78,8 +78,8 @@ pub(super) fn run(
     }
 }
 
-/// A command in the environment that Slurm's commands are to have: that of this process, without what the job and
-/// its launcher put there. (What `sbatch` submits gets it, too.)
+/// A command in the environment of Slurm's commands: that of this process, without the variables that the job and its
+/// launcher put there. (Jobs submitted by `sbatch` get it, too.)
 pub(super) fn prepared(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -117,7 +117,7 @@ fn read(from: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// How it ended; none if it did not in time, and was killed.
+/// Status of its end; none if it did not end in time, and was killed.
 fn wait(child: &mut Child, end: Instant) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {

@@ -1,4 +1,4 @@
-//! What is to be done about nodes, jobs and their ends. Pure: times are seconds since 1970, or since the job began.
+//! Decisions about nodes, jobs and their ends. Pure: times are seconds since 1970, or since the job began.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) struct Node {
     pub name: String,
     /// Its system's.
     pub host: String,
-    /// Whether processes of the world were there.
+    /// True if processes of the world were there.
     pub was_used: bool,
     /// Since when it has none of them any more.
     pub empty_since: Option<Duration>,
@@ -31,7 +31,7 @@ impl Node {
         }
     }
 
-    /// Whether a host of the world is this one.
+    /// Returns true if a host of the world is this one.
     pub(super) fn is(&self, host: &str) -> bool {
         is_same(host, &self.host) || is_same(host, &self.name)
     }
@@ -42,13 +42,13 @@ impl Node {
     }
 }
 
-/// Whether two names are one host's: what is behind the first dot says where it is.
+/// Returns true if two names are one host's: the text behind the first dot is only its place.
 fn is_same(one: &str, other: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     short(one) == short(other)
 }
 
-/// What becomes of a job's nodes.
+/// Fate of a job's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     /// Nothing yet.
@@ -128,12 +128,12 @@ pub(super) fn submission(
     words
 }
 
-/// What the names of the jobs that hold nodes for another one begin with.
+/// Beginning of the names of the jobs that hold nodes for another one.
 pub(super) fn name_of(main: u32) -> String {
     format!("quo-elastic-{main}")
 }
 
-/// Whether a job that waits for this reason waits in vain.
+/// Returns true if a job that waits for this reason waits in vain.
 pub(super) fn is_hopeless(reason: &str) -> bool {
     const WORDS: [&str; 11] = [
         "PartitionNodeLimit",
@@ -151,12 +151,12 @@ pub(super) fn is_hopeless(reason: &str) -> bool {
     WORDS.contains(&reason)
 }
 
-/// Whether it is time to give notice of an end.
+/// Returns true if it is time to give notice of an end.
 pub(super) fn is_near(end: Option<u64>, now: u64, grace: Duration) -> bool {
     end.is_some_and(|end| end.saturating_sub(now) <= grace.as_secs())
 }
 
-/// Whether nodes go before the job does, so that their processes have to leave.
+/// Returns true if nodes go before the job does, so that their processes have to leave.
 pub(super) fn goes_first(nodes: Option<u64>, main: Option<u64>) -> bool {
     match (nodes, main) {
         // What is left of a minute when the limits of both were counted in them.

@@ -11,7 +11,7 @@ use super::command::prepared;
 const SCRIPT: &str =
     r#"trap "" HUP INT TERM; read -r word; [ "$word" = done ] || exec scancel --quiet "$0""#;
 
-/// How long it may take to end when it has been told to.
+/// Time that it may take to end when it has been told to.
 const END: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 

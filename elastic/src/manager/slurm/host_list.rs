@@ -6,7 +6,7 @@ const MOST_NODES: usize = 65_536;
 /// The names that a list stands for, in its order.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns its fault.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let wrong = |what: &str| format!("the list of hosts {:?} {what}", shortened(list));
     let mut names = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// What is between the commas that are not in brackets.
+/// Returns the items between the commas that are not in brackets.
 fn items(list: &str) -> Option<Vec<&str>> {
     let (mut items, mut start, mut is_inside) = (Vec::new(), 0, false);
     for (at, byte) in list.bytes().enumerate() {
@@ -77,7 +77,7 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
     Some(numbers)
 }
 
-/// What may be handed to a command as the name of a node.
+/// Returns true if the text may be handed to a command as the name of a node.
 pub(super) fn is_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= 255 && !name.starts_with('-') && name.bytes().all(is_fine)

@@ -13,10 +13,10 @@ use super::text::{
 use crate::change::{Cause, CauseKind, RequestId};
 use crate::manager::Supply;
 
-/// What a job runs that only holds nodes.
+/// Program of a job that only holds nodes.
 const KEEPER: &str = include_str!("keeper.sh");
 
-/// How long the launcher's processes on a node that goes back may take to end.
+/// Time that the launcher's processes on a node that goes back may take to end.
 const STEPS_END: Duration = Duration::from_secs(3);
 
 /// Between two looks at a job that waits: the first one, and the longest.
@@ -35,7 +35,7 @@ pub(super) struct Jobs {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// What was last heard of the world's own job.
+    /// The last facts heard of the world's own job.
     pub facts: Option<JobFacts>,
     /// Its nodes.
     pub nodes: Vec<Node>,
@@ -72,7 +72,7 @@ impl Jobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody is to wait any more.
+    /// Ends all waits.
     pub(super) fn close(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
@@ -99,7 +99,7 @@ impl Jobs {
     /// Asks Slurm about the world's own job.
     ///
     /// # Errors
-    /// What Slurm said.
+    /// The error of Slurm.
     pub(super) fn refresh(&self) -> Result<JobFacts, String> {
         let facts = self.facts(self.main)?;
         let facts = facts.ok_or_else(|| format!("squeue: there is no job {}", self.main))?;
@@ -121,7 +121,7 @@ impl Jobs {
     /// Has a job go on with these nodes only.
     ///
     /// # Errors
-    /// What Slurm said; the job is as it was.
+    /// The error of Slurm; the job is unchanged.
     pub(super) fn shrink(&self, number: u32, kept: &[String]) -> Result<(), CommandError> {
         self.end_steps(number, kept);
         let words = [
@@ -165,7 +165,7 @@ impl Jobs {
     /// Ends a job that holds nodes.
     ///
     /// # Errors
-    /// What Slurm said; it is to be tried again.
+    /// The error of Slurm; it is to be tried again.
     pub(super) fn cancel(&self, number: u32) -> Result<(), CommandError> {
         match self.run("scancel", &[number.to_string()], "") {
             Err(error) if !error.is_unknown_job() => {

@@ -6,7 +6,7 @@
 //! every few seconds whether the other one still runs, and a process beside rank 0 cancels it when rank 0 dies.
 //!
 //! Nodes of the world's own job go back by `scontrol update` when everybody there has ended for good. Slurm ends the
-//! launcher's processes on such a node, too: what launchers have to be told for that is in the guide.
+//! launcher's processes on such a node, too: the launchers' options for that are in the guide.
 //!
 //! No call of the program waits for Slurm. Its commands are run by threads, each for a bounded time.
 
@@ -54,19 +54,19 @@ pub struct Slurm {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What can be said about how Slurm is used.
+/// Options of the use of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a growth waits for its nodes before it is given up: a minute.
+    /// Time that a growth waits for its nodes before it is given up: a minute.
     pub wait: Duration,
-    /// How long each of Slurm's commands may take: 20 seconds.
+    /// Time that each of Slurm's commands may take: 20 seconds.
     pub command_limit: Duration,
-    /// How long before the end of a job its nodes are to be left, and its end is noted in the log: two minutes.
+    /// Time before the end of a job at which its nodes are left, and its end is noted in the log: two minutes.
     pub grace: Duration,
-    /// How long those who left may take to end, before their node goes back: 5 seconds.
+    /// Time that those who left may take to end, before their node goes back: 5 seconds.
     pub linger: Duration,
-    /// How often a job that holds nodes looks whether the world's own job still runs: every 10 seconds. Whole seconds.
+    /// Interval at which a job that holds nodes checks that the world's own job still runs: 10 seconds. Whole seconds.
     pub watch: Duration,
     /// With less time than this before the end of the job, growth on new nodes is refused: two minutes.
     pub least: Duration,

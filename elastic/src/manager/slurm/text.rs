@@ -1,4 +1,4 @@
-//! What Slurm's commands write, as values. Pure.
+//! Output of Slurm's commands, as values. Pure.
 
 use super::host_list::{expand, is_name, shortened};
 
@@ -6,7 +6,7 @@ use super::host_list::{expand, is_name, shortened};
 /// [`TIME_FORMAT`](super::command::TIME_FORMAT).
 pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
 
-/// Where a job is in its life.
+/// Stage in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It has no nodes yet.
@@ -37,7 +37,7 @@ pub(super) struct JobFacts {
 /// One job of `squeue`'s answer; none if it is not there.
 ///
 /// # Errors
-/// The answer is not what was asked for.
+/// The answer is not to the question.
 pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String> {
     for line in answer.lines().filter(|line| !line.trim().is_empty()) {
         let unreadable = |what: &str| format!("squeue: {what}: {:?}", shortened(line));
@@ -99,7 +99,7 @@ pub(super) fn submitted(answer: &str) -> Result<u32, String> {
 /// The fields of steps that `squeue` is asked for.
 pub(super) const STEP_FORMAT: &str = "%i|%N";
 
-/// The steps of a job that are on none of these nodes. What cannot be read is none.
+/// The steps of a job that are on none of these nodes. An unreadable value is none.
 pub(super) fn steps_elsewhere(answer: &str, number: u32, kept: &[String]) -> Vec<String> {
     let is_of_the_job = |step: &str| {
         let (job, part) = step.split_once('.')?;

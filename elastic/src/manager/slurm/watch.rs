@@ -14,7 +14,7 @@ const REFRESH: Duration = Duration::from_secs(60);
 /// Until something that Slurm refused is tried again: at first, and at most.
 const RETRIES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
-/// What the thread is told.
+/// Task of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// A request has ended.
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// Where processes of the world are.
+    /// Looks at the hosts with processes of the world.
     fn look(&self, status: &WorldStatus, at: Duration) {
         let live = live(status);
         let mut state = self.jobs.state();

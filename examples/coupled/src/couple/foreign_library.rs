@@ -11,7 +11,7 @@ use crate::l1::library::Library;
 use crate::layout::Layout;
 use crate::timeline::{Phase, Recorder};
 
-/// The library and what is copied to and from it.
+/// The library and the bytes copied to and from it.
 pub struct ForeignLibrary {
     library: Library,
     worker_count: usize,

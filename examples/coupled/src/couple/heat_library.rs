@@ -22,7 +22,7 @@ pub struct HeatLibrary {
     share: Share,
 }
 
-/// What depends on the ranks there are.
+/// The part that depends on the present ranks.
 struct Share {
     plan: PhasePlan,
     rows: Remap<f64>,

@@ -1,4 +1,4 @@
-//! How L1 is called from L0: one file per way.
+//! Ways in which L0 calls L1: one file per way.
 //!
 //! | mode | who runs L1 | how the data gets there | what the others do |
 //! |---|---|---|---|
@@ -25,17 +25,17 @@ use crate::timeline::Recorder;
 
 /// A way to run L1.
 pub trait Coupling {
-    /// How many ranks run L1, over all nodes.
+    /// Number of ranks that run L1, over all nodes.
     fn workers(&self) -> usize;
 
-    /// Whether this rank does.
+    /// Returns true if this rank does.
     fn is_worker(&self) -> bool;
 
     /// Threads of L1 on this rank; 0 if it does not run L1.
     fn threads(&self) -> usize;
 
-    /// Moves the heat of `block` on by `dt` seconds of diffusion and records what it did. Collective
-    /// over all ranks. `None` on ranks that did not run L1.
+    /// Moves the heat of `block` on by `dt` seconds of diffusion and records its work. Collective over all ranks.
+    /// `None` on ranks that did not run L1.
     ///
     /// # Errors
     /// Of the runtime below, the same on all ranks of a node.
@@ -46,8 +46,8 @@ pub trait Coupling {
         recorder: &mut Recorder,
     ) -> Result<Option<Result<l1::Solve, l1::Failure>>>;
 
-    /// The ranks are others, and the context knows them already: makes anew what depends on them, for blocks of
-    /// `values` values. Collective over the new ranks.
+    /// The ranks are others, and the context knows them already: makes anew the parts that depend on them, for blocks
+    /// of `values` values. Collective over the new ranks.
     ///
     /// # Errors
     /// If shared memory is not to be had, or this way knows no other ranks.
@@ -61,7 +61,7 @@ pub trait Coupling {
         None
     }
 
-    /// Gives back what was set up. Collective over all ranks.
+    /// Gives back the parts that were set up. Collective over all ranks.
     ///
     /// # Errors
     /// Of the runtime below.
@@ -70,7 +70,7 @@ pub trait Coupling {
     }
 }
 
-/// What L1 is asked to solve, the same at every step but for the time.
+/// Problem that L1 is asked to solve, the same at every step but for the time.
 #[derive(Copy, Clone, Debug)]
 pub struct Problem {
     mesh: Mesh,

@@ -26,13 +26,13 @@ pub struct QuoCaller {
     share: Share,
 }
 
-/// What depends on the ranks there are.
+/// The part that depends on the present ranks.
 struct Share {
     rows: SharedRows,
     /// For whom each worker of this node works, and which of them this rank is.
     parts: Vec<Range<usize>>,
     part: Option<usize>,
-    /// Where this rank runs L1, and the ranks of all nodes that do.
+    /// Target of this rank's L1, and the ranks of all nodes that run it.
     target: Option<Target>,
     threads: usize,
     workers: Option<SimpleCommunicator>,
@@ -141,8 +141,8 @@ pub fn same_node(context: &Context, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Where a worker on an object runs and how many threads that is: the whole object, or its part of
-/// it if there are other workers on the same object.
+/// Place of a worker on an object and its number of threads: the whole object, or its part of it if
+/// there are other workers on the same object.
 fn target_on(
     context: &Context,
     over: ObjectType,

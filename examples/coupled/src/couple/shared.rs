@@ -11,7 +11,7 @@ pub struct SharedRows {
     memory: SharedMemory,
     node_rank: usize,
     node_size: usize,
-    /// Whether a worker may be writing for ever, since a barrier has failed.
+    /// True if a worker may be writing for ever, since a barrier has failed.
     lost: bool,
 }
 

@@ -28,7 +28,7 @@ impl Under {
     }
 }
 
-/// How many CPUs one of the ranks with these masks has to itself: all of its mask, shared evenly
+/// Number of CPUs one of the ranks with these masks has to itself: all of its mask, shared evenly
 /// with those of the same mask.
 fn fair_share(masks: &[CpuSet], rank: usize) -> usize {
     let sharing = masks.iter().filter(|mask| **mask == masks[rank]).count();

@@ -32,7 +32,7 @@ impl<'a> Side<'a> {
 }
 
 /// Fluxes per metre of face. The bed makes the normal momentum that leaves the left cell differ
-/// from what enters the right one.
+/// from the one that enters the right one.
 #[derive(Debug, Clone)]
 pub struct FluxRow {
     pub mass: Vec<f64>,
@@ -57,7 +57,7 @@ impl FluxRow {
 }
 
 /// HLL fluxes of mass and normal momentum between hydrostatically reconstructed states, upwind
-/// fluxes of what the mass carries along.
+/// fluxes of the quantities that the mass carries along.
 pub fn flux_row(out: &mut FluxRow, left: &Side<'_>, right: &Side<'_>, gravity: f64) {
     let n = out.mass.len();
     let half = 0.5 * gravity;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mesh;
 
-/// What the water starts as.
+/// Initial shape of the water.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
@@ -63,12 +63,12 @@ pub struct Initial {
     /// Height of the water's surface at rest, in metres above the bed's zero.
     pub level: f64,
     pub shape: Shape,
-    /// What rises above the level (of no effect in a lake).
+    /// Water above the level (of no effect in a lake).
     pub water: Round,
-    /// What rises from the bed.
+    /// Hill on the bed.
     pub bed: Option<Round>,
     pub background: f64,
-    /// What is warmer than the background.
+    /// Part that is warmer than the background.
     pub warm: Round,
 }
 

@@ -98,7 +98,7 @@ impl FlowBlock {
         block
     }
 
-    /// How many rows of cells this block holds.
+    /// Number of rows of cells that this block holds.
     pub fn local_rows(&self) -> usize {
         self.rows.len()
     }
@@ -274,8 +274,9 @@ impl FlowBlock {
     }
 }
 
-/// Adds the net inflow through the four faces of each cell of a row: `x` holds what enters through
-/// left faces and leaves through right ones, `y` what enters from below and leaves above.
+/// Adds the net inflow through the four faces of each cell of a row: `x` holds the fluxes that
+/// enter through left faces and leave through right ones, `y` those that enter from below and leave
+/// above.
 fn update(
     cells: &mut [f64],
     x: (&Vec<f64>, &Vec<f64>),

@@ -17,7 +17,7 @@ use crate::deck::Over;
 /// Failed below the solver.
 const RUNTIME: i32 = 5;
 
-/// What is asked of the library, the same at every step but for the time.
+/// Task of the library, the same at every step but for the time.
 #[derive(Copy, Clone, Debug)]
 pub struct Task {
     /// The calling rank's rows.
@@ -30,7 +30,7 @@ pub struct Task {
     pub max: usize,
 }
 
-/// What the calling rank did in all steps so far.
+/// Work of the calling rank in all steps so far.
 #[derive(Copy, Clone, Debug)]
 pub struct Used {
     pub worker: bool,
@@ -161,7 +161,7 @@ impl Library {
         })
     }
 
-    /// What the calling rank did.
+    /// Work of the calling rank.
     pub fn used(&self) -> Used {
         let mut used =
             RawUsage { worker: 0, threads: 0, working: 0.0, asleep: 0.0, cpus: [0; 256] };

@@ -10,7 +10,7 @@ use mpi::ffi::{MPI_Comm, RSMPI_COMM_NULL};
 use mpi::raw::AsRaw;
 use serde::{Deserialize, Serialize};
 
-/// Who solves; both end with the same bits.
+/// The solver; both end with the same bits.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Solver {
     /// In C with OpenMP.
@@ -34,7 +34,7 @@ pub struct Block {
     pub dy: f64,
 }
 
-/// What to solve for and how exactly.
+/// Tolerances and coefficients of the solver.
 #[derive(Copy, Clone, Debug)]
 pub struct Options {
     /// Seconds.
@@ -46,7 +46,7 @@ pub struct Options {
     pub max_iterations: usize,
 }
 
-/// What the solver reports of a step.
+/// Report of the solver on a step.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Solve {
     pub iterations: usize,

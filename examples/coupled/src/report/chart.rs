@@ -1,4 +1,4 @@
-//! The picture of cores: what each did over time, mode below mode on one time axis.
+//! The picture of cores: the work of each over time, mode below mode on one time axis.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const RIGHT: f64 = 92.0;
 /// More CPUs than this are not drawn one by one.
 const MOST_CPUS: usize = 64;
 
-/// What a mode is, in half a sentence.
+/// Describes a mode, in half a sentence.
 pub fn describe(measured: &Measured) -> String {
     let run = &measured.run;
     let workers =
@@ -122,7 +122,7 @@ fn panel(out: &mut String, report: &Report, measured: &Measured, scale: &Scale, 
     y
 }
 
-/// Where the run ends, how long it took, and what that is worth.
+/// Draws the end of the run, its time, and the speed-up.
 fn finish_line(
     out: &mut String,
     report: &Report,
@@ -169,7 +169,7 @@ fn merge(windows: &[Window], least: f64) -> Vec<Window> {
     bins
 }
 
-/// One CPU: what it did, stacked from the bottom of its track.
+/// One CPU: its work, stacked from the bottom of its track.
 fn core(
     out: &mut String,
     scale: &Scale,

@@ -1,4 +1,4 @@
-//! `coupled report`: what the runs show, as a table, a page and a picture.
+//! `coupled report`: the results of the runs, as a table, a page and a picture.
 
 pub mod bindings;
 pub mod chart;
@@ -22,7 +22,7 @@ use crate::result::{Mode, RunResult};
 use crate::sample::{self, usage::Usage};
 use crate::timeline::Phase;
 
-/// A run and what was measured of it from outside.
+/// A run and its measurements from outside.
 pub struct Measured {
     pub run: RunResult,
     pub usage: Usage,
@@ -57,7 +57,7 @@ pub struct Report {
     pub runs: Vec<Measured>,
     /// Of the under-subscribed run.
     pub shares: Vec<Share>,
-    /// What the model promises for a run that keeps all cores busy.
+    /// Prediction of the model for a run that keeps all cores busy.
     pub predicted: Option<f64>,
 }
 
@@ -76,13 +76,13 @@ impl Report {
         self.runs.iter().find(|measured| measured.run.mode == mode)
     }
 
-    /// How many times as fast a run was as the under-subscribed one.
+    /// Speed of a run relative to the under-subscribed one.
     pub fn speed_up(&self, measured: &Measured) -> Option<f64> {
         let under = self.in_mode(Mode::Under)?;
         (measured.run.seconds > 0.0).then(|| under.run.seconds / measured.run.seconds)
     }
 
-    /// Whether all runs ended with the same bits.
+    /// Returns true if all runs ended with the same bits.
     pub fn identical(&self) -> bool {
         self.runs.windows(2).all(|pair| pair[0].run.checksum == pair[1].run.checksum)
     }

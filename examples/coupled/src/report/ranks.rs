@@ -1,4 +1,4 @@
-//! A close look at two rounds of coupling: which rank did what, from the ranks' own records.
+//! A close look at two rounds of coupling: the work of each rank, from the ranks' own records.
 //! Style and hatching come from the picture of cores on the same page.
 
 use std::fmt::Write;
@@ -119,7 +119,7 @@ fn hint(interval: &Interval) -> String {
     )
 }
 
-/// What fits into a box so wide.
+/// The label that fits into a box so wide.
 fn label(mode: Mode, interval: &Interval, width: f64) -> Option<String> {
     let long = match interval.phase {
         Phase::Flow => format!("L0 on CPU {}", interval.cpus),

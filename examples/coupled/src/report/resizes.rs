@@ -1,5 +1,5 @@
-//! The picture of a run whose ranks come and go: how many ranks and threads there are over time, and for each process
-//! when it lived, what it did, and what memory it held.
+//! The picture of a run whose ranks come and go: the number of ranks and threads over time, and for each process its
+//! life, its work, and its memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -38,7 +38,7 @@ const STYLE: &str = "
 }
 ";
 
-/// What `memprof export --format json` says of the processes of a run.
+/// Memory of the processes of a run, from `memprof export --format json`.
 #[derive(Deserialize)]
 pub struct Memory {
     /// Nanoseconds since 1970.
@@ -70,7 +70,7 @@ impl Memory {
     }
 }
 
-/// One process: when it lived and what it held, in seconds since the start of the picture and bytes.
+/// One process: its life and its memory, in seconds since the start of the picture and bytes.
 struct Process<'a> {
     pid: u32,
     life: (f64, f64),
@@ -233,7 +233,7 @@ fn window(out: &mut String, scale: &Scale, resize: &Resize, bottom: f64) {
     );
 }
 
-/// How many threads run in this stretch of a rank's time.
+/// Number of threads that run in this stretch of a rank's time.
 fn threads_of(interval: &Interval) -> i64 {
     match interval.phase {
         Phase::Wait => 0,
@@ -309,7 +309,7 @@ fn numbers(out: &mut String, scale: &Scale, run: &RunResult, elastic: &Elastic) 
     );
 }
 
-/// One process: its life, what it did as a rank, and what it held.
+/// One process: its life, its work as a rank, and its memory.
 fn row(out: &mut String, scale: &Scale, process: &Process<'_>, most: u64, top: f64) {
     let (born, ended) = (scale.x(process.life.0), scale.x(process.life.1));
     let ranks = process.records.iter().map(|record| record.rank.to_string());

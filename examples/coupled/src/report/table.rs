@@ -4,7 +4,7 @@ use super::{Measured, Report, remap_share};
 use crate::result::Mode;
 use crate::timeline::Phase;
 
-/// Column titles and what they mean.
+/// Column titles and their meanings.
 pub const COLUMNS: [(&str, &str); 11] = [
     ("mode", "how ranks and threads meet"),
     ("ranks", "processes, each with one thread in L0"),
@@ -45,7 +45,7 @@ pub fn cells(report: &Report, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// What else there is to say of the runs, line by line.
+/// Further remarks on the runs, line by line.
 pub fn remarks(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for measured in &report.runs {

@@ -1,4 +1,4 @@
-//! What those who leave did: it goes to the first rank with the resize, as data of the program's own kind.
+//! Work of the leavers: it goes to the first rank with the resize, as data of the program's own kind.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ impl Leavers {
         Ok(())
     }
 
-    /// What came to this process.
+    /// Records that came to this process.
     pub fn records(&self) -> Vec<RankRecord> {
         std::mem::take(&mut self.0.borrow_mut().records)
     }

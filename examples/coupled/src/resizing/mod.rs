@@ -42,13 +42,13 @@ use crate::timeline::Phase;
 use leavers::Leavers;
 use pace::Pace;
 
-/// What was asked for on the command line.
+/// The request on the command line.
 pub struct Request {
     pub run: run::Request,
     pub sizes: Sizes,
 }
 
-/// How the number of ranks may change, and who says so.
+/// Possible numbers of ranks, and the source of resizes.
 #[derive(clap::Args)]
 pub struct Sizes {
     /// Ranks at the start, the others that were launched are parked; all if not given.
@@ -66,16 +66,16 @@ pub struct Sizes {
     /// When it is to have which size, by steps of the flow: `at 40: size 2`.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Where the events of the world go, a line of JSON each.
+    /// File of the world's events, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// What the job is called, by which `quo-elastic` finds it.
+    /// Name of the job, by which `quo-elastic` finds it.
     #[arg(long)]
     name: Option<String>,
     /// Be told its size through a control socket in this folder.
     #[arg(long, value_name = "FOLDER")]
     sockets: Option<PathBuf>,
-    /// Wait, step by step, for what the plan says.
+    /// Wait, step by step, for the steps of the plan.
     #[arg(long)]
     hold: bool,
     /// Wait at each of these steps until as many requests as there are steps so far have ended, whoever asked.
@@ -92,7 +92,7 @@ struct Job<'a> {
     world: World,
     leavers: Leavers,
     pace: Pace,
-    /// What it has as a rank.
+    /// State of a rank.
     member: Option<Member>,
     progress: Progress,
     /// The bindings in this epoch have not been looked at.
@@ -100,14 +100,14 @@ struct Job<'a> {
     told: Told,
 }
 
-/// What a rank has.
+/// State of a rank.
 struct Member {
     layout: Layout,
     simulation: Simulation,
     coupling: Box<dyn Coupling>,
 }
 
-/// What the first rank, which never leaves, knows of the whole run.
+/// Knowledge of the first rank, which never leaves, about the whole run.
 #[derive(Default)]
 struct Told {
     start: f64,
@@ -177,7 +177,7 @@ pub fn run(launched: &SimpleCommunicator, request: &Request) -> Result<(), Stop>
     ended
 }
 
-/// Whether the other ranks may know nothing of an error, and wait.
+/// Returns true if the other ranks may know nothing of an error, and wait.
 pub fn is_alone(error: &anyhow::Error) -> bool {
     error.is::<elastic::Error>() || error.is::<GroupError>()
 }
@@ -220,7 +220,7 @@ fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<Wor
     Ok(options)
 }
 
-/// How the registered fields lie on the ranks, and so the flow's blocks.
+/// Layout of the registered fields on the ranks, and so of the flow's blocks.
 fn pattern(mesh: &Mesh) -> Pattern {
     Pattern::block_rows(mesh.ny, mesh.nx)
 }
@@ -323,7 +323,8 @@ impl Job<'_> {
         if std::mem::take(&mut self.looks) { self.look() } else { Ok(()) }
     }
 
-    /// Who is bound where, after the first step of L1 since the ranks are these. Collective.
+    /// Explains the bindings of the ranks, after the first step of L1 since the ranks are these.
+    /// Collective.
     fn look(&mut self) -> Result<()> {
         let epoch = self.world.epoch();
         let Some(Member { layout, simulation, coupling }) = &mut self.member else { return Ok(()) };

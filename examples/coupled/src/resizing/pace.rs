@@ -1,4 +1,4 @@
-//! Whether the run goes on while a resize is being prepared.
+//! True if the run goes on while a resize is being prepared.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use mpi::traits::{Communicator, Root};
 
 use crate::layout::Layout;
 
-/// An elastic run computes on while processes are started. One that is to be the same story each time waits for what
-/// its plan says.
+/// An elastic run computes on while processes are started. One that is to be the same story each time waits for the
+/// steps of its plan.
 pub struct Pace {
     holds: bool,
     /// The iterations of the plan's steps, on the first rank.
@@ -32,7 +32,7 @@ impl Pace {
         Pace { holds: holds || counts_all, due, counts_all }
     }
 
-    /// Whether the ranks are to probe again, and do nothing else. Collective.
+    /// Returns true if the ranks are to probe again, and do nothing else. Collective.
     pub fn holds(&self, world: &World, layout: &Layout, iteration: u64) -> bool {
         if !self.holds {
             return false;
@@ -46,7 +46,7 @@ impl Pace {
         waits != 0
     }
 
-    /// Whether something that was to happen by now has not ended.
+    /// Returns true if something that was to happen by now has not ended.
     fn is_behind(&self, world: &World, iteration: u64) -> bool {
         let Some(requests) = world.requests() else { return false };
         let events = requests.events(0);

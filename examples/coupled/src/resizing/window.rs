@@ -16,7 +16,7 @@ use crate::run;
 use crate::simulation::{Progress, Simulation};
 use crate::timeline::Phase;
 
-/// What joiners have to know.
+/// Facts that joiners have to know.
 #[derive(Default, Serialize, Deserialize)]
 struct Story {
     deck: String,
@@ -141,7 +141,7 @@ fn register(data: &mut Registry, block: &FlowBlock) -> Result<()> {
     Ok(())
 }
 
-/// Takes over what came.
+/// Takes over the received rows.
 fn take(data: &Registry, block: &mut FlowBlock) -> Result<()> {
     for (field, name) in FIELD_NAMES.iter().enumerate() {
         let came = data.array::<f64>(name)?;

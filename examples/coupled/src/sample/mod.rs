@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 
-/// How often the counters are read. A reading takes a fraction of a millisecond.
+/// Interval at which the counters are read. A reading takes a fraction of a millisecond.
 const PERIOD: Duration = Duration::from_millis(25);
 
 /// The counters at one time.
@@ -44,7 +44,7 @@ pub struct Cpu {
     pub busy: f64,
 }
 
-/// Where the samples of a run are kept, beside its result.
+/// File of the samples of a run, beside its result.
 pub fn path_for(result: &Path) -> PathBuf {
     result.with_extension("samples.json")
 }
@@ -91,7 +91,7 @@ impl Sampler {
         Ok(Sampler { stop, thread })
     }
 
-    /// Stops and hands out what was seen.
+    /// Stops and hands out the samples.
     pub fn finish(self) -> Vec<Sample> {
         drop(self.stop);
         self.thread.join().unwrap_or_default()

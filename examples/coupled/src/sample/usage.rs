@@ -1,11 +1,10 @@
-//! What each CPU did over time: samples from outside joined with the ranks' own records.
+//! Work of each CPU over time: samples from outside joined with the ranks' own records.
 //!
 //! A thread's CPU time between two samples is counted on the CPU it was last seen on (half each if
-//! it moved). What it was spent on follows from what its rank recorded: the main thread was in the
-//! phases that overlap the time between the samples; if it used less than that time, it is taken
-//! to have slept while waiting. Other threads are the solver's pool: their time is L1's while
-//! their rank is in L1 and waiting outside it. Time that a CPU was busy beyond that is someone
-//! else's.
+//! it moved). Its use follows from its rank's records: the main thread was in the phases that
+//! overlap the time between the samples; if it used less than that time, it is taken to have slept
+//! while waiting. Other threads are the solver's pool: their time is L1's while their rank is in L1
+//! and waiting outside it. Time that a CPU was busy beyond that is someone else's.
 
 use std::collections::HashMap;
 
@@ -15,7 +14,7 @@ use super::Sample;
 use crate::result::{RankRecord, RunResult};
 use crate::timeline::{Interval, Phase};
 
-/// What a CPU's time went to.
+/// Use of a CPU's time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     Flow,
@@ -67,7 +66,7 @@ pub struct Window {
     pub by_cpu: Vec<Split>,
 }
 
-/// What the CPUs of one machine did over a run.
+/// Work of the CPUs of one machine over a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// The CPUs that the ranks could use.
@@ -89,7 +88,7 @@ impl Window {
 }
 
 impl Usage {
-    /// Joins what a run recorded with what was sampled on the first node.
+    /// Joins the records of a run with the samples of the first node.
     pub fn of(run: &RunResult, samples: &[Sample]) -> Usage {
         let ranks: HashMap<u32, &RankRecord> = run
             .rank_records
@@ -122,7 +121,7 @@ impl Usage {
         Usage { cpus, windows }
     }
 
-    /// Share of all CPUs' time per use over the whole run, and what is left: idle.
+    /// Share of all CPUs' time per use over the whole run, and the rest: idle.
     pub fn mean(&self) -> (Split, f64) {
         let mut sums = [0.0; 5];
         let mut all = 0.0;
@@ -139,8 +138,8 @@ impl Usage {
     }
 }
 
-/// Busy time of each CPU that ranks do not explain, so far: its ticks are coarser than a window,
-/// so only what exceeds everything seen before counts as new.
+/// Busy time of each CPU that ranks do not explain, so far: its ticks are coarser than a window, so
+/// only time beyond everything seen before counts as new.
 #[derive(Default)]
 struct OtherTime {
     unexplained: HashMap<usize, f64>,
@@ -202,8 +201,8 @@ fn window(
     by_cpu
 }
 
-/// Moves what is more than a CPU can do in `length` seconds to CPUs with time left: a thread is
-/// seen on one CPU per sample and may have been on others between.
+/// Moves work beyond a CPU's capacity in `length` seconds to CPUs with time left: a thread is seen
+/// on one CPU per sample and may have been on others between.
 fn spill(by_cpu: &mut [Split], length: f64) {
     let mut excess = [0.0; 5];
     for split in by_cpu.iter_mut() {

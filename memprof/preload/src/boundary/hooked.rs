@@ -1,5 +1,5 @@
-//! Calls of the program and its libraries to the loader and for mappings and threads, which pass through
-//! the tool: each does what it always did, and the tool takes note.
+//! Calls of the program and its libraries to the loader and for mappings and threads, which pass through the tool: each
+//! works as ever, and the tool takes note.
 
 #![allow(unsafe_code)]
 
@@ -23,12 +23,12 @@ pub enum Function {
     Dlopen,
     Dlsym,
     PthreadCreate,
-    /// How UCX maps memory of its own, past the hooks that it has put before the C library's functions.
+    /// UCX's own way to map memory, past the hooks that it has put before the C library's functions.
     UcxMmap,
     UcxMunmap,
 }
 
-/// How many there are.
+/// Number of functions.
 const FUNCTIONS: usize = UcxMunmap as usize + 1;
 
 use Function::*;
@@ -53,7 +53,7 @@ const HOOKS: [Hook; 11] = [
     Hook { function: PthreadCreate, name: c"pthread_create", target: threads::pthread_create },
 ];
 
-/// What comes with a library that may be loaded late; the first of them found is the one.
+/// Hooks of libraries that may be loaded late; the first of them found is the one.
 const LATE: [Hook; 2] = [
     Hook { function: UcxMmap, name: c"ucm_orig_mmap", target: mappings::ucx_mmap },
     Hook { function: UcxMunmap, name: c"ucm_orig_munmap", target: mappings::ucx_munmap },
@@ -61,7 +61,7 @@ const LATE: [Hook; 2] = [
 
 static REAL: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 
-/// What calls reach without the tool: the program, or what was preloaded before the tool, may define the
+/// Functions that calls reach without the tool: the program, or an object preloaded before the tool, may define the
 /// function too.
 static FIRST: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
 
@@ -87,7 +87,7 @@ pub fn real(function: Function) -> usize {
     hook.map_or(0, |hook| crate::heap::next(hook.name))
 }
 
-/// Where a call to `symbol` has to go, if it is one of ours.
+/// Returns the target of a call to `symbol`, if it is one of ours.
 pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
     let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol)?;
     let wanted = match hook.function {
@@ -98,12 +98,12 @@ pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
     (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
 }
 
-/// Whether `symbol` is one of those that may be loaded late.
+/// Returns true if `symbol` is one of those that may be loaded late.
 pub fn is_late(symbol: &[u8]) -> bool {
     LATE.iter().any(|hook| hook.name.to_bytes() == symbol)
 }
 
-/// Where a call to `symbol`, one of those, has to go, if it is defined at `found`.
+/// Returns the target of a call to `symbol`, one of those, if it is defined at `found`.
 pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
     let hook = LATE.iter().find(|hook| hook.name.to_bytes() == symbol)?;
     let real = &REAL[hook.function as usize];
@@ -111,7 +111,7 @@ pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
     before.err().is_none_or(|before| before == found).then_some(hook.target as *const () as usize)
 }
 
-/// What a call to `symbol`, which is one of ours, reaches without the tool.
+/// Returns the function that a call to `symbol`, which is one of ours, reaches without the tool.
 pub fn first(symbol: &[u8]) -> usize {
     let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol);
     hook.map_or(0, |hook| FIRST[hook.function as usize].load(Ordering::Acquire))

@@ -1,5 +1,4 @@
-//! The program's calls to the loader: what it opens is patched, and what it looks up leads through the
-//! tool.
+//! The program's calls to the loader: opened objects are patched, and looked-up functions lead through the tool.
 
 #![allow(unsafe_code)]
 
@@ -57,7 +56,7 @@ unsafe extern "C-unwind" fn open_work(
     handle
 }
 
-/// Whether a call is MPI's own, not one of the program that MPI called back.
+/// Returns true if a call is MPI's own, not one of the program that MPI called back.
 fn is_mpis(caller: usize, stack: usize) -> bool {
     let caller = objects::caller(caller);
     let inside = local().inside_mpi(stack);
@@ -141,7 +140,7 @@ fn join<'b>(buffer: &'b mut [u8; NAME], parts: &[&[u8]]) -> Option<&'b CStr> {
     CStr::from_bytes_with_nul(buffer.get(..=length)?).ok()
 }
 
-/// What `dlinfo` tells of the folders that are searched.
+/// The answer of `dlinfo` on the folders that are searched.
 #[repr(C)]
 struct Folders {
     size: usize,
@@ -168,7 +167,7 @@ impl Searched {
         Searched { space: [0; 1024] }
     }
 
-    /// Those that the loader searches for an open object, in their order.
+    /// Returns the folders that the loader searches for an open object, in their order.
     fn of(&mut self, handle: *mut c_void) -> &[Folder] {
         let head = self.space.as_mut_ptr().cast::<Folders>();
         // SAFETY: the handle is open; the loader fills in what fits, and says before how much that is.
@@ -198,9 +197,9 @@ impl Folder {
     }
 }
 
-/// How many of an object's folders come before the loader's cache. The last are those of the system, which
-/// come after it: the same ones as the last of an object that has no folders of its own, but for those of
-/// the environment, which come before them there.
+/// Number of an object's folders before the loader's cache. The last are those of the system, which come after it: the
+/// same ones as the last of an object that has no folders of its own, but for those of the environment, which come
+/// before them there.
 fn before_cache<'t>(
     own: impl DoubleEndedIterator<Item = &'t [u8]> + ExactSizeIterator,
     of_other: impl DoubleEndedIterator<Item = &'t [u8]>,

@@ -10,7 +10,7 @@ use crate::component::{self, Component};
 use crate::thread::local;
 use crate::{objects, ranges, sampler};
 
-/// What is given back in smaller pieces is not looked at first.
+/// Releases in smaller pieces are not looked at first.
 pub const LOOKED_AT: usize = 1 << 20;
 
 /// Since Linux 5.7.
@@ -39,8 +39,8 @@ fn is_tools() -> bool {
     local().guard.get() > 0
 }
 
-/// Whose a shared mapping is that an object has made: segments of an MPI, and memory that the program
-/// shares, are components of their own; a file that the program maps is the mapper's.
+/// Owner of a shared mapping that an object has made: segments of an MPI, and memory that the program shares, are
+/// components of their own; a file that the program maps is the mapper's.
 fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     match component::class(maker) {
         class if class.is_mpi() => Component::MPI_SHARED,
@@ -49,7 +49,7 @@ fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     }
 }
 
-/// What /dev/shm, memfd_create and hugetlbfs give.
+/// Returns true for files of /dev/shm, memfd_create and hugetlbfs.
 fn lies_in_memory(file: c_int) -> bool {
     // SAFETY: the kernel fills what it is given; the program's error number is put back.
     unsafe {

@@ -1,4 +1,4 @@
-//! Where the program enters and leaves MPI, the loader and the kernel's mappings.
+//! Entries and exits of the program at MPI, the loader and the kernel's mappings.
 
 #![allow(unsafe_code)]
 
@@ -26,8 +26,7 @@ use crate::thread::{Guard, local};
 /// The main thread's words.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
-/// the program has not begun.
+/// Patches loaded objects; later ones follow. To be called once, by the main thread, when the program has not begun.
 pub fn start() {
     let _guard = Guard::enter();
     MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
@@ -99,7 +98,7 @@ pub fn after_fork() {
     }
 }
 
-/// Where the main thread is now: the index of an MPI function plus one, 0 outside MPI.
+/// Place of the main thread now: the index of an MPI function plus one, 0 outside MPI.
 pub fn main_thread() -> usize {
     let main = MAIN.load(Ordering::Acquire) as *const core::sync::atomic::AtomicUsize;
     // SAFETY: the first word of the main thread's block, which lasts as long as the process; it is
@@ -107,7 +106,7 @@ pub fn main_thread() -> usize {
     if main.is_null() { 0 } else { unsafe { (*main).load(Ordering::Relaxed) } }
 }
 
-/// The name of what [`crate::thread::Local::mpi`] says, empty for 0.
+/// The name of the function in [`crate::thread::Local::mpi`], empty for 0.
 pub fn function_name(word: usize) -> &'static str {
     word.checked_sub(1).map_or("", thunks::name)
 }

@@ -27,7 +27,7 @@ static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
 static TURN: Turn = Turn::new();
 
-/// Patches what is not yet; on return it is done, whoever did it. What `opened` is a handle of, if it is one,
+/// Patches new objects; on return it is done, by whichever thread. The object of the handle `opened`, if it is one,
 /// stays loaded meanwhile.
 pub fn everything(opened: *mut c_void) {
     let _guard = Guard::enter();
@@ -58,7 +58,7 @@ struct Pin {
     is_borrowed: bool,
 }
 
-/// Where the object of a handle is.
+/// Address of a handle's object.
 fn base_of(handle: *mut c_void) -> usize {
     // SAFETY: a handle is the loader's entry, whose first word is where the object is.
     unsafe { *handle.cast::<usize>() }
@@ -128,7 +128,7 @@ fn one(object: &Known, opened: *mut c_void) -> bool {
     true
 }
 
-/// What is looked for in an object.
+/// Symbols that are looked for in an object.
 #[derive(Copy, Clone)]
 struct Plan {
     mpi: bool,
@@ -167,7 +167,7 @@ unsafe fn cell(address: usize) -> &'static AtomicUsize {
     unsafe { &*(address as *const AtomicUsize) }
 }
 
-/// What the names of MPI's functions and of those that [`hooked`] has begin with.
+/// First letters of the names of MPI's functions and of those of [`hooked`].
 pub const FIRSTS: &[u8] = b"MPbdmpsu";
 
 fn fill(
@@ -222,7 +222,7 @@ fn is_systems(address: usize) -> bool {
         .is_some_and(|component| crate::component::class(component) == Class::System)
 }
 
-/// Where a call to the MPI function `symbol` whose definition is at `real` has to go.
+/// Returns the target of a call to the MPI function `symbol` whose definition is at `real`.
 pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     if objects::component_at(real) == Some(crate::component::Component::TOOL) {
         return None;
@@ -243,7 +243,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     Some(special::around(name).unwrap_or(entry))
 }
 
-/// What the loader would find for a slot that has not been called through yet.
+/// Returns the address that the loader would find for a slot that has not been called through yet.
 fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
     if kind != JUMP_SLOT {
         // It is the object's own function.
@@ -322,7 +322,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Where rights may not be changed, the kernel may still write for us.
+/// Writes as a debugger does: where rights may not be changed, the kernel may still write for us.
 fn write_as_debugger(slot: usize, value: usize) -> bool {
     let Ok(file) = kernel::open_with(c"/proc/self/mem", libc::O_RDWR | libc::O_CLOEXEC, 0) else {
         return false;

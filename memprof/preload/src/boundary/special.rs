@@ -1,5 +1,5 @@
-//! The few functions of MPI that tell the tool something: when MPI begins and ends, what it gives the
-//! program memory for, and `MPI_Pcontrol`.
+//! The few functions of MPI that tell the tool something: the beginning and end of MPI, memory for the program, and
+//! `MPI_Pcontrol`.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::{heap, kernel, objects, phases, ranges, sampler, start};
 
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
-/// What stands around the entry of a function.
+/// Wrapper of a function's entry.
 struct Around {
     name: &'static str,
     /// By `MPI_` and by `PMPI_` name: each leads to its own entry.
@@ -59,7 +59,7 @@ around! {
     "MPI_Win_allocate_shared_c" => window;
 }
 
-/// What stands around the entry of a function, if anything does.
+/// Returns the wrapper of a function's entry, if there is one.
 pub fn around(name: Name) -> Option<usize> {
     let text = thunks::name(name.function);
     let around = AROUND.iter().find(|around| around.name == text)?;
@@ -120,12 +120,12 @@ static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) };
 /// Smaller blocks have no entry in the ledger's table of large ones.
 const LARGE: usize = 32 << 10;
 
-/// What a library puts before and behind memory that it hands out, at most.
+/// Bytes that a library puts before and behind memory that it hands out, at most.
 const WRAPPING: usize = 8 << 10;
 
-/// The block of the heap that is handed out as `length` bytes at `start`, so that its owner can be
-/// changed. What MPI returns may also be a mapping, or a part of a block that serves many; then what
-/// stands around it means something else, and must not be followed.
+/// The block of the heap that is handed out as `length` bytes at `start`, so that its owner can be changed. MPI's
+/// result may also be a mapping, or a part of a block that serves many; then the words around it mean something else,
+/// and must not be followed.
 fn block_of(start: usize, length: usize) -> Option<usize> {
     let mut block = None;
     heap::each_large(&mut |from, size, _| {
@@ -185,7 +185,7 @@ fn note_down(book: &[[AtomicUsize; 2]], start: usize, length: usize) {
     }
 }
 
-/// The length noted down for what starts there; it is noted no longer.
+/// The length noted down for the memory that starts there; it is noted no longer.
 fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
     let [at, size] = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start)?;
     let length = size.swap(0, Ordering::AcqRel);
@@ -244,10 +244,10 @@ unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     result
 }
 
-/// Where the two names of `MPI_Pcontrol` lead.
+/// Targets of the two names of `MPI_Pcontrol`.
 static PCONTROL: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// What calls to `MPI_Pcontrol` go through, if `symbol` is it.
+/// Returns the function that calls to `MPI_Pcontrol` go through, if `symbol` is it.
 pub fn pcontrol(symbol: &[u8], real: usize) -> Option<usize> {
     let (slot, entry) = match symbol {
         b"MPI_Pcontrol" => (0, enter_pcontrol as *const () as usize),

@@ -14,7 +14,7 @@ use crate::{objects, ranges, sampler};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a new thread is told.
+/// Orders for a new thread.
 #[derive(Copy, Clone)]
 struct Order {
     start: usize,
@@ -127,7 +127,7 @@ pub fn after_fork() {
     }
 }
 
-/// Whose a thread is that begins at `start` and is made by this call.
+/// Home of a thread that begins at `start` and is made by this call.
 fn home(start: usize, caller: usize, stack: usize) -> Component {
     let begins_in = objects::caller(start);
     if begins_in.neutral {
@@ -140,7 +140,7 @@ fn home(start: usize, caller: usize, stack: usize) -> Component {
     begins_in.component
 }
 
-/// Where threads begin.
+/// Beginning of threads.
 ///
 /// # Safety
 ///

@@ -30,7 +30,7 @@ const fn count(text: &[u8]) -> usize {
     count
 }
 
-/// How many functions there are.
+/// Number of functions.
 pub const COUNT: usize = count(TEXT.as_bytes());
 
 /// Name and words of each.

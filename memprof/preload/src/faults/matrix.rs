@@ -1,4 +1,4 @@
-//! Who touched whose memory first: sums of page faults by owner, toucher and function of MPI.
+//! First touches of memory: sums of page faults by owner, toucher and function of MPI.
 
 use crate::component::Component;
 
@@ -9,7 +9,7 @@ pub const CELLS: usize = 512;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub owner: Component,
-    /// Nobody is `u16::MAX`.
+    /// Component whose code touched it; `u16::MAX` for none.
     pub toucher: u16,
     /// A function's index plus one; 0 outside MPI.
     pub function: usize,

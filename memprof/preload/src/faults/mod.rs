@@ -1,4 +1,4 @@
-//! Who touches memory first, told by the kernel: an event for every page fault, if that is asked for.
+//! First touches of memory, told by the kernel: an event for every page fault, if that is asked for.
 //!
 //! Each thread has a ring that the kernel writes into, and the sampler looks into all of them every few
 //! milliseconds and before much is given back. The owner of a page is asked then, as the ledgers know
@@ -42,7 +42,7 @@ const HUGE_PAGE: usize = 2 << 20;
 #[derive(Copy, Clone)]
 struct Watched {
     ring: Ring,
-    /// Where its words are, or were.
+    /// Address of its words, now or before.
     local: usize,
     /// The last function of MPI it was seen in.
     function: usize,
@@ -63,7 +63,7 @@ struct Faults {
     blocks: Option<&'static mut [Block]>,
     block_count: usize,
     scanner: Option<Scanner>,
-    /// Whether the kernel may make huge pages, and the last place where that was asked.
+    /// True if the kernel may make huge pages, and the last place where that was asked.
     huge: bool,
     huge_region: usize,
     /// Any address of the main thread's stack, near its top.
@@ -106,7 +106,7 @@ fn with<R>(work: impl FnOnce(&mut Faults) -> R) -> R {
     result
 }
 
-/// Whether faults are told.
+/// Returns true if faults are told.
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
@@ -172,8 +172,8 @@ pub fn look() {
     }
 }
 
-/// What has changed since this was last asked; `intern` gives functions their numbers in the trace. How
-/// many faults were seen, and how many lost.
+/// Changes since the last call; `intern` gives functions their numbers in the trace. How many faults were seen, and how
+/// many lost.
 pub fn changes(each: &mut dyn FnMut(u32, &TouchRow, &'static str)) -> (u64, u64) {
     if !is_on() {
         return (0, 0);
@@ -305,7 +305,7 @@ impl Faults {
         if heap::knows(page) { Component::SLACK } else { Component::UNATTRIBUTED }
     }
 
-    /// What became resident: a page, or a huge one where this is its first fault.
+    /// Bytes that became resident: a page, or a huge one where this is its first fault.
     fn bytes(&mut self, address: usize) -> u64 {
         let page = kernel::page() as u64;
         let region = address & !(HUGE_PAGE - 1);
@@ -324,7 +324,7 @@ impl Faults {
     }
 }
 
-/// Whose code touched it.
+/// Component whose code touched it.
 fn toucher(fault: &Fault) -> Option<Component> {
     let own = |address: usize| {
         let component = objects::component_at(address)?;

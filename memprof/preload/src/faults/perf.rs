@@ -41,7 +41,7 @@ const WITHOUT_KERNEL: u64 = 1 << 5;
 const WITHOUT_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: usize = 8;
 
-/// Where the kernel's position, ours, and the ring are in the first page.
+/// Offsets of the kernel's position, ours, and the ring in the first page.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 const DATA: usize = 1040;
@@ -54,8 +54,8 @@ pub struct Ring {
     size: usize,
 }
 
-/// Watches the calling thread, with room for about so many bytes of events, or what the kernel allows.
-/// What the kernel touches in its system calls is seen where that may be asked for.
+/// Watches the calling thread, with room for about so many bytes of events, or as many as the kernel allows. Touches of
+/// the kernel in its system calls are seen where that may be asked for.
 pub fn watch(bytes: usize) -> Result<Ring, Errno> {
     let file = open(0).or_else(|_| open(WITHOUT_KERNEL))?;
     let page = kernel::page();
@@ -103,7 +103,7 @@ impl Ring {
         unsafe { &*((self.start + at) as *const AtomicU64) }
     }
 
-    /// Takes out what is there.
+    /// Takes out the events.
     pub fn take(&self, each: &mut dyn FnMut(&Fault)) -> Seen {
         // The kernel writes the position after the records.
         let head = self.word(HEAD).load(Ordering::Acquire);

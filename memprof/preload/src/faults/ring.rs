@@ -1,4 +1,4 @@
-//! What the kernel writes into a ring of events, decoded. Pure: bytes in, faults out.
+//! Events that the kernel writes into a ring, decoded. Pure: bytes in, faults out.
 
 /// Bytes of the user's stack that come with a fault.
 pub const STACK_BYTES: usize = 64;
@@ -21,18 +21,18 @@ const LONGEST: usize = FIXED + STACK_BYTES + 8;
 /// A page fault.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where the instruction is that touched the page.
+    /// Address of the instruction that touched the page.
     pub instruction: usize,
-    /// What it touched.
+    /// Address that it touched.
     pub address: usize,
-    /// Whether the kernel touched it, in a system call of the thread.
+    /// True if the kernel touched it, in a system call of the thread.
     pub in_kernel: bool,
     /// The top of the thread's stack, as much of it as there is.
     pub stack: [usize; STACK_WORDS],
     pub stack_words: usize,
 }
 
-/// What one look into a ring found.
+/// Findings of one look into a ring.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub faults: u64,
@@ -43,8 +43,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Calls `each` with every fault between two positions of a ring. Positions only grow; the place of one is
-/// what is left of it by the length of the ring. What cannot be a record ends the look.
+/// Calls `each` with every fault between two positions of a ring. Positions only grow; the place of one is its rest by
+/// the length of the ring. Bytes that cannot be a record end the look.
 pub fn faults(ring: &[u8], tail: u64, head: u64, each: &mut dyn FnMut(&Fault)) -> Seen {
     let mut seen = Seen::default();
     let length = ring.len() as u64;

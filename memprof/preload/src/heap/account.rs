@@ -1,11 +1,11 @@
-//! What each thread did: for each component, what it owns in blocks, and the most it ever did.
+//! Accounts of each thread: for each component, its bytes in blocks, and their high-water mark.
 //!
-//! A thread writes its own accounts only, and in front of them what it does for the component it works
-//! for ([`crate::thread::Current`]). What it owns beyond [`KEEP`] is folded into the [`sums`] of the process,
-//! where peaks are found. The first thread's stays where it is, however much it is, since a fold costs it locked
-//! operations: the others read it when they fold, and it enters its own peaks when what they were beside has changed.
-//! What is owned is exact at every moment. A peak is exact with one thread, and in
-//! exact mode; with more it is exact to 256 KiB for each of them.
+//! A thread writes its own accounts only, and in front of them its pending counters for the component it works for
+//! ([`crate::thread::Current`]). Bytes beyond [`KEEP`] are folded into the [`sums`] of the process, where peaks are
+//! found. The first thread's stay where they are, however many, since a fold costs it locked operations: the others
+//! read them when they fold, and it enters its own peaks when the sums beside them have changed. Owned bytes are exact
+//! at every moment. A peak is exact with one thread, and in exact mode; with more it is exact to 256 KiB for each of
+//! them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
@@ -19,14 +19,15 @@ use crate::thread::{Current, Local, State, local};
 #[repr(align(64))]
 struct Alone(AtomicI64);
 
-/// What a thread keeps to itself in its accounts, in bytes; less than nothing in exact mode.
+/// Bytes that a thread keeps to itself in its accounts; negative in exact mode.
 static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
-/// The same of what is in front of them, as [`Current::most`] has it. Together 256 KiB.
+/// The same for the counters in front of them, as [`Current::most`] has it. Together 256 KiB.
 static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
 const IN_FRONT: i64 = 176 * 1024;
 
-/// How far below its highest the first thread is before that is entered, which the words hold.
+/// Distance of the first thread below its high-water mark before that is entered, within the range
+/// of the words.
 const FURTHEST: i64 = Current::FAR / 2;
 const _: () = assert!(FURTHEST + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
 
@@ -59,7 +60,7 @@ pub fn most() -> i64 {
     KEEP_CURRENT.0.load(Relaxed)
 }
 
-/// What the countdown says after a block of the component that the thread works for, if it does not end.
+/// Returns the countdown after a block of the component that the thread works for, if it does not end.
 #[inline(always)]
 pub fn left_after(state: &State, component: Component, size: usize) -> Option<i64> {
     let left = state.current.countdown.load(Relaxed) - ((size as i64) << Current::SHIFT) + 1;
@@ -67,7 +68,7 @@ pub fn left_after(state: &State, component: Component, size: usize) -> Option<i6
     (same && left >= 0).then_some(left)
 }
 
-/// That component allocated, for which [`left_after`] has said what is left.
+/// Enters an allocation of that component, for which [`left_after`] has returned the countdown.
 #[inline(always)]
 pub fn allocated_again(state: &State, left: i64, size: usize) {
     state.current.countdown.store(left, Relaxed);
@@ -107,13 +108,13 @@ pub fn allocated(state: &State, component: Component, size: usize) {
     }
 }
 
-/// How much of a change that went too far is kept: what goes the other way then does not go too far. Programs
-/// that free a large block often make another as large.
+/// Part of a change beyond the limit that is kept: an opposite change then does not pass the limit. Programs that free
+/// a large block often make another as large.
 fn middle(by: i64, keep: i64) -> i64 {
     if by.abs() <= 2 * keep { by / 2 } else { 0 }
 }
 
-/// What a component allocated was freed.
+/// Enters the free of a block of a component.
 pub fn freed(state: &State, component: Component, size: usize) {
     let current = &state.current;
     if size < large::FROM && current.component.load(Relaxed) == u32::from(component.0) {
@@ -145,8 +146,8 @@ pub fn freed(state: &State, component: Component, size: usize) {
     }
 }
 
-/// Enters what the thread did for the component it works for. Only by the thread that has the state, or
-/// when no thread has it.
+/// Enters the thread's pending counters into the account of the component it works for. Only by the thread that has the
+/// state, or when no thread has it.
 fn settle(state: &State) {
     if !state.current.is_empty() {
         restart(state, state.current.left(), state.current.component.load(Relaxed));
@@ -224,8 +225,8 @@ pub fn given(state: &State, from: Component, to: Component, size: usize) {
     fold(state, &[from, to], 0);
 }
 
-/// What a component owns in mappings has changed. `peaks` is false where it may be what another thread
-/// is about to enter under another name.
+/// Enters a change of a component's mapped bytes. `peaks` is false where it may be memory that another thread is about
+/// to enter under another name.
 pub fn mapped(component: Component, by: i64, peaks: bool) {
     let index = usize::from(component.0) % LIMIT;
     sums::know(index);
@@ -248,7 +249,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     }
 }
 
-/// What the thread kept of a component, and of all, goes to the sums.
+/// Folds the thread's accounts of a component, and of all, into the sums.
 fn fold_both(state: &State, component: Component) {
     fold_to(state, component, 0);
 }
@@ -273,8 +274,8 @@ fn rise_and_fold(state: &State, room: i64) {
     crate::start::late();
 }
 
-/// What the quick ways freed is much: so many bytes at last. That the thread is as far below its own highest is what
-/// they see: whether it is as far below the sums is asked.
+/// Folds if the fast paths have freed much: so many bytes at last. They see that the thread is as far below its own
+/// high-water mark; the distance below the sums is asked.
 #[cold]
 #[inline(never)]
 pub fn fold_if_low(state: &State, size: usize) {
@@ -330,7 +331,8 @@ fn fold(state: &State, indexes: &[usize], kept: i64) {
     });
 }
 
-/// Whether the first thread's highest of what it works for is beside the same as what it does now.
+/// Returns true if the base of the first thread's high-water mark, for the component it works for,
+/// equals the sums now.
 #[inline(always)]
 fn is_undisturbed(first: &State) -> bool {
     sums::is_beside(first, first.current.component.load(Relaxed) as usize % LIMIT)
@@ -338,8 +340,8 @@ fn is_undisturbed(first: &State) -> bool {
         && sums::is_in_phase(first)
 }
 
-/// The first thread enters the highest of what it works for, and begins anew with what it owns now, and so much above
-/// that.
+/// The first thread enters the high-water mark of the component it works for, and restarts it at the bytes owned now,
+/// with so much headroom.
 #[cold]
 #[inline(never)]
 fn begin_anew(first: &State, above: i64) {
@@ -368,7 +370,7 @@ fn enter_if_disturbed(first: &State, component: Component) {
     begin_account_anew(first, index);
 }
 
-/// The same of what is in the accounts of one component.
+/// The same for the accounts of one component.
 fn begin_account_anew(first: &State, index: usize) {
     let (owned, high) = first.level(index).read();
     sums::enter(first, index, high);
@@ -415,7 +417,8 @@ pub fn fold_own() {
     }
 }
 
-/// The calling thread has begun a phase, and did nothing since [`fold_own`]: what it comes to from now on is of it.
+/// Restarts the high-water mark for a phase that the calling thread has begun, with no work since [`fold_own`]: later
+/// bytes are of the phase.
 pub fn own_phase_begins() {
     if is_own_first()
         && let Some(state) = super::own_state(local())
@@ -424,12 +427,13 @@ pub fn own_phase_begins() {
     }
 }
 
-/// Whether the calling thread is the first.
+/// Returns true if the calling thread is the first.
 pub fn is_own_first() -> bool {
     super::own_state(local()).is_some_and(registry::is_first)
 }
 
-/// The first thread's state begins with what the sums say, in which it has nothing, or its highest is what it has.
+/// The first thread's state begins with the present sums as its base, in which it has no part, or its high-water mark
+/// is its present amount.
 pub fn be_first(state: &State) {
     let phase = sums::phase();
     state.current.guarded(|| in_use().for_each(|index| sums::be_beside(state, index)));

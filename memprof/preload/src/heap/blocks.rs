@@ -1,5 +1,5 @@
-//! What the functions of the malloc family do here: ask the real allocator for eight bytes more,
-//! write the tag there, and keep the ledger.
+//! The functions of the malloc family: ask the next allocator for eight bytes more, write the tag
+//! there, and keep the ledger.
 //!
 //! Each takes, after its arguments, the address its caller continues at and the stack pointer at
 //! entry; both are 0 where they cannot be seen.
@@ -20,10 +20,10 @@ use crate::{objects, sampler, sites};
 /// Blocks of this size are looked at before they are released.
 pub const LOOK_BEFORE_RELEASE: usize = 1 << 20;
 
-/// Where the last bytes of what can be allocated end; beyond, every allocator says no.
+/// End of the last bytes of any possible block; beyond, every allocator says no.
 const NO_MEMORY: i32 = libc::ENOMEM;
 
-/// Whose allocation it is.
+/// Owner of an allocation.
 #[inline(always)]
 fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     if caller != 0 && local.guard.get() == 0 {
@@ -36,7 +36,7 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     owner_by_thread(local, stack)
 }
 
-/// Where the caller cannot be seen, or allocates for others.
+/// Owner where the caller cannot be seen, or allocates for others.
 #[inline(never)]
 fn owner_by_thread(local: &Local, stack: usize) -> Component {
     if local.guard.get() > 0 {
@@ -333,7 +333,7 @@ pub unsafe extern "C-unwind" fn realloc(
     moved
 }
 
-/// A reallocation failed: the block is what it was.
+/// A reallocation failed: the block is unchanged.
 #[cold]
 fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
     let errno = Errno::save();
@@ -515,8 +515,8 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
     if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
 }
 
-/// Another component owns the block from now on. False if it is none of the ledger; any address will
-/// do, since what an MPI gives may lie within a mapping or a pool.
+/// Another component owns the block from now on. False if it is none of the ledger; any address will do, since memory
+/// of an MPI may lie within a mapping or a pool.
 pub fn give(block: *const u8, to: Component) -> bool {
     if block.is_null() || bootstrap::holds(block) {
         return false;
@@ -538,8 +538,8 @@ pub fn give(block: *const u8, to: Component) -> bool {
     true
 }
 
-/// Whether a small block of the ledger begins at an address that may be anything, even nothing: asks
-/// the kernel to read, so that what is not there is no fault.
+/// Returns true if a small block of the ledger begins at an address that may be anything, even nothing: asks the kernel
+/// to read, so that a missing page is no fault.
 fn seems_a_block(address: usize) -> bool {
     let Some(header) = read_anywhere(address.wrapping_sub(8)) else { return false };
     let usable = (header as usize & !7).wrapping_sub(8);
@@ -551,7 +551,7 @@ fn seems_a_block(address: usize) -> bool {
     tag::decode(address, usable, word, real::key()).is_some()
 }
 
-/// What of a block can be used that perhaps is the program's allocator's, which may say anything of it.
+/// Usable bytes of a block that is perhaps of the program's own allocator, which may say anything of it.
 pub fn without_tag(block: *const u8, usable: usize) -> usize {
     let tagged = usable >= tag::SIZE
         && read_anywhere((block as usize).wrapping_add(usable - tag::SIZE))
@@ -575,7 +575,7 @@ fn read_anywhere(address: usize) -> Option<u64> {
     (got == 8).then_some(word)
 }
 
-/// Whose block it is, and how much was asked for: for tests.
+/// Owner of a block, and its requested size: for tests.
 #[cfg_attr(not(test), allow(dead_code))]
 pub fn look(block: *const u8) -> Option<(Component, usize)> {
     if block.is_null() || bootstrap::holds(block) {

@@ -1,5 +1,5 @@
-//! A small arena for what is allocated while the real allocator is still being looked up: `dlsym`
-//! itself may allocate.
+//! A small arena for allocations while the next allocator is still being looked up: `dlsym` itself
+//! may allocate.
 
 #![allow(unsafe_code)]
 

@@ -24,7 +24,7 @@ entry! {
     1 malloc_usable_size(block: *mut u8) -> usize = family::malloc_usable_size;
 }
 
-/// Whose call it is does not matter: the block says whose it is.
+/// Frees a block; its tag names the owner, whoever calls.
 ///
 /// # Safety
 /// As the function of this name in the C library asks for.

@@ -1,9 +1,8 @@
-//! What of the malloc family an allocator need not define.
+//! Functions of the malloc family that an allocator need not define.
 //!
-//! A program that brings an allocator, or has one preloaded before the tool, calls that one, and reaches
-//! the tool only with what is missing there, for blocks that are not the tool's. So does one whose
-//! allocator comes behind the tool and lacks some. Each function then is what it would be without the
-//! tool: the next of its name.
+//! A program that brings an allocator, or has one preloaded before the tool, calls that one, and reaches the tool only
+//! for functions missing there, with blocks that are not the tool's. So does one whose allocator comes behind the tool
+//! and lacks some. Each function then works as it would without the tool: the next of its name.
 
 #![allow(unsafe_code)]
 

@@ -1,19 +1,18 @@
-//! Live bytes of small blocks per piece of memory, so that what is resident there can be split.
+//! Live bytes of small blocks per piece of memory, so that resident memory there can be split.
 //!
-//! Memory is cut into regions of 4 MiB; a region in use has a leaf, a leaf has granules: pages for
-//! the first leaves, larger ones later, so that the table stays small. A granule has a few slots, each
-//! with a component and its bytes, and where they do not suffice a chain of further ones. The first
-//! slots of a leaf's granules stand side by side, since most blocks touch no other: what a program works
-//! with is then in few lines of the cache.
+//! Memory is cut into regions of 4 MiB; a region in use has a leaf, a leaf has granules: pages for the first leaves,
+//! larger ones later, so that the table stays small. A granule has a few slots, each with a component and its bytes,
+//! and where they do not suffice a chain of further ones. The first slots of a leaf's granules stand side by side,
+//! since most blocks touch no other: the working set of a program is then in few lines of the cache.
 //!
 //! A block counts where it begins, with its bytes there. How far it goes on beyond that granule is one
 //! more word: blocks do not overlap, so there is one that does, and to note it is as quick for a block of
 //! many pages as for one of two. Only very large ones are noted in each granule.
 //!
-//! The first thread that uses a leaf owns it and writes its own slots of each granule without atomic
-//! operations; others use slots that all share. What a component has is the sum over all slots: a
-//! block that one thread noted and another frees is more in one and less in another. The allocator gives
-//! threads memory of their own, so nearly all is owner's work.
+//! The first thread that uses a leaf owns it and writes its own slots of each granule without atomic operations; others
+//! use slots that all share. Bytes of a component are the sum over all slots: a block that one thread noted and another
+//! frees is more in one and less in another. The allocator gives threads memory of their own, so nearly all is owner's
+//! work.
 
 #![allow(unsafe_code)]
 
@@ -47,7 +46,7 @@ const PIECE: usize = 1 << 20;
 /// A component in the low 8 bits, its bytes above, signed. No bytes: free for another component.
 type Slot = AtomicU32;
 const BYTES_SHIFT: u32 = 8;
-/// The same in what tells how far a block goes on.
+/// The same in the word that tells how far a block goes on.
 const BEYOND_SHIFT: u32 = 8;
 /// Blocks from this size on are noted in each granule: nothing goes on further.
 const FAR: usize = large::FROM;
@@ -57,11 +56,13 @@ const OWN_SLOTS: usize = 6;
 const SHARED_SLOTS: usize = 3;
 const FURTHER_SLOTS: usize = 7;
 
-/// How many chained groups of slots there can be. What finds none is added up without a name.
+/// Number of chained groups of slots there can be. Bytes that find none are added up without a
+/// name.
 const FURTHER: usize = 32 * 1024;
 
-/// The owner's first slot of a granule: a component in the low bits, and bytes far above. It is full at half of what a
-/// shared one holds, which the processor tells with the addition; then the owner takes over what others noted.
+/// The owner's first slot of a granule: a component in the low bits, and bytes far above. It is full at half of the
+/// limit of a shared one, which the processor tells with the addition; then the owner takes over the counts that others
+/// noted.
 pub type First = AtomicI64;
 pub const FIRST_SHIFT: u32 = 41;
 
@@ -69,14 +70,14 @@ pub const FIRST_SHIFT: u32 = 41;
 /// the block writes it.
 pub type Beyond = AtomicU32;
 
-/// What most blocks touch of a granule, and nothing else.
+/// The part of a granule that most blocks touch, and no other.
 #[repr(C, align(16))]
 pub struct Front {
     pub first: First,
     pub beyond: Beyond,
 }
 
-/// What lives in one granule, beside what its first slot says.
+/// Live bytes in one granule, beside those of its first slot.
 #[repr(C)]
 struct Granule {
     own: [Slot; OWN_SLOTS],
@@ -104,7 +105,7 @@ pub struct Leaf {
     shift: AtomicU32,
 }
 
-/// What a leaf with granules of this size takes.
+/// Bytes of a leaf with granules of this size.
 const fn size_of_leaf(shift: u32) -> usize {
     let granules = (size_of::<Front>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
     (size_of::<Leaf>() + granules).next_multiple_of(align_of::<Leaf>())
@@ -120,7 +121,7 @@ impl Leaf {
         unsafe { self.place_by(self.shift.load(Relaxed), address) }
     }
 
-    /// As [`Leaf::place`], without a look at what the leaf says of itself.
+    /// As [`Leaf::place`], without a look at the leaf's own fields.
     ///
     /// # Safety
     /// `shift` is that of the leaf.
@@ -157,7 +158,7 @@ impl Coming {
         }
     }
 
-    /// Adds what of it lies between two addresses.
+    /// Adds the part of it that lies between two addresses.
     fn add(self, start: usize, end: usize, into: &mut Split) {
         into.bytes[self.component] += self.end.min(end).saturating_sub(start) as i64;
     }
@@ -168,7 +169,7 @@ pub struct Table {
     places: [AtomicPtr<Leaf>; PLACES],
     leaves: AtomicUsize,
     lock: SpinLock,
-    /// Where the next leaf goes, and how much room is left there.
+    /// Place of the next leaf, and the room left there.
     free: AtomicUsize,
     room: AtomicUsize,
     /// Groups of further slots, and how many were handed out; the first is none.
@@ -184,7 +185,7 @@ fn word(component: Component, bytes: i32) -> u32 {
     (bytes as u32) << BYTES_SHIFT | u32::from(component.0 & 0xff)
 }
 
-/// What a stretch of memory holds of small blocks.
+/// Small blocks of a stretch of memory, by component.
 pub struct Split {
     pub bytes: [i64; LIMIT],
     /// Bytes of which only the granule is known.
@@ -219,7 +220,7 @@ impl Table {
         }
     }
 
-    /// The same, of what is not in one of the slots that [`near`] looks at.
+    /// The same, of the slots beyond those that [`near`] looks at.
     #[inline(never)]
     fn change_generally(
         &self,
@@ -346,7 +347,7 @@ impl Table {
         self.place(region).1
     }
 
-    /// Where the leaf of a region is or would be.
+    /// Place of the leaf of a region, made or not.
     fn place(&self, region: usize) -> (usize, Option<&Leaf>) {
         let mut place =
             ((region as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % PLACES;
@@ -399,8 +400,8 @@ impl Table {
         Some(leaf)
     }
 
-    /// Adds to `into` what lives between two addresses. False if nothing is known of some of it.
-    /// Where granules are larger than what is asked for, an even spread is assumed.
+    /// Adds to `into` the live bytes between two addresses. False if nothing is known of some of
+    /// it. Where granules are larger than the stretch, an even spread is assumed.
     pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
         let mut known = true;
         let mut coming = self.coming(start);
@@ -485,7 +486,8 @@ impl Table {
         self.change_shared(place.granule, component, amount);
     }
 
-    /// The owner takes over what others noted for its components, which frees slots of both.
+    /// The owner takes over the counts that others noted for its components, which frees slots of
+    /// both.
     #[cold]
     #[inline(never)]
     fn settle(&self, place: Place<'_>) {
@@ -579,7 +581,7 @@ impl Table {
     }
 }
 
-/// What tells how far a block goes on.
+/// Returns the word that tells how far a block goes on.
 pub fn beyond(component: Component, bytes: usize) -> u32 {
     (bytes as u32) << BEYOND_SHIFT | u32::from(component.0 & 0xff)
 }

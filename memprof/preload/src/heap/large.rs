@@ -21,7 +21,7 @@ const SHARED: usize = 4;
 const BUCKETS: usize = 4096;
 /// No more than these are in the table.
 pub const MOST: usize = BUCKETS * (OWN + SHARED);
-/// How many buckets a block may lie in.
+/// Number of buckets a block may lie in.
 const NEIGHBOURS: usize = 4;
 
 /// An entry being filled: no block has this address.
@@ -30,7 +30,7 @@ const CLAIMED: usize = 1;
 const COMPONENT_MASK: u64 = 0xff;
 const LENGTH_SHIFT: u32 = 8;
 
-/// What is known of a block.
+/// Entry of a large block.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Large {
     pub start: usize,
@@ -59,7 +59,7 @@ impl Entry {
         Entry { start: AtomicUsize::new(0), what: AtomicU64::new(0) }
     }
 
-    /// If `claims` can: what is written before the address is there with it.
+    /// If `claims` can: words written before the address are there with it.
     #[inline(always)]
     fn fill(&self, start: usize, what: u64, claims: impl FnOnce(&AtomicUsize) -> bool) -> bool {
         if !claims(&self.start) {
@@ -124,7 +124,7 @@ impl Table {
         })
     }
 
-    /// Whether a bucket is this state's; that of the first who asks.
+    /// Returns true if a bucket is this state's; that of the first who asks.
     #[inline(always)]
     fn is_own(&self, index: usize, bucket: &Bucket, state: u32) -> bool {
         match bucket.owner.load(Relaxed) {

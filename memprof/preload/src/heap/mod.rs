@@ -46,8 +46,7 @@ pub const MOST_LARGE: usize = large::MOST;
 
 static LARGE: large::Table = large::Table::new();
 
-/// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
-/// blocks alone.
+/// Owned memory of one component: the requested bytes of blocks, and of mappings. The counts are of blocks alone.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub owned: u64,
@@ -74,8 +73,8 @@ pub fn large(start: usize) -> Option<large::Large> {
     LARGE.get(start)
 }
 
-/// How many bytes of live small blocks each component has between two addresses: `each(component,
-/// bytes)`. Both ends are multiples of the page size. False where the ledger knows nothing.
+/// Bytes of live small blocks of each component between two addresses: `each(component, bytes)`.
+/// Both ends are multiples of the page size. False where the ledger knows nothing.
 pub fn share(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> bool {
     share_and_rest(start, end, each).is_some()
 }
@@ -118,7 +117,7 @@ pub fn knows(address: usize) -> bool {
     GRANULES.knows(address)
 }
 
-/// Before a fork: what the locks guard is whole in the child.
+/// Before a fork: the data under the locks are whole in the child.
 pub fn before_fork() {
     registry::before_fork();
     peaks::before_fork();
@@ -126,12 +125,14 @@ pub fn before_fork() {
     crate::sites::before_fork();
 }
 
-/// What the calling thread comes to from now on is soon more than it may have without a word.
+/// Restarts the high-water mark of the calling thread: its later bytes soon exceed the limit of
+/// unreported ones.
 pub fn begin_own_anew() {
     account::fold_own();
 }
 
-/// After a fork, in parent (`child` false) and child. The child keeps what other threads held.
+/// After a fork, in parent (`child` false) and child. The child keeps the bytes that other threads
+/// held.
 pub fn after_fork(child: bool) {
     crate::sites::after_fork();
     GRANULES.after_fork();

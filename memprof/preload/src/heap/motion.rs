@@ -1,6 +1,6 @@
 //! Large blocks that are in no table, or not in one that was looked at before: in `realloc` a block leaves before the
-//! real call, which may give the old place to anybody, and comes back after it; and new ones come. What a sample finds
-//! of them is nobody's by the tables, or the allocator's, and is given to whoever has them.
+//! real call, which may give the old place to anybody, and comes back after it; and new ones come. A sample's pages of
+//! them belong to no component by the tables, or to the allocator, and are given to the component that has them.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -19,7 +19,7 @@ struct Motion {
     looks: Looks,
 }
 
-/// Whether somebody looks at the tables, in a line of the cache that is seldom written.
+/// True if somebody looks at the tables, in a line of the cache that is seldom written.
 #[repr(align(64))]
 struct Looks(AtomicBool);
 
@@ -40,8 +40,8 @@ impl Motion {
         self.ended[usize::from(owner.0) % LIMIT].fetch_add(size as u64, Release);
     }
 
-    /// A block that has come into the tables. Whoever begins to look has said so microseconds before it sees any
-    /// table, and no processor keeps what it wrote to itself for as long: a block that it does not see is noted.
+    /// A block that has come into the tables. A thread that begins to look has said so microseconds before it sees any
+    /// table, and no processor keeps its own stores to itself for as long: a block that it does not see is noted.
     fn came(&self, owner: Component, size: usize) {
         if self.looks.0.load(Acquire) {
             self.begin(owner, size);

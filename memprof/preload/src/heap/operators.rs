@@ -1,8 +1,8 @@
 //! C++'s `operator new` and `delete`, so that the owner is who says `new`, not the C++ library.
 //!
-//! They do what the C++ library's do, as far as malloc succeeds; when it fails the library's own is
-//! called, with its handlers and exceptions. A program that has operators of its own keeps them: ours
-//! then pass everything on to what would have been called without us.
+//! They work as the C++ library's do, as far as malloc succeeds; when it fails the library's own is called, with its
+//! handlers and exceptions. A program that has operators of its own keeps them: ours then pass everything on to the
+//! function that would have been called without us.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::thread::Guard;
 const UNKNOWN: u32 = 0;
 /// The operators are those of a C++ library: ours do the same.
 const OURS: u32 = 1;
-/// Somebody replaced them.
+/// The program or another object replaced them.
 const REPLACED: u32 = 2;
 static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
@@ -56,7 +56,8 @@ fn decide() -> bool {
     replaced
 }
 
-/// Whether what the program would call, or would have called without us, is not a C++ library's.
+/// Returns true if the operator that the program would call, or would have called without us, is
+/// not a C++ library's.
 fn is_replaced(name: &CStr) -> bool {
     let first = real::look(libc::RTLD_DEFAULT, name);
     let next = real::next(name);
@@ -76,8 +77,8 @@ pub fn look_around() {
     }
 }
 
-/// Whether an address is in this very object. A program with an allocator of its own has a malloc that
-/// is not: the C++ library's operators would use it, and so they have to be called.
+/// Returns true if an address is in this very object. A program with an allocator of its own has a malloc that is not:
+/// the C++ library's operators would use it, and so they have to be called.
 pub fn is_ours(address: usize) -> bool {
     match (holder::of(address), holder::of(replaced as *const () as usize)) {
         (Some(holder), Some(own)) => holder == own,
@@ -171,7 +172,8 @@ unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
     }
 }
 
-/// Defines what each operator does: its words after the first, and which of them is the alignment.
+/// Defines the work of each operator: its words after the first, and which of them is the
+/// alignment.
 macro_rules! work {
     (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {
         static NEWS: &[&Original] = &[$(&$work::ORIGINAL),*];

@@ -9,7 +9,7 @@ use crate::component::LIMIT;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
 
-/// How deep phases nest; deeper ones count for the one they are in.
+/// Depth of nested phases; deeper ones count for the one they are in.
 pub const PHASE_DEPTH: usize = 16;
 
 struct Phases {
@@ -25,7 +25,7 @@ static PHASES: Phases = Phases {
     outer: [const { [const { AtomicI64::new(0) }; LIMIT + 1] }; PHASE_DEPTH],
 };
 
-/// A new innermost phase: its peaks start at what is owned now.
+/// A new innermost phase: its peaks start at the bytes owned now.
 pub fn peaks_begin() {
     let _guard = Guard::enter();
     fold_own();

@@ -81,14 +81,14 @@ extern "C-unwind" fn enter_large(
     enter_generally(block, size, 0, 0, stack)
 }
 
-/// Where the tag of a block is. Most blocks that do not go on beyond their granule have it there, and which
-/// do not is known before how much was asked for: the header says it, which the C library reads as well.
+/// Address of a block's tag. Most blocks that do not go on beyond their granule have it there, and which do not is
+/// known before how much was asked for: the header says it, which the C library reads as well.
 #[inline(always)]
 fn place_of_tag(block: *mut u8, chunk: usize) -> *mut u64 {
     block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>()
 }
 
-/// What the countdown says after a block, if it does not end.
+/// Returns the countdown after a block, if it does not end.
 #[inline(always)]
 fn left_after(state: &State, amount: i64) -> Option<i64> {
     // SAFETY: this thread's own.
@@ -134,7 +134,7 @@ extern "C-unwind" fn enter_beyond(
     enter_generally(block, size, 0, 0, stack)
 }
 
-/// What is left to do when the granules know.
+/// Finishes an allocation when the granules know the block.
 #[inline(always)]
 fn finish(block: *mut u8, size: usize, state: &State, left: i64, place: *mut u64) -> *mut u8 {
     state.current.countdown.store(left, Relaxed);
@@ -245,7 +245,7 @@ unsafe fn free_large(block: *mut u8) {
     unsafe { free_generally(block) }
 }
 
-/// What is left to do when the granules know.
+/// Finishes a free when the granules know the block.
 #[inline(always)]
 unsafe fn release(block: *mut u8, place: *mut u64, state: &State, amount: i64) {
     // SAFETY: the tag of a live block.

@@ -86,7 +86,7 @@ functions! {
     usable: Usable = USABLE;
 }
 
-/// What the quick ways of malloc and free read, in a line of the cache that nobody writes.
+/// Words that the fast paths of malloc and free read, in a line of the cache that nothing writes.
 #[repr(C, align(64))]
 pub struct Quick {
     /// The real allocator is the GNU C library's, in whose blocks the size stands before each: a look at
@@ -94,7 +94,7 @@ pub struct Quick {
     pub open: AtomicBool,
     pub malloc: AtomicUsize,
     free: AtomicUsize,
-    /// What tags are keyed with.
+    /// Key of the tags.
     key: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ pub static QUICK: Quick = Quick {
     key: AtomicU64::new(0),
 };
 
-/// Whether blocks tell their size.
+/// Returns true if blocks tell their size.
 #[inline(always)]
 pub fn is_quick() -> bool {
     QUICK.open.load(Ordering::Acquire)
@@ -131,7 +131,7 @@ pub unsafe fn quick_free() -> Free {
     unsafe { core::mem::transmute::<usize, Free>(QUICK.free.load(Ordering::Relaxed)) }
 }
 
-/// How many bytes of a block can be used; 0 where no tag is wanted, or the size is not known.
+/// Usable bytes of a block; 0 where no tag is wanted, or the size is not known.
 ///
 /// # Safety
 /// A live block of the real allocator.
@@ -165,7 +165,7 @@ pub fn stand_aside() {
     QUICK.open.store(false, Ordering::SeqCst);
 }
 
-/// Whether the ledger has been given up.
+/// Returns true if the ledger has been given up.
 pub fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
@@ -175,8 +175,8 @@ pub fn stands_aside() -> bool {
 pub const MAPPED: usize = 2;
 const BITS: usize = 7;
 
-/// What a block of the C library takes with its header, if it is in no mapping of its own and that is
-/// less than `limit`, a power of two. Where [`is_quick`]; of blocks of our own arena nothing.
+/// Bytes of a block of the C library with its header, if it is in no mapping of its own and that is less than `limit`,
+/// a power of two. Where [`is_quick`]; of blocks of our own arena nothing.
 ///
 /// # Safety
 /// A live block of the real allocator or the arena.
@@ -197,7 +197,8 @@ pub unsafe fn chunk(block: *const u8) -> usize {
     unsafe { block.sub(size_of::<usize>()).cast::<usize>().read_volatile() & !BITS }
 }
 
-/// What of that is neither the program's nor the allocator's slack: the header, and a tag.
+/// The part of that which is neither the program's nor the allocator's slack: the header, and a
+/// tag.
 pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
 
 /// The word before a block, read by the kernel if it does that: of who replaces the allocator unseen, as valgrind does,
@@ -232,7 +233,7 @@ unsafe fn size_by_header(block: *const u8) -> usize {
 /// one has been freed, and the program's blocks would lie elsewhere than without the tool.
 const TRIED: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 100_000];
 
-/// Whether the headers of blocks say what malloc_usable_size does.
+/// Returns true if the headers of blocks agree with malloc_usable_size.
 fn headers_tell() -> bool {
     if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
         return false;
@@ -263,16 +264,16 @@ fn headers_tell() -> bool {
     })
 }
 
-/// The allocator behind the tool, which is another than the C library's, leaves to it what only one of
-/// the two can do: aligned blocks by some of the names, or how large a block is.
+/// The allocator behind the tool, which is another than the C library's, leaves to it the calls that only one of the
+/// two can serve: aligned blocks by some of the names, or the size of a block.
 pub fn is_partial() -> bool {
     let allocator = MALLOC.0.load(Ordering::Acquire);
     let its = |slot: &Slot| same_object(slot.0.load(Ordering::Acquire), allocator);
     stands_aside() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
 }
 
-/// Whether the size of blocks can be asked for: the one who gives them tells, or passes on what the C
-/// library gave, as its header before each block shows.
+/// Returns true if the size of blocks can be asked for: the allocator tells it, or passes on blocks of the C library,
+/// as its header before each block shows.
 fn sizes_are_told() -> bool {
     let (allocator, tells) = (MALLOC.0.load(Ordering::Acquire), USABLE.0.load(Ordering::Acquire));
     if tells == 0 || same_object(allocator, tells) {

@@ -16,13 +16,13 @@ use crate::component::Component;
 use crate::lock::SpinLock;
 use crate::thread::{Guard, Local, State, local};
 
-/// How often a thread's destructor lets the destructors of others go first. Within what POSIX
-/// promises (4).
+/// Number of times that a thread's destructor lets the destructors of others go first. Within the
+/// promise of POSIX (4).
 const ROUNDS: u32 = 3;
 
-/// How many states there may be before a thread takes over one that knows other memory than its own. Leaves
-/// belong to a state for good: a thread that has them of an arena where another works costs that other the
-/// quick way for as long as both live.
+/// Number of states there may be before a thread takes over one that knows other memory than its own. Leaves belong to
+/// a state for good: a thread that has them of an arena where another works costs that other the quick way for as long
+/// as both live.
 const APART: u32 = 32;
 
 /// The one that threads share which have none of their own.
@@ -61,7 +61,7 @@ pub fn enter(local: &Local, block: usize) -> &'static State {
     &SHARED
 }
 
-/// Ends what [`enter`] began.
+/// Ends the section that [`enter`] began.
 pub fn leave(local: &Local, state: &State) {
     if is_shared(state) {
         SHARED_LOCK.unlock();
@@ -70,7 +70,7 @@ pub fn leave(local: &Local, state: &State) {
     }
 }
 
-/// Whether these are the counters of all that have none of their own, which are locked while they are used.
+/// Returns true if these are the counters of all that have none of their own, which are locked while they are used.
 pub fn is_shared(state: &State) -> bool {
     ptr::eq(state, &SHARED)
 }
@@ -201,7 +201,7 @@ pub fn each() -> impl Iterator<Item = &'static State> + Clone {
     core::iter::once(&SHARED).chain(listed)
 }
 
-/// Takes the locks, so that the child of a fork finds them free and what they guard whole.
+/// Takes the locks, so that the child of a fork finds them free and the data under them whole.
 pub fn before_fork() {
     SHARED_LOCK.lock();
     LIST_LOCK.lock();
@@ -213,7 +213,7 @@ pub fn after_fork() {
     SHARED_LOCK.unlock();
 }
 
-/// In the child, after [`after_fork`]: the other threads are gone, and what they held is kept.
+/// In the child, after [`after_fork`]: the other threads are gone, and their bytes are kept.
 pub fn forget_other_threads() {
     let own = local().state.get();
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {

@@ -34,20 +34,21 @@ pub fn leaf(hand: &Hand) -> Option<&Leaf> {
     unsafe { hand.leaf.load(Relaxed).as_ref() }
 }
 
-/// Whether an address is in the granule where a block begins, which it is no megabytes away from.
+/// Returns true if an address is in the granule where a block begins, which it is no megabytes away
+/// from.
 #[inline(always)]
 pub fn is_with(hand: &Hand, address: usize, begin: usize) -> bool {
     // SAFETY: this thread's own.
     ((begin ^ address) as u32) < unsafe { hand.granule.own() }
 }
 
-/// Where a block begins in a leaf that the calling thread owns.
+/// Beginning of a block in a leaf that the calling thread owns.
 #[derive(Copy, Clone)]
 pub struct Spot {
     front: *const Front,
 }
 
-/// Where a block begins, in its leaf.
+/// Finds the beginning of a block, in its leaf.
 #[inline(always)]
 pub fn spot(hand: &Hand, address: usize) -> Spot {
     // SAFETY: this thread's own.
@@ -57,7 +58,7 @@ pub fn spot(hand: &Hand, address: usize) -> Spot {
     Spot { front: unknown(front.cast()).cast_const().cast() }
 }
 
-/// How many bytes there are from an address to the end of its granule.
+/// Bytes from an address to the end of its granule.
 #[inline(always)]
 pub fn room(hand: &Hand, address: usize) -> usize {
     // SAFETY: this thread's own.
@@ -72,7 +73,7 @@ impl Spot {
         unsafe { &*self.front }
     }
 
-    /// What the first slot says, if that is of the component that the thread works for.
+    /// The first slot, if it is of the component that the thread works for.
     #[inline(always)]
     fn slot(&self, state: &State) -> Option<i64> {
         // SAFETY: this thread's own.
@@ -81,7 +82,7 @@ impl Spot {
         (before as u8 == component as u8).then_some(before)
     }
 
-    /// What that says after so many bytes more, if it holds that.
+    /// The slot's value after so many bytes more, if it holds that.
     #[inline(always)]
     pub fn after(&self, state: &State, bytes: usize) -> Option<i64> {
         self.slot(state)?.checked_add((bytes as i64) << FIRST_SHIFT)

@@ -1,5 +1,5 @@
-//! The sums of the process: what each component owns beyond what threads keep to themselves, and the most that all
-//! together ever did.
+//! The sums of the process: bytes of each component beyond those that threads keep to themselves, and the high-water
+//! mark of all together.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU64, fence};
@@ -11,11 +11,11 @@ use crate::thread::{Since, State};
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
 
-/// What the first thread looks at again and again, in few pages.
+/// Words that the first thread looks at again and again, in few pages.
 #[repr(C)]
 struct Sums {
     owned: [AtomicI64; LIMIT + 1],
-    /// How many phases have begun.
+    /// Number of phases that have begun.
     beginnings: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT +
 /// way, or any since, reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
-/// How often a reader tries before it takes what it gets.
+/// Number of tries of a reader before it takes the values it gets.
 const TRIES: u32 = 1000;
 
 /// Which components ever had anything, as a bit for each: most objects never allocate.
@@ -50,9 +50,9 @@ fn is_known(index: usize) -> bool {
         || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
 }
 
-/// What a thread kept of a component, or of all, goes to the sums: so much, and it never was further above them than
-/// `high`. A peak is looked for while that is in them. False if it stays with the thread, since what the first thread
-/// owns, which is in no sum, could not be told just now.
+/// Folds a thread's bytes of a component, or of all, into the sums: so many, and they were never further above them
+/// than `high`. A peak is looked for while that is in them. False if it stays with the thread, since the first thread's
+/// bytes, which are in no sum, could not be told just now.
 pub fn fold(index: usize, by: i64, high: i64) -> bool {
     let Some(first) = registry::first() else {
         raise(index, SUMS.owned[index].fetch_add(by, AcqRel) + high);
@@ -78,19 +78,19 @@ fn raise_beside(first: &State, index: usize, more: i64) -> bool {
     together.inspect(|together| raise(index, together + more)).is_some()
 }
 
-/// Whether the first thread's highest was beside what the sums say now.
+/// Returns true if the base of the first thread's high-water mark equals the sums now.
 #[inline(always)]
 pub fn is_beside(first: &State, index: usize) -> bool {
     SUMS.owned[index].load(Acquire) == first.beside(index).load(Relaxed)
 }
 
-/// Whether no phase has begun since the first thread last looked.
+/// Returns true if no phase has begun since the first thread last looked.
 #[inline(always)]
 pub fn is_in_phase(first: &State) -> bool {
     phase() == first.phases.load(Acquire)
 }
 
-/// The first thread was so far above what it is beside.
+/// Records the peak of the first thread: it was so far above its base.
 pub fn enter(first: &State, index: usize, high: i64) {
     let most = first.beside(index).load(Relaxed) + high;
     raise_one(&PEAK[index], most);
@@ -99,18 +99,18 @@ pub fn enter(first: &State, index: usize, high: i64) {
     }
 }
 
-/// What the first thread comes to from now on is beside the sums of now. Only by that thread, or when no thread has its
-/// state, and while nobody looks.
+/// Rebases the first thread: its later bytes are counted beside the sums of now. Only by that thread, or when no thread
+/// has its state, and while nobody looks.
 pub fn be_beside(first: &State, index: usize) {
     first.beside(index).store(SUMS.owned[index].load(Acquire), Relaxed);
 }
 
-/// A phase begins. What the first thread came to before is not of it.
+/// A phase begins. Earlier bytes of the first thread are not of it.
 pub fn phase_begins() {
     SUMS.beginnings.fetch_add(1, AcqRel);
 }
 
-/// How many phases have begun.
+/// Number of phases that have begun.
 #[inline(always)]
 pub fn phase() -> u64 {
     SUMS.beginnings.load(Acquire)
@@ -121,8 +121,8 @@ pub fn be_in_phase(first: &State, phase: u64) {
     first.phases.store(phase, Release);
 }
 
-/// What a component, or all, own in mappings has changed. Peaks are not looked for where another thread may be about to
-/// enter it under another name.
+/// Enters a change of the mapped bytes of a component, or of all. Peaks are not looked for where another thread may be
+/// about to enter it under another name.
 pub fn mapped(index: usize, by: i64, peaks: bool) {
     BEGUN.fetch_add(1, AcqRel);
     if !peaks || !fold(index, by, by.max(0)) {
@@ -147,7 +147,7 @@ fn raise_one(peak: &AtomicI64, to: i64) {
     }
 }
 
-/// How many components there are; one that comes later begins with nothing. Tests have some of their own.
+/// Number of components; a later one begins with nothing. Tests have some of their own.
 fn count() -> usize {
     if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
 }
@@ -157,7 +157,7 @@ pub fn in_use() -> impl Iterator<Item = usize> {
     (0..count()).filter(|index| is_known(*index)).chain([ALL])
 }
 
-/// What changes with each change of the sums; none while one is under way.
+/// Returns a number that changes with each change of the sums; none while one is under way.
 fn changes() -> Option<u64> {
     let mut changes = DONE.load(Acquire);
     if BEGUN.load(Acquire) != changes {
@@ -172,12 +172,12 @@ fn changes() -> Option<u64> {
 /// Reads the accounts, one after the other.
 #[derive(Default)]
 pub struct Reader {
-    /// What [`changes`] last said.
+    /// The last result of [`changes`].
     seen: Option<u64>,
 }
 
 impl Reader {
-    /// What is owned now, and the highest that can be told: (owned, peak, peak of the innermost phase).
+    /// Owned bytes now, and the highest that can be told: (owned, peak, peak of the innermost phase).
     pub fn read(&mut self, index: usize) -> (i64, i64, i64) {
         let mut result = (0, 0, 0);
         for _ in 0..TRIES {
@@ -220,7 +220,7 @@ impl Reader {
     }
 }
 
-/// What the sums alone say.
+/// Owned bytes by the sums alone.
 #[cfg(test)]
 pub fn owned_beyond_threads(index: usize) -> i64 {
     SUMS.owned[index].load(Relaxed)
@@ -230,14 +230,14 @@ fn read(index: usize) -> (i64, i64, i64) {
     Reader::default().read(index)
 }
 
-/// What a thread keeps to itself of a component, or of all, and the most it did, as a look sees it.
+/// A thread's own bytes of a component, or of all, and their high-water mark, as a look sees them.
 pub fn level_seen(state: &State, index: usize) -> (i64, i64) {
     let (owned, high) = state.level(index).read();
     let since = since(state, index);
     (owned + since.owned, high.max(owned + since.high))
 }
 
-/// What the thread did for a component, or for all, that its accounts do not say.
+/// The thread's pending counters for a component, or for all, that its accounts lack.
 fn since(state: &State, index: usize) -> Since {
     if index != ALL && index != state.current.component.load(Relaxed) as usize {
         return Since::default();
@@ -282,13 +282,13 @@ pub fn snapshot(into: &mut [Ledger; LIMIT]) {
     }
 }
 
-/// What all components own together now, and the most they did.
+/// Bytes of all components together now, and their high-water mark.
 pub fn all() -> (u64, u64) {
     let (owned, peak, _) = read(ALL);
     (owned.max(0) as u64, peak.max(0) as u64)
 }
 
-/// What one component owns now.
+/// Bytes of one component now.
 pub fn owned(component: Component) -> u64 {
     read(usize::from(component.0) % LIMIT).0.max(0) as u64
 }

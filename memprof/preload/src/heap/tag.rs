@@ -1,10 +1,9 @@
 //! The eight bytes at the end of each block that say whose it is and how much was asked for.
 //!
-//! From the top: 32 bits of the block's address with a key, which no other block has nearby and no data
-//! has by chance; one bit that says that the stack of the allocation was kept, one that nothing is known
-//! of what was asked for, 8 bits of component, 22 bits of how much larger the block is than what was asked
-//! for. So what most blocks' words say, the address taken away, is a small number. A block without a tag of
-//! ours passes through untouched.
+//! From the top: 32 bits of the block's address with a key, which no other block has nearby and no data has by chance;
+//! one bit that says that the stack of the allocation was kept, one that the requested size is not known, 8 bits of
+//! component, 22 bits for the bytes of the block beyond the requested ones. So the words of most blocks, the address
+//! taken away, are small numbers. A block without a tag of ours passes through untouched.
 
 use crate::component::Component;
 
@@ -16,10 +15,10 @@ const SLACK: u64 = (1 << COMPONENT_SHIFT) - 1;
 /// More slack than fits: the block counts as large as it is.
 const UNKNOWN: u64 = 1 << 30;
 const SAMPLED: u64 = 1 << 31;
-/// Where the block's address begins.
+/// Lowest bit of the block's address.
 const MARK_SHIFT: u32 = 32;
 
-/// What a tag says.
+/// Content of a tag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub component: Component,
@@ -28,7 +27,7 @@ pub struct Tag {
     pub sampled: bool,
 }
 
-/// What is the block's own in its word. Blocks of 32 GiB have different ones.
+/// The block's own part of its word. Blocks of 32 GiB have different ones.
 #[inline(always)]
 fn mark(block: usize, key: u64) -> u64 {
     (block as u64) << 28 ^ key
@@ -45,7 +44,7 @@ pub fn quick(block: usize, spare: usize, component: Component, key: u64) -> u64 
     mark(block, key) ^ (u64::from(component.0) << COMPONENT_SHIFT | spare as u64)
 }
 
-/// As [`quick`], given what that is for no block and no slack.
+/// As [`quick`], given the word of no block and no slack.
 #[inline(always)]
 pub fn marked(block: usize, spare: usize, mark: u64) -> u64 {
     (block as u64) << 28 ^ mark ^ spare as u64
@@ -72,7 +71,7 @@ pub fn encode(block: usize, usable: usize, tag: Tag, key: u64) -> (u64, usize) {
     (mark(block, key) ^ what, size)
 }
 
-/// What the word at the end of `block` says; none if we did not write it there.
+/// Returns the tag in the word at the end of `block`; none if we did not write it there.
 #[inline(always)]
 pub fn decode(block: usize, usable: usize, word: u64, key: u64) -> Option<Tag> {
     let what = word ^ mark(block, key);

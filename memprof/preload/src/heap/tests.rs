@@ -33,7 +33,7 @@ fn malloc(size: usize) -> *mut u8 {
     unsafe { blocks::malloc(size, 0, 0) }
 }
 
-/// Code of an object that owns what it allocates, as far as this thread knows.
+/// Code of an object that owns its allocations, as far as this thread knows.
 const CALLER: usize = 0x1234;
 
 /// Allocates as the object does that this thread was last called from: the quick way.
@@ -450,7 +450,7 @@ fn what_went_the_quick_way_is_in_its_pages_to_the_byte() {
 }
 
 std::thread_local! {
-    /// How many blocks of this thread did not go the quick way.
+    /// Number of blocks of this thread that did not take the fast path.
     static GENERAL: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -1,6 +1,6 @@
-//! What kind of owner each loaded object is: a pure function of names, needs and definitions.
+//! Kind of owner of each loaded object: a pure function of names, needs and definitions.
 //!
-//! MPI's are the objects that define MPI and what only these need or open; what is also reached from
+//! MPI's are the objects that define MPI and those that only these need or open; an object that is also reached from
 //! the program another way is the program's. A few names are known before any graph.
 
 use crate::component::Class;
@@ -8,9 +8,9 @@ use crate::component::Class;
 /// An object as a node of the graph.
 #[derive(Copy, Clone)]
 pub struct Node<'a> {
-    /// What its name or its definitions tell.
+    /// The class by its name or its definitions.
     pub known: Option<Class>,
-    /// Those it needs, by index.
+    /// Objects that it needs, by index.
     pub needs: &'a [u16],
     /// MPI opened it while the program ran.
     pub opened_by_mpi: bool,
@@ -18,9 +18,9 @@ pub struct Node<'a> {
     pub opened_by_program: bool,
 }
 
-/// Somebody needs it.
+/// Another object needs it.
 const NEEDED: u8 = 1;
-/// MPI needs it, or what MPI needs does.
+/// MPI needs it, or an object that MPI needs does.
 const OF_MPI: u8 = 2;
 
 /// Sets the class of each node. `marks` is as long; it is worked in.
@@ -68,7 +68,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     spread(&node, &mut classes[..count]);
 }
 
-/// Marks what is reached from MPI.
+/// Marks the objects that are reached from MPI.
 fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     let mut again = true;
     while again {
@@ -90,7 +90,7 @@ fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     }
 }
 
-/// What the program's objects need is the program's, but not through MPI.
+/// Spreads the program's class over the objects that it needs, but not through MPI.
 fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     let count = classes.len();
     let mut again = true;
@@ -115,8 +115,8 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     }
 }
 
-/// What the file name of a library tells where MPI is linked into the program, so that no graph tells who
-/// needs it: those that serve an MPI and hardly anybody else.
+/// Recognises, by the file name of a library, those that serve an MPI and hardly any other, where MPI is linked into
+/// the program, so that no graph tells who needs it.
 pub fn serves_mpi(name: &str) -> bool {
     is_any(
         stem(name),
@@ -124,8 +124,8 @@ pub fn serves_mpi(name: &str) -> bool {
     )
 }
 
-/// What the file name alone, or what it defines, tells: `defines_mpi` where it defines MPI functions for
-/// C with their `PMPI_` names, or those for Fortran.
+/// The class by the file name alone, or by its definitions: `defines_mpi` where it defines MPI functions for C with
+/// their `PMPI_` names, or those for Fortran.
 pub fn known(name: &str, executable: bool, tool: bool, defines_mpi: bool) -> Option<Class> {
     if tool {
         return Some(Class::Tool);

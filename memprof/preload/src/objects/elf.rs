@@ -1,6 +1,6 @@
-//! What a loaded object says about itself: its dynamic section, symbols and relocations, read in
-//! memory. Everything an address or length leads to is checked against the object's segments, so that
-//! a damaged object yields less, and no fault.
+//! A loaded object's own description: its dynamic section, symbols and relocations, read in memory. Everything an
+//! address or length leads to is checked against the object's segments, so that a damaged object yields less, and no
+//! fault.
 
 #![allow(unsafe_code)]
 
@@ -90,7 +90,7 @@ pub struct Image {
     pub read_only: (usize, usize),
     strings: Table,
     symbols: usize,
-    /// How many bytes there can be read of symbols, and of strings.
+    /// Readable bytes of symbols, and of strings.
     symbols_room: usize,
     strings_room: usize,
     hash: usize,
@@ -99,7 +99,7 @@ pub struct Image {
     /// So many at the beginning of the first table name no symbol.
     relative: usize,
     soname: Option<usize>,
-    /// Its own folders are searched for what it opens by name.
+    /// Its own folders are searched for objects that it opens by name.
     pub has_search_path: bool,
 }
 
@@ -121,7 +121,7 @@ impl Image {
         }
     }
 
-    /// Where the dynamic section lies; reads it.
+    /// Sets the place of the dynamic section, and reads it.
     pub fn set_dynamic(&mut self, address: usize, bytes: usize) {
         self.dynamic = (address, bytes.min(DYNAMIC_SIZE * 4096));
         let mut offsets = (0, 0);
@@ -227,7 +227,7 @@ impl Image {
         Some((name, self.read::<u16>(entry.checked_add(6)?)? != 0))
     }
 
-    /// Whether it defines a symbol of this name for others.
+    /// Returns true if it defines a symbol of this name for others.
     pub fn defines(&self, name: &[u8]) -> bool {
         self.find_gnu(name).or_else(|| self.find(name)).unwrap_or(false)
     }
@@ -340,7 +340,7 @@ impl Image {
         }
     }
 
-    /// How many bytes can be read from there on.
+    /// Readable bytes from there on.
     fn room(&self, address: usize) -> usize {
         let segments = &self.segments[..self.count];
         let holds = |&&(start, end): &&(usize, usize)| address >= start && address < end;
@@ -361,7 +361,7 @@ impl Image {
         (self.within(word, 8) && word.is_multiple_of(8)).then_some(word)
     }
 
-    /// Where the content of a note is, and how many bytes it has.
+    /// Place and length of the content of a note.
     fn note(&self, notes: usize, bytes: usize, who: &[u8], what: u32) -> Option<(usize, usize)> {
         let mut address = notes;
         let end = notes.checked_add(bytes)?;

@@ -1,4 +1,4 @@
-//! Which object holds an address, as the loader knows it: for what is asked before the table is there.
+//! Object at an address, as the loader knows it: for questions before the table is there.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ impl PartialEq for Holder {
 }
 
 impl Holder {
-    /// Where the loader found it; empty for the program.
+    /// Path at which the loader found it; empty for the program.
     pub fn path(&self) -> &'static [u8] {
         if self.name.is_null() {
             return b"";
@@ -32,7 +32,7 @@ impl Holder {
 /// `_dl_find_object`, where the C library has it; 0 where it has not, or is not known to.
 static FINDER: AtomicUsize = AtomicUsize::new(0);
 
-/// What `dl_find_object` begins with, and no less than it takes.
+/// Beginning of the result of `dl_find_object`, and no less than it takes.
 #[repr(C)]
 #[derive(Default)]
 struct Found {
@@ -76,7 +76,7 @@ fn find(address: usize) -> Option<Result<Found, c_int>> {
     }
 }
 
-/// Whether an address that is not in the table can be of an object loaded since.
+/// Returns true if an address that is not in the table can be of an object loaded since.
 pub fn may_be_new(address: usize) -> bool {
     find(address).is_none_or(|found| found.is_ok())
 }

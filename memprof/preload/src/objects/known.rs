@@ -1,4 +1,4 @@
-//! What is kept of each loaded object.
+//! Facts kept of each loaded object.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use super::elf::{Image, segment};
 use crate::component::{Class, Component};
 
-/// How many needs of one object are looked at.
+/// Number of needs of one object that are looked at.
 pub(super) const NEEDS: usize = 40;
 
 /// Longer paths are cut, and such objects are not patched.
@@ -20,7 +20,7 @@ pub(super) fn hash(name: &[u8]) -> u64 {
     })
 }
 
-/// What is known of a loaded object. All zero is one that is not there.
+/// Facts of a loaded object. All zero is one that is not there.
 #[derive(Copy, Clone)]
 pub struct Known {
     pub low: usize,
@@ -34,7 +34,7 @@ pub struct Known {
     pub initial: bool,
     /// Defines the functions of MPI for C; bindings for other languages do not.
     pub defines_mpi: bool,
-    /// Has folders of its own to search for what it opens.
+    /// Has folders of its own to search for objects that it opens.
     pub has_search_path: bool,
     /// Distance between its own addresses and where it is.
     pub base: usize,
@@ -98,12 +98,12 @@ impl Known {
         archive_word: 0,
     };
 
-    /// Where the loader found it.
+    /// Path at which the loader found it.
     pub fn path(&self) -> &str {
         core::str::from_utf8(&self.path[..usize::from(self.path_length)]).unwrap_or("?")
     }
 
-    /// Whether the loader found it there.
+    /// Returns true if the loader found it there.
     pub(super) fn is_named(&self, path: &[u8]) -> bool {
         &self.path[..usize::from(self.path_length)] == path
     }

@@ -29,7 +29,7 @@ pub use walk::{
     after_fork, at, before_fork, each, mark_opened, refresh, refresh_surely, serial, since,
 };
 
-/// Whose code called.
+/// Object of a caller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub component: Component,
@@ -39,10 +39,10 @@ pub struct Caller {
 
 static TABLE: table::Table = table::Table::new();
 
-/// Rises when what was found before may no longer hold. Never 0, which is what new threads have.
+/// Rises when earlier findings may no longer hold. Never 0, the value of new threads.
 static VERSION: AtomicU32 = AtomicU32::new(1);
 
-/// Changes with what is at which addresses.
+/// Changes with the objects at the addresses.
 pub fn version() -> u32 {
     VERSION.load(Ordering::Acquire)
 }
@@ -63,18 +63,18 @@ pub fn caller(return_address: usize) -> Caller {
     look_back(local, return_address)
 }
 
-/// Whether it is still the object that [`remember`] was told of. The thread then has counters, which are
-/// at the component of this object, and no guard.
+/// Returns true if it is still the object that [`remember`] was told of. The thread then has counters, which are at the
+/// component of this object, and no guard.
 #[inline(always)]
 pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
     return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
 }
 
-/// No version: half of what is kept has been written.
+/// No version: half of the kept words have been written.
 const WRITING: u32 = u32::MAX;
 
-/// Where the object of a caller is kept, if the thread has counters.
+/// Place at which the object of a caller is kept, if the thread has counters.
 #[inline(always)]
 fn recent(local: &Local, address: usize) -> Option<&'static Recent> {
     // SAFETY: states are never given back.
@@ -114,7 +114,8 @@ fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
     local.object_version.set(version);
 }
 
-/// What [`caller`] found, and is not neutral, is no longer asked for as long as it stays the same.
+/// Remembers the finding of [`caller`]: one that is not neutral is no longer asked for as long as
+/// it stays the same.
 pub fn remember(local: &Local) {
     // SAFETY: states are never given back.
     let state = unsafe { local.state.get().as_ref() };
@@ -165,17 +166,17 @@ pub fn component_at(address: usize) -> Option<Component> {
     TABLE.find(address).map(|range| range.component)
 }
 
-/// Where the first object lies that ends above an address.
+/// Range of the first object that ends above an address.
 pub fn next_above(address: usize) -> Option<(usize, usize)> {
     TABLE.next_above(address).map(|range| (range.low, range.high))
 }
 
-/// Whether an address is in no object at all.
+/// Returns true if an address is in no object at all.
 pub fn is_nobodys(address: usize) -> bool {
     TABLE.find(address).is_none()
 }
 
-/// Whether an address is in the program's own file.
+/// Returns true if an address is in the program's own file.
 pub fn is_executables(address: usize) -> bool {
     TABLE.find(address).is_some_and(|range| range.executable)
 }
@@ -201,9 +202,8 @@ pub fn executable() -> Component {
     Component(EXECUTABLE.load(Ordering::Relaxed) as u16)
 }
 
-/// Who owns what is allocated or mapped by a call from `return_address`, made with this stack pointer:
-/// the object that calls; where it allocates for others, MPI if the thread is inside it, else the
-/// thread's home.
+/// Owner of memory that is allocated or mapped by a call from `return_address`, made with this stack pointer: the
+/// object that calls; where it allocates for others, MPI if the thread is inside it, else the thread's home.
 pub fn owner(return_address: usize, stack: usize) -> Component {
     let local = local();
     if local.guard.get() > 0 {

@@ -29,7 +29,7 @@ pub fn text() -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the file as a whole.
+/// Fault of the file as a whole.
 pub fn trouble() -> Option<&'static str> {
     let bytes = bytes();
     if FAILED.load(Ordering::Acquire) {

@@ -32,12 +32,12 @@ pub fn divide(base: usize, low: usize, high: usize) {
     HOLD.store(true, Ordering::Release);
 }
 
-/// Whether the program, which is the first object that is looked at, holds MPI.
+/// Returns true if the program, which is the first object that is looked at, holds MPI.
 pub fn hold_mpi() -> bool {
     HOLD.load(Ordering::Acquire)
 }
 
-/// Whether the symbols of the program have told of parts.
+/// Returns true if the symbols of the program have told of parts.
 pub fn are_known() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }

@@ -1,19 +1,19 @@
-//! Which parts of a program that holds MPI are MPI's: told by the names of functions in the program's
-//! file, if it has kept them. What is between functions of MPI is MPI's as well; the program's own are
-//! those before the archive of the tool, which comes behind them on the line of the linker.
+//! Which parts of a program that holds MPI are MPI's: told by the names of functions in the program's file, if it has
+//! kept them. Code between functions of MPI is MPI's as well; the program's own is the code before the archive of the
+//! tool, which comes behind them on the line of the linker.
 
 #![allow(unsafe_code)]
 
 use crate::kernel;
 
-/// Whose code is in a part.
+/// Owner of the code in a part.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Program,
     Mpi,
 }
 
-/// What the name of a function tells.
+/// Family of a function, by its name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Family {
     Mpi,
@@ -28,7 +28,7 @@ enum Family {
 /// Between two functions of MPI there are no more bytes of functions whose names tell nothing.
 const GAP: u64 = 32 << 10;
 
-/// How the names begin of functions of MPI libraries and of what comes with them only.
+/// Beginnings of the names of functions of MPI libraries and of libraries that come with them only.
 const MPI: &[&str] = &[
     "MPI", "PMPI", "QMPI", "MPL_", "ADIO", "PMI", "PMIx", "pmix", "ompi_", "opal_", "mca_",
     "orte_", "prte_", "oshmem_", "ucp_", "uct_", "ucs_", "ucm_", "fi_", "ofi_", "yaks", "mpi_",

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::component::Component;
 
-/// How many objects are told apart; the addresses of others are nobody's.
+/// Number of objects that are told apart; the addresses of others have no owner.
 pub const LIMIT: usize = 1024;
 
 /// The addresses of one object.

@@ -1,4 +1,4 @@
-//! Whose turn it is at something that is walked anew when it may have changed.
+//! Lock for data that are walked anew when they may have changed.
 //!
 //! Who walks may wait for the loader, and who waits for the walk may keep the loader waiting, so every
 //! wait here is bounded.
@@ -8,12 +8,12 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 const FREE: u8 = 0;
-/// Somebody reads what was found, and will not look whether it is still so.
+/// A reader uses the findings, and will not look whether they still hold.
 const READ: u8 = 1;
-/// Somebody walks, and looks before going whether to walk again.
+/// A walker is at work, and looks before going whether to walk again.
 const WALKED: u8 = 2;
 
-/// How often who waits looks, most of the time after others have run.
+/// Number of looks of a waiting thread, most of the time after others have run.
 const ROUNDS: u32 = 20_000;
 
 /// See the module.
@@ -48,7 +48,7 @@ impl Turn {
     }
 
     /// Has `walk` done by this thread, or by the one that walks already: it walks once more. With
-    /// `surely`, what was there at the call has been walked on return, unless that takes for ever.
+    /// `surely`, the objects at the call have been walked on return, unless that takes for ever.
     pub fn walk(&self, surely: bool, mut walk: impl FnMut()) {
         self.again.store(true, Ordering::SeqCst);
         for round in 0..ROUNDS {

@@ -27,7 +27,7 @@ struct Registry {
     turn: Turn,
 }
 
-/// What one walk works in.
+/// Working memory of one walk.
 struct Work {
     classes: [Class; LIMIT],
     marks: [u8; LIMIT],
@@ -59,7 +59,7 @@ unsafe fn objects() -> &'static mut [Known; LIMIT] {
 }
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
-/// What the loader has counted at the last walk.
+/// The loader's count at the last walk.
 static ADDED: AtomicU64 = AtomicU64::new(u64::MAX);
 static REMOVED: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -68,15 +68,14 @@ pub fn serial() -> u32 {
     SERIAL.load(Ordering::Acquire)
 }
 
-/// Brings the table up to date with what is loaded. Never waits for another thread that does the
-/// same: that one looks again.
+/// Brings the table up to date with the loaded objects. Never waits for another thread that does
+/// the same: that one looks again.
 pub fn refresh() {
     let _guard = Guard::enter();
     REGISTRY.turn.walk(false, walk);
 }
 
-/// As [`refresh`], but what is loaded at the call is known on return. Not for who may have the loader's
-/// lock.
+/// As [`refresh`], but objects loaded at the call are known on return. Not for who may have the loader's lock.
 pub fn refresh_surely() {
     let _guard = Guard::enter();
     REGISTRY.turn.walk(true, walk);
@@ -100,8 +99,8 @@ pub fn each(mut each: impl FnMut(&Known)) -> bool {
     true
 }
 
-/// What is known of the object of this number, if one is loaded; numbers are dense and used again.
-/// None beyond the last, or when the list is busy for long.
+/// Facts of the object of this number, if one is loaded; numbers are dense and used again. None
+/// beyond the last, or when the list is busy for long.
 pub fn at(index: usize) -> Option<Option<Known>> {
     let _guard = Guard::enter();
     if index >= REGISTRY.used.load(Ordering::Acquire) || !REGISTRY.turn.read() {
@@ -150,7 +149,7 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     REGISTRY.turn.give();
 }
 
-/// Whether the thread that forks got its turn; written by that thread alone.
+/// True if the thread that forks got its turn; written by that thread alone.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// Keeps the list as it is until [`after_fork`], unless another thread does not end for long.
@@ -165,11 +164,11 @@ pub fn after_fork(child: bool) {
     }
 }
 
-/// What a walk hands to its callback.
+/// Arguments of a walk's callback.
 struct Walk<'a> {
     objects: &'a mut [Known; LIMIT],
     serial: u32,
-    /// Where the next one is looked for first.
+    /// Place where the next one is looked for first.
     next: usize,
     first: bool,
     changed: bool,
@@ -275,7 +274,7 @@ unsafe extern "C" fn visit(
     0
 }
 
-/// Reads what stays true of an object.
+/// Reads the lasting facts of an object.
 ///
 /// # Safety
 ///

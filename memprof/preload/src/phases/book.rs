@@ -12,7 +12,7 @@ pub const NAME: usize = 47;
 /// No phase: the parent of an outermost one.
 pub const NONE: u16 = u16::MAX;
 
-/// Where a phase comes from; the numbers are those of trace files.
+/// Origin of a phase; the numbers are those of trace files.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -39,7 +39,7 @@ pub struct Phase {
     pub first: u64,
     /// When it last ended.
     pub last: u64,
-    /// How many times it is open.
+    /// Number of times it is open.
     pub open: u32,
     /// The level that first had this name.
     level: i32,
@@ -75,7 +75,7 @@ pub(super) struct Open {
     level: i32,
 }
 
-/// What follows from a change, in order.
+/// Consequence of a change, in order.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     Begins(u16),
@@ -91,7 +91,7 @@ pub(super) struct Book {
     next_id: u32,
 }
 
-/// The name of what no longer fits.
+/// The name of a phase that no longer fits.
 const OTHER: &str = "(other phases)";
 
 impl Book {
@@ -137,7 +137,7 @@ impl Book {
         self.depth.checked_sub(1).map_or(NONE, |top| self.stack[top].index)
     }
 
-    /// The number of what has begun; 0 if it is too deep.
+    /// The number of the phase that has begun; 0 if it is too deep.
     pub(super) fn begin(
         &mut self,
         name: &str,

@@ -1,9 +1,9 @@
 //! Calls of the kernel that take time, and walks through the mappings beside them.
 //!
-//! What a call gives back or moves is marked before the kernel does it, and settled when the call comes
-//! back, so that what another thread maps in its place meanwhile is told apart. A walk enters what it
-//! has found mapped where nothing is known; where something was given back since it began it does not,
-//! for it may have read the list before.
+//! Memory that a call gives back or moves is marked before the kernel acts, and settled when the call comes back, so
+//! that a mapping that another thread makes in its place meanwhile is told apart. A walk enters the mappings it has
+//! found where nothing is known; where memory was given back since it began it does not, for it may have read the list
+//! before.
 
 use super::map::{Kind, MARK, Map, Piece};
 use crate::component::Component;
@@ -11,7 +11,7 @@ use crate::component::Component;
 /// Pieces that a move keeps apart: several mappings lie in one of the kernel's where they touch.
 const KEPT: usize = 48;
 
-/// What a call is about to give back.
+/// Memory that a call is about to give back.
 #[derive(Copy, Clone)]
 pub struct Leaving {
     start: usize,
@@ -19,7 +19,7 @@ pub struct Leaving {
     mark: u32,
 }
 
-/// What a call is about to move, and whose it is.
+/// Memory that a call is about to move, and its owners.
 pub struct Moving {
     old: Leaving,
     kept: [Piece; KEPT],
@@ -51,9 +51,9 @@ impl Map {
         }
     }
 
-    /// Marks all between two addresses: until the call comes back it stays what it is, and no walk
-    /// takes it for gone. What another call has marked is gone already, since no program gives back twice
-    /// what it has once: what is there now came by a way that was not seen.
+    /// Marks all between two addresses: until the call comes back it stays unchanged, and no walk takes it for gone.
+    /// Memory that another call has marked is gone already, since no program gives back twice a mapping that it has
+    /// once: the mapping there now came by a way that was not seen.
     fn mark(&mut self, start: usize, end: usize, mut each: impl FnMut(Piece)) -> Leaving {
         self.marks = self.marks.wrapping_add(1);
         let mark = MARK | self.marks;
@@ -66,7 +66,7 @@ impl Map {
         Leaving { start, end, mark }
     }
 
-    /// Before the kernel is asked to unmap what is between two addresses.
+    /// Before the kernel is asked to unmap the range between two addresses.
     pub fn leaves(&mut self, start: usize, end: usize) -> Leaving {
         self.mark(start, end, |_| {})
     }
@@ -96,7 +96,7 @@ impl Map {
         });
     }
 
-    /// Before the kernel is asked to move what is between two addresses: keeps the owners.
+    /// Before the kernel is asked to move the range between two addresses: keeps the owners.
     pub fn moves(&mut self, start: usize, end: usize) -> Moving {
         let mut kept = [hole(0, 0, 0); KEPT];
         let mut count = 0;
@@ -117,8 +117,8 @@ impl Map {
         self.stayed(&moving.old, known);
     }
 
-    /// What was kept is at other addresses now. What is added at the end belongs to the owner of
-    /// what is before it.
+    /// Enters the kept owners at the new addresses. Memory added at the end belongs to the owner of
+    /// the memory before it.
     pub fn moved(&mut self, moving: &Moving, new: usize, new_end: usize, known: u32) {
         let Leaving { start: old, end: old_end, .. } = moving.old;
         self.left(&moving.old);
@@ -128,7 +128,7 @@ impl Map {
         self.insert_kept(moving, (old, old_end), (new, new_end), known);
     }
 
-    /// What was kept is at new addresses too, and stays at the old ones.
+    /// Enters the kept owners at the new addresses too, and leaves them at the old ones.
     pub fn doubled(&mut self, moving: &Moving, new: usize, new_end: usize, known: u32) {
         let Leaving { start: old, end: old_end, .. } = moving.old;
         self.stayed(&moving.old, known);
@@ -154,8 +154,8 @@ impl Map {
         }
     }
 
-    /// The walk of this number found it mapped, and `owner`'s as far as that can be told. What was
-    /// seen to be mapped or given back is known better.
+    /// The walk of this number found it mapped, and `owner`'s as far as that can be told. Mappings
+    /// and releases that were seen are known better.
     pub fn seen(&mut self, start: usize, end: usize, owner: Option<Component>, walk: u32) {
         self.parts(start, end, |map, start, end, here| {
             let better = here.is_some_and(|piece| match piece.kind {

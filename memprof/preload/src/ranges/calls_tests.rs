@@ -1,5 +1,5 @@
-//! Walks beside calls, in every order in which their parts can come: what the kernel has, what the ledger
-//! has been told, and what a walk has read and not yet entered.
+//! Walks beside calls, in every order in which their parts can come: the kernel's mappings, the ledger's, and those
+//! that a walk has read and not yet entered.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ enum Act {
     Unseen { start: usize, length: usize, owner: Option<u16> },
     /// The walk reads on, beginning anew behind the end.
     Read,
-    /// What the walk has read is entered.
+    /// The walk enters its findings.
     Enter,
 }
 
@@ -88,7 +88,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..400)
 }
 
-/// What the kernel has at a page.
+/// The kernel's state of a page.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Page {
     owner: Option<u16>,
@@ -207,7 +207,7 @@ impl World {
         };
     }
 
-    /// A program gives back and moves only what it was given, and not in two threads at once.
+    /// A program gives back and moves only its own memory, and not in two threads at once.
     fn begin(&mut self, call: &Call, idle: impl Fn(&Page) -> bool + Copy) -> Option<Under> {
         match *call {
             Call::Map { start, length, owner } => {
@@ -246,7 +246,8 @@ impl World {
         }
     }
 
-    /// Enters the oldest line that was read. Only what none is seen to map has a name that tells.
+    /// Enters the oldest line that was read. Only mappings that none is seen to make have a name
+    /// that tells.
     fn enter(&mut self) {
         let Some(walk) = self.map.walking else { return };
         if !self.lines.is_empty() {

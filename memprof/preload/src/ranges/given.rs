@@ -1,5 +1,5 @@
-//! Memory that the program has given to threads as their stacks: it stays who mapped it that owns it, and while
-//! the thread lives what is resident is its stack's.
+//! Memory that the program has given to threads as their stacks: its mapper stays its owner, and while the thread lives
+//! its resident bytes are its stack's.
 
 use crate::component::Component;
 

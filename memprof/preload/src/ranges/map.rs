@@ -22,12 +22,12 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Whether a call is about to move it or to give it back.
+    /// Returns true if a call is about to move it or to give it back.
     pub fn moves(&self) -> bool {
         self.known >= MARK
     }
 
-    /// Whether a piece beside it can become one with it.
+    /// Returns true if a piece beside it can become one with it.
     fn joins(&self, other: &Piece) -> bool {
         let apart = (self.moves() || other.moves()) && self.known != other.known;
         self.owner == other.owner && self.kind == other.kind && !apart
@@ -38,7 +38,7 @@ impl Piece {
 /// back. No walk has such a number.
 pub const MARK: u32 = 1 << 31;
 
-/// What is mapped there.
+/// Kind of a mapping.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -50,7 +50,7 @@ pub enum Kind {
     Found = 3,
     /// A walk found it mapped, and could tell whose it is. Owned, though since when is not known.
     Seen = 4,
-    /// Nothing that is known; a walk that began before this was so must not enter what it has found.
+    /// Nothing that is known; a walk that began before must not enter its findings.
     Hole = 5,
 }
 
@@ -78,10 +78,11 @@ pub struct Map {
     used: usize,
     made: usize,
     owned: [u64; LIMIT],
-    /// What others were told of it, and of whom that may no longer be so: a bit for each.
+    /// Answers that others have got on it, and owners for which these may no longer hold: a bit for
+    /// each.
     told: [u64; LIMIT],
     changed: [u64; LIMIT / 64],
-    /// Ever taken in. What is taken in again after a move counts again.
+    /// Ever taken in. Memory taken in again after a move counts again.
     mapped: [u64; LIMIT],
     /// Bytes of [`Kind::Seen`].
     pub seen: u64,

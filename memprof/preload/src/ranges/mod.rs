@@ -1,5 +1,5 @@
-//! The ledger of ranges: who mapped which addresses. Keyed by address, since who unmaps may be another.
-//! What was mapped by ways that are not seen is entered by the walks that find it.
+//! The ledger of ranges: who mapped which addresses. Keyed by address, since who unmaps may be another. Memory mapped
+//! by ways that are not seen is entered by the walks that find it.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ fn with<R>(work: impl FnOnce(&mut map::Map) -> R) -> R {
     with_peaks(true, work)
 }
 
-/// The sums of what is owned follow, and their peaks if that is asked for.
+/// The sums of owned bytes follow, and their peaks if that is asked for.
 fn with_peaks<R>(peaks: bool, work: impl FnOnce(&mut map::Map) -> R) -> R {
     let _guard = Guard::enter();
     LOCK.lock();
@@ -61,7 +61,7 @@ pub fn mapped(start: usize, length: usize, owner: Component, shared: bool) {
     insert(start, length, owner, if shared { Kind::Shared } else { Kind::Private });
 }
 
-/// What was there when the tool was loaded, and seems to be this owner's.
+/// Enters memory that was there when the tool was loaded, and seems to be this owner's.
 pub fn found(start: usize, length: usize, owner: Component) {
     insert(start, length, owner, Kind::Found);
 }
@@ -72,7 +72,7 @@ pub fn leaves(start: usize, length: usize) -> Leaving {
     with(|map| map.leaves(start, end))
 }
 
-/// Whether they were unmapped.
+/// Notes the end of a call on them: unmapped, or still there.
 pub fn left(leaving: &Leaving, unmapped: bool) {
     let known = WALK.load(Ordering::Acquire);
     with(|map| if unmapped { map.left(leaving) } else { map.stayed(leaving, known) });
@@ -83,8 +83,8 @@ pub fn unmapped(start: usize, length: usize) {
     left(&leaves(start, length), true);
 }
 
-/// A mapping is about to be moved or to change its length; [`moved`] or [`stayed`] must follow. Until
-/// then it counts as what it was, though a walk may find it gone.
+/// A mapping is about to be moved or to change its length; [`moved`] or [`stayed`] must follow. Until then it counts as
+/// before, though a walk may find it gone.
 pub fn moves(old: usize, length: usize) -> Moving {
     let (old, end) = pages(old, length);
     with(|map| map.moves(old, end))
@@ -154,7 +154,7 @@ pub fn look_at_threads() {
     with(|map| map.given.retain(|stack| kernel::is_thread(stack.thread)));
 }
 
-/// As [`next`], for who asks what the memory is used for: start, end, and whose.
+/// As [`next`], for questions about the use of the memory: start, end, and owner.
 pub fn next_use(address: usize) -> Option<(usize, usize, Component)> {
     let (given, piece) = (with(|map| map.given.next(address)), next(address));
     let Some(given) = given else {
@@ -205,7 +205,7 @@ pub struct Walk {
     pub corrects: bool,
 }
 
-/// Begins a walk: what is entered from now on is younger than it. One at a time.
+/// Begins a walk: later entries are younger than it. One at a time.
 pub fn walk() -> Walk {
     with(|map| {
         let number = WALK.fetch_add(1, Ordering::AcqRel);
@@ -226,8 +226,8 @@ pub fn seen(start: usize, end: usize, owner: Option<Component>, walk: Walk) {
     with_peaks(false, |map| map.seen(start, end, owner, walk.number));
 }
 
-/// A walk found nothing mapped between two addresses: what was entered before it is gone, by a way
-/// that was not seen.
+/// Notes that a walk found nothing mapped between two addresses: entries from before it are gone,
+/// by a way that was not seen.
 pub fn gone(start: usize, end: usize, walk: Walk) {
     with(|map| map.remove_known(start, end, walk.number));
 }

@@ -1,5 +1,5 @@
-//! Whether what a walk has found agrees with what the kernel counts. A walk takes its time: what is moved from a
-//! place that it has not reached to one that it has passed is found nowhere, and twice what goes the other way.
+//! Agreement of a walk's findings with the kernel's counts. A walk takes its time: memory that moves from a place that
+//! it has not reached to one that it has passed is found nowhere, and twice if it goes the other way.
 
 use super::walk::Sampler;
 use crate::{heap, kernel};
@@ -7,18 +7,18 @@ use crate::{heap, kernel};
 /// Walks for one sample.
 const WALKS: u32 = 3;
 
-/// What the kernel's counts of the processors may differ by from one moment to the next, beside a part of all.
+/// Difference of the kernel's counts of the processors from one moment to the next, beside a part of all.
 const SLACK: i64 = 1 << 20;
 const PART: i64 = 1024;
 
-/// How far walks are off the kernel's total where nothing moves: it may count what they do not see, and on
+/// Distance of walks from the kernel's total where nothing moves: it may count memory that they do not see, and on
 /// machines of many processors it is a sum that is behind.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     usual: i64,
 }
 
-/// What one walk has found, and the kernel's total before and after it, in bytes.
+/// Findings of one walk, and the kernel's total before and after it, in bytes.
 #[derive(Copy, Clone, Debug)]
 pub struct Found {
     pub walked: u64,
@@ -27,7 +27,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// The least and the most that it is off the kernel's total, by what that was at any time of the walk.
+    /// The least and the most that it is off the kernel's total, whichever that was at any time of the walk.
     fn off(&self) -> (i64, i64) {
         let [walked, before, after] = [self.walked, self.before, self.after]
             .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX / 2));
@@ -44,8 +44,8 @@ impl Agreement {
         Agreement { usual: 0 }
     }
 
-    /// Whether a walk is as far off as walks are; or as far as the one before it, for the same sample: then that
-    /// is usual from now on.
+    /// Returns true if a walk is as far off as walks are; or as far as the one before it, for the same sample: then
+    /// that is usual from now on.
     pub fn accepts(&mut self, found: &Found, before: Option<&Found>) -> bool {
         let ((least, most), slack) = (found.off(), found.slack());
         if (least - slack..=most + slack).contains(&self.usual) {
@@ -62,7 +62,7 @@ impl Agreement {
 
 impl Sampler {
     /// Walks over all mappings, again where that does not agree with the kernel's total: a few times at most, and as
-    /// long as there is time for it. What those walks took of a processor that another has replaced.
+    /// long as there is time for it. Cost of those walks that another has replaced, in processor time.
     pub fn walk_well(&mut self) -> u64 {
         let began = kernel::thread_time();
         let owed = (self.nobodys, self.slacks);

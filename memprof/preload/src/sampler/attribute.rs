@@ -1,8 +1,8 @@
-//! Whose the present pages of a mapping are. Pure: what is known of owners comes through [`World`].
+//! Owners of the present pages of a mapping. Pure: facts about owners come through [`World`].
 //!
-//! Every byte that is there is given to exactly one component, so the sum is what the walk found.
-//! The order of what counts: the tool's own memory; blocks of the allocator; mappings that were seen
-//! to be made; loaded objects; what the mapping itself tells; nobody.
+//! Every present byte is given to exactly one component, so the sum is the walk's. The order of precedence: the tool's
+//! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; no
+//! owner.
 
 use super::scan::Run;
 use crate::component::{Component, LIMIT};
@@ -15,8 +15,8 @@ pub struct Span {
     pub owner: Component,
 }
 
-/// What is known of owners. Each function but the last two gives the span with the lowest end above
-/// an address; spans of one kind do not overlap.
+/// Facts about owners. Each function but the last two gives the span with the lowest end above an
+/// address; spans of one kind do not overlap.
 pub trait World {
     fn tool(&self, address: usize) -> Option<Span>;
     /// Large blocks, with their exact bytes.
@@ -28,11 +28,12 @@ pub trait World {
     /// None where none ever lived.
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64>;
     fn is_mpi(&self, component: Component) -> bool;
-    /// Whether a block was there a moment ago: it may be free while its pages still are there.
+    /// Returns true if a block was there a moment ago: it may be free while its pages still are
+    /// there.
     fn was_block(&self, start: usize, end: usize) -> bool;
 }
 
-/// What a mapping is of.
+/// Backing of a mapping.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     Anonymous,
@@ -62,7 +63,7 @@ pub struct Mapping {
     pub hugetlb: bool,
 }
 
-/// What a component has.
+/// Memory of a component.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub resident: u64,
@@ -71,12 +72,12 @@ pub struct Share {
     pub swapped: u64,
     /// `resident` is not further off than this,
     pub error: u64,
-    /// and what was given to it beyond that.
+    /// and the bytes given to it beyond that.
     pub moved: u64,
 }
 
 impl Share {
-    /// So much of what is in private memory was another's.
+    /// So much of its private memory was another's.
     pub fn give(&mut self, to: &mut Share, bytes: u64) {
         self.resident -= bytes;
         to.resident += bytes;
@@ -86,10 +87,10 @@ impl Share {
     }
 }
 
-/// What all have.
+/// Memory of all.
 pub struct Totals {
     pub components: [Share; LIMIT],
-    /// Of what is resident, in huge pages that the kernel does not count.
+    /// Of the resident memory, the part in huge pages that the kernel does not count.
     pub hugetlb: u64,
     /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
     small: [u64; LIMIT],
@@ -157,8 +158,7 @@ impl Cursor {
     }
 }
 
-/// What is not claimed by anybody, until the whole mapping was seen: the runs are alike in what
-/// matters for the sums.
+/// Unclaimed memory, until the whole mapping was seen: the runs are alike as far as the sums go.
 #[derive(Copy, Clone, Default)]
 struct Pending {
     plain: u64,
@@ -230,7 +230,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Whose a shared mapping or one of a file is, by its beginning.
+    /// Owner of a shared mapping or one of a file, by its beginning.
     pub fn owner(&self, mapping: &Mapping) -> Component {
         let covers = |span: &Span| span.start <= mapping.start;
         let claim = self.world.range(mapping.start).filter(covers);
@@ -310,7 +310,8 @@ impl<'w, W: World> Walker<'w, W> {
         given
     }
 
-    /// As [`Self::blocks`] for large ones, between two addresses of what began at `start`.
+    /// As [`Self::blocks`] for large ones, between two addresses of the block that began at
+    /// `start`.
     fn large_blocks(&mut self, run: &Run, from: usize, stop: usize, start: usize) -> u64 {
         let mut given = 0;
         let mut at = from;
@@ -373,7 +374,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// The mapping is done: what nobody claimed of it is the allocator's if blocks live there.
+    /// The mapping is done: its unclaimed part is the allocator's if blocks live there.
     pub fn end(&mut self, mapping: &Mapping) {
         let pending = core::mem::take(&mut self.pending);
         let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
@@ -417,7 +418,7 @@ const MPI_NAMES: &[&[u8]] = &[
     b"mpi_shm",
 ];
 
-/// What the path of a mapping tells. The kernel's own names are in brackets.
+/// Backing of a mapping by its path. The kernel's own names are in brackets.
 pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     let contains = |name: &&[u8]| path.windows(name.len()).any(|window| window == *name);
     match path {
@@ -444,7 +445,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     }
 }
 
-/// Whose a mapping is that nobody was seen to make, where it is memory that is shared.
+/// Maker of a shared mapping that was not seen to be made.
 pub fn maker(backing: Backing) -> Option<Component> {
     match backing {
         Backing::MpiMemory => Some(Component::MPI_SHARED),

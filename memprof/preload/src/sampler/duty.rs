@@ -1,37 +1,39 @@
-//! How often to look: as often as wanted, as rarely as the promised share of a processor demands.
+//! Rate of looks: as often as wanted, as rarely as the promised share of a processor demands.
 
-/// Decides when the next full sample may be, from what the last ones cost. All that sampling costs is
-/// charged, whoever does it and why; what the last sample will cost is kept back. Times in nanoseconds.
+/// Decides when the next full sample may be, by the cost of the last ones. All cost of sampling is charged, whoever
+/// samples and why; the cost of the last sample is kept back. Times in nanoseconds.
 #[derive(Copy, Clone, Debug)]
 pub struct Duty {
     minimum: u64,
     share: f64,
-    /// What a full sample costs, smoothed; rises at once. And what was resident then.
+    /// Cost of a full sample, smoothed; rises at once. And the resident bytes then.
     cost: f64,
     /// There was one.
     is_known: bool,
     resident: u64,
-    /// What a look costs that takes no full sample, smoothed.
+    /// Cost of a look that takes no full sample, smoothed.
     look: f64,
-    /// What everything has cost so far, and since when.
+    /// Cost of everything so far, and its beginning.
     spent: u64,
     began: u64,
 }
 
-/// What the first sample is taken to cost.
+/// Assumed cost of the first sample.
 const FIRST_COST: f64 = 1_000_000.0;
 
-/// What so much time earns may be spent before it is over, for what no later sample can show: a run that
-/// is shorter may cost more than its share, but no more than this.
+/// Time whose earnings may be spent before it is over, for findings that no later sample can show: a run that is
+/// shorter may cost more than its share, but no more than this.
 const SHORTEST_RUN: u64 = 1_000_000_000;
 
-/// What a byte more costs the next sample, as long as none has told: 3 µs for a MiB of small pages.
+/// Cost of a byte more for the next sample, as long as none has told: 3 µs for a MiB of small
+/// pages.
 const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
 
-/// What may be spent before it is earned where a peak would be lost; what comes later waits for it.
+/// Time that may be spent before it is earned where a peak would be lost; later samples wait for
+/// it.
 const BURST: u64 = 20_000_000;
 
-/// Growth that is looked at before its time, at least: less is lost among what the libraries of a program take.
+/// Growth that is looked at before its time, at least: less is lost among the memory of a program's libraries.
 const GROWTH: u64 = 4 << 20;
 
 /// Growth after which a process may be killed at any moment.
@@ -43,8 +45,8 @@ const LOOKS: f64 = 0.15;
 /// The longest time between two looks.
 pub const LONGEST_TICK: u64 = 900_000_000;
 
-/// The age at which what was last written is written anew: it is never to be older than a second, and a
-/// busy machine may let the thread wait.
+/// The age at which the last written rows are written anew: they are never to be older than a second, and a busy
+/// machine may let the thread wait.
 pub const LONGEST_AGE: u64 = 700_000_000;
 
 /// Between two looks of which the first had to write and could not.
@@ -74,7 +76,7 @@ impl Duty {
         self.charge(cost);
     }
 
-    /// A look between full samples has, with what it is to wake up.
+    /// A look between full samples has, with the cost of waking up.
     pub fn looked(&mut self, cost: u64) {
         self.look =
             if self.look == 0.0 { cost as f64 } else { 0.8 * self.look + 0.2 * cost as f64 };
@@ -91,17 +93,17 @@ impl Duty {
         ((self.cost / self.share) as u64).max(self.minimum)
     }
 
-    /// What a full sample of so many resident bytes will cost.
+    /// Expected cost of a full sample of so many resident bytes.
     fn expected(&self, resident: u64) -> f64 {
         self.cost + resident.saturating_sub(self.resident) as f64 * COST_OF_BYTE
     }
 
-    /// What all the time since the beginning has earned.
+    /// Earnings of all the time since the beginning.
     fn earned(&self, now: u64) -> f64 {
         now.saturating_sub(self.began) as f64 * self.share
     }
 
-    /// Whether a full sample of so many resident bytes leaves enough for the last one.
+    /// Returns true if a full sample of so many resident bytes leaves enough for the last one.
     pub fn affordable(&self, now: u64, resident: u64) -> bool {
         self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
     }
@@ -116,14 +118,14 @@ impl Duty {
         self.spent = self.spent.saturating_sub(cost);
     }
 
-    /// Whether a full sample may be taken that shows what no later one can.
+    /// Returns true if a full sample may be taken that shows findings no later one can.
     pub fn may_overdraw(&self, now: u64) -> bool {
         self.spent as f64 <= self.earned(now) + BURST as f64
     }
 
-    /// Whether a full sample is to be taken at once because the process has grown from `then` to `resident` bytes since the
-    /// last. Growth by a tenth may spend half of the burst; the other half is for processes that grow so fast that they
-    /// may be killed for it before the next.
+    /// Returns true if a full sample is to be taken at once because the process has grown from `then` to `resident`
+    /// bytes since the last. Growth by a tenth may spend half of the burst; the other half is for processes that grow
+    /// so fast that they may be killed for it before the next.
     pub fn follows_growth(&self, now: u64, then: u64, resident: u64) -> bool {
         let grown = resident.saturating_sub(then);
         let half = self.spent as f64 <= self.earned(now) + BURST as f64 / 2.0;
@@ -131,8 +133,8 @@ impl Duty {
             || grown > (then / 4).max(FAST_GROWTH) && self.may_overdraw(now)
     }
 
-    /// Time to the next tick after so many in a row that found nothing new, when what was last written
-    /// is that old: not beyond the moment at which it has to be written anew.
+    /// Time to the next tick after so many in a row that found nothing new, when the last written rows are that old:
+    /// not beyond the moment at which they have to be written anew.
     pub fn tick(&self, idle: u32, age: u64) -> u64 {
         let least = self.minimum.max((self.look / (self.share * LOOKS)) as u64);
         let wanted = least.saturating_mul(1 << idle.min(4)).min(LONGEST_TICK);

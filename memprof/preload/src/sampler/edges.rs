@@ -1,4 +1,4 @@
-//! What was resident at most in each phase.
+//! Highest resident memory in each phase.
 
 use memprof_trace::layout::sample;
 
@@ -8,27 +8,28 @@ use crate::{heap, kernel};
 
 /// The first phase there is.
 const MAIN: u16 = 0;
-/// The part of what was resident that is no change.
+/// The part of the resident memory that is no change.
 const SMALL: u64 = 64;
 /// The part, and the least bytes, for which a sample is taken that is not earned yet.
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
-/// Edges that come so soon after another find what that one has found: the kernel is not asked again, but for a phase that
-/// has no peak yet. What one touches in this time and gives back within it is not seen of a later one.
+/// Edges that come so soon after another find the same: the kernel is not asked again, but for a phase that has no peak
+/// yet. Memory that one touches in this time and gives back within it is not seen of a later one.
 const SOON: u64 = 5_000_000;
 
 /// Phases that have peaks.
 pub const PHASES: usize = 64;
 
-/// A phase into which no sample fell: what the process had and owned when it ended.
+/// A phase into which no sample fell: the memory of the process, and the owned bytes, when it
+/// ended.
 #[derive(Copy, Clone)]
 struct Left {
     resident: u64,
     owned: u64,
 }
 
-/// What the kernel has said at an edge, and what had been found before.
+/// The kernel's answer at an edge, and the findings before.
 #[derive(Copy, Clone)]
 struct Asked {
     resident: u64,
@@ -40,19 +41,19 @@ impl Asked {
     const NEVER: Asked = Asked { resident: 0, time: 0, sampled: 0 };
 }
 
-/// What samples have told of phases.
+/// Peaks of phases by samples.
 pub struct Peaks {
-    /// What was resident at most while each was open.
+    /// Highest resident memory while each was open.
     resident: [[u64; LIMIT]; PHASES],
     /// The same of the whole process: less than the sum where components had their peaks at different moments.
     totals: [u64; PHASES],
-    /// Those with peaks that have not been written: a bit for each.
+    /// Phases with peaks that have not been written: a bit for each.
     unwritten: u64,
-    /// Whether a sample was taken in each.
+    /// True if a sample was taken in each.
     seen: [bool; PHASES],
-    /// What was there when those ended that have nothing yet.
+    /// Memory at the end of those phases that have no peak yet.
     left: [Option<Left>; PHASES],
-    /// What was resident in all when an edge last asked, when that was, and what was known of it then.
+    /// Resident memory in all when an edge last asked, the time, and the findings then.
     asked: Asked,
     /// One has ended, other than the first.
     others_ended: bool,
@@ -84,7 +85,7 @@ impl Peaks {
         self.others_ended = false;
     }
 
-    /// What each component had at most in a phase.
+    /// Highest memory of each component in a phase.
     pub fn of(&self, phase: u16) -> Option<&[u64; LIMIT]> {
         self.resident.get(usize::from(phase))
     }
@@ -94,26 +95,26 @@ impl Peaks {
         self.totals[usize::from(phase) % PHASES]
     }
 
-    /// Those of which a sample has told what is not written yet: a bit for each.
+    /// Phases with sampled peaks that are not written yet: a bit for each.
     pub fn unwritten(&self) -> u64 {
         self.unwritten
     }
 
-    /// Whether a sample fell into the phase.
+    /// Returns true if a sample fell into the phase.
     fn was_seen(&self, phase: u16) -> bool {
         self.seen.get(usize::from(phase)).is_none_or(|seen| *seen)
     }
 
-    /// Whether there is something about the phase: the tool is always there.
+    /// Returns true if there is something about the phase: the tool is always there.
     fn has(&self, phase: u16) -> bool {
         self.of(phase).is_none_or(|peaks| peaks[usize::from(Component::TOOL.0)] > 0)
     }
 }
 
 impl Sampler {
-    /// A phase begins or ends: a sample shows what it finds or leaves, if much has changed and there is
-    /// time for one. If a phase ends that no sample fell into and it is much, or MPI was made ready, one is
-    /// taken before it is earned; else what is there is seen by the next, if that comes before much changes.
+    /// A phase begins or ends: a sample shows the memory it finds or leaves, if much has changed and there is time for
+    /// one. If a phase ends that no sample fell into and it is much, or MPI was made ready, one is taken before it is
+    /// earned; else the memory there is seen by the next, if that comes before much changes.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let is_own = super::is_automatic(index);
         // What is freed may stay resident, and be the allocator's.
@@ -168,7 +169,7 @@ impl Sampler {
         }
     }
 
-    /// What is resident in all, or was a moment ago.
+    /// Resident memory in all, now or a moment ago.
     fn resident_at_edge(&mut self, exactly: bool) -> u64 {
         let (time, sampled) = (kernel::monotonic(), self.head.kernel_resident);
         let asked = self.phases.asked;
@@ -183,7 +184,7 @@ impl Sampler {
         resident
     }
 
-    /// A sample was taken: it shows what phases have left before it as well.
+    /// A sample was taken: it shows the memory that phases have left before it as well.
     pub fn look_back(&mut self) {
         let (resident, (blocks, mappings)) = (self.resident_then, self.owned_then);
         for index in 0..PHASES {
@@ -216,7 +217,7 @@ impl Sampler {
         }
     }
 
-    /// What the last sample found resident counts for a phase, unless it is of before.
+    /// Counts the resident memory of the last sample for a phase, unless it is of before.
     fn keep_peaks(&mut self, phase: u16) {
         if !self.phases.outdated {
             self.add_peaks(phase);

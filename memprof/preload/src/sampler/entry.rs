@@ -24,9 +24,9 @@ pub const NO_ENTRY: Entry = Entry {
 };
 
 impl Entry {
-    /// Pages of a file that may not be written to are copies only where they could be once, before the
-    /// loader took that right away: such pages lie before what may be written to still, or are the last of
-    /// an object. Code that was changed in place is found by a thorough sample.
+    /// Pages of a file that may not be written to are copies only where they could be once, before the loader took that
+    /// right away: such pages lie before pages that may be written to still, or are the last of an object. Code that
+    /// was changed in place is found by a thorough sample.
     pub fn look_at_next(&mut self, next: &Entry, has_copies: bool) {
         let continues = self.segment.is_some() && self.segment == next.segment;
         let guarded = self.mapping.end == next.mapping.start && next.writable;

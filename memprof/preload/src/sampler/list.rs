@@ -1,6 +1,6 @@
-//! What is mapped, one mapping after the other: the kernel's `PROCMAP_QUERY`, or the text of
-//! `/proc/self/maps` where it is older than 6.11. Most of what the text costs is the path in each line,
-//! though the files were there at the last sample too: a question asks for it where it is not known.
+//! List of mappings, one after the other: the kernel's `PROCMAP_QUERY`, or the text of `/proc/self/maps` where it is
+//! older than 6.11. Most of the cost of the text is the path in each line, though the files were there at the last
+//! sample too: a question asks for it where it is not known.
 
 #![allow(unsafe_code)]
 
@@ -9,22 +9,22 @@ use crate::kept::Kept;
 use crate::kernel::{self, Errno, File};
 use crate::memory;
 
-/// Who is told.
+/// A visitor of mappings.
 pub trait Visitor {
-    /// Whether a private mapping of this file needs no path.
+    /// Returns true if a private mapping of this file needs no path.
     fn knows(&self, device: u64, inode: u64) -> bool;
-    /// The next mapping, above all before it but for what has grown meanwhile. Without its path if it is
-    /// known: then [`KNOWN`] stands for it.
+    /// The next mapping, above all before it but for those that have grown meanwhile. Without its path if it is known:
+    /// then [`KNOWN`] stands for it.
     fn mapping(&mut self, line: &mut Line<'_>);
 }
 
 /// Instead of a path that nobody needs.
 pub const KNOWN: &[u8] = b"/";
 
-/// How this process asks.
+/// Way in which this process asks.
 pub struct List {
     file: Kept,
-    /// Whether the kernel has the question.
+    /// True if the kernel has the question.
     asks: bool,
     /// Room for text of the kernel; not on the stack, which may be a program's small one.
     text: &'static mut [u8],

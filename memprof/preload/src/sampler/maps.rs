@@ -113,7 +113,7 @@ pub fn statm_resident(statm: &[u8]) -> Option<u64> {
     number(statm.split(|&byte| byte == b' ').nth(1)?, 10)
 }
 
-/// Whether the text of `/proc/self/smaps` has huge pages in the mapping that starts there.
+/// Returns true if the text of `/proc/self/smaps` has huge pages in the mapping that starts there.
 pub fn is_huge(start: usize, text: &mut [u8], read: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
     let mut lines = Lines::new(text);
     let mut here = false;

@@ -1,4 +1,4 @@
-//! What is resident, asked a few times a second, and before much is given back.
+//! Resident memory, asked a few times a second, and before much is given back.
 
 #![allow(unsafe_code)]
 
@@ -63,7 +63,7 @@ pub struct Resident {
     pub peak: u64,
 }
 
-/// What was resident of a component at the last full sample, and at most.
+/// Resident bytes of a component at the last full sample, and at most.
 pub fn resident(component: Component) -> Resident {
     let seen = &SEEN[usize::from(component.0) % LIMIT];
     Resident { now: seen.resident.load(Ordering::Relaxed), peak: seen.peak.load(Ordering::Relaxed) }
@@ -82,7 +82,7 @@ pub fn seen_time() -> u64 {
     SEEN_TIME.load(Ordering::Relaxed)
 }
 
-/// Somebody has: what is kept is not what it was in the beginning.
+/// Set once it was used: the kept state is not that of the beginning.
 static TOUCHED: AtomicBool = AtomicBool::new(false);
 
 /// Works with the sampler, of which there is one. Signals wait: a handler that leaves by longjmp
@@ -188,8 +188,8 @@ pub fn phase_edge(index: u16, begins: bool) {
     }
 }
 
-/// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`; of
-/// one that is, or has just ended, with what there is now. From where phases change, with signals blocked.
+/// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`;
+/// of one that is, or has just ended, with the present memory. From where phases change, with signals blocked.
 pub fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
         with_signals_blocked(|sampler| {
@@ -201,7 +201,7 @@ pub fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut
     }
 }
 
-/// Phases of which a sample has told what is not written yet: a bit for each.
+/// Phases of which a sample has peaks that are not written yet: a bit for each.
 pub fn unwritten_phases() -> u64 {
     let mut unwritten = 0;
     if writer::is_recording() {

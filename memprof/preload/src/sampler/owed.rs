@@ -1,4 +1,4 @@
-//! What a walk finds under another name than its owner's.
+//! Memory that a walk finds under another name than its owner's.
 
 use super::attribute::Share;
 use super::walk::Sampler;
@@ -6,8 +6,8 @@ use crate::component::Component;
 use crate::heap;
 
 impl Sampler {
-    /// Blocks that moved, or were made, since the look at the tables began are in none of them. What nobody and the
-    /// allocator had in the last sample, they have still.
+    /// Blocks that moved, or were made, since the look at the tables began are in none of them. Memory of no owner and
+    /// of the allocator in the last sample stays theirs.
     pub fn give_what_moved(&mut self) {
         let [nobody, slack] =
             [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
@@ -30,7 +30,7 @@ impl Sampler {
         (self.nobodys, self.slacks) = (now(nobody).resident, now(slack).resident);
     }
 
-    /// What the tool has added to the blocks is its own. It is in pages that blocks are in, where it counts as slack
+    /// Takes the tool's bytes at the blocks as its own. It is in pages that blocks are in, where it counts as slack
     /// until here.
     pub fn take_tags(&mut self) {
         self.tags = heap::tags(&self.ledger);

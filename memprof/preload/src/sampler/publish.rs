@@ -1,4 +1,4 @@
-//! What goes into the file beside the samples themselves: names, objects, notes, the summary.
+//! Rows of the file beside the samples themselves: names, objects, notes, the summary.
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
@@ -15,13 +15,13 @@ use crate::{faults, memory, note, objects, sites, writer};
 /// Call stacks that have rows.
 const SITES: usize = 512;
 
-/// How much of each was written so far.
+/// Number of rows of each written so far.
 pub struct Published {
     components: u32,
     objects: u32,
     rows: Rows,
     notes: usize,
-    /// What was allocated and is live at each call stack, when it was last written.
+    /// Allocated and live bytes of each call stack, when it was last written.
     sites: Option<&'static mut [(u64, u64, u64)]>,
     /// When the last summary was, and the last call stacks.
     pub time: u64,
@@ -61,7 +61,7 @@ impl Published {
         });
     }
 
-    /// What is loaded, and what no longer is.
+    /// Writes the loaded objects, and those that no longer are.
     pub fn objects(&mut self) {
         let serial = objects::serial();
         if serial == self.objects {
@@ -166,17 +166,17 @@ impl Published {
 }
 
 impl Sampler {
-    /// How old the last summary is.
+    /// Age of the last summary.
     pub fn age(&self) -> u64 {
         writer::now().saturating_sub(self.published.time)
     }
 
-    /// Whether it is time for another.
+    /// Returns true if it is time for another.
     pub fn is_stale(&self) -> bool {
         self.age() >= LONGEST_AGE
     }
 
-    /// Writes the summary, and what it refers to.
+    /// Writes the summary, and the rows that it refers to.
     pub fn publish(&mut self) {
         self.published.components();
         self.published.objects();

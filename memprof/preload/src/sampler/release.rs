@@ -1,11 +1,11 @@
-//! What is about to be given back is looked at first, if it may have raised a peak: a buffer that
-//! lives shorter than the time between two samples is not missed.
+//! Samples before memory is given back, if it may have raised a peak: a buffer that lives shorter than the time between
+//! two samples is not missed.
 //!
-//! Most releases cost two comparisons and a question to the kernel, and no lock. What decides is an upper
-//! bound: a component has at most what it owns, and at most what it had at the last sample plus what the
-//! process has grown since plus what others gave back since plus what nobody had. Where that is no new
-//! peak, nothing is looked at, so a loop that does the same again and again pays for its first round only;
-//! and nothing is lost with a range of which hardly anything is resident.
+//! Most releases cost two comparisons and a question to the kernel, and no lock. The decision goes by an upper bound: a
+//! component has at most its owned bytes, and at most its bytes at the last sample plus the growth of the process since
+//! plus the releases of others since plus the bytes without an owner. Where that is no new peak, nothing is looked at,
+//! so a loop that does the same again and again pays for its first round only; and nothing is lost with a range of
+//! which hardly anything is resident.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,14 +25,15 @@ fn margin(peak: u64) -> u64 {
     (peak / 200).max(SMALLEST_PEAK)
 }
 
-/// What is less is nowhere a new peak.
+/// Smallest peak: less is nowhere a new one.
 const SMALLEST_PEAK: u64 = 256 * 1024;
 
-/// What the last sample leaves for who asks without the lock: up to here there is no new peak.
+/// Bounds that the last sample leaves for callers without the lock: up to here there is no new
+/// peak.
 struct Known {
-    /// Of what each component owns.
+    /// Of each component's owned bytes.
     owned: [AtomicU64; LIMIT],
-    /// Of what the kernel says the process had at most.
+    /// Of the highest bytes of the process by the kernel.
     most: AtomicU64,
     /// The phase that this is of.
     phase: AtomicU32,
@@ -44,20 +45,20 @@ static KNOWN: Known = Known {
     phase: AtomicU32::new(u32::MAX),
 };
 
-/// Whether it is known without a look that this is no new peak, neither of `owner` nor of the process.
+/// Returns true if it is known without a look that this is no new peak, neither of `owner` nor of the process.
 fn is_known(owner: Component) -> bool {
     KNOWN.phase.load(Ordering::Acquire) == u32::from(phases::current())
         && heap::owned(owner) <= KNOWN.owned[usize::from(owner.0) % LIMIT].load(Ordering::Relaxed)
         && kernel::most_resident() <= KNOWN.most.load(Ordering::Relaxed)
 }
 
-/// The most a component can have now: what it had when the process had `then`, plus what came since
-/// and what `others` have given back since or the allocator kept, but no more than it owns.
+/// The most a component can have now: its bytes when the process had `then`, plus those that came
+/// since and that `others` have given back since or the allocator kept, but no more than it owns.
 fn bound(had: u64, then: u64, now: u64, others: u64, owned: u64) -> u64 {
     owned.min(had.saturating_add(now.saturating_sub(then)).saturating_add(others))
 }
 
-/// How many releases were not looked at.
+/// Number of releases that were not looked at.
 pub fn skipped() -> u64 {
     SKIPPED.load(Ordering::Relaxed)
 }
@@ -96,7 +97,7 @@ pub fn before_release(start: usize, length: usize) {
 }
 
 impl Sampler {
-    /// Whether there may be a peak now, of the process or of a component.
+    /// Returns true if there may be a peak now, of the process or of a component.
     fn would_lose(&mut self, owner: Component) -> bool {
         if !self.is_ready() {
             return false;
@@ -128,13 +129,12 @@ impl Sampler {
         is_peak
     }
 
-    /// The most that a sample found of what the kernel counts as resident.
+    /// The most resident bytes, as the kernel counts them, that a sample found.
     fn process_peak(&self) -> u64 {
         self.head.peak.saturating_sub(self.head.page_tables + self.head.hugetlb)
     }
 
-    /// Whether so much is resident there that a peak would be lost with it. If the kernel does not tell, it
-    /// is.
+    /// Returns true if so much is resident there that a peak would be lost with it. If the kernel does not tell, it is.
     fn holds(&mut self, start: usize, length: usize) -> bool {
         let Some(scanner) = &mut self.scanner else { return true };
         let page = kernel::page();

@@ -4,7 +4,7 @@
 /// Objects that have rows.
 pub const ROWS: usize = 512;
 
-/// Where an object is, and which: another may be loaded at the same place later.
+/// Place and identity of an object: another may be loaded at the same place later.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub low: usize,
@@ -78,8 +78,7 @@ impl Rows {
         }
     }
 
-    /// The row of the object an address is in, and the address in its file. Of what was unloaded, what was
-    /// there last.
+    /// The row of the object an address is in, and the address in its file. Of unloaded objects, the last one there.
     pub fn at(&self, address: usize) -> Option<(u32, u64)> {
         let covers = |row: &Row| (row.place.low..row.place.high).contains(&address);
         let rows = &self.rows[..self.count];

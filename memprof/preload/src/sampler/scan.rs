@@ -83,10 +83,10 @@ const CHUNK: u64 = 16384;
 /// Entries of the table of pages read at once, where that has to do.
 const TABLE: usize = 2048;
 
-/// How this process asks.
+/// Way in which this process asks.
 pub struct Scanner {
     file: Kept,
-    /// Whether the kernel has the call.
+    /// True if the kernel has the call.
     scans: bool,
     /// Room for a piece of the table, where there is no call; not on the stack, which may be a program's
     /// small one.
@@ -121,7 +121,7 @@ impl Scanner {
         self.file.close();
     }
 
-    /// Whether what is asked for may have holes; else it should be one mapping.
+    /// Returns true if the range asked for may have holes; else it should be one mapping.
     pub fn crosses_holes(&self) -> bool {
         self.scans
     }
@@ -144,7 +144,7 @@ impl Scanner {
         }
     }
 
-    /// What a number of questions are asked of, one shortly after the other.
+    /// Returns the open file for a number of questions, one shortly after the other.
     pub fn file(&mut self) -> Option<File> {
         self.file.file().ok()
     }
@@ -272,7 +272,7 @@ mod tests {
         scanner.table = unsafe { memory::slice(TABLE) }.unwrap();
     }
 
-    /// How much of its stack a thread uses for `work`.
+    /// Bytes of its stack that a thread uses for `work`.
     fn stack_of(work: extern "C" fn(*mut c_void) -> *mut c_void, with: *mut c_void) -> usize {
         let size = 256 * 1024;
         let start = kernel::map_anonymous(size).unwrap();

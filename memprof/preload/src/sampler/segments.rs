@@ -1,4 +1,4 @@
-//! What this process has of files and memory that others have too, so that a node counts each page once.
+//! Files and memory of this process that others have too, so that a node counts each page once.
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{SegmentRow, segment};
@@ -9,7 +9,7 @@ use crate::options::Text;
 
 /// As many as a trace has rows for.
 pub const SEGMENTS: usize = 256;
-/// As many rows are kept for what is memory: others are code and constants of files.
+/// As many rows are kept for memory: others are code and constants of files.
 const OF_MEMORY: usize = 64;
 /// Bytes of a bitmap.
 const BITMAP: usize = 1024;
@@ -32,7 +32,7 @@ struct Segment {
     fresh: bool,
     /// Not seen by the one before.
     gone: bool,
-    /// What was last written, as a number.
+    /// Last written value, as a number.
     written: u64,
 }
 
@@ -70,7 +70,7 @@ impl Segments {
         Segments { all: [EMPTY; SEGMENTS], keys: [(0, 0); SEGMENTS], count: 0, last: 0, refused: 0 }
     }
 
-    /// How many mappings of this sample count once for each process.
+    /// Number of mappings of this sample that count once for each process.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -90,7 +90,7 @@ impl Segments {
         self.all[..self.count].iter_mut().for_each(|segment| segment.fresh = false);
     }
 
-    /// Whether a file has a row.
+    /// Returns true if a file has a row.
     pub fn knows(&self, key: (u64, u64)) -> bool {
         self.place(key).is_some()
     }
@@ -144,12 +144,12 @@ impl Segments {
         Some(index)
     }
 
-    /// The row of what is no longer mapped, if there is one.
+    /// The row of a mapping that is gone, if there is one.
     fn unused(&self) -> Option<usize> {
         self.all[..self.count].iter().position(|segment| segment.gone && !segment.fresh)
     }
 
-    /// Whose it is.
+    /// Sets its owner.
     pub fn owner(&mut self, index: usize, component: Component, hugetlb: bool) {
         let segment = &mut self.all[index];
         segment.component = component;
@@ -171,7 +171,7 @@ impl Segments {
         }
     }
 
-    /// Writes what has changed.
+    /// Writes the changes.
     pub fn publish(&mut self, writer: &mut Writer<'static>, time: u64) {
         let page = crate::kernel::page();
         for (index, segment) in self.all[..self.count].iter_mut().enumerate() {

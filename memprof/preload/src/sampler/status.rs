@@ -1,4 +1,5 @@
-//! What only some other text of the kernel tells: huge pages, page tables, the kernel's own peak.
+//! Numbers that only some other text of the kernel tells: huge pages, page tables, the kernel's own
+//! peak.
 
 use super::maps;
 use super::walk::{DEVICES, Sampler};
@@ -6,8 +7,8 @@ use crate::component::Component;
 use crate::kernel;
 
 impl Sampler {
-    /// Whether the pages of a mapping are of a kind that the kernel does not count as resident. What
-    /// a file system has is asked once, since the answer is slow.
+    /// Returns true if the pages of a mapping are of a kind that the kernel does not count as resident. The page size
+    /// of a file system is asked once, since the answer is slow.
     pub fn is_huge(&mut self, line: &maps::Line<'_>) -> bool {
         let known = self.devices[..self.device_count].iter().find(|entry| entry.0 == line.device);
         if let Some(&(_, huge)) = known {
@@ -22,7 +23,8 @@ impl Sampler {
         huge
     }
 
-    /// What only the status tells: page tables, huge pages, the kernel's own peak.
+    /// Reads the numbers that only the status tells: page tables, huge pages, the kernel's own
+    /// peak.
     pub fn ask_status(&mut self) {
         let (Some(file), Some(text)) = (&mut self.status, self.text.take()) else { return };
         let length = file.read_at(text, 0).unwrap_or(0);
@@ -37,7 +39,7 @@ impl Sampler {
     }
 }
 
-/// What `/proc/self/smaps` says about the mapping that starts there.
+/// Returns true if `/proc/self/smaps` has huge pages in the mapping that starts there.
 fn is_huge_in_smaps(start: usize, text: &mut [u8]) -> bool {
     let Ok(file) = kernel::open(c"/proc/self/smaps") else { return false };
     let mut offset = 0;

@@ -16,13 +16,13 @@ use crate::{conflicts, faults, heap, memory, phases, start, writer};
 use super::duty::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// What the thread waits for between ticks; it never comes.
+/// Word that the thread waits for between ticks; it never comes.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// What the thread needs beside what the C library puts on its stack.
+/// Bytes of stack that the thread needs beside the C library's part.
 const STACK: usize = 128 * 1024;
 
-/// There is a trace: what is asked of the kernel again and again is opened. The first sample is the thread's:
+/// There is a trace: files of the kernel that are read again and again are opened. The first sample is the thread's:
 /// the program does not wait for it.
 pub fn settle(options: &Options, allocator: Option<Component>) {
     let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
@@ -64,7 +64,7 @@ fn failed(error: i32) {
     );
 }
 
-/// What the C library takes of a stack for thread-local variables.
+/// Bytes of a stack that the C library takes for thread-local variables.
 fn least_stack() -> usize {
     type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
     // SAFETY: a name with a zero at its end.
@@ -130,7 +130,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Until the next tick; meanwhile what the kernel tells of page faults is taken from it.
+/// Until the next tick; meanwhile the kernel's events of page faults are taken from it.
 fn wait(tick: u64) {
     let end = kernel::monotonic().saturating_add(tick);
     while faults::is_on() && writer::is_recording() {
@@ -144,7 +144,7 @@ fn wait(tick: u64) {
     kernel::wait(&NEVER, 0, end.saturating_sub(kernel::monotonic()));
 }
 
-/// What the last tick found.
+/// Findings of the last tick.
 #[derive(Default)]
 struct Last {
     resident: u64,
@@ -153,7 +153,7 @@ struct Last {
     record: u64,
     /// Something has changed since the last full sample.
     pending: bool,
-    /// What the last full sample has cost, which says so itself.
+    /// Cost of the last full sample, which says so itself.
     sampled: u64,
 }
 

@@ -30,7 +30,7 @@ struct Listing<'s> {
     system: Component,
     /// Entries that are not scanned yet.
     count: usize,
-    /// Where the last mapping ended.
+    /// End of the last mapping.
     before: usize,
     mappings: u64,
 }
@@ -109,12 +109,12 @@ pub struct Sampler {
     pub phases: Peaks,
     pub duty: Option<Duty>,
     pub published: super::publish::Published,
-    /// What the kernel said at the last full sample.
+    /// Resident bytes by the kernel at the last full sample.
     pub resident_then: u64,
-    /// What all owned then, in blocks and in mappings.
+    /// Owned bytes of all then, in blocks and in mappings.
     pub owned_then: (u64, u64),
-    /// What of each component had moved when the look at the tables began; and what was nobody's and the
-    /// allocator's in the last sample.
+    /// Bytes of each component that had moved when the look at the tables began; and those without an owner and of the
+    /// allocator in the last sample.
     pub moved: [u64; LIMIT],
     pub nobodys: u64,
     pub slacks: u64,
@@ -124,7 +124,7 @@ pub struct Sampler {
     /// The sample that is taken asks this of each page of a file; and when one last did.
     is_thorough: bool,
     thorough: u64,
-    /// Where it found copies that nobody could write to.
+    /// Copies found where nothing could write.
     copies: Copies,
     ready: bool,
     stopped: bool,
@@ -170,7 +170,7 @@ impl Sampler {
         }
     }
 
-    /// Opens what is read again and again.
+    /// Opens the files that are read again and again.
     pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
         self.duty = Some(duty);
         self.owners.allocator_is(allocator);
@@ -226,7 +226,7 @@ impl Sampler {
         self.ready = false;
     }
 
-    /// What the kernel says is resident, in bytes.
+    /// Resident bytes by the kernel.
     pub fn kernel_resident(&mut self) -> u64 {
         let mut text = [0; 128];
         let length = self.statm.as_mut().and_then(|file| file.read_at(&mut text, 0).ok());
@@ -272,7 +272,8 @@ impl Sampler {
         }
     }
 
-    /// Sampling took that much of a processor's time, beside what full samples say themselves.
+    /// Sampling took that much of a processor's time, beside the cost that full samples say
+    /// themselves.
     pub fn charge(&mut self, cost: u64) {
         self.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
@@ -288,7 +289,7 @@ impl Sampler {
         }
     }
 
-    /// Whether there is time for a full sample now, of so many resident bytes.
+    /// Returns true if there is time for a full sample now, of so many resident bytes.
     pub fn affordable(&self, resident: u64) -> bool {
         self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic(), resident))
     }
@@ -298,7 +299,7 @@ impl Sampler {
         self.affordable(resident) || self.duty.is_some_and(|duty| duty.affordable_ahead(resident))
     }
 
-    /// Whether there is time for one that would come too late if it waited.
+    /// Returns true if there is time for one that would come too late if it waited.
     pub fn may_overdraw(&self) -> bool {
         self.may_overdraw_by(0)
     }
@@ -437,7 +438,7 @@ impl Sampler {
         self.scanner = Some(scanner);
     }
 
-    /// Sums up, and keeps what was greatest.
+    /// Sums up, and keeps the greatest.
     fn sum(&mut self) {
         heap::snapshot(&mut self.ledger);
         ranges::owned_all(&mut self.ranges);
@@ -555,13 +556,13 @@ impl Sampler {
         });
     }
 
-    /// Whether a component's resident bytes, if they were these, would be more than ever, or than in
-    /// the current phase.
+    /// Returns true if a component's resident bytes, if they were these, would be more than ever, or than in the
+    /// current phase.
     pub fn would_be_peak(&self, index: usize, bytes: u64, margin: u64) -> bool {
         bytes > self.least_peak(index) + margin
     }
 
-    /// What a component had resident at most, ever or in the current phase: the less of both.
+    /// Highest resident bytes of a component, ever or in the current phase: the less of both.
     pub fn least_peak(&self, index: usize) -> u64 {
         let ever = self.rows[index].resident_peak;
         let phase = self.phases.of(phases::current());
@@ -569,7 +570,7 @@ impl Sampler {
     }
 }
 
-/// Whose a mapping is by what it is, if nobody is known to have made it.
+/// Owner of a mapping by its kind, if no maker is known.
 fn maker(mapping: &Mapping) -> Option<Component> {
     let tools = memory::next(mapping.start).is_some_and(|(start, _)| start <= mapping.start);
     attribute::maker(mapping.backing).filter(|_| !tools)
@@ -580,7 +581,7 @@ fn system() -> Component {
     objects::component_at(libc::getpid as *const () as usize).unwrap_or(Component::UNATTRIBUTED)
 }
 
-/// Where the main thread is, as a number in the trace.
+/// Place of the main thread, as a number in the trace.
 fn function() -> u32 {
     let word = boundary::main_thread();
     if word == 0 {

@@ -1,4 +1,4 @@
-//! What this process knows of owners, for the walk.
+//! Knowledge of this process about owners, for the walk.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ pub struct Owners {
     past_count: usize,
     objects: [Span; OBJECTS],
     object_count: usize,
-    /// What is mapped of them, by component.
+    /// Mapped bytes of them, by component.
     images: [u64; LIMIT],
     /// The walk through the objects that is known.
     serial: u32,
@@ -77,7 +77,7 @@ impl Owners {
         self.allocator = allocator;
     }
 
-    /// Takes in what is there now, for another sample.
+    /// Takes in the present state, for another sample.
     pub fn look(&mut self) {
         core::mem::swap(&mut self.blocks, &mut self.past);
         self.past_count = self.block_count;
@@ -120,8 +120,8 @@ impl Owners {
         self.block_count = count;
     }
 
-    /// Takes in the objects, if there are others than at the last time. `read` tells of each, or that it
-    /// cannot, since others were at the list for long: then what was known before still counts.
+    /// Takes in the objects, if there are others than at the last time. `read` tells of each, or that it cannot, since
+    /// others were at the list for long: then the earlier state still counts.
     fn look_at_objects(&mut self, serial: u32, read: impl FnOnce(&mut dyn FnMut(Span)) -> bool) {
         if serial == self.serial {
             return;
@@ -145,7 +145,7 @@ impl Owners {
         self.serial = serial;
     }
 
-    /// What is mapped of a component's objects.
+    /// Mapped bytes of a component's objects.
     pub fn image(&self, component: Component) -> u64 {
         self.images[usize::from(component.0) % LIMIT]
     }

@@ -1,5 +1,4 @@
-//! Where the program allocates: stacks of a random sample of allocations, each with the bytes that
-//! it stands for.
+//! Call stacks of allocations: a random sample, each with the bytes that it stands for.
 
 #![allow(unsafe_code)]
 
@@ -21,10 +20,10 @@ use crate::thread::{Current, Guard, Local, State, local};
 
 pub use seen::Seen;
 
-/// How many frames of a stack are kept.
+/// Number of frames of a stack that are kept.
 pub const DEPTH: usize = 16;
 
-/// One stack that was seen. Bytes are estimates of all, not only of what was sampled.
+/// One stack that was seen. Bytes are estimates of all, not only of the sampled ones.
 #[derive(Copy, Clone, Debug)]
 pub struct Site {
     /// Addresses that calls continue at, innermost first. None in the place for stacks that came when
@@ -35,7 +34,7 @@ pub struct Site {
     pub samples: u64,
     pub live: u64,
     pub peak: u64,
-    /// What lived when the process held most, as far as was seen.
+    /// Live bytes at the peak of the process, as far as was seen.
     pub at_peak: u64,
     pub total: u64,
 }
@@ -69,8 +68,7 @@ impl Shared {
     }
 }
 
-/// How many bytes are allocated between two samples on average, as long as a thread keeps few; 0 for no
-/// samples.
+/// Sets the bytes allocated between two samples on average, as long as a thread keeps few; 0 for no samples.
 pub fn configure(mean: u64) {
     MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
 }
@@ -206,7 +204,7 @@ pub fn each(each: &mut dyn FnMut(usize, &Site)) {
     SHARED.with(|table| table.each(each));
 }
 
-/// The process holds more than ever: what lives now is what lived then.
+/// The process is at a new peak: the bytes that live now are those of the peak.
 pub fn at_peak() {
     let _guard = Guard::enter();
     SHARED.with(table::Table::at_peak);

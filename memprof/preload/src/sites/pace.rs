@@ -1,6 +1,6 @@
-//! How many stacks a thread keeps: each costs some microseconds, which is nothing as long as they are few.
-//! A thread that allocates so fast that there would be many for long has them further apart, and each
-//! stands for as much more.
+//! Number of stacks that a thread keeps: each costs some microseconds, which is nothing as long as they are few. A
+//! thread that allocates so fast that there would be many for long has them further apart, and each stands for as much
+//! more.
 
 /// Samples after which the pace is looked at.
 const AT_ONCE: u32 = 32;
@@ -15,7 +15,7 @@ const FURTHEST: u32 = 16;
 /// The pace of one thread. Zeroes are one that begins.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// How often the distance is doubled.
+    /// Number of times that the distance is doubled.
     pub doubled: u32,
     /// Since it was looked at.
     samples: u32,

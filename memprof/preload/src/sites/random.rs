@@ -1,5 +1,5 @@
-//! When an allocation is sampled, and what it stands for: each byte starts a sample with the same
-//! small probability, whatever the sizes of blocks are, so that sums of weights are unbiased.
+//! When an allocation is sampled, and its weight: each byte starts a sample with the same small
+//! probability, whatever the sizes of blocks are, so that sums of weights are unbiased.
 
 use core::f64::consts::{LN_2, SQRT_2};
 
@@ -17,7 +17,7 @@ pub fn distance(word: u64, mean: f64) -> i64 {
     (-logarithm(uniform) * mean) as i64
 }
 
-/// How many bytes a sampled block of this size stands for.
+/// Bytes that a sampled block of this size stands for.
 pub fn weight(size: usize, mean: f64) -> u64 {
     let size = size as f64;
     (size / hit(size / mean) + 0.5) as u64

@@ -45,14 +45,14 @@ impl Stack {
 
 #[derive(Copy, Clone)]
 struct Entry {
-    /// Where the innermost return address stands; 0 for no stack.
+    /// Place of the innermost return address; 0 for no stack.
     innermost: usize,
     /// Of the table of objects: others may have come to these addresses.
     version: u32,
     stack: Stack,
 }
 
-/// What one thread remembers. All zero is nothing.
+/// Stacks that one thread remembers. All zero is nothing.
 pub struct Seen(UnsafeCell<[Entry; STACKS]>);
 
 // SAFETY: only the thread that has the state touches it, and no two have one at a time.

@@ -3,9 +3,9 @@
 use super::{DEPTH, Site};
 use crate::component::Component;
 
-/// How many different stacks are kept; the last place is for all that came too late.
+/// Number of different stacks that are kept; the last place is for all that came too late.
 pub const STACKS: usize = 512;
-/// How many sampled blocks can live at a time; three quarters are used.
+/// Number of sampled blocks that can live at a time; three quarters are used.
 const BLOCKS: usize = 8192;
 
 #[derive(Copy, Clone)]

@@ -1,4 +1,4 @@
-//! Who called: the return addresses on the stack, by the tables that exceptions use.
+//! Callers: the return addresses on the stack, by the tables that exceptions use.
 
 #![allow(unsafe_code)]
 
@@ -26,11 +26,11 @@ const END: c_int = 4;
 
 struct Walk {
     caller: usize,
-    /// Where that stands.
+    /// Place of that.
     innermost: usize,
     skipped: usize,
     stack: Stack,
-    /// Each return address stands right below what its caller had on the stack.
+    /// Each return address stands right below its caller's part of the stack.
     can_be_found_again: bool,
 }
 
@@ -84,7 +84,8 @@ pub fn stack(caller: usize, innermost: usize, seen: &Seen) -> ([usize; DEPTH], u
     (walk.stack.frames, walk.stack.depth as usize)
 }
 
-/// The unwinder allocates under its own lock, and the loader changes what the unwinder reads.
+/// The unwinder allocates under its own lock, and the loader changes the data that the unwinder
+/// reads.
 fn may_unwind(caller: usize) -> bool {
     match objects::component_at(caller) {
         None => false,

@@ -1,38 +1,39 @@
-//! What a thread did since it was last entered into its accounts, in one line of the cache.
+//! Pending counters of a thread: work not yet entered into its accounts, in one line of the cache.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, fence};
 
 use super::level::{TRIES, together};
 
-/// How often a reader lets others go first.
+/// Number of times that a reader lets others go first.
 const PATIENCE: u32 = 100;
 
-/// What a thread did for one component, the one it works for, since that was entered into its accounts:
-/// what the quick ways write, in one line of the cache. Bytes and a count share a word, so that an
-/// allocation changes two words and a release one. Its thread is the only writer; others read.
+/// Pending counters of a thread for one component, the one it works for, until they are entered into its accounts: the
+/// words that the fast paths write, in one line of the cache. Bytes and a count share a word, so that an allocation
+/// changes two words and a release one. Its thread is the only writer; others read.
 #[repr(C, align(64))]
 pub struct Current {
     /// Bytes to go until an allocation is looked at closely, at most [`Current::FAR`], above the count of
     /// allocations.
     pub countdown: AtomicI64,
-    /// How far below its highest the thread is, as in a [`Level`](super::Level), above the count of releases.
+    /// Headroom: distance of the thread below its high-water mark, as in a [`Level`](super::Level), above the count of
+    /// releases.
     pub room: AtomicI64,
     pub high: AtomicI64,
-    /// What the countdown began with.
+    /// Beginning of the countdown.
     begun: AtomicI64,
     pub component: AtomicU32,
     /// Written and never read.
     pub nowhere: AtomicU32,
     /// As that of the thread.
     pub mark: AtomicU64,
-    /// Odd while what is here goes to the accounts, or these change in a way that nobody is to see halfway.
+    /// Odd while these counters go to the accounts, or the accounts change in a way that no reader is to see halfway.
     version: AtomicU64,
-    /// Odd while what is in the accounts goes to the sums of the process.
+    /// Odd while the accounts go to the sums of the process.
     folds: AtomicU64,
 }
 
-/// What a thread did since, as numbers.
+/// Pending counters as numbers.
 #[derive(Copy, Clone, Default)]
 pub struct Since {
     pub component: u32,
@@ -44,8 +45,8 @@ pub struct Since {
 }
 
 impl Current {
-    /// Where bytes stand in a word, which holds 32 MiB of them. A count comes as far only by blocks of no bytes, an hour
-    /// of nothing else.
+    /// Position of bytes in a word, which holds 32 MiB of them. A count comes as far only by blocks of no bytes, an
+    /// hour of nothing else.
     pub const SHIFT: u32 = 38;
     const COUNT: i64 = (1 << Current::SHIFT) - 1;
     /// The longest countdown.
@@ -65,7 +66,7 @@ impl Current {
         }
     }
 
-    /// How far below its highest.
+    /// Distance below the high-water mark.
     #[inline(always)]
     pub fn below_high(&self) -> i64 {
         self.room.load(Relaxed) >> Current::SHIFT
@@ -76,7 +77,7 @@ impl Current {
         keep << Current::SHIFT | Current::COUNT
     }
 
-    /// What would be the highest if the room were `room`, which is negative.
+    /// High-water mark if the headroom were `room`, which is negative.
     #[inline(always)]
     pub fn raised(&self, room: i64) -> i64 {
         self.high.load(Relaxed) - (room >> Current::SHIFT)
@@ -91,7 +92,7 @@ impl Current {
         self.high.store(high, Release);
     }
 
-    /// Whether it is further below nothing than [`Current::most`] may be kept; always where nothing may.
+    /// Returns true if it is further below nothing than [`Current::most`] may be kept; always where nothing may.
     pub fn is_below(&self, most: i64) -> bool {
         most < 0 || self.below_high() - self.high.load(Relaxed) > most >> Current::SHIFT
     }
@@ -101,7 +102,7 @@ impl Current {
         self.countdown.load(Relaxed) >> Current::SHIFT
     }
 
-    /// What was done since. Of another thread only while the version stays the same.
+    /// Pending counters now. Of another thread only while the version stays the same.
     #[inline]
     pub fn since(&self) -> Since {
         let countdown = self.countdown.load(Relaxed);
@@ -117,15 +118,15 @@ impl Current {
         }
     }
 
-    /// Whether nothing was done since. There may be bytes whose block was counted before.
+    /// Returns true if nothing was done since. There may be bytes whose block was counted before.
     pub fn is_empty(&self) -> bool {
         let (blocks, room) =
             (self.countdown.load(Relaxed) & Current::COUNT, self.room.load(Relaxed));
         blocks | room | self.high.load(Relaxed) == 0
     }
 
-    /// Begins anew, with so many bytes to go, after `enter` has entered what was done. Only by its thread,
-    /// or when it has none.
+    /// Begins anew, with so many bytes to go, after `enter` has entered the pending ones. Only by its thread, or when
+    /// it has none.
     pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
         let left = left.min(Current::FAR);
         self.guarded(|| {
@@ -138,8 +139,8 @@ impl Current {
         });
     }
 
-    /// Who [looks](Current::look) sees nothing of this before it is done. Only by its thread, or when it has
-    /// none.
+    /// Seqlock write section: a [`look`](Current::look) sees nothing of this before it is done. Only by its thread, or
+    /// when it has none.
     #[inline(always)]
     pub fn guarded(&self, work: impl FnOnce()) {
         odd_during(&self.version, work);
@@ -150,7 +151,7 @@ impl Current {
         odd_during(&self.folds, fold);
     }
 
-    /// What changes with each; none during one.
+    /// Returns a number that changes with each fold; none during one.
     pub fn folds(&self) -> Option<u64> {
         Some(self.folds.load(Acquire)).filter(|folds| folds.is_multiple_of(2))
     }
@@ -171,8 +172,8 @@ impl Current {
         }
     }
 
-    /// What `look` sees of this and of the accounts, as they belong together. Waits for a thread that was interrupted
-    /// halfway, though not for ever.
+    /// Seqlock read section: runs `look` until it saw this and the accounts as they belong together. Waits for a thread
+    /// that was interrupted halfway, though not for ever.
     #[inline]
     pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
         self.look_or_give_up(&mut look).unwrap_or_else(look)
@@ -212,7 +213,8 @@ impl Current {
     }
 }
 
-/// Who reads the count before and after what it reads knows by it whether this went on meanwhile.
+/// Seqlock write section: the counter is odd while `work` runs; readers retry when it was odd or
+/// has changed.
 #[inline(always)]
 fn odd_during(count: &AtomicU64, work: impl FnOnce()) {
     // A handler of a signal may have left by a jump, and it odd.

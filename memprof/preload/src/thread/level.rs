@@ -1,20 +1,20 @@
-//! What a thread owns and the most it did, in two words that one thread writes and any may read.
+//! Level of a thread: its bytes and their high-water mark, in two words that one thread writes and
+//! any may read.
 
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What a thread owns beyond the sums of the process, and the most it did since it was last folded into
-/// them. Kept as that most and how far below it the thread is, so that to go up or down is one addition,
-/// and its sign tells a new peak. Negative where a thread frees what others allocated. Its thread is the
-/// only writer; others read.
+/// Bytes of a thread beyond the sums of the process, and their high-water mark since they were last folded into them.
+/// Kept as that most and how far below it the thread is, so that to go up or down is one addition, and its sign tells a
+/// new peak. Negative where a thread frees blocks that others allocated. Its thread is the only writer; others read.
 #[repr(C)]
 pub struct Level {
-    /// How far below its highest.
+    /// Headroom: distance below the high-water mark.
     pub room: AtomicI64,
     pub high: AtomicI64,
 }
 
-/// How often a reader tries to find both words of a level as they belong together.
+/// Number of tries of a reader to find both words of a level as they belong together.
 pub const TRIES: u32 = 1000;
 
 impl Level {
@@ -45,21 +45,21 @@ impl Level {
         keep < 0 || room - self.high.load(Relaxed) > keep
     }
 
-    /// Whether it never was so much above what it is now.
+    /// Returns true if the high-water mark was never so far above the present bytes.
     #[inline(always)]
     pub fn is_below(&self, above: i64) -> bool {
         self.room.load(Relaxed) < above
     }
 
-    /// It was so much above what it is now, and never more. Two words change, neither of which is right
-    /// without the other.
+    /// It was so much above the present bytes, and never more. Two words change, neither of which is right without the
+    /// other.
     pub fn was_above(&self, above: i64) {
         let high = self.high.load(Relaxed) - self.room.load(Relaxed) + above;
         self.room.store(above, Relaxed);
         self.high.store(high, Release);
     }
 
-    /// What is owned and the most that was.
+    /// Owned bytes and their high-water mark.
     pub fn read(&self) -> (i64, i64) {
         let (high, room) = together(&self.high, &self.room);
         (high - room, high)
@@ -80,7 +80,7 @@ impl Level {
         self.high.store(top, Release);
     }
 
-    /// Whether this is further from nothing than may be kept from the sums.
+    /// Returns true if this is further from nothing than may be kept from the sums.
     pub fn is_beyond(&self, keep: i64) -> bool {
         let high = self.high.load(Relaxed);
         high.max(self.room.load(Relaxed) - high) > keep

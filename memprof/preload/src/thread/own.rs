@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 pub trait Own {
     type Word;
 
-    /// What it says. Unlike an atomic load it can be part of another instruction.
+    /// Its word. Unlike an atomic load it can be part of another instruction.
     ///
     /// # Safety
     /// Only the calling thread writes the word.

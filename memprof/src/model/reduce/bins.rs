@@ -125,8 +125,8 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u
     (series.floor[at], series.ceiling[at]) = (series.low[at], series.high[at]);
 }
 
-/// What the trace says of the times between full samples. Such a time counts there for the bin of the
-/// later sample, and may have begun bins before.
+/// Bounds the times between full samples by the trace's bins. Such a time counts there for the bin of the later sample,
+/// and may have begun bins before.
 fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], component: usize) {
     let mut later: Option<(u64, u64)> = None;
     for (at, range) in parts.iter().enumerate().rev() {

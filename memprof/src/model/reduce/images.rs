@@ -1,4 +1,4 @@
-//! What is mapped of files for a component: its objects, and for the C library what it maps unseen.
+//! Mappings of files for a component: its objects, and for the C library those that it maps unseen.
 
 use memprof_trace::layout::{Class, segment};
 use memprof_trace::read::Trace;

@@ -1,4 +1,4 @@
-//! What a report needs of one trace. The only place that knows what traces look like.
+//! The parts of one trace that a report needs. The only place that knows the form of traces.
 
 mod bins;
 mod images;
@@ -22,12 +22,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much of a trace is wanted.
+/// The wanted part of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All but the history sample by sample.
     Everything,
-    /// What is held now, and peaks.
+    /// Memory now, and peaks.
     Summary,
 }
 
@@ -42,7 +42,7 @@ fn open(file: &Path, options: Options) -> Result<Trace, String> {
 /// All but the history sample by sample.
 const DETAIL: Options = Options { history: false, detail: true };
 
-/// What has to be known of each trace before any can be added up.
+/// Facts of each trace that are needed before any can be added up.
 pub struct First {
     /// When the process began, on the clocks it knew, and for how long it is known.
     pub clock: Clock,
@@ -242,7 +242,7 @@ fn identity(trace: &Trace) -> Identity {
     }
 }
 
-/// Whether the process ended, by its own word or, on this machine, by looking.
+/// Returns the state of the process, by its own word or, on this machine, by looking.
 fn state(file: &Path, trace: &Trace, living: &Living) -> State {
     if trace.state.flags & flags::CLOSED != 0 {
         return State::Closed;
@@ -382,7 +382,8 @@ fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
         .collect()
 }
 
-/// What the profiler said; where it said nothing, what the flags say; and how the process ended.
+/// Returns the profiler's notes; where it has none, notes made of the flags; and the end of the
+/// process.
 fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
     let said = trace.notes.iter().map(|note| (note.row.code, note.row.text.to_string().into()));
     let from_flags = [

@@ -1,4 +1,4 @@
-//! Phases of a trace: what was held in each, and when it was open.
+//! Phases of a trace: the memory in each, and the time it was open.
 
 use super::{Names, end_of, open};
 use crate::model::{RankPhase, Span};
@@ -24,7 +24,7 @@ fn depth(trace: &Trace, mut index: u32) -> u32 {
     depth
 }
 
-/// `most` is what the process had resident at most, ever.
+/// `most` is the highest resident memory of the process.
 pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
     trace

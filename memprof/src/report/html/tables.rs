@@ -8,7 +8,7 @@ use crate::units::{bytes, count, millionths, share, time};
 
 /// Components of a group that have a row of their own; the terminal shows all with --all.
 const KEPT: usize = 12;
-/// Rows after which a table ends; what is left out is said.
+/// Rows after which a table ends; the omission is said.
 const ROWS: usize = 400;
 /// Owners and touchers that have a row.
 const CELLS: usize = 60;
@@ -23,7 +23,7 @@ fn section(title: &str, about: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", escape(title))
 }
 
-/// What should be read before the numbers.
+/// Warnings to be read before the numbers.
 pub fn alerts(job: &Job) -> String {
     let text = table::remarks(job, Look::plain());
     let lines = text.lines().map(|line| line.trim_start_matches("note: "));
@@ -130,7 +130,7 @@ fn who(spread: &Spread) -> String {
     }
 }
 
-/// Peaks and what made them.
+/// Peaks and their causes.
 pub fn causes(job: &Job) -> String {
     let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
     for peak in causes::peaks(job, causes::SHOWN) {
@@ -157,7 +157,7 @@ pub fn causes(job: &Job) -> String {
     )
 }
 
-/// Who touched whose memory first; nothing where the kernel was not asked.
+/// First touches by owner and toucher; nothing where the kernel was not asked.
 pub fn touches(job: &Job) -> String {
     let matrix = &job.touches;
     if matrix.processes == 0 {
@@ -251,7 +251,7 @@ pub fn nodes(job: &Job) -> String {
     section("Memory of nodes", "", &body)
 }
 
-/// What the ranks of the fullest node share.
+/// Memory that the ranks of the fullest node share.
 pub fn shared(job: &Job) -> String {
     let fullest = job.nodes.iter().max_by_key(|node| node.joined.repeated);
     let Some(node) = fullest.filter(|node| !node.joined.files.is_empty()) else {
@@ -305,7 +305,7 @@ pub fn sites(job: &Job, limit: usize) -> String {
     )
 }
 
-/// How well the numbers close.
+/// Balance of the numbers.
 pub fn balance(job: &Job) -> String {
     let balance = &job.balance;
     let mut out = Table::new(1, &["check", "value", "worst at"]);

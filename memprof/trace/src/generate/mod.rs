@@ -14,7 +14,7 @@ use crate::write::Buffer;
 use rank::Rank;
 pub use reseal::reseal;
 
-/// What job to make up. Equal shapes give equal files.
+/// Shape of a job to make up. Equal shapes give equal files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobShape {
     /// Ranks; at least one.
@@ -31,7 +31,7 @@ pub struct JobShape {
     pub file_size: usize,
     /// Of all that is random.
     pub seed: u64,
-    /// What one component holds more than in a job of otherwise equal shape.
+    /// Memory that one component has more than in a job of otherwise equal shape.
     pub more: Option<More>,
 }
 

@@ -10,7 +10,7 @@ use crate::layout::{
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
 
-/// Those that no job is without: see [`FIXED`], and the first of [`LIBRARIES`].
+/// Components that no job is without: see [`FIXED`], and the first of [`LIBRARIES`].
 pub(super) const FEWEST_COMPONENTS: u32 = 12;
 
 const PAGE: u64 = 4096;
@@ -21,7 +21,7 @@ const INTERVAL: u64 = 250_000_000;
 const FIRST_OBJECT: u16 = 16;
 const SHARED: u16 = 4;
 const SEGMENT_PAGES: u64 = 4096;
-/// What the MPI keeps in each rank for each of its peers; each library that it needs keeps a quarter of that.
+/// Pages that the MPI keeps in each rank for each of its peers; each library that it needs keeps a quarter of that.
 const PAGES_FOR_PEER: u64 = 4;
 
 /// Components that every process has: number, class, MiB.
@@ -60,7 +60,7 @@ const PHASES: [(&str, u32, u32, u64, u64); 6] = [
     ("quo push socket", phase::QUO, 4, 300, 400),
 ];
 
-/// How the memory of a component goes.
+/// Course of a component's memory.
 #[derive(Clone)]
 struct Course {
     component: u16,
@@ -299,7 +299,7 @@ fn courses(shape: &JobShape, number: u32, random: &mut Random) -> Vec<Course> {
     courses
 }
 
-/// What has happened so far.
+/// State of the run so far.
 struct Run<'r> {
     rank: &'r Rank<'r>,
     random: Random,
@@ -363,7 +363,7 @@ impl<'r> Run<'r> {
         self.summarise(writer, &head, innermost);
     }
 
-    /// What a component has more than in other jobs of this shape.
+    /// Pages that a component has more than in other jobs of this shape.
     fn more_pages(&self, component: u16, part: u64) -> u64 {
         let Some(more) = &self.rank.shape.more else { return 0 };
         let open =

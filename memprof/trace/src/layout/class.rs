@@ -1,4 +1,4 @@
-//! What kind of component owns memory.
+//! Kind of a component that owns memory.
 
 /// The tree of components, from its leaves. A component is a class and, where there are several of a
 /// class, a name: `mpi.dep:libopen-pal.so.40`.
@@ -75,7 +75,7 @@ impl Class {
         }
     }
 
-    /// Part of the MPI library: what it allocates for itself.
+    /// Part of the MPI library: memory that it allocates for itself.
     #[must_use]
     pub const fn is_mpi(self) -> bool {
         matches!(self, Class::MpiCore | Class::MpiDependency | Class::MpiShared)

@@ -1,4 +1,4 @@
-//! How large the sections are, and where.
+//! Sizes of the sections, and their places.
 
 use super::v2::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
@@ -6,7 +6,7 @@ use super::v2::{
     StateRow, SummaryHead, SummaryRow, TouchRow,
 };
 
-/// What a section holds.
+/// Content of a section.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the rows say it")]
@@ -71,7 +71,7 @@ impl SectionKind {
     }
 }
 
-/// How many rows each table can have. The ring gets what is left of the file.
+/// Number of rows each table can have. The ring gets the rest of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// At most [`COMPONENTS_LIMIT`].
@@ -109,7 +109,8 @@ impl Geometry {
     /// The smallest file with room for all components.
     pub const SMALLEST_FILE: usize = 512 << 10;
 
-    /// What suits a file of that size; nothing if it is smaller than [`Self::SMALLEST_FILE`].
+    /// Returns the geometry for a file of that size; nothing if it is smaller than
+    /// [`Self::SMALLEST_FILE`].
     #[must_use]
     pub const fn for_file(bytes: usize) -> Option<Geometry> {
         let components = COMPONENTS_LIMIT as u32;
@@ -157,8 +158,8 @@ impl Geometry {
         }
     }
 
-    /// Where each section lies in a file of that size; nothing if there is no room, or a table is
-    /// larger than there can be.
+    /// Returns the places of the sections in a file of that size; nothing if there is no room, or a
+    /// table is larger than there can be.
     #[must_use]
     pub fn place(&self, file_size: usize) -> Option<Placement> {
         let small = |rows: u32| rows >= 1 && rows as usize <= ROWS_LIMIT;
@@ -224,14 +225,14 @@ impl Geometry {
     }
 }
 
-/// Where a section lies.
+/// Place of a section.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// From the beginning of the file.
     pub offset: usize,
     /// Bytes of each slot, with its head.
     pub slot_size: usize,
-    /// How many.
+    /// Number of slots.
     pub slots: u32,
     /// Different rows there can be.
     pub capacity: u32,
@@ -246,7 +247,7 @@ impl Section {
         self.slot_size * self.slots as usize
     }
 
-    /// Where a slot begins in the file.
+    /// Place where a slot begins in the file.
     #[must_use]
     pub const fn slot(&self, slot: u32) -> usize {
         self.offset + slot as usize * self.slot_size
@@ -266,7 +267,7 @@ impl Section {
     }
 }
 
-/// Where all sections lie in a file.
+/// Places of all sections in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// By number of their kind.
@@ -274,7 +275,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Where that one lies.
+    /// Place of that one.
     #[must_use]
     pub const fn section(&self, kind: SectionKind) -> Section {
         self.sections[kind as usize]

@@ -1,7 +1,7 @@
-//! Where everything is in a trace, version 2; [`v1`] has what was otherwise in version 1.
+//! Places of everything in a trace, version 2; [`v1`] has the differences of version 1.
 //!
-//! A later version gets a module of its own beside these, and they keep what it changes:
-//! [`crate::read`] needs it.
+//! A later version gets a module of its own beside these, and they keep the parts that it changes:
+//! [`crate::read`] needs them.
 
 mod class;
 mod geometry;

@@ -1,4 +1,4 @@
-//! What version 1 had otherwise than the newest: a reader takes these rows for those of today.
+//! Differences of version 1 from the newest: a reader takes these rows for those of today.
 
 use super::v2::{self, FRAMES};
 use crate::plain::plain;
@@ -7,7 +7,7 @@ use crate::plain::plain;
 pub const VERSION: u32 = 1;
 
 plain! {
-    /// A component in a bin. What was between samples is not known.
+    /// A component in a bin. Memory between samples is not known.
     pub struct Cell [16] {
         0 resident_min: u32,
         4 resident_max: u32,
@@ -24,7 +24,7 @@ impl From<Cell> for v2::Cell {
 }
 
 plain! {
-    /// A call stack. What lived when the process held most is not known.
+    /// A call stack. Memory at the peak of the process is not known.
     pub struct SiteRow [232] {
         0 component: u32,
         4 frames: u32,

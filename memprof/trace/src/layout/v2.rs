@@ -14,13 +14,13 @@ pub const VERSION: u32 = 2;
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 /// The header fills the first page; its last four bytes are the checksum of the others.
 pub const HEADER_SIZE: usize = 4096;
-/// Where that checksum is.
+/// Place of that checksum.
 pub const HEADER_CHECKSUM: usize = HEADER_SIZE - 4;
-/// Where the first section entry is in the header.
+/// Place of the first section entry in the header.
 pub const SECTION_TABLE: usize = 64;
 /// Entries there is room for.
 pub const SECTIONS_LIMIT: usize = 16;
-/// Where the identity is in the header.
+/// Place of the identity in the header.
 pub const IDENTITY: usize = SECTION_TABLE + SECTIONS_LIMIT * SectionEntry::SIZE;
 /// Components, in any table, have smaller numbers.
 pub const COMPONENTS_LIMIT: usize = 256;
@@ -35,7 +35,7 @@ pub const BLOCK_SIZE: usize = 4096;
 /// Records in one.
 pub const BLOCK_RECORDS: usize = (BLOCK_SIZE - BlockHead::SIZE) / Record::SIZE;
 /// Upper bits of the sequence number of every slot and block in use; no single flipped bit makes
-/// such a number zero, which is what an unused slot has.
+/// such a number zero, the number of an unused slot.
 pub const SEQUENCE_MARK: u64 = 0xC0DE << 48;
 /// Upper bit of `used` in a block head that has been committed.
 pub const COMMITTED: u32 = 1 << 31;
@@ -71,9 +71,9 @@ plain! {
         0 kind: u32,
         /// Bytes of a slot or block.
         4 slot_size: u32,
-        /// How many there are.
+        /// Number of slots.
         8 slots: u32,
-        /// How many different rows there can be; fewer than slots.
+        /// Number of different rows there can be; fewer than slots.
         12 capacity: u32,
         /// From the beginning of the file.
         16 offset: u64,
@@ -132,7 +132,7 @@ plain! {
 }
 
 plain! {
-    /// What changes about the whole trace: one row, two slots.
+    /// Changing state of the whole trace: one row, two slots.
     pub struct StateRow [144] {
         /// [`flags`].
         0 flags: u64,
@@ -174,7 +174,7 @@ pub mod flags {
     pub const STATIC: u64 = 1 << 4;
     /// The program brings its own allocator: blocks are not seen.
     pub const OWN_ALLOCATOR: u64 = 1 << 5;
-    /// Forked or given up: what follows is not recorded.
+    /// Forked or given up: later events are not recorded.
     pub const DETACHED: u64 = 1 << 6;
     /// Call stacks are sampled.
     pub const STACKS: u64 = 1 << 7;
@@ -184,7 +184,7 @@ pub mod flags {
     pub const PAUSED: u64 = 1 << 9;
     /// MPI calls are not seen.
     pub const NO_BOUNDARY: u64 = 1 << 10;
-    /// What is resident is not seen page by page.
+    /// Resident memory is not seen page by page.
     pub const NO_RESIDENCY: u64 = 1 << 11;
     /// The process has replaced its program by exec.
     pub const REPLACED: u64 = 1 << 12;
@@ -195,7 +195,7 @@ pub mod flags {
 }
 
 plain! {
-    /// Who can own memory.
+    /// A component that can own memory.
     pub struct ComponentRow [104] {
         /// [`super::Class`].
         0 class: u8,
@@ -215,11 +215,11 @@ plain! {
 plain! {
     /// A loaded object.
     pub struct ObjectRow [232] {
-        /// What is added to addresses in the file.
+        /// Number that is added to addresses in the file.
         0 base: u64,
         /// First address mapped.
         8 start: u64,
-        /// From there to the end of what is mapped.
+        /// From there to the end of the mapping.
         16 size: u64,
         24 component: u32,
         /// Bytes of `build_id` in use.
@@ -238,7 +238,7 @@ pub mod object {
 }
 
 plain! {
-    /// What could not be done, or should be known.
+    /// A failure, or a fact that should be known.
     pub struct NoteRow [152] {
         0 time: u64,
         8 code: u32,
@@ -271,7 +271,7 @@ plain! {
         72 first_time: u64,
         /// When it last ended.
         80 last_time: u64,
-        /// How many times it is open now.
+        /// Number of times it is open now.
         88 open: u32,
         /// The most that was resident in the process at a sample while it was open, in KiB; the largest number
         /// stands for more. 0 where no sample was taken in it, and in older traces.
@@ -326,10 +326,10 @@ plain! {
 
 /// Places in [`SummaryHead::lost`].
 pub mod lost {
-    /// What each place counts.
+    /// Names of the counts.
     pub const NAMES: [&str; 7] =
         ["objects", "segments", "sites", "blocks", "granules", "ranges", "threads"];
-    /// Loaded objects, at most at once: what they map and call is nobody's.
+    /// Loaded objects, at most at once: mappings and calls of further ones have no owner.
     pub const OBJECTS: usize = 0;
     /// Mappings of files and of shared memory, at most at once, that a node counts for each process.
     pub const SEGMENTS: usize = 1;
@@ -354,7 +354,7 @@ pub mod segment {
 }
 
 plain! {
-    /// Where memory is allocated: a call stack, innermost frame first, with weighted bytes.
+    /// Place of allocations: a call stack, innermost frame first, with weighted bytes.
     pub struct SiteRow [240] {
         0 component: u32,
         /// Frames in use.
@@ -378,13 +378,13 @@ plain! {
     /// Pages of one component that were first touched from the same place: a cell of the matrix of
     /// owners and touchers.
     pub struct TouchRow [32] {
-        /// Whose memory it was.
+        /// Owner of the memory.
         0 owner: u16,
-        /// Whose code touched it, or [`NONE_SHORT`].
+        /// Component whose code touched it, or [`NONE_SHORT`].
         2 toucher: u16,
         /// In which function of MPI: a name index plus 1; 0 outside.
         4 function: u32,
-        /// How often.
+        /// Number of faults.
         8 faults: u64,
         /// Bytes that became resident by that.
         16 bytes: u64,

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace: errors, after which nothing is known, and faults, after which some is.
+//! Errors of a trace, after which nothing is known, and faults, after which some is.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub enum TraceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// A folder, a pipe, a device.
@@ -50,21 +50,21 @@ pub enum TraceError {
     /// Written by a later memprof.
     #[error("the trace has version {version}; this memprof reads versions up to {VERSION}")]
     NewerVersion {
-        /// That of the file.
+        /// Version of the file.
         version: u32,
     },
     /// The header does not match its checksum, or no such version ever was.
     #[error("the header of the trace is damaged")]
     HeaderDamaged,
-    /// The header says what cannot be.
+    /// The header is impossible.
     #[error("the header of the trace makes no sense: {what}")]
     Nonsense {
-        /// What it says.
+        /// The impossible value.
         what: &'static str,
     },
 }
 
-/// What is missing from a trace that could be read.
+/// Missing part of a trace that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The file is shorter than it was made.
@@ -76,23 +76,23 @@ pub enum Fault {
     },
     /// Slots or blocks that do not match their checksums. Of a row there may be an older value.
     Damaged {
-        /// Where.
+        /// The section.
         section: SectionKind,
-        /// How many.
+        /// Number of slots.
         count: u64,
     },
     /// Rows, or blocks of the ring, that were written and are not there.
     Missing {
-        /// Where.
+        /// The section.
         section: SectionKind,
-        /// How many.
+        /// Number of blocks.
         count: u64,
     },
-    /// Rows or records that say what cannot be; put right or left out.
+    /// Impossible rows or records; put right or left out.
     Nonsense {
-        /// Where.
+        /// The section.
         section: SectionKind,
-        /// How many.
+        /// Number of rows.
         count: u64,
     },
     /// The process had more to write than its tables hold.

@@ -1,9 +1,9 @@
 //! Reading a trace: of a process that runs, has ended, or was killed; cut off or damaged anywhere.
 //!
-//! [`Trace`] is what the file says, free of how it says it. What cannot be read is left out and named
-//! in [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can
-//! make a reader panic, run long, or take more memory than a few times the size of the file; numbers
-//! of components are always below [`crate::layout::COMPONENTS_LIMIT`].
+//! [`Trace`] is the content of the file, free of its form. Unreadable parts are left out and named in
+//! [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can make a reader
+//! panic, run long, or take more memory than a few times the size of the file; numbers of components are always below
+//! [`crate::layout::COMPONENTS_LIMIT`].
 //!
 //! Older versions stay readable: their rows become those of today as they are read.
 
@@ -23,14 +23,14 @@ use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, VERSION};
 /// A file larger than this is not taken for a trace.
 pub const LARGEST_FILE: u64 = 1 << 30;
 
-/// What to read of a trace.
+/// Parts of a trace to read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The ring: every sample of the last part of the run. It is most of a file; the timeline, which is
     /// always read, tells about the whole run.
     pub history: bool,
-    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them it is told who the
-    /// process is, what it held last and at most, and in which phases it was.
+    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them it has the identity
+    /// of the process, its last and highest memory, and its phases.
     pub detail: bool,
 }
 

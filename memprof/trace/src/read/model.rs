@@ -1,4 +1,4 @@
-//! What a trace says. Rows are those of the newest layout; readers of older ones convert.
+//! Content of a trace. Rows are those of the newest layout; readers of older ones convert.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::write::ComponentSample;
 pub struct Row<T> {
     /// The number others refer to it by.
     pub index: u32,
-    /// What it says.
+    /// The row.
     pub row: T,
 }
 
@@ -30,7 +30,7 @@ pub struct Trace {
     pub file_size: u64,
     /// Which process.
     pub identity: Identity,
-    /// Flags, and what else changes about the whole.
+    /// Flags, and the other changing state of the whole.
     pub state: StateRow,
     /// By number.
     pub components: Vec<Row<ComponentRow>>,
@@ -40,24 +40,24 @@ pub struct Trace {
     pub notes: Vec<Row<NoteRow>>,
     /// By number.
     pub names: Vec<Row<NameRow>>,
-    /// What held last, and the peaks; nothing if the process ended before its first sample.
+    /// The last memory, and the peaks; nothing if the process ended before its first sample.
     pub summary: Option<Summary>,
     /// By number.
     pub phases: Vec<Row<PhaseRow>>,
     /// By number of the phase.
     pub phase_peaks: Vec<Row<PhasePeaks>>,
-    /// The whole run, by time. No two overlap; times without a sample have no bin, and what was before
-    /// then still held. Widths may differ where the process was killed while it folded them.
+    /// The whole run, by time. No two overlap; times without a sample have no bin, and the state before still held
+    /// then. Widths may differ where the process was killed while it folded them.
     pub timeline: Vec<Bin>,
     /// By number.
     pub segments: Vec<Row<Segment>>,
     /// By number.
     pub sites: Vec<Row<SiteRow>>,
-    /// Who touched whose memory first, where the kernel was asked; by number.
+    /// First touches by owner and toucher, where the kernel was asked; by number.
     pub touches: Vec<Row<TouchRow>>,
     /// The last part of the run, sample by sample; empty if it was not asked for.
     pub history: History,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub faults: Vec<Fault>,
 }
 
@@ -84,8 +84,8 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// Whether it says what held: means and minima are zero in what was before the first full sample, and in
-    /// version 1 where there was none.
+    /// Returns true if it tells the memory: means and minima are zero before the first full sample, and in version 1
+    /// where there was none.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.head.samples > 0 || self.head.total_mean > 0
@@ -100,7 +100,7 @@ impl Bin {
         (self.head.first_time, self.head.last_time)
     }
 
-    /// What that component had.
+    /// Memory of that component.
     #[must_use]
     pub fn cell(&self, component: usize) -> Cell {
         self.cells.get(component).copied().unwrap_or_default()
@@ -116,7 +116,7 @@ impl Bin {
 /// A shared segment and which of its pages are present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// What is said about it.
+    /// The row about it.
     pub row: SegmentRow,
     /// A bit for each granule, lowest first.
     pub bitmap: Vec<u8>,
@@ -131,18 +131,18 @@ pub struct History {
 }
 
 impl History {
-    /// Each sample and what it says about components, oldest first.
+    /// Each sample and its rows about components, oldest first.
     pub fn samples(&self) -> impl DoubleEndedIterator<Item = (&Sample, &[ComponentSample])> {
         self.samples.iter().map(|sample| (sample, &self.rows[sample.rows.clone()]))
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether there are no samples.
+    /// Returns true if there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
@@ -155,16 +155,16 @@ impl History {
     }
 }
 
-/// What was found at one moment.
+/// Findings at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Nanoseconds since the trace began.
     pub time: u64,
     /// Bits of [`crate::layout::sample`].
     pub flags: u8,
-    /// What the kernel says is resident, in bytes.
+    /// Resident bytes as the kernel counts them.
     pub kernel_resident: u64,
-    /// What was found, in bytes.
+    /// Resident bytes found.
     pub walked: u64,
     pub(crate) rows: Range<usize>,
 }
@@ -243,7 +243,7 @@ impl Trace {
             .unwrap_or(0)
     }
 
-    /// Whether all of these bits of [`crate::layout::flags`] are set.
+    /// Returns true if all of these bits of [`crate::layout::flags`] are set.
     #[must_use]
     pub fn has(&self, flags: u64) -> bool {
         self.state.flags & flags == flags

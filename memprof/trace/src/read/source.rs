@@ -1,4 +1,4 @@
-//! Where the bytes come from.
+//! Source of the bytes.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether reading again may give other bytes.
+    /// Returns true if reading again may give other bytes.
     pub(super) fn may_change(&self) -> bool {
         matches!(self, Source::File { .. })
     }

@@ -1,4 +1,4 @@
-//! What is written can be read, and what cannot is said.
+//! Written parts can be read, and unreadable ones are named.
 
 use super::*;
 use crate::Text;

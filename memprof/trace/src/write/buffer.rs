@@ -23,7 +23,7 @@ impl Buffer {
         self.bytes.fill(0);
     }
 
-    /// What has been written.
+    /// Returns the bytes written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..][..self.length]

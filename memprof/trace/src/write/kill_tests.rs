@@ -79,8 +79,8 @@ fn operate(writer: &mut Writer<'_>, number: u64) {
     );
 }
 
-/// What `operations` leave behind if the process is killed after `stores` stores, and how many of them
-/// were complete by then.
+/// Returns the remains of `operations` if the process is killed after `stores` stores, and how many of them were
+/// complete by then.
 fn run(memory: &mut Buffer, stores: usize) -> (Option<u64>, usize) {
     memory.clear();
     LEFT.set(Some(stores));

@@ -73,7 +73,7 @@ impl<'a> Region<'a> {
         fence(Ordering::AcqRel);
     }
 
-    /// What was written there; empty if outside.
+    /// Returns the bytes written there; empty if outside.
     #[inline]
     pub(super) fn bytes(&self, at: usize, length: usize) -> &[u8] {
         if at.checked_add(length).is_none_or(|end| end > self.length) {

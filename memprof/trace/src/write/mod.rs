@@ -1,8 +1,8 @@
 //! Writing a trace from inside the process it tells about.
 //!
-//! Nothing here allocates, locks, or calls the system. One thread at a time may use a [`Writer`]; other
-//! processes may read the memory at any time, and this one may be killed between any two stores: what
-//! was written before stays readable. Rows beyond a table are counted, not written.
+//! Nothing here allocates, locks, or calls the system. One thread at a time may use a [`Writer`]; other processes may
+//! read the memory at any time, and this one may be killed between any two stores: parts written before stay readable.
+//! Rows beyond a table are counted, not written.
 
 mod buffer;
 #[cfg(test)]
@@ -40,33 +40,33 @@ pub enum CreateError {
     NotEmpty,
 }
 
-/// What a sample says about the process as a whole.
+/// A sample of the process as a whole.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleHead {
     /// Nanoseconds since the trace began.
     pub time: u64,
     /// Bits of [`sample`]. With [`sample::FULL`], components not named have nothing.
     pub flags: u8,
-    /// What the kernel says is resident, in bytes.
+    /// Resident bytes as the kernel counts them.
     pub kernel_resident: u64,
-    /// What was found resident, in bytes.
+    /// Resident bytes found.
     pub walked: u64,
 }
 
-/// What a sample says about a component, in bytes.
+/// A sample of a component, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComponentSample {
     /// Its number.
     pub component: u16,
     /// Owned: blocks and ranges.
     pub owned: u64,
-    /// Resident of what it owns.
+    /// Resident of the owned bytes.
     pub resident: u64,
     /// Of that, shared with other processes.
     pub shared: u64,
     /// Swapped out.
     pub swapped: u64,
-    /// Ever allocated or mapped. This and what follows is for the bounds of the timeline only.
+    /// Ever allocated or mapped. This and the next ones are for the bounds of the timeline only.
     pub allocated: u64,
     /// Most ever owned.
     pub owned_peak: u64,
@@ -312,8 +312,8 @@ impl<'a> Writer<'a> {
         self.ring.commit(&mut self.region);
     }
 
-    /// A sample with what components have: all that have anything if [`sample::FULL`] is set, else
-    /// those that were looked at.
+    /// A sample with the memory of components: all that have anything if [`sample::FULL`] is set,
+    /// else those that were looked at.
     pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {
         self.now = self.now.max(head.time);
         let named = |row: &&ComponentSample| !row.is_zero() || head.flags & sample::FULL == 0;
@@ -353,7 +353,7 @@ impl<'a> Writer<'a> {
         self.sample(&SampleHead { flags, ..*head }, &[]);
     }
 
-    /// What holds now, and the peaks; `rows` by number of the component.
+    /// Publishes the present memory, and the peaks; `rows` by number of the component.
     pub fn publish_summary(&mut self, head: &SummaryHead, rows: &[SummaryRow]) {
         self.now = self.now.max(head.time);
         let rows = &rows[..rows.len().min(self.components.capacity() as usize)];
@@ -367,7 +367,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// A shared segment, new or changed. `bitmap_length` of the row is set from what there is room for.
+    /// A shared segment, new or changed. `bitmap_length` of the row is set by the room there is.
     pub fn set_segment(&mut self, index: u32, row: &SegmentRow, bitmap: &[u8]) {
         let room = self.segments.room().saturating_sub(SegmentRow::SIZE);
         let bitmap = &bitmap[..bitmap.len().min(room)];
@@ -390,7 +390,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A cell of the matrix of owners and touchers, new or changed. Without room it is not written,
-    /// and does not count as lost: the profiler sums up what does not fit.
+    /// and does not count as lost: the profiler sums up the rows that do not fit.
     pub fn set_touch(&mut self, index: u32, row: &TouchRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.touches, &mut self.region, &mut self.sequence, index, &bytes);

@@ -5,7 +5,7 @@ use crc32fast::Hasher;
 use super::memory::Region;
 use crate::layout::{BLOCK_RECORDS, BlockHead, COMMITTED, Record, SEQUENCE_MARK, Section};
 
-/// Where `used` and `checksum` are in a block: one aligned word.
+/// Place of `used` and `checksum` in a block: one aligned word.
 const COMMIT: usize = 16;
 
 pub(super) struct Ring {
@@ -14,7 +14,7 @@ pub(super) struct Ring {
     begun: u64,
     /// Records in the current one; full before the first.
     used: usize,
-    /// How many of them are in the checksum.
+    /// Number of them in the checksum.
     summed: usize,
     checksum: u32,
 }
@@ -53,7 +53,7 @@ impl Ring {
         region.store(self.block() + COMMIT, u64::from(self.checksum) << 32 | u64::from(used));
     }
 
-    /// Where a record of the current block is.
+    /// Place of a record of the current block.
     fn record(&self, number: usize) -> usize {
         self.block() + BlockHead::SIZE + number * Record::SIZE
     }

@@ -26,7 +26,7 @@ const CHUNK: usize = 1024;
 pub(super) struct Filling<'r, 'a> {
     region: &'r mut Region<'a>,
     slot: usize,
-    /// Where `chunk` goes.
+    /// Place for `chunk`.
     next: usize,
     end: usize,
     head: SlotHead,
@@ -93,7 +93,7 @@ impl<'r, 'a> Filling<'r, 'a> {
     }
 }
 
-/// What became of a row.
+/// Result of writing a row.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// The first with this index.
@@ -104,7 +104,7 @@ pub(super) enum Written {
     NoRoom,
 }
 
-/// Which slot each row is in: `N` rows at most, or what the file has room for.
+/// Slot of each row: `N` rows at most, or as many as the file has room for.
 pub(super) struct Table<const N: usize> {
     section: Section,
     /// By index, plus 1; 0 for rows never written.
@@ -154,7 +154,7 @@ impl<const N: usize> Table<N> {
         written
     }
 
-    /// The payload of a row, with what its slot has behind it; empty if it was never written.
+    /// The payload of a row, with the bytes behind it in its slot; empty if it was never written.
     pub(super) fn payload<'r>(&self, region: &'r Region<'_>, index: u32) -> &'r [u8] {
         match self.slots.get(index as usize) {
             None | Some(0) => &[],

@@ -7,9 +7,9 @@
 //! bin 0 would overwrite one of its own halves, so it goes through a place of its own first. The bin
 //! being filled is written to two places in turn.
 //!
-//! Between full samples what the earlier one found is taken to hold: full samples are taken when something has
-//! changed. So means are over time, a bin begins with what held, and from the first full sample on every time has
-//! its bin.
+//! Between full samples the findings of the earlier one are taken to hold: full samples are taken when something has
+//! changed. So means are over time, a bin begins with the state that held, and from the first full sample on every time
+//! has its bin.
 
 use super::memory::Region;
 use super::table::{Filling, Sequence};
@@ -17,7 +17,7 @@ use super::{ComponentSample, SampleHead};
 use crate::bounds::{Bounds, Known, between};
 use crate::layout::{BIN_SHIFT, BinHead, COMPONENTS_LIMIT, Cell, Section, SlotHead, sample};
 
-/// What a component had in the samples of the bin being filled.
+/// Memory of a component in the samples of the bin being filled.
 #[derive(Copy, Clone)]
 struct Column {
     min: u32,
@@ -29,7 +29,7 @@ struct Column {
     /// At the last full sample.
     held: u32,
     owned_held: u32,
-    /// Of what held, by the time it did.
+    /// Of the state that held, by the time it did.
     sum: u64,
     floor: u32,
     ceiling: u32,
@@ -60,7 +60,7 @@ pub(super) struct Timeline {
     head: BinHead,
     /// When the first full sample was.
     begun: Option<u64>,
-    /// What all components together held at the last full sample, and the kernel's total at the last of any kind.
+    /// Memory of all components together at the last full sample, and the kernel's total at the last of any kind.
     total_held: u64,
     kernel_held: u64,
     total_sum: u128,
@@ -93,7 +93,8 @@ impl Timeline {
         }
     }
 
-    /// Folds a sample in. What a full one finds holds until the next; others count for max only.
+    /// Folds a sample in. The findings of a full one hold until the next; others count for max
+    /// only.
     pub(super) fn add(
         &mut self,
         region: &mut Region<'_>,
@@ -171,7 +172,8 @@ impl Timeline {
         self.head.samples = self.head.samples.saturating_add(1);
     }
 
-    /// What the last full sample found has held until `time`, which is in the open bin or its end.
+    /// Lets the findings of the last full sample hold until `time`, which is in the open bin or its
+    /// end.
     fn hold(&mut self, time: u64) {
         if self.begun.is_none() || time <= self.reached {
             return;
@@ -187,7 +189,7 @@ impl Timeline {
         }
     }
 
-    /// Begins a bin with what holds.
+    /// Begins a bin with the state that holds.
     fn open(&mut self, level: u32, number: u32) {
         self.head = BinHead { level, number, ..BinHead::default() };
         (self.total_sum, self.weight) = (0, 0);
@@ -251,7 +253,7 @@ impl Timeline {
         }
     }
 
-    /// How long a closed bin knows what held: all of it after the first full sample.
+    /// Time of a closed bin for which its state is known: all of it after the first full sample.
     fn known_for(&self, head: &BinHead) -> u64 {
         let begin = bin_start(head.level, head.number);
         let end = begin.saturating_add(1 << (BIN_SHIFT + head.level));
@@ -422,7 +424,7 @@ fn merge_cells(left: &Cell, right: &Cell, weights: [u64; 2], samples: [u32; 2]) 
     }
 }
 
-/// The sum of two by their weights, and what to divide it by.
+/// The sum of two by their weights, and the number to divide it by.
 fn weighted(left: u64, right: u64, [of_left, of_right]: [u64; 2]) -> (u128, u128) {
     let sum = u128::from(left) * u128::from(of_left) + u128::from(right) * u128::from(of_right);
     (sum, (u128::from(of_left) + u128::from(of_right)).max(1))

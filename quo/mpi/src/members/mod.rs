@@ -121,7 +121,7 @@ impl Communicator {
         self.rank
     }
 
-    /// How many ranks. Local.
+    /// Number of ranks. Local.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
@@ -243,7 +243,7 @@ impl Communicator {
     /// the ranks that are named take part.
     ///
     /// # Errors
-    /// [`GroupError::Late`] and the patience's own, [`GroupError::Mpi`]. What was on its way then is lost.
+    /// [`GroupError::Late`] and the patience's own, [`GroupError::Mpi`]. Messages on their way then are lost.
     pub fn exchange(
         &self,
         to: Option<(usize, Vec<u8>)>,
@@ -374,7 +374,7 @@ impl Communicator {
     }
 }
 
-/// The word of [`Communicator::mark`] on a communicator or on what it is a duplicate of; 0 without one. Local.
+/// The word of [`Communicator::mark`] on a communicator or on the one it duplicates; 0 without one. Local.
 ///
 /// # Safety
 /// `comm` is a live communicator.
@@ -411,7 +411,7 @@ impl Intercommunicator {
         self.comm
     }
 
-    /// How many ranks the other group has. Local.
+    /// Number of ranks of the other group. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].

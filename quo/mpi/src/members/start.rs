@@ -10,20 +10,20 @@ use super::{Communicator, Intercommunicator, int, text};
 use crate::raw::succeed;
 use crate::{Comm, is_running, is_usable, raw};
 
-/// What to start, see [`spawn`].
+/// A program to start, see [`spawn`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnRequest {
     /// The program.
     pub command: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// How many processes.
+    /// Number of processes.
     pub processes: usize,
     /// Keys and values for the launcher, such as `host`.
     pub info: Vec<(String, String)>,
 }
 
-/// How much of MPI several threads may use, as it was initialised.
+/// MPI's thread level: how much of it several threads may use, as it was initialised.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
     /// One thread in the process.
@@ -36,7 +36,7 @@ pub enum ThreadLevel {
     Multiple,
 }
 
-/// How MPI was initialised. Local.
+/// Returns the level with which MPI was initialised. Local.
 ///
 /// # Errors
 /// [`GroupError`] when MPI is not running.
@@ -53,7 +53,7 @@ pub fn thread_level() -> Result<ThreadLevel, GroupError> {
     })
 }
 
-/// How many processes the launcher has room for altogether, where it says so. Local.
+/// Number of processes that the launcher has room for altogether, where it says so. Local.
 ///
 /// # Errors
 /// [`GroupError`] when MPI is not running.

@@ -13,7 +13,7 @@ use super::layout::BarrierCell;
 use super::roster::{Members, bury};
 use super::wait::{FutexWait, Patience};
 
-/// Where one member stands at one barrier, and how well polling serves it there.
+/// Position of one member at one barrier, and its record of how well polling serves it there.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) turn: Turn,
@@ -50,10 +50,10 @@ pub(super) fn pass(
     }
 }
 
-/// What to wake sleepers with, for somebody who does not wait.
+/// Limits for waking sleepers, of a caller that does not wait.
 const IMPATIENT: Patience = Patience { deadline: None, spin: false };
 
-/// Makes the barrier count what the roster says now, which the caller has `changed` or not.
+/// Makes the barrier count the roster's members of now, which the caller has `changed` or not.
 pub(super) fn reconcile(cell: &BarrierCell, members: &Members<'_>, changed: bool) {
     let mut spinner = Spinner::new();
     let mut wait = FutexWait::new(IMPATIENT, &mut spinner);

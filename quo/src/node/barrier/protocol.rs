@@ -14,7 +14,7 @@ pub(crate) const MOST_MEMBERS: usize = EXPECTED.max() as usize;
 /// Failed generations are counted up to this number and then from zero again.
 pub(crate) const FAILURES: u64 = FAILED.max() + 1;
 
-/// How many failed generations the word remembers the kind of.
+/// Number of failed generations of which the word remembers the kind.
 const HISTORY_LENGTH: u64 = HISTORY.width as u64;
 
 /// A bit field of the word.
@@ -64,7 +64,7 @@ pub(crate) enum Failure {
     Dead,
 }
 
-/// How a generation ended, the same for every member of it.
+/// End of a generation, the same for every member of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All expected members arrived.
@@ -103,7 +103,7 @@ impl Word {
         SLEEPING.get(self.0) == 1
     }
 
-    /// How many generations failed.
+    /// Number of generations that failed.
     pub(crate) const fn failed(self) -> u64 {
         FAILED.get(self.0)
     }
@@ -150,8 +150,8 @@ impl Word {
         self.arrived() > 0 && self.arrived() >= self.expected()
     }
 
-    /// Why the failed generation with this number failed. Exact for the last few; for older ones
-    /// it is what the oldest remembered one says.
+    /// Why the failed generation with this number failed. Exact for the last few; older ones have
+    /// the kind of the oldest remembered one.
     const fn failure(self, number: u64) -> Failure {
         let back = FAILED.max() & self.failed().wrapping_sub(number).wrapping_sub(1);
         let back = if back < HISTORY_LENGTH { back } else { HISTORY_LENGTH - 1 };
@@ -172,11 +172,11 @@ impl std::fmt::Debug for Word {
     }
 }
 
-/// What the members of one barrier share.
+/// Shared state of the members of one barrier.
 #[repr(C)]
 pub(crate) struct State<A> {
     word: A,
-    /// How many generations completed: right, or one too many while the word disagrees. Written by
+    /// Number of generations completed: right, or one too many while the word disagrees. Written by
     /// whoever is about to complete one; read by joiners, who have not counted along.
     completions: A,
 }
@@ -199,7 +199,7 @@ impl<A: AtomicWord> State<A> {
         let _ = self.word.exchange(0, Word::opening(expected).0);
     }
 
-    /// What a member does that is killed after it arrived, before it wakes or waits.
+    /// Arrives as a member does that is killed after it arrived, before it wakes or waits.
     #[cfg(loom)]
     pub(super) fn arrive_without_waking(&self, word: Word) -> bool {
         let next = word.arrive();
@@ -211,13 +211,13 @@ impl<A: AtomicWord> State<A> {
     }
 
     /// The full count of completed generations that `word` shows the low bits of, when `hint` is
-    /// what `completions` holds.
+    /// the value of `completions`.
     fn count(hint: u64, word: Word) -> u64 {
         hint.wrapping_sub(hint.wrapping_sub(word.completed()) & COMPLETED.max())
     }
 }
 
-/// Where one member stands: the generations it has seen the end of.
+/// Position of one member: the generations whose end it has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) completed: u64,
@@ -239,7 +239,7 @@ impl Turn {
         Self { completed: State::<A>::count(hint, word), failed: word.failed() }
     }
 
-    /// How the generation that this member is in ended, if it has. A generation cannot complete
+    /// Returns the end of this member's generation, if it has ended. A generation cannot complete
     /// without this member, so a completion it did not see yet is its own.
     #[inline]
     fn outcome(&self, word: Word) -> Option<Outcome> {
@@ -261,11 +261,11 @@ impl Turn {
     }
 }
 
-/// Who is counted, and who is known to be dead.
+/// The members that are counted, and those known to be dead.
 pub(crate) trait Roster {
-    /// How many members a generation needs.
+    /// Number of members that a generation needs.
     fn expected(&self) -> u64;
-    /// Whether a member is known to be dead and not expelled.
+    /// Returns true if a member is known to be dead and not expelled.
     fn has_dead(&self) -> bool;
     /// Tests the members that are not known to be dead; whether any member is dead now. Members
     /// that wait together may share the work unless it is `urgent`.
@@ -283,7 +283,7 @@ pub(crate) enum Waited {
     Deadline,
 }
 
-/// How to wait for a change of the word.
+/// A way to wait for a change of the word.
 pub(crate) trait Wait<A> {
     /// Polls `done` for as long as that is cheaper than a sleep; whether it came true.
     fn spin(&mut self, done: impl FnMut() -> bool) -> bool;
@@ -394,7 +394,7 @@ fn fail<A: AtomicWord>(state: &State<A>, turn: &Turn, why: Failure, wait: &mut i
     }
 }
 
-/// Makes the word count what the roster says.
+/// Makes the word count the roster's members.
 ///
 /// Whoever `changed` the roster calls this next; should it die in between, the first waiter that
 /// looks around does it. Who changed something replaces the word even if it is right already: that

@@ -1,4 +1,4 @@
-//! How long to poll before sleeping.
+//! Time to poll before sleeping.
 //!
 //! A poll that is answered costs a fraction of a microsecond; a sleep costs its wake, some tens.
 //! So the budget of a poll is about the cost of a wake, doubles when polling was enough and halves
@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-/// About what waking a sleeper costs.
+/// About the cost of waking a sleeper.
 const MOST: Duration = Duration::from_micros(25);
 /// Enough to meet a member that arrives at the same time.
 const LEAST: Duration = Duration::from_micros(3);

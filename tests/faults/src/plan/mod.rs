@@ -1,4 +1,4 @@
-//! What happens in a round, as plain data.
+//! Events of a round, as plain data.
 
 mod draw;
 mod show;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use quo::ObjectType;
 
-/// What the machine at hand allows.
+/// Abilities of the machine at hand.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Namespaces of our own can be made: what takes being root.
+    /// Namespaces of our own can be made: the abilities of root.
     pub namespaces: bool,
 }
 
 /// A round, drawn from a seed and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What the rounds of a run have in common.
+    /// Seed of all rounds of a run.
     pub seed: u64,
     /// Which of them this is.
     pub round: u64,
-    /// How many processes there are, at least two.
+    /// Number of processes, at least two.
     pub members: usize,
     /// The machine they see.
     pub machine: Machine,
@@ -39,9 +39,9 @@ pub struct Plan {
     pub parts: Vec<Vec<usize>>,
     /// The script, one stage after the other.
     pub stages: Vec<Stage>,
-    /// What befalls the victims.
+    /// Fate of the victims.
     pub fate: Fate,
-    /// Where it befalls whom; each victim once.
+    /// Stage and victim of each strike; each victim once.
     pub strikes: Vec<Strike>,
 }
 
@@ -91,34 +91,34 @@ pub enum Stage {
     Group,
     /// Some leave, the others pass barriers, then those come back.
     Away {
-        /// Who leaves.
+        /// The member that leaves.
         who: Vec<usize>,
-        /// How many barriers the others pass.
+        /// Number of barriers that the others pass.
         barriers: usize,
     },
     /// One leaves and comes back several times while the others pass barriers with a limit.
     Churn {
-        /// Who comes and goes.
+        /// The member that comes and goes.
         who: usize,
-        /// How often.
+        /// Number of times.
         times: usize,
-        /// How many barriers the others pass.
+        /// Number of barriers that the others pass.
         barriers: usize,
     },
     /// The context is released.
     Free,
 }
 
-/// What to bind to.
+/// Target of a binding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Push {
     /// The object of a type whose number is this one modulo how many there are.
     Object(ObjectType, usize),
-    /// What encloses the present mask.
+    /// The object of this type that encloses the present mask.
     Enclosing(ObjectType),
 }
 
-/// What befalls a victim.
+/// Fate of a victim.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing: the round has to be clean.
@@ -146,7 +146,7 @@ pub enum Fate {
     Fork(Child),
 }
 
-/// What a member's child does.
+/// Action of a member's child.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Child {
     /// It ends at once.
@@ -191,17 +191,17 @@ impl Fate {
         }
     }
 
-    /// Whether the victim is no member afterwards.
+    /// Returns true if the victim is no member afterwards.
     #[must_use]
     pub fn is_end(self) -> bool {
         !matches!(self, Self::Nothing | Self::Stop(_) | Self::Slow(_) | Self::Fork(_))
     }
 }
 
-/// Where a victim is struck.
+/// Place of a strike.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
-    /// Whom.
+    /// The victim.
     pub victim: usize,
     /// In which stage.
     pub stage: usize,
@@ -227,17 +227,17 @@ pub enum Moment {
 pub struct Meeting {
     /// Its number within the stage.
     pub call: usize,
-    /// Who takes part.
+    /// Members that take part.
     pub who: Vec<usize>,
     /// It may time out.
     pub may_time_out: bool,
     /// It is made only if the meeting before it was a success.
     pub follows: bool,
-    /// How the dead are counted out.
+    /// The way in which the dead are counted out.
     pub bond: Bond,
 }
 
-/// What ties the members of a meeting together.
+/// Tie between the members of a meeting.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bond {
     /// The node's membership: it has left who left, and the dead until they are expelled.
@@ -295,7 +295,7 @@ impl Plan {
         }
     }
 
-    /// Whether a member leaves the node for a while in a stage.
+    /// Returns true if a member leaves the node for a while in a stage.
     #[must_use]
     pub fn goes_away(&self, member: usize, stage: usize) -> bool {
         match &self.stages[stage] {
@@ -311,7 +311,7 @@ impl Plan {
         self.strikes.iter().find(|strike| strike.victim == member)
     }
 
-    /// Those who are there to try again when a death has made the creation fail.
+    /// Members that are there to try again when a death has made the creation fail.
     #[must_use]
     pub fn second_crew(&self) -> Vec<usize> {
         let falls = |member| self.strike_at(member).is_some_and(|strike| strike.stage == 0);

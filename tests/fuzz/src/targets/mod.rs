@@ -1,5 +1,5 @@
-//! What is fuzzed. A target uses what it read as a program would, so that a value that should have
-//! been refused comes to light.
+//! Targets of the fuzzer. A target uses its result as a program would, so that a value that should
+//! have been refused comes to light.
 
 mod cpus;
 mod reports;

@@ -1,5 +1,4 @@
-//! What is made of memory traces that were read: tables, pages, pictures, comparisons, laws and files for other programs,
-//! of jobs whose traces somebody has forged.
+//! Outputs made of forged memory traces: tables, pages, pictures, comparisons, laws and files for other programs.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -20,15 +19,15 @@ use super::traces::{self, GOLDEN};
 
 /// The traces of a job.
 const RANKS: usize = 3;
-/// Where in an identity the path of the program is.
+/// Place of the program's path in an identity.
 const PROGRAM: usize = 200;
 
-/// What a law is fitted to.
+/// Metrics that a law is fitted to.
 const METRICS: [Metric; 4] =
     [Metric::Resident, Metric::Owned, Metric::ResidentMax, Metric::OwnedMax];
 
-/// The input is as many lists of patches as it says, as of a forged trace, each for another of the ranks. The last rank is
-/// as it was. The first byte also says whether processes left words instead of traces, and what laws are of.
+/// The input is as many lists of patches as it says, as of a forged trace, each for another of the ranks. The last rank
+/// is as it was. The first byte also says whether processes left words instead of traces, and the metric of the laws.
 pub fn job(input: &[u8]) {
     let Some((how, lists)) = input.split_first() else { return };
     let how = usize::from(*how);
@@ -56,7 +55,7 @@ fn write(folder: &Path, traces: &[Option<Vec<u8>>]) -> bool {
         && traces.all(|(number, bytes)| fs::write(file(number), bytes).is_ok())
 }
 
-/// What processes leave that can make no trace: names of empty files, of which the system takes not all.
+/// Leaves words of processes that can make no trace: names of empty files, of which the system takes not all.
 fn leave_words(folder: &Path, bytes: &[u8]) {
     let numbers: Vec<String> = bytes
         .chunks(8)
@@ -149,7 +148,7 @@ fn are_numbers(text: &str, jobs: &[&Job]) {
     assert!(!text.contains("NaN") || is_name(), "{text}");
 }
 
-/// What is printed has no command for a terminal in it.
+/// Checks that the printed text has no command for a terminal in it.
 fn is_clean(text: &str) {
     let strange = text.chars().find(|character| character.is_control() && *character != '\n');
     assert!(strange.is_none(), "{strange:?} in {text}");

@@ -1,4 +1,4 @@
-//! What people and programs ask of elastic jobs.
+//! Requests of people and programs to elastic jobs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Descriptions of machines. What is accepted must hold together: every query must answer, and the
-//! form for other ranks must give the same machine again.
+//! Descriptions of machines. An accepted topology must hold together: every query must answer, and
+//! the form for other ranks must give the same machine again.
 
 use quo::{CpuSet, ObjectType, Topology};
 

@@ -6,13 +6,13 @@ use std::fmt::Write;
 pub(super) const FOLDER: &str = "/run/quo-slurm";
 /// The credential service of the host, which is not the machine's own.
 pub(super) const CREDENTIALS: &str = "/run/quo-slurm/munge.socket";
-/// What Slurm's commands and daemons read.
+/// The files that Slurm's commands and daemons read.
 pub(super) const MAIN_FILE: &str = "/run/quo-slurm/slurm.conf";
 
-/// Where the controller writes a line for each job that has ended.
+/// File in which the controller writes a line for each job that has ended.
 pub(super) const ACCOUNTS: &str = "/run/quo-slurm/accounts";
 
-/// What every node claims to have, whatever the machine has.
+/// Hardware that every node claims to have, whatever the machine has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Sockets.
@@ -43,7 +43,7 @@ pub(super) fn node_name(set: &str, index: usize) -> String {
     format!("{}{index}", node_prefix(set))
 }
 
-/// What the names of a set's nodes begin with.
+/// Beginning of the names of a set's nodes.
 pub(super) fn node_prefix(set: &str) -> String {
     format!("quo-{set}-node")
 }

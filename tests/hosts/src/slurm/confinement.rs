@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use super::configuration::node_prefix;
 use crate::hosts::Hosts;
 
-/// Where the kernel's control groups are mounted.
+/// Mount point of the kernel's control groups.
 pub(super) const MOUNTED: &str = "/sys/fs/cgroup";
 /// The hierarchy that confines processes to CPUs.
 const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
-/// What Slurm puts before the name of a node.
+/// Slurm's prefix of the name of a node.
 const SLURM: &str = "slurm_";
 
 /// Why steps cannot be confined here; `None` when they can.
@@ -41,7 +41,7 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// Removes what a killed harness left, also of other sets, and looks after this set's.
+    /// Removes leftovers of a killed harness, also of other sets, and looks after this set's.
     pub(super) fn prepare(prefix: &str) -> Result<Confinement> {
         if let Some(reason) = why_not() {
             bail!("{reason}");

@@ -45,17 +45,17 @@ pub use confinement::why_not as why_not_confined;
 pub use job::SlurmJob;
 pub use requirements::why_not;
 
-/// How long the daemons may take to find each other, and the nodes to be free again after a job.
+/// Time that the daemons may take to find each other, and the nodes to be free again after a job.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at the nodes.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a Slurm is to be like.
+/// Options of a Slurm.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Options {
-    /// What each node claims to have.
+    /// Hardware that each node claims to have.
     pub claim: Claim,
-    /// Whether steps are confined to their cores by the machine's control groups, where
+    /// True if steps are confined to their cores by the machine's control groups, where
     /// [`why_not_confined`] has no objection.
     pub confined: bool,
 }
@@ -64,7 +64,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Slurm {
     hosts: Hosts,
-    /// What is on the hosts when no job is.
+    /// Processes of the hosts when no job runs.
     usual: Vec<String>,
     /// After the hosts: control groups can be removed when nobody is left in them.
     _confinement: Option<Confinement>,
@@ -75,8 +75,8 @@ impl Slurm {
     ///
     /// # Errors
     ///
-    /// A daemon does not start, or the nodes are not ready within a minute; the error shows what
-    /// the daemons wrote.
+    /// A daemon does not start, or the nodes are not ready within a minute; the error shows the
+    /// daemons' logs.
     pub fn up(hosts: Hosts, options: Options) -> Result<Slurm> {
         if let Some(reason) = why_not() {
             bail!("{reason}");
@@ -140,8 +140,8 @@ impl Slurm {
         }
     }
 
-    /// What jobs left on the hosts, after all of them have ended: processes, and files in
-    /// `/dev/shm` and in the folder for temporary files.
+    /// Returns the jobs' leftovers on the hosts, after all of them have ended: processes, and files
+    /// in `/dev/shm` and in the folder for temporary files.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Slurm {
         }
     }
 
-    /// What was written of the jobs that have ended: a line for each, of words `Key=value`.
+    /// Returns the accounts of the jobs that have ended: a line for each, of words `Key=value`.
     #[must_use]
     pub fn accounts(&self) -> Vec<String> {
         let written = fs::read_to_string(self.hosts.front().path(ACCOUNTS)).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Slurm {
         self.hosts.down()
     }
 
-    /// The end of what each daemon wrote.
+    /// The end of each daemon's log.
     #[must_use]
     pub fn logs(&self) -> String {
         let mut text = String::new();

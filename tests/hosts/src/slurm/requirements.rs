@@ -1,4 +1,4 @@
-//! Whether Slurm can run on hosts of this machine.
+//! True if Slurm can run on hosts of this machine.
 
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! What the suites over hosts have in common: programs compiled once, and what ranks say.
+//! Helpers of the suites over hosts: programs compiled once, and the statements of ranks.
 #![allow(dead_code)] // Each suite uses its part.
 
 use std::collections::BTreeMap;
@@ -27,12 +27,12 @@ pub fn program(source: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The program that tells what ranks see of a context over hosts.
+/// The program that prints each rank's view of a context over hosts.
 pub fn over_hosts() -> Result<PathBuf> {
     program("tests/programs/over_hosts.c")
 }
 
-/// What one rank says about a context.
+/// Statements of one rank about a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub host: String,
@@ -43,7 +43,8 @@ pub struct Facts {
     pub selected: [usize; 2],
 }
 
-/// What each rank said, by rank. Ranks that have to find the same in two ways are checked.
+/// Returns the statements of each rank, by rank. Ranks that have to find the same in two ways are
+/// checked.
 pub fn facts(outcome: &Outcome) -> Result<BTreeMap<usize, Facts>> {
     let mut all = BTreeMap::new();
     for line in outcome.stdout.lines().filter(|line| line.contains(" nodes ")) {
@@ -69,7 +70,7 @@ fn parse(line: &str) -> Option<(usize, Facts)> {
     Some((number(1)?, facts))
 }
 
-/// What ranks see that are placed on nodes as listed, host name and ranks of each.
+/// Expected statements of ranks that are placed on nodes as listed, host name and ranks of each.
 pub fn expected(nodes: &[(&str, &[usize])]) -> BTreeMap<usize, Facts> {
     let mut all = BTreeMap::new();
     for (host, ranks) in nodes {
@@ -101,7 +102,7 @@ pub fn expect_nothing_left(hosts: &Hosts) -> Result<()> {
     Ok(())
 }
 
-/// Waits for what another process does.
+/// Waits for the action of another process.
 pub fn until(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds()? {
@@ -112,7 +113,7 @@ pub fn until(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// What a rank left in a file of its host, when it is there.
+/// Returns a rank's note in a file of its host, when it is there.
 pub fn note(hosts: &Hosts, host: usize, file: &str, rank: usize) -> Result<String> {
     let path = hosts.host(host).path(Path::new(&format!("{file}.{rank}")));
     until(&format!("a note of rank {rank}"), || Ok(path.exists()))?;

@@ -1,4 +1,4 @@
-//! Where the ranks are: one node, two, uneven, dealt out in turn, several jobs at once.
+//! Places of the ranks: one node, two, uneven, dealt out in turn, several jobs at once.
 
 use std::time::Duration;
 

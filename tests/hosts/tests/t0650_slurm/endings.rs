@@ -27,7 +27,7 @@ fn waits<'a>(slurm: &'a Slurm, what: &str) -> Result<quo_hosts::slurm::SlurmJob<
     Ok(job.option("--cpu-bind=none").arg(what))
 }
 
-/// Where the last rank of each node waits to be released.
+/// Pipe at which the last rank of each node waits to be released.
 pub const PIPE: &str = "/run/tmp/release";
 
 /// The number of the only job there is.

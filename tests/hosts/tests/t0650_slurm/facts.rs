@@ -1,11 +1,11 @@
-//! What the ranks of `programs/facts.c` found, and what must be true however they were launched.
+//! Findings of the ranks of `programs/facts.c`, and conditions on them for any launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::Outcome;
 
-/// Fails with what was promised and with all that the rank found.
+/// Fails with the promise and with all findings of the rank.
 macro_rules! promised {
     ($condition:expr, $facts:expr) => {
         anyhow::ensure!($condition, "not so: {}\n{:?}", stringify!($condition), $facts)
@@ -15,7 +15,7 @@ pub(crate) use promised;
 
 pub const TYPES: [&str; 5] = ["machine", "numanode", "package", "core", "pu"];
 
-/// What one rank found.
+/// Findings of one rank.
 #[derive(Debug)]
 pub struct Facts {
     values: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ impl Facts {
         self.text(name)?.parse().with_context(|| format!("{name} of {self:?}"))
     }
 
-    /// Whether a fact that is 0 or 1 is 1.
+    /// Returns true if a fact that is 0 or 1 is 1.
     pub fn holds(&self, name: &str) -> Result<bool> {
         Ok(self.number(name)? != 0)
     }
@@ -81,7 +81,7 @@ pub fn nodes(ranks: &[Facts]) -> Result<Vec<Vec<&Facts>>> {
     Ok(nodes.into_values().collect())
 }
 
-/// What is true of every job: the context is over exactly these ranks, in order, with `shape` ranks
+/// Conditions on every job: the context is over exactly these ranks, in order, with `shape` ranks
 /// on the nodes; and each rank got back the mask that it was launched with.
 pub fn consistent(ranks: &[Facts], shape: &[usize]) -> Result<()> {
     let nodes = nodes(ranks)?;

@@ -29,7 +29,7 @@ fn slurm(purpose: &str, options: Options) -> Result<Slurm> {
 }
 
 /// A program of this room. It is compiled once, since a job may be running it when it is asked for
-/// again; where cargo keeps what tests make, so nothing is left behind.
+/// again; in cargo's folder for files of tests, so nothing is left behind.
 fn program(name: &'static str) -> Result<PathBuf> {
     compiled(name, &["-pthread"])
 }

@@ -191,7 +191,7 @@ fn each_with_cores_of_its_own() -> Result<()> {
     slurm.down()
 }
 
-/// The error of the explicit push names what was asked for and what is allowed.
+/// The error of the explicit push names the requested and the allowed CPUs.
 fn refused_with_both_sets(facts: &Facts, sets: &[BTreeSet<usize>]) -> Result<()> {
     let refusal = facts.refusal.as_ref().with_context(|| format!("{facts:?}"))?;
     for cpus in sets {
@@ -210,7 +210,7 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a text such as `0-3,8` means this set.
+/// Returns true if a text such as `0-3,8` means this set.
 fn is_list_of(text: &str, cpus: &BTreeSet<usize>) -> bool {
     let mut found = BTreeSet::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! What MPI counts on when ranks start.
+//! Conditions that MPI counts on when ranks start.
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::slurm::Options;

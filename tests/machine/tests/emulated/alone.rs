@@ -1,4 +1,4 @@
-//! What one process can prove about its bindings, on any shape. Each check has a process of its own.
+//! Checks that one process can make of its bindings, on any shape. Each check has a process of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,7 +45,7 @@ fn all_kinds() -> impl Iterator<Item = (ObjectType, Vec<Cpus>)> {
     ObjectType::ALL.into_iter().map(|kind| (kind, objects(kind)))
 }
 
-/// A thread that does what it is told until it is let go.
+/// A thread that follows instructions until it is let go.
 struct Thread {
     id: i32,
     orders: mpsc::Sender<Box<dyn FnOnce() + Send>>,
@@ -318,7 +318,7 @@ fn is_administrator() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Runs a phase over the machine before and after each change, which says what is allowed then.
+/// Runs a phase over the machine before and after each change, which names the CPUs allowed then.
 fn planned_after(changes: &[(&dyn Fn(), Cpus)]) {
     with_context(|context| {
         let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();

@@ -1,4 +1,4 @@
-//! On the host: what to boot, what to expect of it, and the usual lines about it.
+//! The host's side: the machine to boot, the expected results, and the usual lines about it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const MORE_SHAPES: &[&str] = &["one-core"];
 const LIMIT: Duration = Duration::from_secs(900);
 const FULL_LIMIT: Duration = Duration::from_secs(3600);
 
-/// How a test went: nothing said for a good one.
+/// Verdict on a test: no text for a good one.
 type Verdict = Result<String, String>;
 
 pub fn run(selection: &Selection) -> ExitCode {
@@ -110,7 +110,7 @@ fn life(name: &str) -> String {
     format!("machine::{name}")
 }
 
-/// Where the kernel is, once it is there.
+/// Returns the kernel's folder, once it is there.
 fn cache() -> Result<PathBuf> {
     if let Some(reason) = quo_machine::missing() {
         anyhow::bail!(reason);
@@ -132,7 +132,7 @@ fn skip(titles: &[String], reason: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the runner in the machine prints.
+/// Output of the runner in the machine.
 struct Report<'a> {
     shape: &'a str,
     lines: BTreeMap<String, Verdict>,
@@ -151,7 +151,7 @@ impl std::io::Write for Report<'_> {
 }
 
 impl Report<'_> {
-    /// What a check complained about stands above its line.
+    /// The complaints of a check stand above its line.
     fn read(&mut self) {
         let mut above = Vec::new();
         for line in self.waiting.lines() {

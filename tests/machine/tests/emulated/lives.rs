@@ -1,4 +1,4 @@
-//! How machines start and end, seen from the host.
+//! Starts and ends of machines, seen from the host.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,4 @@
-//! What the kernel says, asked without quo: objects from sysfs, masks by sched_getaffinity, pages from
-//! numa_maps.
+//! The kernel's own answers, asked without quo: objects from sysfs, masks by sched_getaffinity, pages from numa_maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,14 +48,14 @@ pub fn online() -> Cpus {
     list(&read(&format!("{CPUS}/online")))
 }
 
-/// The memory of a NUMA node in MiB, less what the kernel took before it counted.
+/// The memory of a NUMA node in MiB, less the part that the kernel took before it counted.
 pub fn memory_of(node: usize) -> usize {
     let text = read(&format!("{NODES}/node{node}/meminfo"));
     let line = text.lines().find(|line| line.contains("MemTotal:")).unwrap();
     line.split_whitespace().rev().nth(1).unwrap().parse::<usize>().unwrap() / 1024
 }
 
-/// How far the NUMA nodes are from a node.
+/// Returns the distances of the NUMA nodes from a node.
 pub fn distances_from(node: usize) -> Vec<u8> {
     let text = read(&format!("{NODES}/node{node}/distance"));
     text.split_whitespace().map(|distance| distance.parse().unwrap()).collect()

@@ -14,10 +14,10 @@ use crate::oracle::{Cpus, as_set, objects};
 use crate::ranks::PATTERNS;
 use quo::ObjectType;
 
-/// What a program may take; translated CPUs are slow, and the host has fewer of them.
+/// Time that a program may take; translated CPUs are slow, and the host has fewer of them.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Where the host has put programs that it compiled for the machine.
+/// Variable that names the folder with the programs that the host compiled for the machine.
 pub const FOLDER: &str = "QUO_MACHINE_PROGRAMS";
 
 /// A check that starts programs.
@@ -49,7 +49,7 @@ fn mpirun(ranks: usize, bind_to: &str) -> Command {
     command
 }
 
-/// Runs a command to its end, in time; what it said goes to our output, which is shown on failure.
+/// Runs a command to its end, in time; its output goes to ours, which is shown on failure.
 fn succeed(command: &mut Command) -> Result<()> {
     let mut child = command.stdin(Stdio::null()).spawn().context("starting mpirun")?;
     if !ends_within(Pid::from_child(&child), LIMIT)? {

@@ -1,5 +1,5 @@
-//! What the ranks of a node do together, on the shape with two packages of four cores: started by
-//! mpirun, eight of them, bound in four ways. Each rank reads its masks from the kernel.
+//! Calls that the ranks of a node make together, on the shape with two packages of four cores:
+//! started by mpirun, eight of them, bound in four ways. Each rank reads its masks from the kernel.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const RANKS: usize = 8;
 /// The types that work is spread over.
 const KINDS: [ObjectType; 3] = [ObjectType::Package, ObjectType::NumaNode, ObjectType::Core];
 
-/// How the ranks are bound, and what mpirun is told for it.
+/// Bindings of the ranks, and mpirun's words for each.
 pub const PATTERNS: &[(&str, &str)] =
     &[("core", "core"), ("package", "socket"), ("none", "none"), ("half", "none")];
 
@@ -128,7 +128,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
     assert_eq!(node.masks(), before, "{what}: after the pops");
 }
 
-/// Who has to be selected, spelled out for each way of binding.
+/// The expected selection, spelled out for each way of binding.
 fn expected(
     pattern: &str,
     kind: ObjectType,

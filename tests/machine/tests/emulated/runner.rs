@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 use crate::{alone, programs};
 
-/// How long a check may take. It has bounds of its own for what it starts, which may be many programs.
+/// Time that a check may take. It has bounds of its own for the programs that it starts, which may be many.
 const LIMIT: Duration = Duration::from_secs(3000);
 
 /// Runs the checks of these names on this machine, which has the shape.
@@ -56,7 +56,7 @@ fn run_apart(shape: &str, name: &str) -> Result<()> {
     nothing_is_left()
 }
 
-/// Nobody else is on this machine: whatever is left is the check's.
+/// Checks that a check has left nothing; no other process is on this machine.
 fn nothing_is_left() -> Result<()> {
     let segments: Vec<_> = fs::read_dir("/dev/shm")?.flatten().map(|entry| entry.path()).collect();
     ensure!(segments.is_empty(), "left in memory: {segments:?}");

@@ -1,4 +1,4 @@
-//! What is measured in many short turns without and with the profiler.
+//! Measurements in many short turns without and with the profiler.
 
 use std::time::{Duration, Instant};
 
@@ -119,12 +119,12 @@ pub fn long(programs: &Programs, time: Duration, deck: Deck) -> Result<Turns> {
     coupled(programs, &Plan { time, of, ..OF_LONG_ALONE }, deck)
 }
 
-/// What the coupled example works at.
+/// The deck of the coupled example.
 #[derive(Copy, Clone)]
 pub enum Deck {
     /// As the tests run it.
     Small,
-    /// That with as many steps as [`STEPS`] says.
+    /// The long deck, with [`STEPS`] steps.
     Long,
     /// As the demo runs it.
     Large,
@@ -169,8 +169,8 @@ fn coupled(programs: &Programs, plan: &Plan, deck: Deck) -> Result<Turns> {
     )
 }
 
-/// What all processes that this one has started, and those that they have, took of processors until they
-/// ended: who else runs on the machine counts less for it than for the time that passes.
+/// Processor time that all processes started by this one, and their descendants, took until they ended: other programs
+/// of the machine count less for it than for the time that passes.
 fn processor_time() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("asking for processor time")?;
     let parts = [usage.user_time(), usage.system_time()];
@@ -197,7 +197,7 @@ fn told(what: &str, turns: Result<Turns>) -> Result<Turns> {
     turns
 }
 
-/// What one pair of a thousand of all turns together takes at least: each turn has told its slowest.
+/// Least time of one pair in a thousand of all turns together: each turn has told its slowest.
 pub fn late_mapping(turns: &Turns, with: bool) -> Option<f64> {
     let (mut slowest, mut pairs) = (Vec::new(), 0);
     for value in turns.values(with) {

@@ -1,5 +1,5 @@
-//! What the memory profiler costs: each program with and without it, in turns, so that only ratios and
-//! differences of one run are compared.
+//! Cost of the memory profiler: each program with and without it, in turns, so that only ratios and differences of one
+//! run are compared.
 
 mod alternating;
 mod sides;
@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// As many calls of MPI as a long run makes.
 const CALLS: &str = "1000000000";
 
-/// What comes out, one object per round, and what was measured in turns.
+/// The results: one object per round, and the measurements made in turns.
 #[derive(Default)]
 pub struct Measured {
     without: Vec<Value>,
@@ -34,7 +34,7 @@ pub struct Measured {
     turns: Vec<Turns>,
 }
 
-/// How two numbers are compared, and with what.
+/// The comparison of two numbers, and its bound.
 enum Target {
     /// With the profiler, at most so much more.
     More(f64),
@@ -108,16 +108,17 @@ const ENTRIES: &[Entry] = &[
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
 
-/// What such names end in stands beside what was measured without, in the same process.
+/// Ending of names with the profiler; the name without it has the number measured without, in the
+/// same process.
 const WITH: &str = "/with";
 
-/// What is made of all turns together.
+/// Name of the number made of all turns together.
 const LATE: &str = "/late_mapping_ns";
 
-/// What the columns of [`Measured::lines`] are.
+/// Headings of the columns of [`Measured::lines`].
 pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared", "target", ""];
 
-/// What is compiled once.
+/// Programs that are compiled once.
 pub struct Programs {
     preload: PathBuf,
     costs: PathBuf,
@@ -170,7 +171,7 @@ impl Programs {
         Ok(messages)
     }
 
-    /// One round of everything; `whole` with what takes long.
+    /// One round of everything; `whole` with the long measurements.
     pub fn round(&self, measured: &mut Measured, whole: bool) -> Result<()> {
         // Who is first changes, so that what drifts does not count for one of them.
         let with_first = measured.with.len() % 2 == 1;
@@ -222,7 +223,7 @@ impl Programs {
     }
 }
 
-/// The object, built as it is installed: optimised, and without what only archives need.
+/// The object, built as it is installed: optimised, and without code that only archives need.
 fn preload() -> Result<PathBuf> {
     let base = project::base()?;
     let mut cargo = release::cargo()?;
@@ -273,8 +274,8 @@ impl Measured {
         json!({"without": self.without, "with": self.with, "turns": turns})
     }
 
-    /// The table's lines: what, without, with, what is compared, target, whether it is met. What was not
-    /// measured has none.
+    /// The table's lines: subject, without, with, comparison, target, whether it is met. A number that was not measured
+    /// has none.
     pub fn lines(&self) -> Vec<[String; 6]> {
         ENTRIES.iter().filter_map(|entry| self.line(entry)).collect()
     }

@@ -1,5 +1,5 @@
-//! Rates of messages with the profiler between program and MPI, and past it, by turns of less than a millisecond
-//! in the same processes: what lies where, and what else the machine does, is the same for both.
+//! Rates of messages with the profiler between program and MPI, and past it, by turns of less than a millisecond in the
+//! same processes: addresses, and other load of the machine, are the same for both.
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::{BindTo, Job};
@@ -29,7 +29,8 @@ pub fn messages(programs: &Programs) -> Result<Turns> {
     Ok(Turns::of_pairs(rounds))
 }
 
-/// That the calls of the one side go to the profiler, and those of the other to the MPI library.
+/// Checks that the calls of the one side go to the profiler, and those of the other to the MPI
+/// library.
 fn check(measured: &Value) -> Result<()> {
     let objects = measured.get("objects").and_then(Value::as_array).context("no objects")?;
     let names = objects.iter().map(|name| name.as_str().unwrap_or_default()).collect::<Vec<_>>();

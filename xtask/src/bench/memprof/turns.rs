@@ -1,12 +1,12 @@
-//! Turns of the same program without and with the profiler, one shortly after the other: what drifts on a
-//! machine is the same for both of a turn, so that the ratios of turns differ less than what they are of.
+//! Turns of the same program without and with the profiler, one shortly after the other: drift of a machine is the same
+//! for both of a turn, so that the ratios of turns differ less than their numbers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// How often, and until when.
+/// Number of turns, and their end.
 #[derive(Copy, Clone)]
 pub struct Plan {
     /// At least so many turns.
@@ -15,7 +15,7 @@ pub struct Plan {
     pub most: usize,
     /// No more are begun after this time.
     pub time: Duration,
-    /// Where the number is whose ratio is to be known.
+    /// Path of the number whose ratio is wanted.
     pub of: &'static str,
     /// Half the width of the interval for its median that is narrow enough.
     pub width: f64,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub trims: bool,
 }
 
-/// What both of each turn measured.
+/// Measurements of both programs of each turn.
 #[derive(Default)]
 pub struct Turns {
     pairs: Vec<[Value; 2]>,
@@ -77,7 +77,7 @@ impl Turns {
         values.filter_map(|value| value.pointer(pointer)?.as_f64()).collect()
     }
 
-    /// What was measured with the profiler or without, of each turn.
+    /// Returns the measurements of each turn with the profiler or without.
     pub fn values(&self, with: bool) -> impl Iterator<Item = &Value> {
         self.pairs.iter().map(move |pair| &pair[usize::from(with)])
     }
@@ -104,7 +104,7 @@ impl Turns {
         if self.trims { trimmed(numbers) } else { interval(numbers) }
     }
 
-    /// How many.
+    /// Number of turns.
     pub fn count(&self) -> usize {
         self.pairs.len()
     }
@@ -126,8 +126,8 @@ fn interval(mut numbers: Vec<f64>) -> Option<Ratio> {
     Some(Ratio { median, low: numbers[low], high: numbers[count - 1 - low] })
 }
 
-/// The mean without a fifth of the numbers at either end, and its interval (Yuen 1974): by the spread of what
-/// remains when each that is left out counts as the last that is not.
+/// The mean without a fifth of the numbers at either end, and its interval (Yuen 1974): by the spread of the rest when
+/// each number left out counts as the last one kept.
 fn trimmed(mut numbers: Vec<f64>) -> Option<Ratio> {
     numbers.sort_by(f64::total_cmp);
     let count = numbers.len();

@@ -8,7 +8,7 @@ use super::{BYTES_SHIFT, FAR, FIRST_SHIFT, beyond, bytes};
 use crate::component::Component;
 use crate::thread::State;
 
-/// What [`super::Table::change`] does, if it can be done here.
+/// Does the work of [`super::Table::change`], if it can be done here.
 #[inline(always)]
 pub fn change(state: &State, start: usize, length: usize, component: Component, sign: i32) -> bool {
     if length.wrapping_sub(1) >= FAR - 1 {
@@ -45,5 +45,5 @@ pub fn change(state: &State, start: usize, length: usize, component: Component, 
     true
 }
 
-/// The most in one of the owner's slots: half of what a shared one holds, so that it is full before they are.
+/// The most in one of the owner's slots: half of the limit of a shared one, so that it is full before they are.
 pub const MOST: i64 = (i32::MAX as i64 >> BYTES_SHIFT) / 2;

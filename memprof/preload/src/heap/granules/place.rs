@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::near::MOST;
 use super::{BYTES_SHIFT, Beyond, FIRST_SHIFT, First, Granule, bytes};
 
-/// A granule with its first slot, and what tells how far a block goes on.
+/// A granule with its first slot, and the word that tells how far a block goes on.
 #[derive(Copy, Clone)]
 pub struct Place<'a> {
     pub first: &'a First,
@@ -56,10 +56,10 @@ impl Place<'_> {
         free.is_some_and(|which| self.set_own(which, component, amount))
     }
 
-    /// Makes the first slot that of the component the thread works for, if that has one: the quick way
-    /// looks at no other. Else a component that shares a page with what another left there would go
-    /// the general way for as long as both live, and what a block costs would be a matter of addresses.
-    /// Whoever reads meanwhile may miss one of the two, or see it twice, in this granule this once.
+    /// Makes the first slot that of the component the thread works for, if that has one: the quick way looks at no
+    /// other. Else a component that shares a page with bytes that another left there would take the general path for as
+    /// long as both live, and the cost of a block would be a matter of addresses. Whoever reads meanwhile may miss one
+    /// of the two, or see it twice, in this granule this once.
     pub fn bring_first(self, component: u32) {
         let word = self.first.load(Relaxed);
         let (first, held) = (word as u32 & 0xff, word >> FIRST_SHIFT);

@@ -1,4 +1,4 @@
-//! Rows of what was measured: the summary, the timeline, and the history of samples.
+//! Rows of measurements: the summary, the timeline, and the history of samples.
 
 #[allow(unused_imports, reason = "the documentation of fields names them")]
 use super::{COMMITTED, NONE, SEQUENCE_MARK};
@@ -8,15 +8,15 @@ plain! {
     /// Before the component rows of the summary. Bytes, nanoseconds since the trace began.
     pub struct SummaryHead [288] {
         0 time: u64,
-        /// What the kernel says is resident (statm), at that time.
+        /// Resident bytes as the kernel counts them (statm), at that time.
         8 kernel_resident: u64,
-        /// What the walk over all mappings found, with hugetlb and page tables.
+        /// Resident bytes as the walk over all mappings found them, with hugetlb and page tables.
         16 walked: u64,
         24 unattributed: u64,
         32 page_tables: u64,
         40 hugetlb: u64,
         48 swapped: u64,
-        /// Shared with other processes, of what is resident.
+        /// Shared with other processes, of the resident bytes.
         56 shared: u64,
         /// In transparent huge pages.
         64 huge: u64,
@@ -27,7 +27,7 @@ plain! {
         88 peak_phase: u32,
         /// Function of MPI then: a name index plus 1; 0 outside.
         92 peak_function: u32,
-        /// What the kernel remembers as the greatest (VmHWM).
+        /// Highest resident bytes that the kernel remembers (VmHWM).
         96 kernel_peak: u64,
         /// Owned by all components.
         104 owned: u64,
@@ -61,7 +61,7 @@ plain! {
         232 faults: u64,
         /// Page faults of which the kernel could not tell, for want of room or of rights.
         240 faults_lost: u64,
-        /// What found no room in a table of the profiler, by the kind of the table: [`lost`](super::lost).
+        /// Rows that found no room in a table of the profiler, by the kind of the table: [`lost`](super::lost).
         248 lost: [u32; 10],
     }
 }

@@ -21,7 +21,7 @@ const MOST_BINS: u32 = 1 << 17;
 const MOST_SLOTS: u32 = 2 * ROWS_LIMIT as u32;
 const NUMBER_OF_KINDS: usize = SECTIONS_LIMIT;
 
-/// Where sections are, checked: they lie in the file as it was made, do not overlap, and have slots
+/// Places of sections, checked: they lie in the file as it was made, do not overlap, and have slots
 /// large enough for their heads.
 struct Sections([Option<SectionEntry>; NUMBER_OF_KINDS]);
 
@@ -31,7 +31,7 @@ impl Sections {
     }
 }
 
-/// What is read from, and what turned out to be wrong with it.
+/// The bytes read from, and the faults found in them.
 struct Decoder<'s> {
     version: u32,
     source: &'s Source<'s>,
@@ -107,7 +107,7 @@ pub(super) fn decode(
     Ok(Trace { faults: decoder.faults, ..trace })
 }
 
-/// What is not wanted is empty, and not read.
+/// Reads a wanted part; an unwanted one is empty, and not read.
 fn wanted<T: Default>(
     wanted: bool,
     read: impl FnOnce() -> Result<T, TraceError>,

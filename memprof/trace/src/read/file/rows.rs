@@ -77,8 +77,8 @@ fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     wrong
 }
 
-/// Amounts of memory in one process, in bytes: more than any address space of 48 bits. What a file
-/// says beyond is cut to it, so that readers can add up many.
+/// Amounts of memory in one process, in bytes: more than any address space of 48 bits. A larger
+/// number of a file is cut to it, so that readers can add up many.
 const MOST_BYTES: u64 = 1 << 48;
 /// Times in nanoseconds, 36 years, and things counted since the start.
 const MOST_COUNTED: u64 = 1 << 60;

@@ -10,7 +10,7 @@ use crate::read::TraceError;
 
 /// A table that is written meanwhile is read this often for a whole picture.
 const ATTEMPTS: usize = 4;
-/// Slots behind the rows that the state counts: the spare one, and what was written since.
+/// Slots behind the rows that the state counts: the spare one, and those written since.
 const MARGIN: u64 = 3;
 
 /// A slot that matches its checksum.
@@ -19,7 +19,7 @@ pub(super) struct Slot<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// What the bytes of a slot are.
+/// Meaning of the bytes of a slot.
 enum Found<'a> {
     Unused,
     Whole(Slot<'a>),
@@ -47,7 +47,7 @@ fn check(bytes: &[u8]) -> Found<'_> {
     }
 }
 
-/// All whole slots of some bytes, in their order, and how many are damaged. What is cut off is not
+/// All whole slots of some bytes, in their order, and how many are damaged. A part cut off is not
 /// there: the file is known to be shorter than it was.
 pub(super) fn whole<'a>(bytes: &'a [u8], entry: &SectionEntry) -> (Vec<Slot<'a>>, u64) {
     let (mut slots, mut damaged) = (Vec::new(), 0);
@@ -61,7 +61,7 @@ pub(super) fn whole<'a>(bytes: &'a [u8], entry: &SectionEntry) -> (Vec<Slot<'a>>
     (slots, damaged)
 }
 
-/// What a table holds.
+/// Newest rows of a table.
 #[derive(Default)]
 pub(super) struct Newest {
     /// The newest payload of each row.

@@ -11,8 +11,7 @@ use crate::read::{Bin, Fault, TraceError};
 
 /// While the process folds, bins move; then the section is read again.
 const ATTEMPTS: usize = 4;
-/// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than what
-/// they hold.
+/// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than their content.
 const PIECE: usize = 16;
 
 #[derive(Default)]
@@ -54,7 +53,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     Ok(result.bins)
 }
 
-/// What is in the slots.
+/// Content of the slots.
 #[derive(Default)]
 struct Found {
     /// Bins, and the sequence of each.
@@ -64,7 +63,7 @@ struct Found {
 }
 
 impl Found {
-    /// What is in some of the slots.
+    /// Adds the content of some of the slots.
     fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, version: u32) {
         let (slots, damaged) = whole(bytes, entry);
         self.damaged += damaged;
@@ -95,7 +94,7 @@ impl Found {
     }
 }
 
-/// With whether something had to be put right. Nothing if it is not what its index says, or has too
+/// With whether something had to be put right. Nothing if it differs from its index, or has too
 /// many components.
 fn bin(index: u32, payload: &[u8], bin_shift: u32, version: u32) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;

@@ -1,0 +1,32 @@
+//! The program that makes a site of the project's pages. It comes as source from crates.io, into the build folder.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::fpm::quiet_within;
+use crate::project;
+
+const VERSION: &str = "0.5.4";
+/// A build on one slow core.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Returns the program, built now if it was not. Says nothing when it is there.
+pub fn fetch() -> Result<PathBuf> {
+    let folder = project::base()?.join(format!("mdbook-{VERSION}"));
+    let program = folder.join("bin/mdbook");
+    if program.is_file() {
+        return Ok(program);
+    }
+    println!("set-up: building mdbook {VERSION}, some minutes");
+    let build = folder.with_extension("build");
+    let mut cargo = project::cargo()?;
+    cargo.args(["install", "mdbook", "--version", VERSION, "--locked", "--no-default-features"]);
+    cargo.args(["--features", "search", "--root"]).arg(&folder);
+    cargo.env("CARGO_TARGET_DIR", &build);
+    quiet_within(&mut cargo, &folder.with_extension("log"), LIMIT)?;
+    fs::remove_dir_all(&build).with_context(|| format!("removing {}", build.display()))?;
+    Ok(program)
+}

@@ -2,8 +2,8 @@
 
 use super::site::Collect;
 use super::{
-    Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    State, Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
+    Absent, BINS, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site, State,
+    Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -222,16 +222,7 @@ impl Assembler {
         let own = own_peak(&rank, &axis, &timeline, end_ns);
         let unseen = unseen(&rank, &axis);
 
-        let objects: Vec<u32> =
-            objects.into_iter().map(|object| self.sites.object(object)).collect();
-        for mut site in sites {
-            site.frames.retain_mut(|frame: &mut Frame| {
-                let known = objects.get(frame.object as usize);
-                frame.object = known.copied().unwrap_or_default();
-                known.is_some()
-            });
-            self.sites.add(site);
-        }
+        self.sites.add_process(objects, sites);
         for (code, text) in notes {
             let at = *self.known_notes.entry((code, text.clone())).or_insert_with(|| {
                 self.notes.push(Note { code, text, processes: 0, example: rank.label() });

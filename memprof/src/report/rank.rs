@@ -1,7 +1,7 @@
 //! The report of one rank, and of one phase.
 
 use super::grid::{Align, Grid, Weight};
-use super::table::{closing, unseen};
+use super::table::{GLOSSARY, closing, unseen};
 use crate::model::{Group, Held, Job, PhaseAcross, Rank};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -83,6 +83,7 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         ],
     );
     out += &grid.text(look);
+    out += &look.dim(GLOSSARY);
     if rank.kernel_peak > 0 {
         let line = format!("the kernel's own peak: {}", bytes(rank.kernel_peak));
         out += &format!("{}\n", look.dim(&line));
@@ -153,13 +154,13 @@ fn sampler(rank: &Rank, look: Look) -> String {
 pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
     use Align::{Left, Right};
     let mut out = format!(
-        "{}  in {}, entered {} times, open for {} (shortest) to {} (rank {})\n\n",
+        "{}  in {}, entered {} times, open for {} (shortest) to {} ({})\n\n",
         look.bold(&format!("phase {}", clean(&phase.name))),
         count(phase.processes as usize, "rank"),
         phase.entries,
         time(phase.time_ns.min),
         time(phase.time_ns.max),
-        phase.time_ns.max_at
+        phase.time_ns.max_at.label()
     );
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let head = ["", "owned peak", "rank", "resident: min", "mean", "max", "rank"];

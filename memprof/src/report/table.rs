@@ -11,9 +11,9 @@ use crate::units::{bytes, count, millionths, share, time};
 const CAUSES: usize = 3;
 /// Owners and touchers that have a line.
 const TOUCHES: usize = 8;
-/// What kind each number of the table is.
-pub const KINDS: &str = "owned: not given back, exact; resident: in memory at samples; at peak: when the rank held most;\n\
-                         at most: bound on resident between samples too; slack: free in the allocator";
+/// Meaning of the columns of tables of components, and of `slack`, in one line.
+pub const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
+    at peak: when its rank held most; at most: a bound; slack: free in the allocator\n";
 
 /// How many components of a group stand by themselves before the rest is put together.
 const KEPT: usize = 6;
@@ -23,6 +23,7 @@ pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
@@ -34,7 +35,7 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
-    out += &look.dim(&format!("{KINDS}\n"));
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, look);
@@ -54,6 +55,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     );
     let rows = statistics::across(node.ranks.iter());
     out += &components(&rows, &total(node.ranks.iter()), everything, look);
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(std::slice::from_ref(node), look);
     out += &shared(node, everything, look);
@@ -365,17 +367,17 @@ pub fn closing(job: &Job, look: Look) -> String {
     }
     let now = share(balance.unattributed, balance.resident);
     let mut line = format!(
-        "balance: {} unattributed ({} at worst, rank {})",
+        "balance: {} unattributed ({} at worst, {})",
         millionths(now),
         millionths(balance.worst_unattributed),
-        balance.worst_at
+        balance.worst_at.label()
     );
     line += &match balance.kernel_distance {
         0 => "; the sum is the kernel's own, to the page".to_owned(),
         distance => format!(
-            "; the sum within {} of the kernel's own (rank {})",
+            "; the sum within {} of the kernel's own ({})",
             bytes(distance),
-            balance.kernel_at
+            balance.kernel_at.label()
         ),
     };
     let mut more = format!("         sampler {} of a processor", millionths(balance.duty));
@@ -396,9 +398,9 @@ pub fn closing(job: &Job, look: Look) -> String {
     out += &format!("\n{}\n", look.dim(&more));
     for excess in balance.excesses.iter().take(3) {
         let text = format!(
-            "  {} of rank {} has {} resident and owns {}",
+            "  {} of {} has {} resident and owns {}",
             clean(&excess.component),
-            excess.who,
+            excess.who.label(),
             bytes(excess.resident),
             bytes(excess.owned)
         );

@@ -281,7 +281,7 @@ pub fn shared(job: &Job) -> String {
 
 /// Sampled call stacks.
 pub fn sites(job: &Job, limit: usize) -> String {
-    let named = stacks::named(job, limit);
+    let named = stacks::named(&job.sites, job.started_ns, limit);
     if named.is_empty() {
         return String::new();
     }
@@ -318,12 +318,12 @@ pub fn balance(job: &Job) -> String {
     row(
         "without an owner, at any time",
         millionths(balance.worst_unattributed),
-        format!("rank {}", balance.worst_at),
+        balance.worst_at.label(),
     );
     row(
         "sum of components against the kernel's own count",
         bytes(balance.kernel_distance),
-        format!("rank {}", balance.kernel_at),
+        balance.kernel_at.label(),
     );
     row("ranks added up", bytes(balance.ranks), String::new());
     row(

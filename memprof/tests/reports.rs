@@ -275,6 +275,8 @@ fn several_jobs_of_one_folder_are_told_apart() {
     let both = made.report(&[]);
     assert!(both.starts_with("ocean  6 ranks of 2 jobs on "), "{both}");
     assert!(both.contains("note: 2 jobs in this folder"), "{both}");
+    let of_rank = |line: &str| line.starts_with("rank ") && line.contains(" of job ");
+    assert!(both.lines().any(of_rank), "{both}");
     let numbers = ["1", "2"].map(|number| {
         let one = made.report(&["--job", number]);
         assert!(!one.contains("jobs"), "{one}");

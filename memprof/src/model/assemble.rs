@@ -177,7 +177,7 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, and what it held at least around it.
+/// The peak of a process, with what its components held then and at least around it.
 fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     let begin = axis.bin_ns.saturating_mul(axis.bin_at(time_ns) as u64);
@@ -188,11 +188,15 @@ fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> O
         ..Timeline::default()
     };
     bin.accumulate_until(timeline, end_ns);
-    let low = bin.series.iter().fold(0u64, |sum, series| sum.saturating_add(series.low[0]));
+    let then = |name: &str| rank.held(name).map_or(0, |held| held.resident_at_peak);
+    let held = bin.series.iter().map(|series| {
+        let name = series.name.clone();
+        (name.clone(), then(&name), series.low[0])
+    });
     OwnPeak {
         moment: Moment { time_ns, ..rank.peak.clone() },
         who: Who::of(rank),
-        low,
+        held: held.collect(),
         at_most: rank.kernel_peak.max(rank.peak.bytes),
     }
 }

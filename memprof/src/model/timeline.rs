@@ -123,9 +123,9 @@ impl Timeline {
         self.sum_of(|series| &series.mean)
     }
 
-    /// What all components together had at least and at most, by bin: sums of their bounds.
-    pub fn bounds(&self) -> (Vec<u64>, Vec<u64>) {
-        (self.sum_of(|series| &series.floor), self.sum_of(|series| &series.ceiling))
+    /// The most that all components together can have had, by bin: sums of their bounds.
+    pub fn ceilings(&self) -> Vec<u64> {
+        self.sum_of(|series| &series.ceiling)
     }
 
     fn sum_of(&self, values: fn(&Series) -> &Vec<u64>) -> Vec<u64> {

@@ -63,8 +63,9 @@ pub struct Timeline {
     pub times: Vec<u64>,
     /// What is stacked; the order does not matter.
     pub series: Vec<Series>,
-    /// Where the top of the areas can have been between samples.
-    pub band: Option<Band>,
+    /// The most that all together can have had at any time, between samples too: bytes, one for each time. A line of
+    /// pages, which the reader switches on.
+    pub possible: Option<Vec<u64>>,
     /// A dashed line over the areas.
     pub outline: Option<Outline>,
     /// What the program was doing.
@@ -82,15 +83,6 @@ pub struct Series {
     pub group: String,
     /// Bytes, one for each time. Missing ones count as 0.
     pub values: Vec<u64>,
-}
-
-/// What all components of a [`Timeline`] can have had together, between samples too.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Band {
-    /// At least: bytes, one for each time.
-    pub floor: Vec<u64>,
-    /// At most: bytes, one for each time.
-    pub ceiling: Vec<u64>,
 }
 
 /// A line over the areas of a [`Timeline`], as the bytes owned over those resident.

@@ -70,7 +70,7 @@ fn solver() -> Timeline {
         phase("halo", 0.5 + f64::from(step) * 0.005, 0.503 + f64::from(step) * 0.005, 2)
     }));
     Timeline {
-        band: None,
+        possible: None,
         title: "rank 3 of 16 on node07: resident memory by component".into(),
         outline: Some(Outline {
             name: "owned, all components".into(),
@@ -116,6 +116,54 @@ fn legends_are_sorted_by_size_at_the_peak() {
         svg.match_indices("class=\"entry\"").map(|(at, _)| &svg[at..at + 60]).collect();
     assert!(entries[0].contains("app.exe"), "{entries:?}");
     assert!(entries[1].contains("mpi.shm"), "{entries:?}");
+}
+
+/// The bytes at the top of a picture.
+fn top_of(svg: &str) -> u64 {
+    let (_, rest) = svg.split_once("data-bytes=\"").unwrap();
+    rest.split_once('"').unwrap().0.parse().unwrap()
+}
+
+/// The heights of the points of the path of that class, and that of the top of the plot.
+fn heights(svg: &str, class: &str) -> (Vec<f64>, f64) {
+    let numbers = |text: &str| -> Vec<f64> {
+        text.split(['M', 'L', ' ']).filter_map(|word| word.parse().ok()).collect()
+    };
+    let between = |from: &str| svg.split_once(from).unwrap().1.split_once('"').unwrap().0;
+    let places = numbers(between(&format!("class=\"{class}\" d=\"")));
+    (places.chunks(2).map(|place| place[1]).collect(), numbers(between("data-plot=\""))[1])
+}
+
+#[test]
+fn scale_follows_resident_memory_where_much_more_is_owned() {
+    let mut picture = solver();
+    let usual = top_of(&timeline(&picture, &Style::default()));
+    let outline = picture.outline.as_mut().unwrap();
+    outline.values.iter_mut().for_each(|value| *value *= 100);
+    let svg = timeline(&picture, &Style::default());
+    keep("timeline-owned", &svg);
+    // Axes end at round numbers.
+    assert!(top_of(&svg) < 3 * usual / 2, "{} {usual}", top_of(&svg));
+    let (places, top) = heights(&svg, "outline");
+    assert!(places.iter().all(|y| *y >= top), "beyond {top}: {places:?}");
+    // The legend has how much it is.
+    assert!(svg.contains(">13.6 GiB<"), "{svg}");
+}
+
+#[test]
+fn possible_line_is_hidden_in_pages_and_absent_elsewhere() {
+    let mut picture = solver();
+    let usual = top_of(&timeline(&picture, &Style::default()));
+    picture.possible = Some(vec![u64::MAX; picture.times.len()]);
+    for theme in [Theme::Light, Theme::Dark] {
+        let svg = timeline(&picture, &Style { theme, ..Style::default() });
+        assert!(!svg.contains("possible") && top_of(&svg) == usual);
+    }
+    let svg = timeline(&picture, &Style { theme: Theme::Page, ..Style::default() });
+    assert_eq!(top_of(&svg), usual);
+    let (places, top) = heights(&svg, "possible");
+    assert!(places.iter().all(|y| *y >= top), "beyond {top}: {places:?}");
+    assert!(svg.contains("class=\"entry off\" data-line=\"possible\""), "{svg}");
 }
 
 #[test]
@@ -242,7 +290,7 @@ proptest! {
         let mut times = times;
         times.sort_unstable();
         let picture = Timeline {
-            band: None,
+            possible: None,
             title: "any".into(),
             outline: series.first().map(|one| Outline { name: one.0.clone(), values: one.2.clone() }),
             times,

@@ -7,7 +7,7 @@ use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
 use super::scale::{Axis, byte_axis, span, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
-use super::{Phase, Series, Style, Timeline};
+use super::{Phase, Series, Style, Theme, Timeline};
 use crate::units::{bytes, time};
 
 /// Room around the areas.
@@ -18,11 +18,10 @@ pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
 /// Deeper phases than these rows are left to the tables.
 const PHASE_ROWS: usize = 3;
-/// What the legend says of the band, and how strong it is.
-pub(super) const BAND: &str = "possible between samples";
-pub(super) const BAND_OPACITY: f64 = 0.11;
-/// The band may make the picture this much higher; what is beyond is cut off at the top.
-const BAND_ROOM: f64 = 1.3;
+/// Name of the line of what is possible, in the legend and for the page's script.
+pub(super) const POSSIBLE: &str = "possible between samples";
+/// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
+const OWNED_ROOM: f64 = 1.3;
 /// Distance of the columns in which places for labels are looked for.
 const COLUMN: f64 = 4.0;
 
@@ -60,7 +59,9 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     plot.grid(&mut svg, &inks);
     let shades = shades(&areas);
     plot.stack(&mut svg, picture, &areas, &shades, &inks);
-    plot.band(&mut svg, picture, &inks);
+    if style.theme == Theme::Page {
+        plot.possible(&mut svg, picture, &inks);
+    }
     plot.outline(&mut svg, picture, &inks);
     plot.peak(&mut svg, picture, &inks);
     if style.legend {
@@ -86,10 +87,9 @@ impl Plot {
         let right = if style.legend { LEGEND } else { RIGHT };
         let outline =
             picture.outline.as_ref().and_then(|outline| outline.values.iter().copied().max());
-        let most = totals(picture).into_iter().max().unwrap_or(0).max(outline.unwrap_or(0));
+        let most = totals(picture).into_iter().max().unwrap_or(0);
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
-        let ceiling = picture.band.as_ref().and_then(|band| band.ceiling.iter().copied().max());
-        let most = most.max(ceiling.unwrap_or(0).min((most as f64 * BAND_ROOM) as u64));
+        let most = most.max(outline.unwrap_or(0).min((most as f64 * OWNED_ROOM) as u64));
         // The label of the peak needs a place above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
@@ -326,44 +326,40 @@ impl Plot {
         None
     }
 
-    /// What may have been there between samples: light over the areas, and above them.
-    fn band(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
-        let Some(band) = &picture.band else { return };
-        let points = self.points(picture);
-        let edge = |values: &[u64]| -> Vec<f64> {
-            let beyond = self.axis.end;
-            (0..picture.times.len())
-                .map(|index| (value(values, index) as f64).min(beyond))
-                .collect()
-        };
-        let path = self.outline_of(&points, &edge(&band.floor), &edge(&band.ceiling));
-        svg.open(
+    /// A line through these values; what is beyond the axis lies at the top.
+    fn line_of(&self, picture: &Timeline, values: &[u64]) -> String {
+        let mut path = String::new();
+        for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
+            let y = self.y((value(values, index) as f64).min(self.axis.end));
+            let _ =
+                write!(path, "{}{} {}", if order == 0 { "M" } else { "L" }, number(x), number(y));
+        }
+        path
+    }
+
+    /// The most that may have been there between samples: a thin line, not shown until the legend is asked for it.
+    fn possible(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
+        let Some(values) = &picture.possible else { return };
+        svg.element(
             "path",
             &[
-                ("class", &"band"),
-                ("d", &path),
-                ("fill", &inks.ink),
-                ("fill-opacity", &BAND_OPACITY),
+                ("class", &"possible"),
+                ("d", &self.line_of(picture, values)),
+                ("fill", &"none"),
+                ("stroke", &inks.muted),
+                ("stroke-width", &0.8),
                 ("pointer-events", &"none"),
             ],
         );
-        svg.around("title", &[], BAND);
-        svg.close("path");
     }
 
     fn outline(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(outline) = &picture.outline else { return };
-        let mut path = String::new();
-        for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
-            let y = self.y(value(&outline.values, index) as f64);
-            let _ =
-                write!(path, "{}{} {}", if order == 0 { "M" } else { "L" }, number(x), number(y));
-        }
         svg.open(
             "path",
             &[
                 ("class", &"outline"),
-                ("d", &path),
+                ("d", &self.line_of(picture, &outline.values)),
                 ("fill", &"none"),
                 ("stroke", &inks.ink),
                 ("stroke-width", &1.2),
@@ -387,7 +383,8 @@ impl Plot {
             .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
         // Above the dashed line too, where the two are near.
         let over = picture.outline.as_ref().map(|outline| {
-            self.y(value(&outline.values, nearest(&picture.times, peak.time)) as f64)
+            let owned = value(&outline.values, nearest(&picture.times, peak.time)) as f64;
+            self.y(owned.min(self.axis.end))
         });
         let y_label = over.filter(|over| *over < y && y - *over < 24.0).unwrap_or(y);
         let base = (y_label - 9.0).max(self.top + 13.0);

@@ -9,6 +9,7 @@ mod curve;
 mod heat;
 mod legend;
 mod palette;
+mod phases;
 mod png;
 mod scale;
 mod svg;

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use super::areas::{Area, areas, shades, totals, value};
 use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
+use super::phases::{self, PHASE_ROWS};
 use super::scale::{Axis, byte_axis, span, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
-use super::{Phase, Series, Style, Theme, Timeline};
+use super::{Series, Style, Theme, Timeline};
 use crate::units::{bytes, time};
 
 /// Room around the areas.
@@ -16,8 +17,6 @@ const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 18.0;
 pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
-/// Deeper phases than these rows are left to the tables.
-const PHASE_ROWS: usize = 3;
 /// Name of the line of what is possible, in the legend and for the page's script.
 pub(super) const POSSIBLE: &str = "possible between samples";
 /// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
@@ -55,7 +54,7 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
         );
         return svg.finish();
     }
-    plot.phases(&mut svg, &picture.phases, rows, &inks);
+    phases::lanes(&mut svg, &plot, &picture.phases, rows, &inks);
     plot.grid(&mut svg, &inks);
     let shades = shades(&areas);
     plot.stack(&mut svg, picture, &areas, &shades, &inks);
@@ -72,12 +71,12 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
 
 /// The rectangle of the areas and what its sides mean.
 pub(super) struct Plot {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-    from: u64,
-    to: u64,
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) from: u64,
+    pub(super) to: u64,
     axis: Axis,
 }
 
@@ -105,7 +104,7 @@ impl Plot {
         }
     }
 
-    fn x(&self, time: u64) -> f64 {
+    pub(super) fn x(&self, time: u64) -> f64 {
         let time = time.clamp(self.from, self.to);
         self.left + (time - self.from) as f64 / (self.to - self.from) as f64 * self.width
     }
@@ -116,32 +115,6 @@ impl Plot {
 
     fn bottom(&self) -> f64 {
         self.top + self.height
-    }
-
-    fn phases(&self, svg: &mut Svg, phases: &[Phase], rows: usize, inks: &Inks) {
-        let outermost = merged(self, phases, 0);
-        for (index, (begin, end, _)) in outermost.iter().enumerate() {
-            if index % 2 == 0 {
-                svg.rectangle((*begin, self.top), (end - begin, self.height), inks.shade);
-            }
-        }
-        for depth in 0..rows {
-            let y = 32.0 + depth as f64 * ROW;
-            for (begin, end, name) in merged(self, phases, depth) {
-                svg.open("g", &[("class", &"phase"), ("data-name", &name.unwrap_or("several"))]);
-                svg.rectangle((begin, y), ((end - begin - 1.0).max(1.0), ROW - 2.0), inks.strip);
-                let Some(name) = name else {
-                    svg.close("g");
-                    continue;
-                };
-                let text = fit(name, 11.0, end - begin - 7.0);
-                if !text.is_empty() {
-                    svg.words((begin + 4.0, y + 11.5), 11.0, Anchor::Start, inks.ink, &text);
-                }
-                svg.around("title", &[], name);
-                svg.close("g");
-            }
-        }
     }
 
     fn grid(&self, svg: &mut Svg, inks: &Inks) {
@@ -429,44 +402,6 @@ fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
 /// The index of the time that is nearest.
 pub(super) fn nearest(times: &[u64], time: u64) -> usize {
     (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
-}
-
-/// Phases of one depth as begin, end and name; neighbours too narrow to be seen become one without a name.
-fn merged<'a>(plot: &Plot, phases: &'a [Phase], depth: usize) -> Vec<(f64, f64, Option<&'a str>)> {
-    let mut chosen: Vec<&Phase> = phases
-        .iter()
-        .filter(|phase| {
-            phase.depth == depth
-                && phase.end > plot.from
-                && phase.begin < plot.to
-                && phase.begin < phase.end
-        })
-        .collect();
-    chosen.sort_by_key(|phase| phase.begin);
-    let mut merged: Vec<(f64, f64, Option<&str>)> = Vec::new();
-    for phase in chosen {
-        let (begin, end) = (plot.x(phase.begin), plot.x(phase.end));
-        match merged.last_mut() {
-            Some((first, last, name))
-                if begin - *last < 1.5 && (end - begin < 2.0 || *last - *first < 2.0) =>
-            {
-                if *name != Some(phase.name.as_str()) {
-                    // A narrow one beside a wide one does not take its name away.
-                    *name = if *last - *first > end - begin {
-                        *name
-                    } else {
-                        Some(phase.name.as_str())
-                    };
-                    if (*last - *first).max(end - begin) < 2.0 {
-                        *name = None;
-                    }
-                }
-                *last = last.max(end);
-            }
-            _ => merged.push((begin, end, Some(&phase.name))),
-        }
-    }
-    merged
 }
 
 impl Series {

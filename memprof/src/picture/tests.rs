@@ -224,6 +224,19 @@ fn many_ranks_make_a_heat_map_that_stays_small() {
 }
 
 #[test]
+fn cells_of_ranks_not_started_are_empty_in_a_heat_map() {
+    let values = vec![vec![MIB; 4], vec![0, 0, 1, MIB]];
+    let times = vec![0, 1_000_000, 2_000_000, 3_000_000];
+    let svg = heat(&Heat { times, values, ..Heat::default() }, &Style::default());
+    let cells = svg.split_once("class=\"cells\"").unwrap().1.split_once("</g>").unwrap().0;
+    // One run of the first row; of the second what is small and what is not, at their places.
+    for run in ["M0 0.5h4", "M2 1.5h1", "M3 1.5h1"] {
+        assert!(cells.contains(run), "{run}: {cells}");
+    }
+    assert_eq!(cells.matches('M').count(), 3, "{cells}");
+}
+
+#[test]
 fn a_curve_stays_within_what_was_measured() {
     let fitted = |name: &str, group: &str, base: f64, slope: f64| Fitted {
         name: name.into(),

@@ -47,7 +47,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.end();
 
     if job.ranks().count() > 1 {
-        page.section("Every rank", "Resident memory of each rank: one row per rank, or the largest of neighbours where there are many.");
+        page.section("Every rank", "Resident memory of each rank, nothing before it started and after it ended: one row per rank, or the largest of neighbours where there are many.");
         page.push(&heat(job));
         page.end();
     }

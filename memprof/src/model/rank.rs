@@ -189,6 +189,8 @@ pub struct Lost {
 pub struct Sampler {
     /// Samples that looked at every range.
     pub full: u64,
+    /// Of these, between `MPI_Init` and `MPI_Finalize`; all of a process without MPI.
+    pub in_main: u64,
     /// Samples that found nothing changed.
     pub quick: u64,
     /// Processor time of the sampler, in nanoseconds.
@@ -250,6 +252,7 @@ impl Rank {
             .map(|span| Span {
                 name: span.name.clone(),
                 depth: span.depth,
+                is_sampled: span.is_sampled,
                 begin_ns: shift(span.begin_ns),
                 end_ns: shift(span.end_ns),
             })

@@ -21,6 +21,8 @@ pub struct Timeline {
     pub bins: usize,
     /// Sorted by group, then by the largest value, largest first.
     pub series: Vec<Series>,
+    /// Full samples taken in each bin, of sums by all processes together.
+    pub samples: Vec<u32>,
     /// When which phase was open, in the order in which they began.
     pub phases: Vec<Span>,
     /// The most that all components together are known to have held at once. Of a process that is exact at samples;
@@ -90,6 +92,8 @@ pub struct Span {
     pub begin_ns: u64,
     /// As `begin_ns`; the end of the trace where it was still open.
     pub end_ns: u64,
+    /// Whether anything is known of what was resident in the phase.
+    pub is_sampled: bool,
 }
 
 /// A peak, with what was going on.
@@ -278,6 +282,7 @@ impl Timeline {
     fn frame(&self) -> Timeline {
         Timeline {
             series: Vec::new(),
+            samples: self.samples.clone(),
             start_ns: self.start_ns,
             bin_ns: self.bin_ns,
             bins: self.bins,
@@ -303,6 +308,11 @@ impl Timeline {
             return;
         }
         let end_ns = end_ns.min(other.end_ns());
+        for (part, samples) in other.samples.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let bin = self.bin_at(other.middle_ns(part));
+            self.samples.resize(self.bins, 0);
+            self.samples[bin] = self.samples[bin].saturating_add(*samples);
+        }
         let covered: Vec<Cover> =
             (0..self.bins).filter_map(|bin| self.cover(bin, other, end_ns)).collect();
         let mut known: HashMap<Arc<str>, usize> =

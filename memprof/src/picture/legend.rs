@@ -2,8 +2,9 @@
 
 use super::areas::Area;
 use super::palette::{Inks, Shades};
+use super::phases::{UNSEEN, hatch};
 use super::svg::{Anchor, Svg, fit, number, text_width};
-use super::timeline::{LEGEND, POSSIBLE, ROW, nearest};
+use super::timeline::{LEGEND, POSSIBLE, ROW, SAMPLES, nearest};
 use super::{Style, Theme, Timeline};
 use crate::units::bytes;
 
@@ -31,7 +32,10 @@ pub(super) fn legend(
     );
     // Lines are explained below the areas.
     let possible = picture.possible.is_some() && style.theme == Theme::Page;
-    let below = usize::from(picture.outline.is_some()) + usize::from(possible);
+    let unseen = picture.phases.iter().any(|phase| phase.is_unseen);
+    let sampled = !picture.samples.is_empty();
+    let below = [picture.outline.is_some(), possible, unseen, sampled];
+    let below = below.into_iter().filter(|is_there| *is_there).count();
     let room = (((style.height - y - 26.0) / ROW) as usize).saturating_sub(below);
     let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
     for area in &entries[..kept] {
@@ -79,6 +83,18 @@ pub(super) fn legend(
         let room = right - left - 18.0 - text_width(&most, 11.5) - 8.0;
         svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, &fit(&outline.name, 11.5, room));
         svg.words((right, y), 11.5, Anchor::End, inks.ink, &most);
+    }
+    if sampled {
+        y += ROW;
+        for mark in [0.0, 4.0, 11.0] {
+            svg.rectangle((left + mark, y - 6.0), (1.2, 3.5), inks.ink);
+        }
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, SAMPLES);
+    }
+    if unseen {
+        y += ROW;
+        hatch(svg, (left, y - 9.5), (11.0, 11.0), inks);
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, UNSEEN);
     }
     if possible {
         y += ROW;

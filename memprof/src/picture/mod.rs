@@ -71,6 +71,8 @@ pub struct Timeline {
     pub outline: Option<Outline>,
     /// What the program was doing.
     pub phases: Vec<Phase>,
+    /// When samples were taken, ascending: marked below the areas.
+    pub samples: Vec<u64>,
     /// The point to mark.
     pub peak: Option<Peak>,
 }
@@ -106,6 +108,8 @@ pub struct Phase {
     pub end: u64,
     /// 0 for the outermost; deeper ones are drawn below.
     pub depth: usize,
+    /// Nothing is known of what was resident in it: it is hatched, and hides what is drawn behind it.
+    pub is_unseen: bool,
 }
 
 /// A point of a [`Timeline`] that is marked and labelled.

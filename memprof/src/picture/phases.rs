@@ -1,12 +1,16 @@
 //! Phases of a timeline: a lane of names for each depth above the areas, and shades behind the areas.
 
+use std::fmt::Write;
+
 use super::Phase;
 use super::palette::Inks;
-use super::svg::{Anchor, Svg, fit, text_width};
+use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::timeline::{Plot, ROW};
 
 /// Deeper phases than these rows are left to the tables.
 pub(super) const PHASE_ROWS: usize = 3;
+/// What hatching says.
+pub(super) const UNSEEN: &str = "no sample was taken in it";
 /// Size of names.
 const SIZE: f64 = 11.0;
 
@@ -37,6 +41,44 @@ pub(super) fn lanes(svg: &mut Svg, plot: &Plot, phases: &[Phase], rows: usize, i
             svg.close("g");
         }
     }
+}
+
+/// Hides what is drawn behind phases of which nothing is known, and hatches them, in their lanes too.
+pub(super) fn unseen(svg: &mut Svg, plot: &Plot, phases: &[Phase], inks: &Inks) {
+    let holds_seen = |phase: &&Phase| {
+        let within = |other: &Phase| other.begin < phase.end && other.end > phase.begin;
+        phases.iter().any(|one| !one.is_unseen && one.depth > phase.depth && within(one))
+    };
+    let unseen = phases.iter().filter(|phase| phase.is_unseen && phase.depth < PHASE_ROWS);
+    for phase in unseen.filter(|phase| !holds_seen(phase)) {
+        let (begin, end) = (plot.x(phase.begin), plot.x(phase.end));
+        if phase.end <= plot.from || phase.begin >= plot.to || end - begin < 0.8 {
+            continue;
+        }
+        svg.open("g", &[("class", &"unseen"), ("data-name", &phase.name)]);
+        hatch(svg, (begin, plot.top), (end - begin, plot.height), inks);
+        svg.around("title", &[], &format!("{}: {UNSEEN}", phase.name));
+        svg.close("g");
+        let lane = 32.0 + phase.depth as f64 * ROW;
+        svg.rectangle((begin, lane + ROW - 4.0), ((end - begin - 1.0).max(1.0), 2.0), inks.muted);
+    }
+}
+
+/// Fills a rectangle with lines at 45 degrees on paper.
+pub(super) fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), inks: &Inks) {
+    const APART: f64 = 7.0;
+    svg.rectangle((x, y), (width, height), inks.paper);
+    let mut path = String::new();
+    // Lines of points whose distances from the left and from the top add up to so much.
+    let mut sum = APART / 2.0;
+    while sum < width + height {
+        let (right, down) = (sum.min(width), sum.min(height));
+        let from = (number(x + right), number(y + sum - right));
+        let to = (number(x + sum - down), number(y + down));
+        let _ = write!(path, "M{} {}L{} {}", from.0, from.1, to.0, to.1);
+        sum += APART;
+    }
+    svg.element("path", &[("d", &path), ("stroke", &inks.muted), ("stroke-width", &0.8)]);
 }
 
 /// The name as it is written in so much room: whole, else without the words it has in common with others, else cut.

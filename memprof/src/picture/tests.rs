@@ -56,7 +56,7 @@ fn solver() -> Timeline {
     let peak = (0..count as usize).max_by_key(|index| total(*index)).unwrap();
     let phase = |name: &str, begin: f64, end: f64, depth| {
         let place = |share: f64| (share * count as f64 * 52e6) as u64;
-        Phase { name: name.into(), begin: place(begin), end: place(end), depth }
+        Phase { name: name.into(), begin: place(begin), end: place(end), depth, is_unseen: false }
     };
     let mut phases = vec![
         phase("init", 0.0, 0.07, 0),
@@ -71,6 +71,7 @@ fn solver() -> Timeline {
     }));
     Timeline {
         possible: None,
+        samples: (0..count).step_by(7).map(|index| index * 52_000_000).collect(),
         title: "rank 3 of 16 on node07: resident memory by component".into(),
         outline: Some(Outline {
             name: "owned, all components".into(),
@@ -132,6 +133,43 @@ fn heights(svg: &str, class: &str) -> (Vec<f64>, f64) {
     let between = |from: &str| svg.split_once(from).unwrap().1.split_once('"').unwrap().0;
     let places = numbers(between(&format!("class=\"{class}\" d=\"")));
     (places.chunks(2).map(|place| place[1]).collect(), numbers(between("data-plot=\""))[1])
+}
+
+#[test]
+fn phases_without_a_sample_are_hatched_and_named_in_the_legend() {
+    let mut picture = solver();
+    let style = Style::default();
+    assert!(!timeline(&picture, &style).contains("unseen"));
+    for phase in &mut picture.phases {
+        // `main` has phases in itself that were seen.
+        phase.is_unseen = ["main", "assemble"].contains(&phase.name.as_str());
+    }
+    let svg = timeline(&picture, &style);
+    keep("timeline-unseen", &svg);
+    assert_eq!(svg.matches("class=\"unseen\"").count(), 1, "{svg}");
+    assert!(svg.contains("class=\"unseen\" data-name=\"assemble\""), "{svg}");
+    assert!(svg.contains(">no sample was taken in it<"), "{svg}");
+}
+
+#[test]
+fn samples_are_marked_where_they_were_taken() {
+    let mut picture = solver();
+    // Of three, two touch each other.
+    picture.samples = vec![0, 1_000, picture.times[picture.times.len() - 1]];
+    let svg = timeline(&picture, &Style::default());
+    let marks = svg.split_once("class=\"samples\" d=\"").unwrap().1.split_once('"').unwrap().0;
+    let places: Vec<f64> = marks
+        .split('M')
+        .skip(1)
+        .map(|mark| mark.split_once(' ').unwrap().0.parse().unwrap())
+        .collect();
+    let plot = svg.split_once("data-plot=\"").unwrap().1.split_once('"').unwrap().0;
+    let plot: Vec<f64> = plot.split(' ').map(|word| word.parse().unwrap()).collect();
+    assert_eq!(places.len(), 2, "{marks}");
+    assert!((places[0] - plot[0]).abs() < 1.0 && (places[1] - plot[0] - plot[2]).abs() < 1.0);
+    assert!(svg.contains(">samples were taken<"), "{svg}");
+    picture.samples.clear();
+    assert!(!timeline(&picture, &Style::default()).contains("samples were taken"));
 }
 
 #[test]
@@ -308,7 +346,8 @@ proptest! {
             outline: series.first().map(|one| Outline { name: one.0.clone(), values: one.2.clone() }),
             times,
             series: series.into_iter().map(|(name, group, values)| Series { name, group, values }).collect(),
-            phases: phases.into_iter().map(|(name, begin, end, depth)| Phase { name, begin, end, depth }).collect(),
+            samples: phases.iter().map(|phase| phase.1).collect(),
+            phases: phases.into_iter().map(|(name, begin, end, depth)| Phase { name, begin, end, depth, is_unseen: depth % 2 == 0 }).collect(),
             peak: peak.map(|(time, bytes, label)| Peak { time, bytes, label }),
         };
         let style = Style { width: width.max(1.0), height: height.max(1.0), theme: Theme::Light, legend };

@@ -19,6 +19,8 @@ pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
 /// Name of the line of what is possible, in the legend and for the page's script.
 pub(super) const POSSIBLE: &str = "possible between samples";
+/// Name of the marks on the axis.
+pub(super) const SAMPLES: &str = "samples were taken";
 /// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
 const OWNED_ROOM: f64 = 1.3;
 /// Distance of the columns in which places for labels are looked for.
@@ -58,6 +60,8 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     plot.grid(&mut svg, &inks);
     let shades = shades(&areas);
     plot.stack(&mut svg, picture, &areas, &shades, &inks);
+    phases::unseen(&mut svg, &plot, &picture.phases, &inks);
+    plot.samples(&mut svg, &picture.samples, &inks);
     if style.theme == Theme::Page {
         plot.possible(&mut svg, picture, &inks);
     }
@@ -297,6 +301,30 @@ impl Plot {
             }
         }
         None
+    }
+
+    /// A mark on the axis at each time of a sample; those that touch are one.
+    fn samples(&self, svg: &mut Svg, samples: &[u64], inks: &Inks) {
+        const WIDTH: f64 = 1.2;
+        let mut runs: Vec<(f64, f64)> = Vec::new();
+        for time in samples.iter().filter(|time| (self.from..=self.to).contains(time)) {
+            let x = self.x(*time) - WIDTH / 2.0;
+            match runs.last_mut() {
+                Some((_, end)) if x <= *end => *end = x + WIDTH,
+                _ => runs.push((x, x + WIDTH)),
+            }
+        }
+        if runs.is_empty() {
+            return;
+        }
+        let mut path = String::new();
+        for (begin, end) in runs {
+            let (x, y) = (number(begin), number(self.bottom() + 1.0));
+            let _ = write!(path, "M{x} {y}h{}v3.5h-{0}Z", number(end - begin));
+        }
+        svg.open("path", &[("class", &"samples"), ("d", &path), ("fill", &inks.ink)]);
+        svg.around("title", &[], SAMPLES);
+        svg.close("path");
     }
 
     /// A line through these values; what is beyond the axis lies at the top.

@@ -73,7 +73,12 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
                 begin: span.begin_ns,
                 end: span.end_ns,
                 depth: span.depth as usize,
+                is_unseen: !span.is_sampled,
             })
+            .collect(),
+        samples: (from.samples.iter().enumerate())
+            .filter(|(_, count)| **count > 0)
+            .map(|(bin, _)| from.middle_ns(bin))
             .collect(),
         peak: from.peak.as_ref().map(peak),
     }

@@ -114,6 +114,7 @@ fn phases(rank: &Rank, look: Look) -> String {
         let largest: Vec<String> = peaks
             .iter()
             .take(3)
+            .filter(|(_, _, resident)| *resident > 0)
             .map(|(name, _, resident)| format!("{} {}", clean(name), bytes(*resident)))
             .collect();
         let indent = "  ".repeat(phase.depth.min(4) as usize);
@@ -124,9 +125,9 @@ fn phases(rank: &Rank, look: Look) -> String {
                 phase.entries.to_string(),
                 time(phase.total_ns),
                 time(phase.first_ns),
-                match largest.is_empty() {
-                    true => "no sample".to_owned(),
-                    false => largest.join(", "),
+                match phase.is_sampled() {
+                    false => "no sample".to_owned(),
+                    true => largest.join(", "),
                 },
             ],
         );
@@ -137,9 +138,10 @@ fn phases(rank: &Rank, look: Look) -> String {
 fn sampler(rank: &Rank, look: Look) -> String {
     let sampler = &rank.sampler;
     let line = format!(
-        "{}, {} without change; {:.2} % of a processor; mappings held for at most {}; {} before a \
+        "{} ({} in main), {} without change; {:.2} % of a processor; mappings held for at most {}; {} before a \
          release, {} left out; small blocks known to ± {}",
         count(sampler.full as usize, "full sample"),
+        sampler.in_main,
         sampler.quick,
         sampler.duty(rank.duration_ns) * 100.0,
         time(sampler.longest_hold_ns),

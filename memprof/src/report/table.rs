@@ -380,7 +380,9 @@ pub fn closing(job: &Job, look: Look) -> String {
             balance.kernel_at.label()
         ),
     };
-    let mut more = format!("         sampler {} of a processor", millionths(balance.duty));
+    let samples = samples_in_main(job);
+    let mut more =
+        format!("         sampler {} of a processor; {}", millionths(balance.duty), samples.0);
     if balance.ranks > balance.nodes {
         let repeated = balance.ranks - balance.nodes;
         more += &format!("; {} shared counted once", bytes(repeated));
@@ -390,7 +392,7 @@ pub fn closing(job: &Job, look: Look) -> String {
     }
     let mut out = String::from("\n");
     let seen = job.ranks().all(|rank| rank.unseen == 0);
-    let well = now < 10_000 && balance.excesses.is_empty() && seen;
+    let well = now < 10_000 && balance.excesses.is_empty() && seen && samples.1 > 0;
     out += &match well {
         true => look.good(&line),
         false => look.warn(&line),
@@ -407,6 +409,22 @@ pub fn closing(job: &Job, look: Look) -> String {
         out += &format!("{}\n", look.warn(&text));
     }
     out + &remarks(job, look)
+}
+
+/// How many samples stand behind the figures, in words, and the fewest in a rank: `3 to 118 samples in main (fewest: rank 2)`.
+pub fn samples_in_main(job: &Job) -> (String, u64) {
+    let mut samples = Spread::default();
+    job.ranks().for_each(|rank| samples.add(rank.sampler.in_main, &statistics::Who::of(rank)));
+    let text = match samples.min == samples.max {
+        true => format!("{} in main", count(samples.max as usize, "sample")),
+        false => format!(
+            "{} to {} samples in main (fewest: {})",
+            samples.min,
+            samples.max,
+            samples.min_at.label()
+        ),
+    };
+    (text, samples.min)
 }
 
 /// What was noted and what is missing, a line each.

@@ -344,6 +344,7 @@ pub fn balance(job: &Job) -> String {
         String::new(),
     );
     row("sampler, of one processor", millionths(balance.duty), String::new());
+    row("full samples behind these figures", table::samples_in_main(job).0, String::new());
     section(
         "Closing balance",
         "At every sample the components and what has no owner add up to what the kernel holds for the process.",

@@ -1,4 +1,5 @@
-//! The page of a job: its timelines, their subjects, and their marks of peaks and phases.
+//! The page of a job: which timelines it has, what they are of, and where they mark peaks and phases.
+#![allow(clippy::print_stderr)] // Says what it skips.
 
 use memprof_trace::generate::{self, JobShape};
 use serde_json::Value;
@@ -225,4 +226,43 @@ fn a_page_of_many_ranks_shows_the_four_largest_nodes_and_four_telling_ranks() {
     check_ranks(&made, &expected);
     let heat = between(&made.page, "class=\"memprof-heat\"", "</svg>");
     assert!(heat.contains("rank 0") && heat.contains("rank 23"), "rows of the first and the last");
+}
+
+/// What is wider than its place on a page in a window so wide, by the browser; nothing where there is no browser.
+fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
+    let place = tempfile::tempdir().expect("a folder");
+    let probe = place.path().join("probe.html");
+    let frame = format!(
+        "<iframe id=f src='file://{}' style='border:0;width:{width}px;height:9000px'></iframe><pre id=o></pre><script>\
+         f.onload=()=>{{const d=f.contentDocument;let s='cut: ';\
+         for(const e of [d.documentElement,...d.querySelectorAll('.scroll,pre,.tile,header')])\
+         if(e.scrollWidth>e.clientWidth+1)s+=e.className+' '+e.textContent.slice(0,60)+e.scrollWidth+'; ';\
+         o.textContent=s+' end';}}</script>",
+        page.display()
+    );
+    std::fs::write(&probe, frame).expect("written");
+    let output = Command::new("timeout")
+        .args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"])
+        .args(["--allow-file-access-from-files", "--disable-web-security"])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", place.path().join("profile").display()))
+        .arg(format!("file://{}", probe.display()))
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, rest) = said.split_once("<pre id=\"o\">cut: ")?;
+    Some(rest.split_once(" end</pre>")?.0.trim().to_owned())
+}
+
+#[test]
+fn nothing_on_a_page_is_cut_in_a_narrow_window() {
+    let place = tempfile::tempdir().expect("a folder");
+    let page = place.path().join("page.html");
+    for (ranks, nodes) in [(1000, 25), (4, 2)] {
+        std::fs::write(&page, made(ranks, nodes).page).expect("written");
+        match cut_at(&page, 800) {
+            Some(cut) => assert_eq!(cut, "", "{ranks} ranks"),
+            None => eprintln!("skipped: there is no chromium that shows pages"),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The command on jobs that were made up: its output, and its errors on wrong input.
 
 use memprof_trace::generate::{self, JobShape};
+use memprof_trace::layout::IDENTITY;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,18 @@ impl Made {
             .collect();
         files.sort();
         files
+    }
+
+    /// The same as processes that have no rank.
+    fn without_ranks(self) -> Made {
+        for file in self.files() {
+            let mut bytes = fs::read(&file).expect("read");
+            // Rank and size of the identity.
+            bytes[IDENTITY..IDENTITY + 8].fill(0xff);
+            generate::reseal(&mut bytes);
+            fs::write(&file, bytes).expect("written");
+        }
+        self
     }
 
     fn report(&self, more: &[&str]) -> String {
@@ -99,6 +112,59 @@ fn ranks_nodes_phases_and_sites_have_tables_of_their_own() {
 }
 
 #[test]
+fn every_table_of_components_has_one_line_on_its_columns() {
+    let made = Made::new(4, 2);
+    for options in [&[][..], &["--node", "node0000"], &["--rank", "1"]] {
+        let shown = made.report(options);
+        let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("owned: ")).collect();
+        let [line] = lines[..] else { panic!("{shown}") };
+        for word in ["owned", "resident", "peak", "at peak", "at most", "slack"] {
+            assert!(line.split("; ").any(|part| part.starts_with(&format!("{word}: "))), "{word}");
+        }
+    }
+}
+
+/// The largest number of processes that a table of call stacks names.
+fn most_processes(sites: &str) -> u32 {
+    let counts = sites.lines().filter_map(|line| {
+        let (before, _) = line.split_once(" process")?;
+        before.rsplit(' ').next()?.parse().ok()
+    });
+    counts.max().expect("a call stack")
+}
+
+#[test]
+fn call_stacks_of_one_rank_are_of_that_rank_alone() {
+    let made = Made::new(4, 2);
+    assert_eq!(most_processes(&made.report(&["--sites"])), 4);
+    let one = made.report(&["--sites", "3", "--rank", "2"]);
+    assert_eq!(most_processes(&one), 1, "{one}");
+    assert!(one.contains("at peak") && one.contains("libmpi"), "{one}");
+}
+
+#[test]
+fn json_goes_into_a_file_as_a_page_does() {
+    let made = Made::new(2, 1);
+    let file = made.folder.with_file_name("report.json");
+    let path = file.to_str().expect("UTF-8");
+    assert_eq!(made.report(&["--json", path]), "");
+    let written = fs::read_to_string(&file).expect("the file");
+    assert_eq!(written, made.report(&["--json"]));
+    // Before the folder, too: a folder is no file to write.
+    let before = run(&["report", "--json", made.path()]);
+    assert_eq!(text(&before.stdout), written, "{}", text(&before.stderr));
+    fails(&["report", "--json", path], 1, "no folder of a job is named");
+    fails(&["report", made.path(), "--json", "/nowhere/a.json"], 1, "cannot write /nowhere/a.json");
+}
+
+#[test]
+fn processes_without_a_rank_are_not_called_ranks() {
+    let shown = Made::new(1, 1).without_ranks().report(&[]);
+    assert!(shown.contains("at worst, process "), "{shown}");
+    assert!(!shown.contains("rank pid"), "{shown}");
+}
+
+#[test]
 fn what_is_not_there_is_named_with_what_is() {
     let made = Made::new(4, 2);
     fails(&["report", made.path(), "--rank", "9"], 1, "there are ranks 0 to 3");
@@ -118,7 +184,7 @@ fn wrong_command_lines_end_with_2() {
         ["--phase", "p", "--html", "x"],
         ["--phase", "p", "--svg", "x"],
         ["--phase", "p", "--png", "x"],
-        ["--sites", "3", "--rank", "1"],
+        ["--sites", "3", "--phase", "p"],
         ["--all", "--json", "--job", "1"],
         ["--all", "--html", "x", "--json"],
     ] {
@@ -209,6 +275,8 @@ fn several_jobs_of_one_folder_are_told_apart() {
     let both = made.report(&[]);
     assert!(both.starts_with("ocean  6 ranks of 2 jobs on "), "{both}");
     assert!(both.contains("note: 2 jobs in this folder"), "{both}");
+    let of_rank = |line: &str| line.starts_with("rank ") && line.contains(" of job ");
+    assert!(both.lines().any(of_rank), "{both}");
     let numbers = ["1", "2"].map(|number| {
         let one = made.report(&["--job", number]);
         assert!(!one.contains("jobs"), "{one}");

@@ -95,6 +95,13 @@ fn sweep(place: &Path) -> Command {
     command
 }
 
+#[test]
+fn help_of_the_launcher_shows_where_the_number_of_ranks_goes() {
+    let help = succeeded(&memprof().args(["sweep", "--help"]).output().expect("memprof runs"));
+    assert!(help.contains("mpirun -n {n}"), "{help}");
+    assert!(!help.lines().any(|line| line.trim_start().starts_with("becomes")), "{help}");
+}
+
 /// The study without where it is.
 fn study(output: &Output) -> Value {
     let mut document: Value = serde_json::from_str(&succeeded(output)).expect("JSON");

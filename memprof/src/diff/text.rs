@@ -1,6 +1,7 @@
 //! The comparison as a table and as JSON.
 
 use super::{Change, Comparison, Verdict};
+use crate::model::Who;
 use crate::report::grid::{Align, Grid, Weight};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -126,6 +127,12 @@ fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
+/// Returns true if it is the same rank or child; of processes without a number two jobs have nothing in common to tell
+/// them by.
+fn is_same(one: &Who, other: &Who) -> bool {
+    (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
+}
+
 fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
     let side = |value: Option<u64>| value.map_or("-".to_owned(), show);
     let by = change.bytes();
@@ -142,12 +149,13 @@ fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
         None => String::new(),
     };
     let place = match (&change.before_at, &change.after_at) {
-        (Some(one), Some(other)) if one.rank.is_some() && one.rank == other.rank => {
-            format!("rank {other}")
-        }
-        (Some(one), Some(other)) => format!("rank {one}, now {other}"),
-        (None, Some(other)) => format!("rank {other}"),
-        (Some(one), None) => format!("rank {one}, then"),
+        (Some(one), Some(other)) if is_same(one, other) => match other.is_numbered() {
+            true => other.label(),
+            false => String::new(),
+        },
+        (Some(one), Some(other)) => format!("{}, now {other}", one.label()),
+        (None, Some(other)) => other.label(),
+        (Some(one), None) => format!("{}, then", one.label()),
         (None, None) => String::new(),
     };
     vec![name.to_owned(), side(change.before), side(change.after), sign, percent, place]

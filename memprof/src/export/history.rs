@@ -369,6 +369,7 @@ mod tests {
     #[test]
     fn the_phase_of_a_time_is_the_innermost() {
         let span = |name: &str, depth, begin_ns, end_ns| Span {
+            is_sampled: true,
             name: name.into(),
             depth,
             begin_ns,

@@ -2,8 +2,8 @@
 
 use super::site::Collect;
 use super::{
-    Absent, BINS, Frame, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    State, Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
+    Absent, BINS, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site, State,
+    Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -178,7 +178,7 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, and its least memory around it.
+/// The peak of a process, with what its components held then and at least around it.
 fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     let begin = axis.bin_ns.saturating_mul(axis.bin_at(time_ns) as u64);
@@ -189,11 +189,15 @@ fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> O
         ..Timeline::default()
     };
     bin.accumulate_until(timeline, end_ns);
-    let low = bin.series.iter().fold(0u64, |sum, series| sum.saturating_add(series.low[0]));
+    let then = |name: &str| rank.held(name).map_or(0, |held| held.resident_at_peak);
+    let held = bin.series.iter().map(|series| {
+        let name = series.name.clone();
+        (name.clone(), then(&name), series.low[0])
+    });
     OwnPeak {
         moment: Moment { time_ns, ..rank.peak.clone() },
         who: Who::of(rank),
-        low,
+        held: held.collect(),
         at_most: rank.kernel_peak.max(rank.peak.bytes),
     }
 }
@@ -223,16 +227,7 @@ impl Assembler {
         let own = own_peak(&rank, &axis, &timeline, end_ns);
         let unseen = unseen(&rank, &axis);
 
-        let objects: Vec<u32> =
-            objects.into_iter().map(|object| self.sites.object(object)).collect();
-        for mut site in sites {
-            site.frames.retain_mut(|frame: &mut Frame| {
-                let known = objects.get(frame.object as usize);
-                frame.object = known.copied().unwrap_or_default();
-                known.is_some()
-            });
-            self.sites.add(site);
-        }
+        self.sites.add_process(objects, sites);
         for (code, text) in notes {
             let at = *self.known_notes.entry((code, text.clone())).or_insert_with(|| {
                 self.notes.push(Note { code, text, processes: 0, example: rank.label() });

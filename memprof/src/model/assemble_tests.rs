@@ -390,3 +390,22 @@ fn of_ranks_that_each_name_components_of_their_own_the_later_ones_are_put_togeth
     assert_eq!(others.phase, None);
     assert!(rows.iter().any(|row| row.phase.as_deref() == Some("solve")));
 }
+
+#[test]
+fn components_at_a_peak_of_several_ranks_add_up_to_it() {
+    // A spike of two components in one rank, shorter than the bin, beside a rank that holds much all the time.
+    let named = |mut reduced: Reduced, name: &str, at_peak: u64| {
+        reduced.timeline.series[0].name = name.into();
+        reduced.rank.held[0].name = name.into();
+        reduced.rank.held[0].resident_at_peak = at_peak;
+        reduced
+    };
+    let spike = named(private(0, &[(100, 100, 100), (100, 190, 1000)]), "app.exe:spike", 1000);
+    let even = named(private(1, &[(300, 300, 300), (300, 300, 300)]), "app.exe:even", 300);
+    let job = together(vec![spike, even]);
+    for timeline in [&job.nodes[0].timeline, &job.timeline] {
+        let held: Vec<_> = timeline.peak_held.iter().map(|one| (&*one.name, one.bytes)).collect();
+        assert_eq!(held, [("app.exe:spike", 1000), ("app.exe:even", 300)]);
+        assert_eq!(timeline.peak.as_ref().map(|peak| peak.bytes), Some(1300));
+    }
+}

@@ -11,6 +11,7 @@ use super::{
 };
 use memprof_trace::read::Trace;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -317,6 +318,13 @@ fn shade(job: &mut Job) {
             node.timeline.phases = spans(rank);
             node.timeline.name_peak();
         }
+    }
+    // Other ranks may have been looked at in phases in which the first was not.
+    let seen = job.phases.iter().filter(|phase| phase.resident_peak.count > 0);
+    let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
+    let timelines = job.nodes.iter_mut().map(|node| &mut node.timeline);
+    for span in timelines.chain([&mut job.timeline]).flat_map(|timeline| &mut timeline.phases) {
+        span.is_sampled |= seen.contains(&*span.name);
     }
 }
 

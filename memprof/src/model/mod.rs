@@ -32,7 +32,7 @@ pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
 pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals};
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
-pub use timeline::{BINS, Moment, OwnPeak, Series, Span, Timeline};
+pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};
 
 use crate::terminal::clean;

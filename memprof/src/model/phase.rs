@@ -30,6 +30,13 @@ pub struct RankPhase {
     pub resident_peak: u64,
 }
 
+impl RankPhase {
+    /// Returns true if something is known of what was resident in it.
+    pub fn is_sampled(&self) -> bool {
+        self.peaks.iter().any(|(_, _, resident)| *resident > 0)
+    }
+}
+
 /// A phase over all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseAcross {
@@ -103,7 +110,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
             into.entries = into.entries.saturating_add(phase.entries);
             into.time_ns.add(phase.total_ns, &who);
             // Between two samples it was opened and closed: what was resident in it is not known.
-            if !phase.peaks.is_empty() {
+            if phase.is_sampled() {
                 into.resident_peak.add(phase.resident_peak, &who);
             }
             for (name, owned, resident) in &phase.peaks {

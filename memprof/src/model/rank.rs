@@ -190,6 +190,8 @@ pub struct Lost {
 pub struct Sampler {
     /// Samples that looked at every range.
     pub full: u64,
+    /// Of these, between `MPI_Init` and `MPI_Finalize`; all of a process without MPI.
+    pub in_main: u64,
     /// Samples that found nothing changed.
     pub quick: u64,
     /// Processor time of the sampler, in nanoseconds.
@@ -229,11 +231,7 @@ impl Rank {
     /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, `child 1 of rank 0` of a process that a rank has
     /// started, or `process 4711 on host` where there is no rank.
     pub fn label(&self) -> String {
-        match (self.identity.rank, &self.identity.child) {
-            (Some(_), _) => format!("rank {}", Who::of(self)),
-            (None, Some(child)) => child.to_string(),
-            (None, None) => format!("process {} on {}", self.identity.pid, self.identity.host),
-        }
+        Who::of(self).label()
     }
 
     /// Name of the program without its folder.
@@ -255,6 +253,7 @@ impl Rank {
             .map(|span| Span {
                 name: span.name.clone(),
                 depth: span.depth,
+                is_sampled: span.is_sampled,
                 begin_ns: shift(span.begin_ns),
                 end_ns: shift(span.end_ns),
             })
@@ -269,6 +268,14 @@ impl Rank {
     /// Reads the sampled call stacks from the file again, with the objects they are in.
     pub fn sites(&self) -> Result<(Vec<super::Object>, Vec<super::Site>), super::LoadError> {
         super::load::sites(self)
+    }
+
+    /// Reads the sampled call stacks as those of a job, largest peak first.
+    pub fn largest_sites(&self) -> Result<super::Sites, super::LoadError> {
+        let (objects, sites) = self.sites()?;
+        let mut collect = super::site::Collect::default();
+        collect.add_process(objects, sites);
+        Ok(collect.finish())
     }
 
     /// Reads the timeline from the file again, on the axis of the job.

@@ -68,8 +68,21 @@ pub struct Collect {
 }
 
 impl Collect {
+    /// Adds the sites of one process, whose frames refer to these objects.
+    pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) {
+        let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
+        for mut site in sites {
+            site.frames.retain_mut(|frame| {
+                let object = known.get(frame.object as usize);
+                frame.object = object.copied().unwrap_or_default();
+                object.is_some()
+            });
+            self.add(site);
+        }
+    }
+
     /// Index of an object in the result.
-    pub fn object(&mut self, object: Object) -> u32 {
+    fn object(&mut self, object: Object) -> u32 {
         let objects = &mut self.sites.objects;
         *self.objects.entry(object).or_insert_with_key(|object| {
             objects.push(object.clone());
@@ -77,8 +90,8 @@ impl Collect {
         })
     }
 
-    /// One site of one process; `peak_max` and `processes` are set here.
-    pub fn add(&mut self, site: Site) {
+    /// Adds one site of one process; `peak_max` and `processes` are set here.
+    fn add(&mut self, site: Site) {
         let key = (site.component.clone(), site.frames.clone());
         if let Some(at) = self.known.get(&key) {
             let into = &mut self.sites.sites[*at];

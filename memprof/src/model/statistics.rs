@@ -2,6 +2,7 @@
 
 use super::timeline::NAMES;
 use super::{Child, Group, Rank};
+use crate::terminal::clean;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +34,22 @@ impl Who {
             child: from.child,
             pid: from.pid,
             host: from.host.clone(),
+        }
+    }
+}
+
+impl Who {
+    /// Returns true if it has a rank, or is a child of one.
+    pub fn is_numbered(&self) -> bool {
+        self.rank.is_some() || self.child.is_some()
+    }
+
+    /// The process in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of rank 0`, or `process 4711 on host`.
+    pub fn label(&self) -> String {
+        match (self.rank, &self.child) {
+            (Some(_), _) => format!("rank {self}"),
+            (None, Some(child)) => child.to_string(),
+            (None, None) => format!("process {} on {}", self.pid, clean(&self.host)),
         }
     }
 }

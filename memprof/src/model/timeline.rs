@@ -21,6 +21,8 @@ pub struct Timeline {
     pub bins: usize,
     /// Sorted by group, then by the largest value, largest first.
     pub series: Vec<Series>,
+    /// Full samples taken in each bin, of sums by all processes together.
+    pub samples: Vec<u32>,
     /// When which phase was open, in the order in which they began.
     pub phases: Vec<Span>,
     /// The most that all components together are known to have held at once. Of a process that is exact at samples; of
@@ -32,6 +34,17 @@ pub struct Timeline {
     pub peak_at_most: u64,
     /// The process whose own peak it is, where the bins say less.
     pub peak_of: Option<Who>,
+    /// What components held at that peak, of sums: `peak` is their sum. Largest first.
+    pub peak_held: Vec<HeldThen>,
+}
+
+/// What a component held at a peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldThen {
+    /// Display name of the component.
+    pub name: Arc<str>,
+    /// Resident bytes.
+    pub bytes: u64,
 }
 
 /// The peak of one process among others, as its trace knows it.
@@ -41,8 +54,8 @@ pub struct OwnPeak {
     pub moment: Moment,
     /// Which process.
     pub who: Who,
-    /// Its least memory in the bin of that moment.
-    pub low: u64,
+    /// What each of its components held then, and at least in the bin of that moment.
+    pub held: Vec<(Arc<str>, u64, u64)>,
     /// The most it can have held at any moment, by the kernel's own count.
     pub at_most: u64,
 }
@@ -79,6 +92,8 @@ pub struct Span {
     pub begin_ns: u64,
     /// As `begin_ns`; the end of the trace where it was still open.
     pub end_ns: u64,
+    /// Whether anything is known of what was resident in the phase.
+    pub is_sampled: bool,
 }
 
 /// A peak, with the activity at that time.
@@ -112,9 +127,9 @@ impl Timeline {
         self.sum_of(|series| &series.mean)
     }
 
-    /// Least and highest memory of all components together, by bin: sums of their bounds.
-    pub fn bounds(&self) -> (Vec<u64>, Vec<u64>) {
-        (self.sum_of(|series| &series.floor), self.sum_of(|series| &series.ceiling))
+    /// The most that all components together can have had, by bin: sums of their bounds.
+    pub fn ceilings(&self) -> Vec<u64> {
+        self.sum_of(|series| &series.ceiling)
     }
 
     fn sum_of(&self, values: fn(&Series) -> &Vec<u64>) -> Vec<u64> {
@@ -146,16 +161,35 @@ impl Timeline {
             return;
         };
         let mut peak = Moment { time_ns: self.middle_ns(bin), bytes, ..Moment::default() };
-        self.peak_of = None;
-        let low = self.sum_of(|series| &series.low);
+        let mut largest = None;
+        let places: HashMap<&str, usize> =
+            self.series.iter().enumerate().map(|(at, series)| (&*series.name, at)).collect();
         for one in own {
-            let others = low[self.bin_at(one.moment.time_ns)].saturating_sub(one.low);
+            let others = self.others_at(one, &places).into_iter().fold(0, u64::saturating_add);
             let bytes = one.moment.bytes.saturating_add(others);
             if bytes >= peak.bytes {
                 peak = Moment { bytes, ..one.moment.clone() };
-                self.peak_of = Some(one.who.clone());
+                largest = Some(one);
             }
         }
+        let mut held = match largest {
+            None => self.series.iter().map(|series| series.mean[bin]).collect(),
+            Some(one) => self.others_at(one, &places),
+        };
+        for (name, then, _) in largest.iter().flat_map(|one| &one.held) {
+            if let Some(at) = place_of(&places, name) {
+                grow(&mut held[at], *then);
+            }
+        }
+        self.peak_of = largest.map(|one| one.who.clone());
+        self.peak_held = self
+            .series
+            .iter()
+            .zip(held)
+            .map(|(series, bytes)| HeldThen { name: series.name.clone(), bytes })
+            .filter(|held| held.bytes > 0)
+            .collect();
+        self.peak_held.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
         let high = self.sum_of(|series| &series.high);
         let beyond = |bin: usize| unseen.get(bin).copied().unwrap_or(0);
         let bounds = high.iter().enumerate();
@@ -167,6 +201,18 @@ impl Timeline {
         };
         self.peak = Some(peak);
         self.name_peak();
+    }
+
+    /// Bytes that the other processes held at least around the peak of one, by series.
+    fn others_at(&self, one: &OwnPeak, places: &HashMap<&str, usize>) -> Vec<u64> {
+        let bin = self.bin_at(one.moment.time_ns);
+        let mut others: Vec<u64> = self.series.iter().map(|series| series.low[bin]).collect();
+        for (name, _, low) in &one.held {
+            if let Some(at) = place_of(places, name) {
+                others[at] = others[at].saturating_sub(*low);
+            }
+        }
+        others
     }
 
     /// Names the phase of the peak, where no process knows it better.
@@ -236,6 +282,7 @@ impl Timeline {
     fn frame(&self) -> Timeline {
         Timeline {
             series: Vec::new(),
+            samples: self.samples.clone(),
             start_ns: self.start_ns,
             bin_ns: self.bin_ns,
             bins: self.bins,
@@ -243,6 +290,7 @@ impl Timeline {
             peak: self.peak.clone(),
             peak_at_most: self.peak_at_most,
             peak_of: self.peak_of.clone(),
+            peak_held: self.peak_held.clone(),
         }
     }
 
@@ -260,6 +308,11 @@ impl Timeline {
             return;
         }
         let end_ns = end_ns.min(other.end_ns());
+        for (part, samples) in other.samples.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let bin = self.bin_at(other.middle_ns(part));
+            self.samples.resize(self.bins, 0);
+            self.samples[bin] = self.samples[bin].saturating_add(*samples);
+        }
         let covered: Vec<Cover> =
             (0..self.bins).filter_map(|bin| self.cover(bin, other, end_ns)).collect();
         let mut known: HashMap<Arc<str>, usize> =
@@ -359,6 +412,11 @@ impl Cover {
             Err(_) => u64::try_from(sum / u128::from(length.max(1))).unwrap_or(u64::MAX),
         }
     }
+}
+
+/// The place of a component among series; of one that was put together with others, theirs.
+fn place_of(places: &HashMap<&str, usize>, name: &str) -> Option<usize> {
+    places.get(name).or_else(|| places.get(&*Group::of(name).others())).copied()
 }
 
 fn grow(value: &mut u64, by: u64) {

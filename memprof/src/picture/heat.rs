@@ -26,7 +26,7 @@ pub struct Heat {
     pub times: Vec<u64>,
     /// Names of the rows.
     pub rows: Vec<String>,
-    /// Bytes of each row, one for each time. Missing ones are drawn empty.
+    /// Bytes of each row, one for each time. Zeros and missing ones are drawn empty: nothing that runs holds nothing.
     pub values: Vec<Vec<u64>>,
 }
 
@@ -67,8 +67,10 @@ pub fn heat(picture: &Heat, style: &Style) -> String {
             &picture.values[row * per_row..((row + 1) * per_row).min(picture.values.len())];
         let shade = |column: usize| {
             let range = column * per_column..(column + 1) * per_column;
-            let cells =
-                |values: &[u64]| values.iter().take(range.end).skip(range.start).copied().max();
+            let cells = |values: &[u64]| {
+                let values = values.iter().take(range.end).skip(range.start).copied();
+                values.max().filter(|bytes| *bytes > 0)
+            };
             let largest = members.iter().filter_map(|values| cells(values)).max();
             largest.map(|bytes| (bytes as f64 / most as f64 * STEPS).round() as usize)
         };

@@ -1,10 +1,11 @@
-//! The legend at the right of a timeline: the areas by size at the peak, and the meaning of lines and bands.
+//! The legend at the right of a timeline: the areas by size at the peak, and the lines over them.
 
 use super::areas::Area;
 use super::palette::{Inks, Shades};
+use super::phases::{UNSEEN, hatch};
 use super::svg::{Anchor, Svg, fit, number, text_width};
-use super::timeline::{BAND, BAND_OPACITY, LEGEND, ROW, nearest};
-use super::{Style, Timeline};
+use super::timeline::{LEGEND, POSSIBLE, ROW, SAMPLES, nearest};
+use super::{Style, Theme, Timeline};
 use crate::units::bytes;
 
 pub(super) fn legend(
@@ -29,8 +30,12 @@ pub(super) fn legend(
         // Means of the time in which the peak lies: of sums, and of a rank that was looked at rarely, nobody knows better.
         if at_peak.is_some() { "around the peak" } else { "at most" },
     );
-    // The line and the band are explained below the areas.
-    let below = usize::from(picture.outline.is_some()) + usize::from(picture.band.is_some());
+    // Lines are explained below the areas.
+    let possible = picture.possible.is_some() && style.theme == Theme::Page;
+    let unseen = picture.phases.iter().any(|phase| phase.is_unseen);
+    let sampled = !picture.samples.is_empty();
+    let below = [picture.outline.is_some(), possible, unseen, sampled];
+    let below = below.into_iter().filter(|is_there| *is_there).count();
     let room = (((style.height - y - 26.0) / ROW) as usize).saturating_sub(below);
     let kept = if entries.len() > room { room.saturating_sub(1) } else { entries.len() };
     for area in &entries[..kept] {
@@ -39,7 +44,7 @@ pub(super) fn legend(
             "g",
             &[("class", &"entry"), ("data-series", &area.name), ("data-group", &area.group)],
         );
-        swatch(svg, (left, y), &area.colour(shades), 1.0);
+        swatch(svg, (left, y), &area.colour(shades));
         let amount = bytes(size(area));
         let room = right - left - 18.0 - text_width(&amount, 11.5) - 8.0;
         svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, &fit(&area.name, 11.5, room));
@@ -73,23 +78,40 @@ pub(super) fn legend(
                 ("stroke-dasharray", &"4 3"),
             ],
         );
-        svg.words(
-            (left + 17.0, y),
-            11.5,
-            Anchor::Start,
-            inks.ink,
-            &fit(&outline.name, 11.5, right - left - 17.0),
-        );
+        // It may be beyond the top.
+        let most = bytes(outline.values.iter().copied().max().unwrap_or(0));
+        let room = right - left - 18.0 - text_width(&most, 11.5) - 8.0;
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, &fit(&outline.name, 11.5, room));
+        svg.words((right, y), 11.5, Anchor::End, inks.ink, &most);
     }
-    if picture.band.is_some() {
+    if sampled {
         y += ROW;
-        swatch(svg, (left, y), inks.ink, BAND_OPACITY);
-        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, BAND);
+        for mark in [0.0, 4.0, 11.0] {
+            svg.rectangle((left + mark, y - 6.0), (1.2, 3.5), inks.ink);
+        }
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, SAMPLES);
+    }
+    if unseen {
+        y += ROW;
+        hatch(svg, (left, y - 9.5), (11.0, 11.0), inks);
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, UNSEEN);
+    }
+    if possible {
+        y += ROW;
+        svg.open("g", &[("class", &"entry off"), ("data-line", &"possible")]);
+        svg.line((left - 2.0, y - 4.0), (left + 13.0, y - 4.0), inks.muted, 0.8);
+        svg.words((left + 17.0, y), 11.5, Anchor::Start, inks.ink, POSSIBLE);
+        svg.around(
+            "title",
+            &[],
+            "Shows or hides the most that can have been there between samples",
+        );
+        svg.close("g");
     }
 }
 
 /// The square before a name whose base line this is.
-fn swatch(svg: &mut Svg, (left, y): (f64, f64), colour: &str, opacity: f64) {
+fn swatch(svg: &mut Svg, (left, y): (f64, f64), colour: &str) {
     svg.element(
         "rect",
         &[
@@ -99,7 +121,6 @@ fn swatch(svg: &mut Svg, (left, y): (f64, f64), colour: &str, opacity: f64) {
             ("height", &11),
             ("rx", &2),
             ("fill", &colour),
-            ("fill-opacity", &opacity),
         ],
     );
 }

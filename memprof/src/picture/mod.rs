@@ -9,6 +9,7 @@ mod curve;
 mod heat;
 mod legend;
 mod palette;
+mod phases;
 mod png;
 mod scale;
 mod svg;
@@ -63,12 +64,15 @@ pub struct Timeline {
     pub times: Vec<u64>,
     /// Series of the stack; the order does not matter.
     pub series: Vec<Series>,
-    /// Possible top of the areas between samples.
-    pub band: Option<Band>,
+    /// The most that all together can have had at any time, between samples too: bytes, one for each time. A line of
+    /// pages, which the reader switches on.
+    pub possible: Option<Vec<u64>>,
     /// A dashed line over the areas.
     pub outline: Option<Outline>,
     /// Phases of the program.
     pub phases: Vec<Phase>,
+    /// When samples were taken, ascending: marked below the areas.
+    pub samples: Vec<u64>,
     /// The point to mark.
     pub peak: Option<Peak>,
 }
@@ -82,15 +86,6 @@ pub struct Series {
     pub group: String,
     /// Bytes, one for each time. Missing ones count as 0.
     pub values: Vec<u64>,
-}
-
-/// Possible memory of all components of a [`Timeline`] together, between samples too.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Band {
-    /// At least: bytes, one for each time.
-    pub floor: Vec<u64>,
-    /// At most: bytes, one for each time.
-    pub ceiling: Vec<u64>,
 }
 
 /// A line over the areas of a [`Timeline`], as the bytes owned over those resident.
@@ -113,6 +108,8 @@ pub struct Phase {
     pub end: u64,
     /// 0 for the outermost; deeper ones are drawn below.
     pub depth: usize,
+    /// Nothing is known of what was resident in it: it is hatched, and hides what is drawn behind it.
+    pub is_unseen: bool,
 }
 
 /// A point of a [`Timeline`] that is marked and labelled.

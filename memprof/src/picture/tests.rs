@@ -56,7 +56,7 @@ fn solver() -> Timeline {
     let peak = (0..count as usize).max_by_key(|index| total(*index)).unwrap();
     let phase = |name: &str, begin: f64, end: f64, depth| {
         let place = |share: f64| (share * count as f64 * 52e6) as u64;
-        Phase { name: name.into(), begin: place(begin), end: place(end), depth }
+        Phase { name: name.into(), begin: place(begin), end: place(end), depth, is_unseen: false }
     };
     let mut phases = vec![
         phase("init", 0.0, 0.07, 0),
@@ -70,7 +70,8 @@ fn solver() -> Timeline {
         phase("halo", 0.5 + f64::from(step) * 0.005, 0.503 + f64::from(step) * 0.005, 2)
     }));
     Timeline {
-        band: None,
+        possible: None,
+        samples: (0..count).step_by(7).map(|index| index * 52_000_000).collect(),
         title: "rank 3 of 16 on node07: resident memory by component".into(),
         outline: Some(Outline {
             name: "owned, all components".into(),
@@ -116,6 +117,91 @@ fn legends_are_sorted_by_size_at_the_peak() {
         svg.match_indices("class=\"entry\"").map(|(at, _)| &svg[at..at + 60]).collect();
     assert!(entries[0].contains("app.exe"), "{entries:?}");
     assert!(entries[1].contains("mpi.shm"), "{entries:?}");
+}
+
+/// The bytes at the top of a picture.
+fn top_of(svg: &str) -> u64 {
+    let (_, rest) = svg.split_once("data-bytes=\"").unwrap();
+    rest.split_once('"').unwrap().0.parse().unwrap()
+}
+
+/// The heights of the points of the path of that class, and that of the top of the plot.
+fn heights(svg: &str, class: &str) -> (Vec<f64>, f64) {
+    let numbers = |text: &str| -> Vec<f64> {
+        text.split(['M', 'L', ' ']).filter_map(|word| word.parse().ok()).collect()
+    };
+    let between = |from: &str| svg.split_once(from).unwrap().1.split_once('"').unwrap().0;
+    let places = numbers(between(&format!("class=\"{class}\" d=\"")));
+    (places.chunks(2).map(|place| place[1]).collect(), numbers(between("data-plot=\""))[1])
+}
+
+#[test]
+fn phases_without_a_sample_are_hatched_and_named_in_the_legend() {
+    let mut picture = solver();
+    let style = Style::default();
+    assert!(!timeline(&picture, &style).contains("unseen"));
+    for phase in &mut picture.phases {
+        // `main` has phases in itself that were seen.
+        phase.is_unseen = ["main", "assemble"].contains(&phase.name.as_str());
+    }
+    let svg = timeline(&picture, &style);
+    keep("timeline-unseen", &svg);
+    assert_eq!(svg.matches("class=\"unseen\"").count(), 1, "{svg}");
+    assert!(svg.contains("class=\"unseen\" data-name=\"assemble\""), "{svg}");
+    assert!(svg.contains(">no sample was taken in it<"), "{svg}");
+}
+
+#[test]
+fn samples_are_marked_where_they_were_taken() {
+    let mut picture = solver();
+    // Of three, two touch each other.
+    picture.samples = vec![0, 1_000, picture.times[picture.times.len() - 1]];
+    let svg = timeline(&picture, &Style::default());
+    let marks = svg.split_once("class=\"samples\" d=\"").unwrap().1.split_once('"').unwrap().0;
+    let places: Vec<f64> = marks
+        .split('M')
+        .skip(1)
+        .map(|mark| mark.split_once(' ').unwrap().0.parse().unwrap())
+        .collect();
+    let plot = svg.split_once("data-plot=\"").unwrap().1.split_once('"').unwrap().0;
+    let plot: Vec<f64> = plot.split(' ').map(|word| word.parse().unwrap()).collect();
+    assert_eq!(places.len(), 2, "{marks}");
+    assert!((places[0] - plot[0]).abs() < 1.0 && (places[1] - plot[0] - plot[2]).abs() < 1.0);
+    assert!(svg.contains(">samples were taken<"), "{svg}");
+    picture.samples.clear();
+    assert!(!timeline(&picture, &Style::default()).contains("samples were taken"));
+}
+
+#[test]
+fn scale_follows_resident_memory_where_much_more_is_owned() {
+    let mut picture = solver();
+    let usual = top_of(&timeline(&picture, &Style::default()));
+    let outline = picture.outline.as_mut().unwrap();
+    outline.values.iter_mut().for_each(|value| *value *= 100);
+    let svg = timeline(&picture, &Style::default());
+    keep("timeline-owned", &svg);
+    // Axes end at round numbers.
+    assert!(top_of(&svg) < 3 * usual / 2, "{} {usual}", top_of(&svg));
+    let (places, top) = heights(&svg, "outline");
+    assert!(places.iter().all(|y| *y >= top), "beyond {top}: {places:?}");
+    // The legend has how much it is.
+    assert!(svg.contains(">13.6 GiB<"), "{svg}");
+}
+
+#[test]
+fn possible_line_is_hidden_in_pages_and_absent_elsewhere() {
+    let mut picture = solver();
+    let usual = top_of(&timeline(&picture, &Style::default()));
+    picture.possible = Some(vec![u64::MAX; picture.times.len()]);
+    for theme in [Theme::Light, Theme::Dark] {
+        let svg = timeline(&picture, &Style { theme, ..Style::default() });
+        assert!(!svg.contains("possible") && top_of(&svg) == usual);
+    }
+    let svg = timeline(&picture, &Style { theme: Theme::Page, ..Style::default() });
+    assert_eq!(top_of(&svg), usual);
+    let (places, top) = heights(&svg, "possible");
+    assert!(places.iter().all(|y| *y >= top), "beyond {top}: {places:?}");
+    assert!(svg.contains("class=\"entry off\" data-line=\"possible\""), "{svg}");
 }
 
 #[test]
@@ -173,6 +259,19 @@ fn many_ranks_make_a_heat_map_that_stays_small() {
             .collect(),
     };
     keep("heat-8", &heat(&few, &Style { height: 300.0, ..Style::default() }));
+}
+
+#[test]
+fn cells_of_ranks_not_started_are_empty_in_a_heat_map() {
+    let values = vec![vec![MIB; 4], vec![0, 0, 1, MIB]];
+    let times = vec![0, 1_000_000, 2_000_000, 3_000_000];
+    let svg = heat(&Heat { times, values, ..Heat::default() }, &Style::default());
+    let cells = svg.split_once("class=\"cells\"").unwrap().1.split_once("</g>").unwrap().0;
+    // One run of the first row; of the second what is small and what is not, at their places.
+    for run in ["M0 0.5h4", "M2 1.5h1", "M3 1.5h1"] {
+        assert!(cells.contains(run), "{run}: {cells}");
+    }
+    assert_eq!(cells.matches('M').count(), 3, "{cells}");
 }
 
 #[test]
@@ -242,12 +341,13 @@ proptest! {
         let mut times = times;
         times.sort_unstable();
         let picture = Timeline {
-            band: None,
+            possible: None,
             title: "any".into(),
             outline: series.first().map(|one| Outline { name: one.0.clone(), values: one.2.clone() }),
             times,
             series: series.into_iter().map(|(name, group, values)| Series { name, group, values }).collect(),
-            phases: phases.into_iter().map(|(name, begin, end, depth)| Phase { name, begin, end, depth }).collect(),
+            samples: phases.iter().map(|phase| phase.1).collect(),
+            phases: phases.into_iter().map(|(name, begin, end, depth)| Phase { name, begin, end, depth, is_unseen: depth % 2 == 0 }).collect(),
             peak: peak.map(|(time, bytes, label)| Peak { time, bytes, label }),
         };
         let style = Style { width: width.max(1.0), height: height.max(1.0), theme: Theme::Light, legend };

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use super::areas::{Area, areas, shades, totals, value};
 use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
+use super::phases::{self, PHASE_ROWS};
 use super::scale::{Axis, byte_axis, span, time_axis};
 use super::svg::{Anchor, Svg, fit, number, text_width};
-use super::{Phase, Series, Style, Timeline};
+use super::{Series, Style, Theme, Timeline};
 use crate::units::{bytes, time};
 
 /// Room around the areas.
@@ -16,13 +17,12 @@ const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 18.0;
 pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
-/// Deeper phases than these rows are left to the tables.
-const PHASE_ROWS: usize = 3;
-/// Text of the legend on the band, and its strength.
-pub(super) const BAND: &str = "possible between samples";
-pub(super) const BAND_OPACITY: f64 = 0.11;
-/// The band may make the picture this much higher; the rest is cut off at the top.
-const BAND_ROOM: f64 = 1.3;
+/// Name of the line of what is possible, in the legend and for the page's script.
+pub(super) const POSSIBLE: &str = "possible between samples";
+/// Name of the marks on the axis.
+pub(super) const SAMPLES: &str = "samples were taken";
+/// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
+const OWNED_ROOM: f64 = 1.3;
 /// Distance of the columns in which places for labels are looked for.
 const COLUMN: f64 = 4.0;
 
@@ -56,11 +56,15 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
         );
         return svg.finish();
     }
-    plot.phases(&mut svg, &picture.phases, rows, &inks);
+    phases::lanes(&mut svg, &plot, &picture.phases, rows, &inks);
     plot.grid(&mut svg, &inks);
     let shades = shades(&areas);
     plot.stack(&mut svg, picture, &areas, &shades, &inks);
-    plot.band(&mut svg, picture, &inks);
+    phases::unseen(&mut svg, &plot, &picture.phases, &inks);
+    plot.samples(&mut svg, &picture.samples, &inks);
+    if style.theme == Theme::Page {
+        plot.possible(&mut svg, picture, &inks);
+    }
     plot.outline(&mut svg, picture, &inks);
     plot.peak(&mut svg, picture, &inks);
     if style.legend {
@@ -71,12 +75,12 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
 
 /// The rectangle of the areas and the meaning of its sides.
 pub(super) struct Plot {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-    from: u64,
-    to: u64,
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) from: u64,
+    pub(super) to: u64,
     axis: Axis,
 }
 
@@ -86,10 +90,9 @@ impl Plot {
         let right = if style.legend { LEGEND } else { RIGHT };
         let outline =
             picture.outline.as_ref().and_then(|outline| outline.values.iter().copied().max());
-        let most = totals(picture).into_iter().max().unwrap_or(0).max(outline.unwrap_or(0));
+        let most = totals(picture).into_iter().max().unwrap_or(0);
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
-        let ceiling = picture.band.as_ref().and_then(|band| band.ceiling.iter().copied().max());
-        let most = most.max(ceiling.unwrap_or(0).min((most as f64 * BAND_ROOM) as u64));
+        let most = most.max(outline.unwrap_or(0).min((most as f64 * OWNED_ROOM) as u64));
         // The label of the peak needs a place above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
@@ -105,7 +108,7 @@ impl Plot {
         }
     }
 
-    fn x(&self, time: u64) -> f64 {
+    pub(super) fn x(&self, time: u64) -> f64 {
         let time = time.clamp(self.from, self.to);
         self.left + (time - self.from) as f64 / (self.to - self.from) as f64 * self.width
     }
@@ -116,32 +119,6 @@ impl Plot {
 
     fn bottom(&self) -> f64 {
         self.top + self.height
-    }
-
-    fn phases(&self, svg: &mut Svg, phases: &[Phase], rows: usize, inks: &Inks) {
-        let outermost = merged(self, phases, 0);
-        for (index, (begin, end, _)) in outermost.iter().enumerate() {
-            if index % 2 == 0 {
-                svg.rectangle((*begin, self.top), (end - begin, self.height), inks.shade);
-            }
-        }
-        for depth in 0..rows {
-            let y = 32.0 + depth as f64 * ROW;
-            for (begin, end, name) in merged(self, phases, depth) {
-                svg.open("g", &[("class", &"phase"), ("data-name", &name.unwrap_or("several"))]);
-                svg.rectangle((begin, y), ((end - begin - 1.0).max(1.0), ROW - 2.0), inks.strip);
-                let Some(name) = name else {
-                    svg.close("g");
-                    continue;
-                };
-                let text = fit(name, 11.0, end - begin - 7.0);
-                if !text.is_empty() {
-                    svg.words((begin + 4.0, y + 11.5), 11.0, Anchor::Start, inks.ink, &text);
-                }
-                svg.around("title", &[], name);
-                svg.close("g");
-            }
-        }
     }
 
     fn grid(&self, svg: &mut Svg, inks: &Inks) {
@@ -326,44 +303,64 @@ impl Plot {
         None
     }
 
-    /// Draws possible memory between samples: light over the areas, and above them.
-    fn band(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
-        let Some(band) = &picture.band else { return };
-        let points = self.points(picture);
-        let edge = |values: &[u64]| -> Vec<f64> {
-            let beyond = self.axis.end;
-            (0..picture.times.len())
-                .map(|index| (value(values, index) as f64).min(beyond))
-                .collect()
-        };
-        let path = self.outline_of(&points, &edge(&band.floor), &edge(&band.ceiling));
-        svg.open(
+    /// A mark on the axis at each time of a sample; those that touch are one.
+    fn samples(&self, svg: &mut Svg, samples: &[u64], inks: &Inks) {
+        const WIDTH: f64 = 1.2;
+        let mut runs: Vec<(f64, f64)> = Vec::new();
+        for time in samples.iter().filter(|time| (self.from..=self.to).contains(time)) {
+            let x = self.x(*time) - WIDTH / 2.0;
+            match runs.last_mut() {
+                Some((_, end)) if x <= *end => *end = x + WIDTH,
+                _ => runs.push((x, x + WIDTH)),
+            }
+        }
+        if runs.is_empty() {
+            return;
+        }
+        let mut path = String::new();
+        for (begin, end) in runs {
+            let (x, y) = (number(begin), number(self.bottom() + 1.0));
+            let _ = write!(path, "M{x} {y}h{}v3.5h-{0}Z", number(end - begin));
+        }
+        svg.open("path", &[("class", &"samples"), ("d", &path), ("fill", &inks.ink)]);
+        svg.around("title", &[], SAMPLES);
+        svg.close("path");
+    }
+
+    /// A line through these values; what is beyond the axis lies at the top.
+    fn line_of(&self, picture: &Timeline, values: &[u64]) -> String {
+        let mut path = String::new();
+        for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
+            let y = self.y((value(values, index) as f64).min(self.axis.end));
+            let _ =
+                write!(path, "{}{} {}", if order == 0 { "M" } else { "L" }, number(x), number(y));
+        }
+        path
+    }
+
+    /// The most that may have been there between samples: a thin line, not shown until the legend is asked for it.
+    fn possible(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
+        let Some(values) = &picture.possible else { return };
+        svg.element(
             "path",
             &[
-                ("class", &"band"),
-                ("d", &path),
-                ("fill", &inks.ink),
-                ("fill-opacity", &BAND_OPACITY),
+                ("class", &"possible"),
+                ("d", &self.line_of(picture, values)),
+                ("fill", &"none"),
+                ("stroke", &inks.muted),
+                ("stroke-width", &0.8),
                 ("pointer-events", &"none"),
             ],
         );
-        svg.around("title", &[], BAND);
-        svg.close("path");
     }
 
     fn outline(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(outline) = &picture.outline else { return };
-        let mut path = String::new();
-        for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
-            let y = self.y(value(&outline.values, index) as f64);
-            let _ =
-                write!(path, "{}{} {}", if order == 0 { "M" } else { "L" }, number(x), number(y));
-        }
         svg.open(
             "path",
             &[
                 ("class", &"outline"),
-                ("d", &path),
+                ("d", &self.line_of(picture, &outline.values)),
                 ("fill", &"none"),
                 ("stroke", &inks.ink),
                 ("stroke-width", &1.2),
@@ -387,7 +384,8 @@ impl Plot {
             .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
         // Above the dashed line too, where the two are near.
         let over = picture.outline.as_ref().map(|outline| {
-            self.y(value(&outline.values, nearest(&picture.times, peak.time)) as f64)
+            let owned = value(&outline.values, nearest(&picture.times, peak.time)) as f64;
+            self.y(owned.min(self.axis.end))
         });
         let y_label = over.filter(|over| *over < y && y - *over < 24.0).unwrap_or(y);
         let base = (y_label - 9.0).max(self.top + 13.0);
@@ -432,44 +430,6 @@ fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
 /// The index of the time that is nearest.
 pub(super) fn nearest(times: &[u64], time: u64) -> usize {
     (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
-}
-
-/// Phases of one depth as begin, end and name; neighbours too narrow to be seen become one without a name.
-fn merged<'a>(plot: &Plot, phases: &'a [Phase], depth: usize) -> Vec<(f64, f64, Option<&'a str>)> {
-    let mut chosen: Vec<&Phase> = phases
-        .iter()
-        .filter(|phase| {
-            phase.depth == depth
-                && phase.end > plot.from
-                && phase.begin < plot.to
-                && phase.begin < phase.end
-        })
-        .collect();
-    chosen.sort_by_key(|phase| phase.begin);
-    let mut merged: Vec<(f64, f64, Option<&str>)> = Vec::new();
-    for phase in chosen {
-        let (begin, end) = (plot.x(phase.begin), plot.x(phase.end));
-        match merged.last_mut() {
-            Some((first, last, name))
-                if begin - *last < 1.5 && (end - begin < 2.0 || *last - *first < 2.0) =>
-            {
-                if *name != Some(phase.name.as_str()) {
-                    // A narrow one beside a wide one does not take its name away.
-                    *name = if *last - *first > end - begin {
-                        *name
-                    } else {
-                        Some(phase.name.as_str())
-                    };
-                    if (*last - *first).max(end - begin) < 2.0 {
-                        *name = None;
-                    }
-                }
-                *last = last.max(end);
-            }
-            _ => merged.push((begin, end, Some(&phase.name))),
-        }
-    }
-    merged
 }
 
 impl Series {

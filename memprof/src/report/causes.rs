@@ -56,25 +56,27 @@ pub fn peaks(job: &Job, shown: usize) -> Vec<Peak> {
     }
     let mut ranks: Vec<&Rank> = job.ranks().collect();
     ranks.sort_by_key(|rank| std::cmp::Reverse(rank.peak.bytes));
-    peaks.extend(ranks.into_iter().take(shown).map(of_rank));
+    let several = job.jobs.len() > 1;
+    peaks.extend(ranks.into_iter().take(shown).map(|rank| of_rank(rank, several)));
     peaks
 }
 
 fn of_timeline(of: String, timeline: &Timeline) -> Option<Peak> {
     let moment = timeline.peak.clone()?;
-    let bin = moment.time_ns.saturating_sub(timeline.start_ns) / timeline.bin_ns.max(1);
-    let held = timeline.series.iter().map(|series| {
-        (series.name.to_string(), series.mean.get(bin as usize).copied().unwrap_or(0))
-    });
+    let held = timeline.peak_held.iter().map(|held| (held.name.to_string(), held.bytes));
     let largest = largest(held.collect());
     Some(Peak { of, moment, largest })
 }
 
-fn of_rank(rank: &Rank) -> Peak {
+/// The peak of a rank, which is named with its job where there are several.
+fn of_rank(rank: &Rank, several: bool) -> Peak {
     let held = rank.held.iter().map(|held| (held.name.to_string(), held.resident_at_peak));
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     Peak {
-        of: rank.label(),
+        of: match rank.job.filter(|_| several) {
+            Some(job) => format!("{} of job {job}", rank.label()),
+            None => rank.label(),
+        },
         moment: Moment { time_ns, ..rank.peak.clone() },
         largest: largest(held.collect()),
     }

@@ -46,7 +46,7 @@ struct Document<'a, T> {
 /// The part that is asked for.
 pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
-        View::Job => document(job, Some(sites::named(job, SITES))),
+        View::Job => document(job, Some(sites::named(&job.sites, job.started_ns, SITES))),
         View::Rank(rank) => document(rank, None),
         View::Node(node) => document(node, None),
         View::Phase(phase) => document(phase, None),

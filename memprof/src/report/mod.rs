@@ -12,6 +12,7 @@ pub mod table;
 mod touches;
 
 use crate::model::{Job, Node, PhaseAcross, Rank};
+use crate::output;
 use crate::terminal::{self, Look, Progress, say};
 use crate::units;
 use anyhow::bail;
@@ -23,8 +24,8 @@ use std::process::ExitCode;
 #[command(after_help = "Without options: one table of the whole job.")]
 pub struct Options {
     /// The folder `memprof run` made
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "json")]
+    pub folder: Option<PathBuf>,
     /// Of one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
@@ -41,15 +42,18 @@ pub struct Options {
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),
-        conflicts_with_all = ["rank", "node", "phase"]
+        conflicts_with_all = ["node", "phase"]
     )]
     pub sites: Option<u32>,
     /// Leave nothing out of the table
     #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "png", "svg"])]
     pub all: bool,
-    /// Everything as JSON on standard output
-    #[arg(long, conflicts_with_all = ["sites", "all"])]
-    pub json: bool,
+    /// Everything as JSON, on standard output where no file is named
+    #[arg(
+        long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+        conflicts_with_all = ["sites", "all"]
+    )]
+    pub json: Option<PathBuf>,
     /// Write a page of the whole job that needs nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "node", "phase"])]
     pub html: Option<PathBuf>,
@@ -65,17 +69,27 @@ impl Options {
     /// The whole of a folder.
     pub fn of(folder: &Path) -> Options {
         Options {
-            folder: folder.to_owned(),
+            folder: Some(folder.to_owned()),
             job: None,
             rank: None,
             node: None,
             phase: None,
             sites: None,
             all: false,
-            json: false,
+            json: None,
             html: None,
             png: None,
             svg: None,
+        }
+    }
+
+    /// The folder of the job, and the file for JSON; `-` is standard output. A folder behind `--json`, where no other
+    /// is named, is that of the job.
+    fn folder_and_json(&self) -> anyhow::Result<(&Path, Option<&Path>)> {
+        match (&self.folder, &self.json) {
+            (Some(folder), json) => Ok((folder, json.as_deref())),
+            (None, Some(folder)) if folder.is_dir() => Ok((folder, Some(Path::new("-")))),
+            _ => bail!("no folder of a job is named"),
         }
     }
 }
@@ -90,7 +104,8 @@ enum View<'a> {
 
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let job = load(&options.folder, options.job)?;
+    let (folder, json) = options.folder_and_json()?;
+    let job = load(folder, options.job)?;
     let view = select(&job, options)?;
     if let Some(file) = &options.html {
         let bytes = html::write(&job, file)?;
@@ -109,12 +124,16 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             wrote(file, pictures::png(&drawn, file)?);
         }
     }
-    if options.json {
-        terminal::print(&json::text(&job, options)?)?;
+    if let Some(file) = json {
+        let text = json::text(&job, options)?;
+        match file.as_os_str() == "-" {
+            true => drop(terminal::print(&text)?),
+            false => wrote(file, output::write(file, text.as_bytes())?),
+        }
     } else if options.html.is_none() && options.svg.is_none() && options.png.is_none()
         || options.sites.is_some()
     {
-        terminal::print(&text(&job, &view, options))?;
+        terminal::print(&text(&job, &view, options)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,15 +206,19 @@ fn ranks(job: &Job) -> String {
     }
 }
 
-fn text(job: &Job, view: &View, options: &Options) -> String {
+fn text(job: &Job, view: &View, options: &Options) -> anyhow::Result<String> {
     let look = Look::stdout();
     if let Some(count) = options.sites {
-        return sites::text(job, count as usize, look);
+        let limit = count as usize;
+        return Ok(match view {
+            View::Rank(rank) => sites::text(&rank.largest_sites()?, job.started_ns, limit, look),
+            _ => sites::text(&job.sites, job.started_ns, limit, look),
+        });
     }
-    match view {
+    Ok(match view {
         View::Job => table::full(job, options.all, look),
         View::Rank(rank) => rank::rank(rank, options.all, look),
         View::Node(node) => table::node(job, node, options.all, look),
         View::Phase(phase) => rank::phase(job, phase, look),
-    }
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{Job, Moment, Node, Rank, Timeline};
 use crate::output;
-use crate::picture::{self, Band, Outline, Peak, Phase, Series, Style, Theme};
+use crate::picture::{self, Outline, Peak, Phase, Series, Style, Theme};
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 use std::path::Path;
@@ -51,10 +51,9 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
         }
         Outline { name: name.to_owned(), values }
     });
-    let (floor, ceiling) = from.bounds();
     picture::Timeline {
         title,
-        band: Some(Band { floor, ceiling }),
+        possible: Some(from.ceilings()),
         times: (0..from.bins).map(|bin| from.middle_ns(bin)).collect(),
         series: from
             .series
@@ -74,7 +73,12 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
                 begin: span.begin_ns,
                 end: span.end_ns,
                 depth: span.depth as usize,
+                is_unseen: !span.is_sampled,
             })
+            .collect(),
+        samples: (from.samples.iter().enumerate())
+            .filter(|(_, count)| **count > 0)
+            .map(|(bin, _)| from.middle_ns(bin))
             .collect(),
         peak: from.peak.as_ref().map(peak),
     }

@@ -1,7 +1,7 @@
 //! The report of one rank, and of one phase.
 
 use super::grid::{Align, Grid, Weight};
-use super::table::{closing, unseen};
+use super::table::{GLOSSARY, closing, unseen};
 use crate::model::{Group, Held, Job, PhaseAcross, Rank};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -83,6 +83,7 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         ],
     );
     out += &grid.text(look);
+    out += &look.dim(GLOSSARY);
     if rank.kernel_peak > 0 {
         let line = format!("the kernel's own peak: {}", bytes(rank.kernel_peak));
         out += &format!("{}\n", look.dim(&line));
@@ -113,6 +114,7 @@ fn phases(rank: &Rank, look: Look) -> String {
         let largest: Vec<String> = peaks
             .iter()
             .take(3)
+            .filter(|(_, _, resident)| *resident > 0)
             .map(|(name, _, resident)| format!("{} {}", clean(name), bytes(*resident)))
             .collect();
         let indent = "  ".repeat(phase.depth.min(4) as usize);
@@ -123,9 +125,9 @@ fn phases(rank: &Rank, look: Look) -> String {
                 phase.entries.to_string(),
                 time(phase.total_ns),
                 time(phase.first_ns),
-                match largest.is_empty() {
-                    true => "no sample".to_owned(),
-                    false => largest.join(", "),
+                match phase.is_sampled() {
+                    false => "no sample".to_owned(),
+                    true => largest.join(", "),
                 },
             ],
         );
@@ -136,9 +138,10 @@ fn phases(rank: &Rank, look: Look) -> String {
 fn sampler(rank: &Rank, look: Look) -> String {
     let sampler = &rank.sampler;
     let line = format!(
-        "{}, {} without change; {:.2} % of a processor; mappings held for at most {}; {} before a \
+        "{} ({} in main), {} without change; {:.2} % of a processor; mappings held for at most {}; {} before a \
          release, {} left out; small blocks known to ± {}",
         count(sampler.full as usize, "full sample"),
+        sampler.in_main,
         sampler.quick,
         sampler.duty(rank.duration_ns) * 100.0,
         time(sampler.longest_hold_ns),
@@ -153,13 +156,13 @@ fn sampler(rank: &Rank, look: Look) -> String {
 pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
     use Align::{Left, Right};
     let mut out = format!(
-        "{}  in {}, entered {} times, open for {} (shortest) to {} (rank {})\n\n",
+        "{}  in {}, entered {} times, open for {} (shortest) to {} ({})\n\n",
         look.bold(&format!("phase {}", clean(&phase.name))),
         count(phase.processes as usize, "rank"),
         phase.entries,
         time(phase.time_ns.min),
         time(phase.time_ns.max),
-        phase.time_ns.max_at
+        phase.time_ns.max_at.label()
     );
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let head = ["", "owned peak", "rank", "resident: min", "mean", "max", "rank"];

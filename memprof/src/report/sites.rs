@@ -1,7 +1,7 @@
-//! Places where memory was allocated: the largest sampled call stacks.
+//! Where memory was allocated: the largest sampled call stacks of a job or of one rank.
 
 use super::symbols::Symbols;
-use crate::model::{Job, Site};
+use crate::model::{Site, Sites};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count};
 
@@ -15,10 +15,10 @@ pub struct Named {
     pub names: Vec<String>,
 }
 
-/// The largest sites of a job with the names of their functions.
-pub fn named(job: &Job, limit: usize) -> Vec<Named> {
-    let sites = job.sites.sites.iter().take(limit);
-    let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
+/// The largest sites with the names of their functions, in objects that have not changed since `started_ns`.
+pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
+    let sites = of.sites.iter().take(limit);
+    let mut symbols = Symbols::new(&of.objects, started_ns);
     sites
         .map(|site| Named {
             site: site.clone(),
@@ -33,9 +33,9 @@ pub fn named(job: &Job, limit: usize) -> Vec<Named> {
 }
 
 /// As text.
-pub fn text(job: &Job, limit: usize, look: Look) -> String {
+pub fn text(of: &Sites, started_ns: u64, limit: usize, look: Look) -> String {
     let mut out = String::new();
-    let sites = named(job, limit);
+    let sites = named(of, started_ns, limit);
     if sites.is_empty() {
         return "no call stacks were sampled\n".to_owned();
     }
@@ -58,7 +58,7 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
         }
         out.push('\n');
     }
-    let more = job.sites.sites.len().saturating_sub(sites.len()) as u64 + job.sites.left_out.0;
+    let more = of.sites.len().saturating_sub(sites.len()) as u64 + of.left_out.0;
     if more > 0 {
         out += &look.dim(&format!("{more} more; --sites COUNT shows them\n"));
     }

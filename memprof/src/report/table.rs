@@ -11,9 +11,9 @@ use crate::units::{bytes, count, millionths, share, time};
 const CAUSES: usize = 3;
 /// Owners and touchers that have a line.
 const TOUCHES: usize = 8;
-/// Kinds of the numbers of the table.
-pub const KINDS: &str = "owned: not given back, exact; resident: in memory at samples; at peak: when the rank held most;\n\
-                         at most: bound on resident between samples too; slack: free in the allocator";
+/// Meaning of the columns of tables of components, and of `slack`, in one line.
+pub const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
+    at peak: when its rank held most; at most: a bound; slack: free in the allocator\n";
 
 /// Number of components of a group that stand by themselves before the rest is put together.
 const KEPT: usize = 6;
@@ -23,6 +23,7 @@ pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
@@ -34,7 +35,7 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
-    out += &look.dim(&format!("{KINDS}\n"));
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, look);
@@ -54,6 +55,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     );
     let rows = statistics::across(node.ranks.iter());
     out += &components(&rows, &total(node.ranks.iter()), everything, look);
+    out += &look.dim(GLOSSARY);
     out.push('\n');
     out += &nodes(std::slice::from_ref(node), look);
     out += &shared(node, everything, look);
@@ -365,20 +367,22 @@ pub fn closing(job: &Job, look: Look) -> String {
     }
     let now = share(balance.unattributed, balance.resident);
     let mut line = format!(
-        "balance: {} unattributed ({} at worst, rank {})",
+        "balance: {} unattributed ({} at worst, {})",
         millionths(now),
         millionths(balance.worst_unattributed),
-        balance.worst_at
+        balance.worst_at.label()
     );
     line += &match balance.kernel_distance {
         0 => "; the sum is the kernel's own, to the page".to_owned(),
         distance => format!(
-            "; the sum within {} of the kernel's own (rank {})",
+            "; the sum within {} of the kernel's own ({})",
             bytes(distance),
-            balance.kernel_at
+            balance.kernel_at.label()
         ),
     };
-    let mut more = format!("         sampler {} of a processor", millionths(balance.duty));
+    let samples = samples_in_main(job);
+    let mut more =
+        format!("         sampler {} of a processor; {}", millionths(balance.duty), samples.0);
     if balance.ranks > balance.nodes {
         let repeated = balance.ranks - balance.nodes;
         more += &format!("; {} shared counted once", bytes(repeated));
@@ -388,7 +392,7 @@ pub fn closing(job: &Job, look: Look) -> String {
     }
     let mut out = String::from("\n");
     let seen = job.ranks().all(|rank| rank.unseen == 0);
-    let well = now < 10_000 && balance.excesses.is_empty() && seen;
+    let well = now < 10_000 && balance.excesses.is_empty() && seen && samples.1 > 0;
     out += &match well {
         true => look.good(&line),
         false => look.warn(&line),
@@ -396,9 +400,9 @@ pub fn closing(job: &Job, look: Look) -> String {
     out += &format!("\n{}\n", look.dim(&more));
     for excess in balance.excesses.iter().take(3) {
         let text = format!(
-            "  {} of rank {} has {} resident and owns {}",
+            "  {} of {} has {} resident and owns {}",
             clean(&excess.component),
-            excess.who,
+            excess.who.label(),
             bytes(excess.resident),
             bytes(excess.owned)
         );
@@ -407,7 +411,23 @@ pub fn closing(job: &Job, look: Look) -> String {
     out + &remarks(job, look)
 }
 
-/// Notes and missing parts, a line each.
+/// How many samples stand behind the figures, in words, and the fewest in a rank: `3 to 118 samples in main (fewest: rank 2)`.
+pub fn samples_in_main(job: &Job) -> (String, u64) {
+    let mut samples = Spread::default();
+    job.ranks().for_each(|rank| samples.add(rank.sampler.in_main, &statistics::Who::of(rank)));
+    let text = match samples.min == samples.max {
+        true => format!("{} in main", count(samples.max as usize, "sample")),
+        false => format!(
+            "{} to {} samples in main (fewest: {})",
+            samples.min,
+            samples.max,
+            samples.min_at.label()
+        ),
+    };
+    (text, samples.min)
+}
+
+/// What was noted and what is missing, a line each.
 pub fn remarks(job: &Job, look: Look) -> String {
     let mut out = String::new();
     let processes = job.ranks().count();

@@ -25,8 +25,9 @@ pub struct Options {
     #[arg(short = 'n', long, value_name = "N,N", value_delimiter = ',', required_unless_present = "from",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
-    /// Launcher of the ranks; {n} becomes their number, else `-n N` is put behind
-    #[arg(long, value_name = "TEXT", default_value = "mpirun")]
+    // Clap makes a new line of `{n}` in a description, but not in a default.
+    /// What starts the ranks: n in braces becomes their number, without it `-n N` is put behind
+    #[arg(long, value_name = "TEXT", default_value = "mpirun -n {n}")]
     pub mpirun: String,
     /// Run each number of ranks so often
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]

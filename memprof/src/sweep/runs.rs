@@ -107,7 +107,12 @@ fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
     };
     let found: Journal = serde_json::from_slice(&content)
         .with_context(|| format!("{} is no list of jobs of a sweep", file.display()))?;
-    if found.mpirun != wanted.mpirun || found.command != wanted.command {
+    // Without a place for the number of ranks it stands at the end.
+    let whole = |line: &str| match line.contains("{n}") {
+        true => line.to_owned(),
+        false => format!("{line} -n {{n}}"),
+    };
+    if whole(&found.mpirun) != whole(&wanted.mpirun) || found.command != wanted.command {
         bail!(
             "{} holds jobs of another command: {} ... {}; name another folder",
             folder.display(),

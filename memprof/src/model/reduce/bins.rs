@@ -26,6 +26,7 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
         bins: count(width) as usize,
         ..Timeline::default()
     };
+    timeline.samples = samples(bins, &timeline);
     let parts = parts(bins, &timeline);
     let mut totals = vec![0u64; timeline.bins];
     let mut before = 0;
@@ -73,6 +74,17 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     }
     timeline.sort();
     (timeline, totals)
+}
+
+/// Full samples in each bin of the timeline; those of a bin of the trace are counted in the middle of its samples.
+fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
+    let mut samples = vec![0u32; timeline.bins];
+    for bin in bins.iter().filter(|bin| bin.head.samples > 0) {
+        let (first, last) = bin.seen();
+        let at = timeline.bin_at(first.midpoint(last));
+        samples[at] = samples[at].saturating_add(bin.head.samples);
+    }
+    samples
 }
 
 /// Which bins of the trace lie in each bin of the timeline; where none does, the one before, whose
@@ -179,5 +191,6 @@ mod tests {
         assert_eq!(series.low, [20 * MIB, 100 * MIB, 100 * MIB]);
         assert_eq!(series.owned[1..], [120 * MIB; 2]);
         assert_eq!(totals, [100 * MIB; 3]);
+        assert_eq!(timeline.samples, [3, 0, 0]);
     }
 }

@@ -186,6 +186,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
         heat: Vec::new(),
         sampler: Sampler {
             full: head.samples_full,
+            in_main: phases::samples_in_main(trace),
             quick: head.samples_quick,
             cpu_ns: head.cpu_ns,
             interval_ns: head.interval_ns,

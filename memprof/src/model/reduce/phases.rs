@@ -2,8 +2,8 @@
 
 use super::{Names, end_of, open};
 use crate::model::{RankPhase, Span};
-use memprof_trace::layout::NONE;
-use memprof_trace::read::{Options, Trace};
+use memprof_trace::layout::{NONE, phase};
+use memprof_trace::read::{Bin, Options, Trace};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -24,7 +24,41 @@ fn depth(trace: &Trace, mut index: u32) -> u32 {
     depth
 }
 
-/// `most` is the highest resident memory of the process.
+/// Returns true if something is known of what was resident in a phase.
+fn is_sampled(trace: &Trace, index: u32) -> bool {
+    trace.peaks(index).is_some_and(|peaks| peaks.iter().any(|peak| peak.resident > 0))
+}
+
+/// The full samples between the end of `init` and the begin of `finalize`, without that at the end of `init` itself.
+pub fn samples_in_main(trace: &Trace) -> u64 {
+    let automatic = |name: &str| {
+        let mut rows = trace.phases.iter().map(|phase| &phase.row);
+        rows.find(|row| row.kind == phase::AUTOMATIC && row.name.to_string() == name)
+    };
+    let begin = match automatic("init") {
+        Some(init) if init.open > 0 => return 0,
+        Some(init) => Some(init.last_time),
+        None => None,
+    };
+    let end = automatic("finalize").map_or(u64::MAX, |finalize| finalize.first_time);
+    let in_bin = |bin: &Bin| {
+        let (first, last) = bin.seen();
+        let samples = u64::from(bin.head.samples);
+        match begin {
+            _ if first > end => 0,
+            Some(begin) if last < begin => 0,
+            // At least one is of before, or of after.
+            Some(begin) if first < begin => samples.saturating_sub(1),
+            _ if last > end => samples.saturating_sub(1),
+            _ => samples,
+        }
+    };
+    let found: u64 = trace.timeline.iter().map(in_bin).sum();
+    // The first is the look at the end of `init`.
+    found.saturating_sub(u64::from(begin.is_some()))
+}
+
+/// `most` is what the process had resident at most, ever.
 pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
     trace
@@ -70,6 +104,7 @@ pub fn whole_spans(trace: &Trace, names: &Names) -> Vec<Span> {
         .filter(|phase| phase.row.entries == 1)
         .filter_map(|phase| {
             Some(Span {
+                is_sampled: is_sampled(trace, phase.index),
                 name: names.phase(phase.index)?,
                 depth: depth(trace, phase.index),
                 begin_ns: phase.row.first_time.min(end),
@@ -101,7 +136,8 @@ pub fn all_spans(trace: &Trace) -> Vec<Span> {
     let mut add = |index: u32, begin_ns: u64, end_ns: u64| {
         if let Some(name) = names.phase(index) {
             let depth = depth(trace, index);
-            spans.push(Span { name, depth, begin_ns, end_ns });
+            let is_sampled = is_sampled(trace, index);
+            spans.push(Span { name, depth, begin_ns, end_ns, is_sampled });
         }
     };
     for edge in trace.history.phase_edges() {
@@ -124,4 +160,75 @@ pub fn all_spans(trace: &Trace) -> Vec<Span> {
     spans.truncate(SPANS);
     spans.sort_by_key(|span| (span.begin_ns, span.depth));
     spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_trace::Text;
+    use memprof_trace::layout::{Geometry, Identity, PhaseRow, sample};
+    use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
+
+    const MIB: u64 = 1 << 20;
+    const MS: u64 = 1_000_000;
+
+    /// A trace with full samples at these times, and phases of these names, kinds and spans.
+    fn trace(samples: &[u64], phases: &[(&str, u32, u64, u64)]) -> Trace {
+        let mut memory = Buffer::new(1 << 20);
+        let geometry = Geometry::for_file(1 << 20).expect("a geometry");
+        let identity = Identity::default();
+        let mut writer =
+            Writer::create(memory.bytes_mut(), &identity, &geometry).expect("a writer");
+        for time in samples {
+            let row = ComponentSample { component: 4, resident: MIB, ..ComponentSample::default() };
+            let head = SampleHead {
+                time: time * MS,
+                flags: sample::FULL,
+                kernel_resident: MIB,
+                walked: MIB,
+            };
+            writer.sample(&head, &[row]);
+        }
+        for (index, (name, kind, begin, end)) in phases.iter().enumerate() {
+            let row = PhaseRow {
+                name: Text::new(name),
+                kind: *kind,
+                parent: NONE,
+                entries: 1,
+                first_time: begin * MS,
+                last_time: end * MS,
+                ..PhaseRow::default()
+            };
+            writer.set_phase(index as u32, &row);
+        }
+        // Something was owned in each, and something seen in the second.
+        writer.set_phase_peaks(0, &[0, MIB], &[0, 0]);
+        writer.set_phase_peaks(1, &[0, MIB], &[0, MIB]);
+        writer.close(1_000 * MS);
+        Trace::from_bytes(memory.bytes()).expect("a trace")
+    }
+
+    #[test]
+    fn samples_between_init_and_finalize_are_counted() {
+        let (own, user) = (phase::AUTOMATIC, phase::USER);
+        // At the beginning, in init, at its end, four in main, one in finalize, and the last.
+        let times = [1, 60, 101, 300, 400, 401, 600, 920, 990];
+        let mpi = [("init", own, 50, 100), ("finalize", own, 900, 950)];
+        assert_eq!(samples_in_main(&trace(&times, &mpi)), 4);
+        assert_eq!(samples_in_main(&trace(&[1, 101, 990], &mpi)), 0);
+        // Without MPI all count, whatever the program calls its phases.
+        assert_eq!(samples_in_main(&trace(&times, &[("init", user, 50, 100)])), 9);
+    }
+
+    #[test]
+    fn phase_in_which_nothing_resident_was_seen_is_not_sampled() {
+        let user = phase::USER;
+        let trace = trace(&[1, 990], &[("brief", user, 5, 6), ("long", user, 10, 900)]);
+        let names = Names::of(&trace);
+        let spans = whole_spans(&trace, &names);
+        let seen: Vec<_> = spans.iter().map(|span| (&*span.name, span.is_sampled)).collect();
+        assert_eq!(seen, [("brief", false), ("long", true)]);
+        let phases = phases(&trace, &names, MIB);
+        assert_eq!(phases.iter().map(RankPhase::is_sampled).collect::<Vec<_>>(), [false, true]);
+    }
 }

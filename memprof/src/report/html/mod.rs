@@ -40,14 +40,14 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     };
     page.section(
         &title,
-        "Resident memory of the whole job; pages several ranks share are counted once per node. The grey band: where \
-         the sum can have been between samples, by what was allocated and given back.",
+        "Resident memory of the whole job; pages several ranks share are counted once per node. The last \
+         entry of the legend shows the most that can have been there between samples, by what was allocated and given back.",
     );
     page.push(&charts.figure("job", &pictures::job(job), &job.timeline, false));
     page.end();
 
     if job.ranks().count() > 1 {
-        page.section("Every rank", "Resident memory of each rank: one row per rank, or the largest of neighbours where there are many.");
+        page.section("Every rank", "Resident memory of each rank, nothing before it started and after it ended: one row per rank, or the largest of neighbours where there are many.");
         page.push(&heat(job));
         page.end();
     }

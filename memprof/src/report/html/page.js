@@ -71,6 +71,11 @@ for (const figure of document.querySelectorAll("figure")) {
 
   for (const entry of svg.querySelectorAll(".entry")) {
     entry.addEventListener("click", () => {
+      if (entry.dataset.line) {
+        const shown = !entry.classList.toggle("off");
+        svg.querySelector("." + entry.dataset.line).classList.toggle("shown", shown);
+        return;
+      }
       const name = entry.dataset.series;
       const gone = !off.delete(name) && Boolean(off.add(name));
       for (const part of svg.querySelectorAll("[data-series]")) {

@@ -281,7 +281,7 @@ pub fn shared(job: &Job) -> String {
 
 /// Sampled call stacks.
 pub fn sites(job: &Job, limit: usize) -> String {
-    let named = stacks::named(job, limit);
+    let named = stacks::named(&job.sites, job.started_ns, limit);
     if named.is_empty() {
         return String::new();
     }
@@ -318,12 +318,12 @@ pub fn balance(job: &Job) -> String {
     row(
         "without an owner, at any time",
         millionths(balance.worst_unattributed),
-        format!("rank {}", balance.worst_at),
+        balance.worst_at.label(),
     );
     row(
         "sum of components against the kernel's own count",
         bytes(balance.kernel_distance),
-        format!("rank {}", balance.kernel_at),
+        balance.kernel_at.label(),
     );
     row("ranks added up", bytes(balance.ranks), String::new());
     row(
@@ -344,6 +344,7 @@ pub fn balance(job: &Job) -> String {
         String::new(),
     );
     row("sampler, of one processor", millionths(balance.duty), String::new());
+    row("full samples behind these figures", table::samples_in_main(job).0, String::new());
     section(
         "Closing balance",
         "At every sample the components and what has no owner add up to what the kernel holds for the process.",

@@ -234,6 +234,26 @@ typedef struct QUO_request_spec_t {
         sizeof(QUO_request_spec_t), QUO_REQUEST_SIZE, 0, 0, NULL, NULL, 0.0, NULL                  \
     }
 
+/** Measurements of an iteration, reported on rank 0. Start from #QUO_PROGRESS_INIT. */
+typedef struct QUO_progress_t {
+    /** sizeof(QUO_progress_t), so that fields can be appended. */
+    size_t size;
+    /** Number of the iteration, not negative. */
+    long long iteration;
+    /** Time of an iteration in seconds: of the last one, or the mean since the report before. */
+    double iteration_seconds;
+    /** Time in MPI divided by the time of computing since the report before; -1: it is not measured. */
+    double mpi_ratio;
+    /** Seconds until the program ends on the ranks it has; -1: it cannot tell. */
+    double remaining_seconds;
+} QUO_progress_t;
+
+/** Initialiser: an iteration that has yet to be said. */
+#define QUO_PROGRESS_INIT                                                                          \
+    {                                                                                              \
+        sizeof(QUO_progress_t), 0, 0.0, -1.0, -1.0                                                 \
+    }
+
 /** Kind of an event. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which
     refused, finalized and aborted are ends. */
 typedef enum {
@@ -736,6 +756,19 @@ QUO_world_report_iteration(QUO_world w,
                            long long number);
 
 /**
+ * Reports how the main loop goes, for those who decide about the size of the job: the status of its
+ * control socket and QUO_world_report() have it, with the time that the last resize took. Counts as
+ * QUO_world_report_iteration(), too. What rank 0 reports counts. Local.
+ *
+ * @param[in] w        A world.
+ * @param[in] progress The iteration and its measurements.
+ * @retval QUO_ERR_INVLD_ARG A measurement is negative, infinite or no number; nothing was recorded.
+ */
+int
+QUO_world_report_progress(QUO_world w,
+                          const QUO_progress_t *progress);
+
+/**
  * Asks for another number of ranks. Local, on rank 0; answered at once. The resize comes at one of the
  * next probes.
  *
@@ -861,8 +894,8 @@ QUO_world_on_event(QUO_world w,
 
 /**
  * Gives the job as it is now, as an object of JSON: job, epoch, size, capacity, waiting, under_way and
- * step (of a resize that is under way), next_event, up_us, hosts (host, slots, ranks), log_trouble.
- * Local, on rank 0.
+ * step (of a resize that is under way), next_event, up_us, hosts (host, slots, ranks), limits (sizes
+ * that it can have), report (of QUO_world_report_progress()), log_trouble. Local, on rank 0.
  *
  * @param[in]  w        A world.
  * @param[out] out_json To be freed with free(); NULL on failure.

@@ -16,7 +16,7 @@ use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::events::QUO_event_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
 use quo_c::world::psets::{QUO_pset_change_t, QUO_pset_info_t, QUO_pset_view_t};
-use quo_c::world::requests::QUO_request_spec_t;
+use quo_c::world::requests::{QUO_progress_t, QUO_request_spec_t};
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
@@ -117,6 +117,7 @@ const TYPES: &[(&str, &str)] = &[
     ("const QUO_array_spec_t *", "In<QUO_array_spec_t>"),
     ("const QUO_carry_t *", "In<QUO_carry_t>"),
     ("const QUO_request_spec_t *", "In<QUO_request_spec_t>"),
+    ("const QUO_progress_t *", "In<QUO_progress_t>"),
     ("const QUO_pset_change_t *", "In<QUO_pset_change_t>"),
     ("QUO_pset_info_t *", "Out<QUO_pset_info_t>"),
     ("QUO_pset_view_t *", "Out<QUO_pset_view_t>"),
@@ -403,11 +404,12 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_world_options_t w = QUO_WORLD_OPTIONS_INIT;\n\
         QUO_slurm_options_t l = QUO_SLURM_OPTIONS_INIT;\n\
         QUO_request_spec_t r = QUO_REQUEST_SPEC_INIT;\n\
+        QUO_progress_t g = QUO_PROGRESS_INIT;\n\
         QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + r.size + n.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -541,6 +543,9 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");
     structure!(QUO_request_spec_t, size as "size", kind as "kind", ranks as "ranks",
         nodes as "nodes", on as "on", from as "from", grace as "grace", origin as "origin");
+    structure!(QUO_progress_t, size as "size", iteration as "iteration",
+        iteration_seconds as "iteration_seconds", mpi_ratio as "mpi_ratio",
+        remaining_seconds as "remaining_seconds");
     structure!(QUO_event_t, size as "size", number as "number", time as "time", kind as "kind",
         cause as "cause", request as "request", epoch as "epoch", ranks as "ranks",
         target as "target", joining as "joining", leaving as "leaving", round as "round",

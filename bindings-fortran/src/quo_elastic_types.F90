@@ -249,6 +249,18 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: origin
   end type quo_request_spec_t
 
+  !> Measurements of an iteration, reported on rank 0.
+  type, public :: quo_progress_t
+    !> Number of the iteration, not negative.
+    integer(c_long_long) :: iteration = 0
+    !> Time of an iteration in seconds: of the last one, or the mean since the report before.
+    real(c_double) :: iteration_seconds = 0
+    !> Time in MPI divided by the time of computing since the report before; -1: it is not measured.
+    real(c_double) :: mpi_ratio = -1
+    !> Seconds until the program ends on the ranks it has; -1: it cannot tell.
+    real(c_double) :: remaining_seconds = -1
+  end type quo_progress_t
+
   !> An event of the world.
   type, public :: quo_event_t
     !> Counts all events from 0 without gaps; one that is missing was too old to be kept.

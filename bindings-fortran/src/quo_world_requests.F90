@@ -3,7 +3,8 @@ module quo_world_requests
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_funloc, c_int, c_loc, &
     c_long_long, c_null_funptr, c_null_ptr, c_ptr, c_sizeof
   use quo_constants, only: QUO_SUCCESS
-  use quo_elastic_types, only: quo_event_handler, quo_event_handler_on, quo_event_t, quo_request_spec_t
+  use quo_elastic_types, only: quo_event_handler, quo_event_handler_on, quo_event_t, quo_progress_t, &
+    quo_request_spec_t
   use quo_text, only: copied_text, out_of_memory, put_text, take_text, to_c, truth
   use quo_world_requests_c
   implicit none
@@ -28,7 +29,7 @@ module quo_world_requests
   type(errand), target, save :: errands(16)
 
   public :: forget_events, quo_world_ask, quo_world_cancel, quo_world_next_event, quo_world_note, &
-    quo_world_on_event, quo_world_report, quo_world_request_step
+    quo_world_on_event, quo_world_report, quo_world_report_progress, quo_world_request_step
 
 contains
 
@@ -194,6 +195,23 @@ contains
     ierr = c_world_report(w, found)
     call take_text(found, json, ierr)
   end subroutine quo_world_report
+
+  !> Reports how the main loop goes, for those who decide about the size of the job. What rank 0 reports counts. Local.
+  subroutine quo_world_report_progress(w, progress, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The iteration and its measurements.
+    type(quo_progress_t), intent(in) :: progress
+    !> `QUO_ERR_INVLD_ARG` for a measurement that is negative, infinite or no number.
+    integer(c_int), intent(out) :: ierr
+    type(c_progress) :: given
+    given%size = c_sizeof(given)
+    given%iteration = progress%iteration
+    given%iteration_seconds = progress%iteration_seconds
+    given%mpi_ratio = progress%mpi_ratio
+    given%remaining_seconds = progress%remaining_seconds
+    ierr = c_world_report_progress(w, given)
+  end subroutine quo_world_report_progress
 
   !> Frees what was kept for the events of a world. For `quo_world`.
   subroutine forget_events(w)

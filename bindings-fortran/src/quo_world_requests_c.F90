@@ -18,6 +18,15 @@ module quo_world_requests_c
     type(c_ptr) :: origin = c_null_ptr
   end type c_request_spec
 
+  !> `QUO_progress_t`
+  type, bind(c), public :: c_progress
+    integer(c_size_t) :: size
+    integer(c_long_long) :: iteration
+    real(c_double) :: iteration_seconds
+    real(c_double) :: mpi_ratio
+    real(c_double) :: remaining_seconds
+  end type c_progress
+
   !> `QUO_event_t`
   type, bind(c), public :: c_event
     integer(c_size_t) :: size
@@ -92,6 +101,14 @@ module quo_world_requests_c
       integer(c_int) :: ierr
     end function c_world_on_event
 
+    function c_world_report_progress(w, progress) result(ierr) bind(c, name="QUO_world_report_progress")
+      import :: c_int, c_progress, c_ptr
+      implicit none
+      type(c_ptr), value :: w
+      type(c_progress), intent(in) :: progress
+      integer(c_int) :: ierr
+    end function c_world_report_progress
+
     function c_world_report(w, json) result(ierr) bind(c, name="QUO_world_report")
       import :: c_int, c_ptr
       implicit none
@@ -102,5 +119,5 @@ module quo_world_requests_c
   end interface
 
   public :: c_world_ask, c_world_cancel, c_world_note, c_world_request_step, c_world_next_event, &
-    c_world_on_event, c_world_report
+    c_world_on_event, c_world_report, c_world_report_progress
 end module quo_world_requests_c

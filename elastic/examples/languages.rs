@@ -16,9 +16,9 @@ use elastic::data::Pattern;
 use elastic::manager::slurm::Slurm;
 use elastic::manager::{Requests, ResourceManager};
 use elastic::member::MemberId;
-use elastic::place::{Allowed, Bounds};
+use elastic::place::{Allowed, AllowedSizes, Bounds, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
-use elastic::{Acceptance, ProcessSets, Status, World, WorldOptions};
+use elastic::{Acceptance, ProcessSets, Progress, Status, World, WorldOptions};
 use quo::group::{Group as _, Patience};
 use quo_mpi::Mpi;
 use quo_mpi::members::ThreadLevel;
@@ -341,7 +341,19 @@ fn events(world: &World, seen: &AtomicU64) -> Result<()> {
     }
     let are_all = seen.load(Ordering::Relaxed) == events.len() as u64;
     println!("all events were brought: {}", u8::from(are_all));
+    let mut progress = Progress::new(20, -0.5);
+    println!("refused: {}", u8::from(world.report(&progress).is_err()));
+    (progress.iteration_seconds, progress.mpi_ratio) = (1.5, Some(0.25));
+    world.report(&progress)?;
     let status = requests.status();
+    let report = status.report.ok_or("no report")?;
+    let is_measured = (report.iteration, report.iteration_seconds, report.mpi_ratio)
+        == (20, 1.5, Some(0.25))
+        && report.redistribution_seconds.is_some()
+        && report.remaining_seconds.is_none();
+    println!("measured: {}", u8::from(is_measured));
+    let limits = SizeLimits { min: 2, max: 4, allowed: AllowedSizes::OneOf(vec![2, 4]) };
+    println!("limits: {}", u8::from(status.limits == Some(limits)));
     println!("reported: {}", u8::from(status.job == "parity" && status.size == 4));
     Ok(())
 }

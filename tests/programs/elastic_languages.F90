@@ -359,6 +359,7 @@ contains
   subroutine events()
     integer, parameter :: most_events = 200
     type(quo_event_t) :: event
+    type(quo_progress_t) :: progress
     logical :: found, came(0:QUO_EVENT_ABORTED, 0:5)
     integer :: count, request, kind
     character(len=:), allocatable :: report
@@ -377,8 +378,21 @@ contains
         pack([(kind, kind=0, QUO_EVENT_ABORTED)], came(:, request))
     end do
     print '(a,i0)', 'all events were brought: ', one(seen == count)
+    progress%iteration = 20
+    progress%iteration_seconds = -0.5_c_double
+    call quo_world_report_progress(w, progress, ierr)
+    print '(a,i0)', 'refused: ', one(ierr == QUO_ERR_INVLD_ARG)
+    progress%iteration_seconds = 1.5_c_double
+    progress%mpi_ratio = 0.25_c_double
+    call quo_world_report_progress(w, progress, ierr)
+    call need(ierr)
     call quo_world_report(w, report, ierr)
     call need(ierr)
+    print '(a,i0)', 'measured: ', one(index(report, '"report":{"iteration":20,"iteration_seconds":1.5,') > 0 &
+      .and. index(report, '"redistribution_seconds":') > 0 .and. index(report, '"mpi_ratio":0.25,') > 0 &
+      .and. index(report, '"remaining_seconds"') == 0)
+    print '(a,i0)', 'limits: ', &
+      one(index(report, '"limits":{"min":2,"max":4,"allowed":{"one_of":[2,4]}}') > 0)
     print '(a,i0)', 'reported: ', one(index(report, '"job":"parity"') > 0 .and. index(report, '"size":4') > 0)
   end subroutine events
 end program elastic_languages

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_longlong};
 use std::ptr;
 
+use elastic::Progress;
 use elastic::change::{Cause, CauseKind, Request, RequestId, Step, Wish};
 use elastic::manager::Requests;
 
@@ -40,6 +41,27 @@ pub struct QUO_request_spec_t {
 // checked when they are read.
 unsafe impl Growing for QUO_request_spec_t {
     const NAME: &'static str = "QUO_request_spec_t";
+}
+
+/// `QUO_progress_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QUO_progress_t {
+    /// The size that the caller knows.
+    pub size: usize,
+    /// The number of the iteration.
+    pub iteration: c_longlong,
+    /// Its time in seconds.
+    pub iteration_seconds: f64,
+    /// Time in MPI divided by that of computing; -1: not measured.
+    pub mpi_ratio: f64,
+    /// Seconds until the end; -1: not known.
+    pub remaining_seconds: f64,
+}
+
+// SAFETY: repr(C), starts with its size, and all other fields are numbers.
+unsafe impl Growing for QUO_progress_t {
+    const NAME: &'static str = "QUO_progress_t";
 }
 
 /// Kinds of causes by their numbers in the header, from 1 on.
@@ -125,6 +147,35 @@ fn ask(
         place.set(after.map_or(0, |other| other.0.cast_signed()));
     }
     Ok(())
+}
+
+/// Converts a report; -1 is a measurement that there is none of.
+fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
+    let number = given.iteration;
+    let iteration = u64::try_from(number)
+        .map_err(|_| Failure::invalid(format!("iteration is {number}: it is negative")))?;
+    let known = |value: f64| (value != -1.0).then_some(value);
+    Ok(Progress {
+        iteration,
+        iteration_seconds: given.iteration_seconds,
+        mpi_ratio: known(given.mpi_ratio),
+        remaining_seconds: known(given.remaining_seconds),
+    })
+}
+
+/// `QUO_world_report_progress`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_report_progress(
+    w: *mut QUO_world_t,
+    progress: In<QUO_progress_t>,
+) -> c_int {
+    entry("QUO_world_report_progress", || {
+        with(w, |open| {
+            let given = progress.read()?;
+            let given = given.ok_or_else(|| Failure::invalid("the argument progress is NULL"))?;
+            Ok(open.world()?.report(&measured(&given)?)?)
+        })
+    })
 }
 
 /// `QUO_world_request`.

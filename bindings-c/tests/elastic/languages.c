@@ -243,6 +243,7 @@ static void
 events(void)
 {
     QUO_event_t event = {.size = sizeof(event)};
+    QUO_progress_t progress = QUO_PROGRESS_INIT;
     int found = 0, count = 0, kinds[MOST_EVENTS];
     long long requests[MOST_EVENTS];
     char *report = NULL;
@@ -264,7 +265,18 @@ events(void)
         printf("\n");
     }
     printf("all events were brought: %d\n", seen == count);
+    progress.iteration = 20;
+    progress.iteration_seconds = -0.5;
+    printf("refused: %d\n", QUO_ERR_INVLD_ARG == QUO_world_report_progress(w, &progress));
+    progress.iteration_seconds = 1.5;
+    progress.mpi_ratio = 0.25;
+    REQUIRE_OK(QUO_world_report_progress(w, &progress));
     REQUIRE_OK(QUO_world_report(w, &report));
+    printf("measured: %d\n", NULL != strstr(report, "\"report\":{\"iteration\":20,\"iteration_seconds\":1.5,") &&
+                                 NULL != strstr(report, "\"redistribution_seconds\":") &&
+                                 NULL != strstr(report, "\"mpi_ratio\":0.25,") &&
+                                 NULL == strstr(report, "\"remaining_seconds\""));
+    printf("limits: %d\n", NULL != strstr(report, "\"limits\":{\"min\":2,\"max\":4,\"allowed\":{\"one_of\":[2,4]}}"));
     printf("reported: %d\n", NULL != strstr(report, "\"job\":\"parity\"") && NULL != strstr(report, "\"size\":4"));
     free(report);
 }

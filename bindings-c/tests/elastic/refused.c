@@ -57,6 +57,7 @@ of_a_rank(void)
 {
     QUO_array_spec_t spec = QUO_ARRAY_SPEC_INIT;
     QUO_move_metrics_t moved = {.size = sizeof(moved)};
+    QUO_progress_t progress = QUO_PROGRESS_INIT;
     int number = -7;
     long long request = -7;
     void *data = &number;
@@ -77,6 +78,15 @@ of_a_rank(void)
     CHECK_INT(request, -7);
     CHECK_CODE(QUO_world_request_state(w, 99, &number, NULL), QUO_ERR_NOT_FOUND);
     CHECK_CODE(QUO_world_report_iteration(w, -1), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_world_report_progress(w, NULL), QUO_ERR_INVLD_ARG);
+    progress.iteration = -1;
+    CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_ERR_INVLD_ARG);
+    progress.iteration = 1;
+    progress.mpi_ratio = -0.5;
+    CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_ERR_INVLD_ARG);
+    CHECK_ERROR_NAMES("mpi_ratio is -0.5");
+    progress.mpi_ratio = 0.5;
+    CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_SUCCESS);
     CHECK_CODE(QUO_world_last_move(w, &moved), QUO_ERR_NOT_FOUND);
     moved.size = 2;
     CHECK_CODE(QUO_world_last_move(w, &moved), QUO_ERR_INVLD_ARG);

@@ -67,7 +67,7 @@ pub use self::scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 use crate::change::RequestId;
 use crate::error::Error;
 use crate::points::{Configuration, Decision, Growth, History, PointsError, ResizePoints};
-use crate::{Status, World, WorldOptions};
+use crate::{Progress, Status, World, WorldOptions};
 
 /// The longest wait for one rank's word.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -217,7 +217,8 @@ impl Reshape {
         &self.history
     }
 
-    /// A resize point in an iteration: tells how long the last ones took each, and gets one decision on all ranks.
+    /// A resize point in an iteration: tells how long the last ones took each, which is [reported](World::report) for
+    /// others who decide as well, and gets one decision on all ranks.
     /// Somebody's request to the world that has come so far goes first; else the scheduler decides, and joiners are ready
     /// when this returns. Collective.
     ///
@@ -232,6 +233,7 @@ impl Reshape {
                 self.history.resized(arrived, report.redistribution_seconds.unwrap_or(0.0))?;
             }
             self.history.iteration(seconds)?;
+            self.world.report(&Progress::new(iteration, seconds))?;
         }
         let mut chosen = None;
         let mut enters = self.world.probe()?;

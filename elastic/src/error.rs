@@ -80,6 +80,9 @@ pub enum Error {
     /// Arrays of the world.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A report of the program; nothing was recorded.
+    #[error(transparent)]
+    Progress(#[from] crate::progress::ProgressError),
     /// Resize points.
     #[error(transparent)]
     Points(crate::points::PointsError),

@@ -16,7 +16,7 @@
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < process_identity < trim < round < lobby < reach < room < back_end < sets < layout < place <
-//!     order < change < plan < live < watch < data < error < agents < invitation < acceptor < starter <
+//!     order < change < progress < plan < live < watch < data < error < agents < invitation < acceptor < starter <
 //!     guard < manager < coordinator < desk < world < reshape
 
 pub mod change;
@@ -44,6 +44,7 @@ mod live;
 mod lobby;
 mod order;
 mod process_identity;
+mod progress;
 mod reach;
 mod room;
 mod starter;
@@ -52,5 +53,6 @@ mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;
+pub use progress::{Progress, ProgressError};
 pub use scheduler::points;
 pub use world::{Acceptance, Accepted, ProcessSets, Status, Window, World, WorldOptions};

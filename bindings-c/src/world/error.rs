@@ -53,6 +53,7 @@ impl From<Error> for Failure {
             }
             Error::Sets { kind, reason, .. } => Self::new(of_sets(kind), reason),
             Error::Points(source) => Self::invalid(source.to_string()),
+            Error::Progress(source) => Self::invalid(source.to_string()),
             Error::Dead { .. } => Self::new(Code::DeadMember, error.to_string()),
             Error::Agent { .. } => Self::new(Code::System, error.to_string()),
             other => Self::new(Code::Error, other.to_string()),

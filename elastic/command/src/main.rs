@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use elastic::change::{Event, Happening, Step};
-use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, Folders, jobs, socket_of};
+use elastic::manager::{LatestReport, WorldStatus};
 
 use quo_pages::Words;
 
@@ -149,6 +149,12 @@ fn status_text(status: &WorldStatus) -> String {
     if let Some(trouble) = &status.log_trouble {
         text.push_str(&format!("the event log's file is not complete: {trouble}\n"));
     }
+    if let Some(limits) = &status.limits {
+        text.push_str(&format!("sizes: {limits}\n"));
+    }
+    if let Some(report) = &status.report {
+        text.push_str(&report_text(report));
+    }
     for host in &status.hosts {
         let ranks: Vec<String> = host.ranks.iter().map(u64::to_string).collect();
         let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
@@ -159,6 +165,35 @@ fn status_text(status: &WorldStatus) -> String {
         text.push_str(&format!("{}, leaves as a whole: ranks {}\n", unit.unit, ranks.join(" ")));
     }
     text
+}
+
+/// Describes what the program reported last.
+fn report_text(report: &LatestReport) -> String {
+    let LatestReport { iteration, iteration_seconds, mean_seconds, reports, size, .. } = report;
+    let mut text =
+        format!("iteration {iteration}: {} on {size} ranks", seconds(*iteration_seconds));
+    if *reports > 1 {
+        text.push_str(&format!(", {} in the mean of {reports} reports", seconds(*mean_seconds)));
+    }
+    if let (Some(ratio), Some(total)) = (report.mpi_ratio, report.mpi_ratio_total) {
+        text.push_str(&format!("; MPI to computing {ratio:.3}, {total:.3} on this size"));
+    }
+    if let Some(last) = report.redistribution_seconds {
+        text.push_str(&format!("; last resize {}", seconds(last)));
+    }
+    if let Some(left) = report.remaining_seconds {
+        text.push_str(&format!("; ends in {}", seconds(left)));
+    }
+    text + "\n"
+}
+
+/// Formats a time with three significant digits or more.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        100.0.. => format!("{seconds:.0} s"),
+        1.0.. => format!("{seconds:.2} s"),
+        _ => format!("{:.3} ms", seconds * 1e3),
+    }
 }
 
 fn list(json: bool) -> Result<u8> {
@@ -197,6 +232,19 @@ mod tests {
         let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
         let expected = "weather: 4 of 8 ranks, epoch 3\nn1: 4 slots, ranks: 0 1\nn2: 4 slots, ranks: 2 3\n\
             unit 2, leaves as a whole: ranks 2 3\n";
+        assert_eq!(status_text(&status), expected);
+    }
+
+    #[test]
+    fn status_shows_sizes_and_the_latest_report() {
+        let line = r#"{"status":{"job":"weather","epoch":3,"size":4,"capacity":8,"waiting":0,"next_event":1,"up_us":1,
+            "hosts":[],"limits":{"min":2,"max":8,"allowed":{"multiple_of":2}},
+            "report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,
+            "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0}}}"#;
+        let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        let expected = "weather: 4 of 8 ranks, epoch 3\nsizes: 2 to 8, multiples of 2\n\
+            iteration 20: 1.50 s on 4 ranks, 1.25 s in the mean of 2 reports; MPI to computing 0.040, 0.050 on this \
+            size; last resize 250.000 ms; ends in 300 s\n";
         assert_eq!(status_text(&status), expected);
     }
 }

@@ -21,8 +21,9 @@ use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::invitation::Invitation;
-use crate::manager::{Moment, Requests, ResourceManager, Supply};
+use crate::manager::{Moment, Requests, ResourceManager, Supply, WorldStatus};
 use crate::order::{Losses, Order, Resize};
+use crate::progress::{Progress, Reports};
 use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     iteration: AtomicU64,
     /// The iteration at which a manager wants to be called.
     awaited: AtomicU64,
+    /// Held for a few stores only, so that rank 0 never waits for long.
+    reports: Mutex<Reports>,
     /// Rung when sets or what lies at them have changed, and when a resize has ended.
     changed: Condvar,
     is_closed: AtomicBool,
@@ -92,6 +95,7 @@ impl Shared {
             sender,
             iteration: AtomicU64::new(0),
             awaited: AtomicU64::new(u64::MAX),
+            reports: Mutex::default(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
@@ -107,6 +111,20 @@ impl Shared {
     pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
         // Nothing in there is left half done by a panic elsewhere.
         self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of the job, with what the program has reported.
+    pub(crate) fn status(&self) -> WorldStatus {
+        let (mut status, redistribution) = {
+            let arbiter = self.arbiter();
+            (arbiter.status(), arbiter.redistribution_seconds())
+        };
+        status.report = self.reports().latest(redistribution);
+        status
     }
 
     /// Waits for so long at most until something has changed.
@@ -271,6 +289,12 @@ impl Coordinator {
             self.shared.awaited.store(u64::MAX, Ordering::Release);
             self.shared.look();
         }
+    }
+
+    /// Records what the program reports of itself, in this epoch and on so many ranks.
+    pub(crate) fn report(&self, progress: Progress, epoch: u64, size: u64) {
+        self.shared.reports().record(progress, epoch, size);
+        self.iteration(progress.iteration);
     }
 
     /// The units that wait to be told to join, in their order.

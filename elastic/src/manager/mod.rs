@@ -29,6 +29,8 @@ pub use supply::Supply;
 
 use crate::change::{Event, RequestId, Step};
 use crate::member::UnitId;
+use crate::place::SizeLimits;
+pub use crate::progress::LatestReport;
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +83,7 @@ pub trait ResourceManager: Send + fmt::Debug {
 }
 
 /// What somebody from outside may want to know of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorldStatus {
     /// Its name.
     pub job: String,
@@ -108,6 +110,12 @@ pub struct WorldStatus {
     /// The units of several ranks. A rank that is in none leaves alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<UnitStatus>,
+    /// The sizes that it can have, also with processes on hosts that are named or brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<SizeLimits>,
+    /// What the program [reported](crate::World::report) last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<LatestReport>,
     /// Why the file of the event log has not all events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_trouble: Option<String>,

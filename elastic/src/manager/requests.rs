@@ -61,7 +61,7 @@ impl Requests {
     /// How the job is now.
     #[must_use]
     pub fn status(&self) -> WorldStatus {
-        self.0.arbiter().status()
+        self.0.status()
     }
 
     /// The latest step of a request; `None` if it is not known, or ended long ago.

@@ -3,7 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::PlaceError;
+
+/// The most sizes that [`AllowedSizes::OneOf`] has for a program's own check.
+const MOST_LISTED: usize = 4096;
 
 /// Which sizes a program can work with.
 #[derive(Clone, Default)]
@@ -112,5 +117,103 @@ impl Bounds {
     /// The smallest size that is no smaller than this. Asks for one size after the other.
     pub fn at_least(&self, size: u32) -> Option<u32> {
         (size.max(self.min)..=self.max).find(|size| self.allowed.allows(*size))
+    }
+
+    /// Returns the sizes up to `most`, in a form that can be sent to others. A program's own check becomes a list, of the
+    /// smallest few thousand sizes that it accepts.
+    pub fn up_to(&self, most: u32) -> SizeLimits {
+        let (min, mut max) = (self.min, self.max.min(most));
+        let allowed = match &self.allowed {
+            Allowed::Any => AllowedSizes::Any,
+            Allowed::MultipleOf(of) => AllowedSizes::MultipleOf(*of),
+            Allowed::PowerOfTwo => AllowedSizes::PowerOfTwo,
+            Allowed::Square => AllowedSizes::Square,
+            Allowed::OneOf(sizes) => {
+                let mut sizes: Vec<u32> =
+                    sizes.iter().copied().filter(|size| (min..=max).contains(size)).collect();
+                sizes.sort_unstable();
+                sizes.dedup();
+                AllowedSizes::OneOf(sizes)
+            }
+            Allowed::If(says) => {
+                let sizes = (min..=max).filter(|size| says(*size)).take(MOST_LISTED);
+                AllowedSizes::OneOf(sizes.collect())
+            }
+        };
+        if let AllowedSizes::OneOf(sizes) = &allowed {
+            max = sizes.last().copied().unwrap_or(max);
+        }
+        SizeLimits { min, max, allowed }
+    }
+}
+
+/// The sizes that a job can have, as its status says them.
+///
+/// ```
+/// use elastic::place::{Allowed, Bounds};
+/// let limits = Bounds::new(2, 100, Allowed::MultipleOf(4)).unwrap().up_to(10);
+/// let text = serde_json::to_string(&limits).unwrap();
+/// assert_eq!(text, r#"{"min":2,"max":10,"allowed":{"multiple_of":4}}"#);
+/// assert_eq!(limits.bounds().unwrap().at_most(10), Some(8));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeLimits {
+    /// The fewest ranks.
+    pub min: u32,
+    /// The most ranks.
+    pub max: u32,
+    /// The sizes between them.
+    pub allowed: AllowedSizes,
+}
+
+/// The rule of [`SizeLimits`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AllowedSizes {
+    /// All.
+    #[default]
+    Any,
+    /// Multiples of this.
+    MultipleOf(u32),
+    /// 1, 2, 4, 8 and so on.
+    PowerOfTwo,
+    /// 1, 4, 9, 16 and so on.
+    Square,
+    /// These, in ascending order.
+    OneOf(Vec<u32>),
+}
+
+impl SizeLimits {
+    /// Returns them as bounds, which find the nearest sizes.
+    ///
+    /// # Errors
+    /// [`PlaceError::NoSize`] if they leave no size.
+    pub fn bounds(&self) -> Result<Bounds, PlaceError> {
+        let allowed = match &self.allowed {
+            AllowedSizes::Any => Allowed::Any,
+            AllowedSizes::MultipleOf(of) => Allowed::MultipleOf(*of),
+            AllowedSizes::PowerOfTwo => Allowed::PowerOfTwo,
+            AllowedSizes::Square => Allowed::Square,
+            AllowedSizes::OneOf(sizes) => Allowed::OneOf(sizes.clone()),
+        };
+        Bounds::new(self.min, self.max, allowed)
+    }
+}
+
+impl fmt::Display for SizeLimits {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { min, max, allowed } = self;
+        write!(to, "{min} to {max}")?;
+        match allowed {
+            AllowedSizes::Any => Ok(()),
+            AllowedSizes::MultipleOf(of) => write!(to, ", multiples of {of}"),
+            AllowedSizes::PowerOfTwo => to.write_str(", powers of two"),
+            AllowedSizes::Square => to.write_str(", squares"),
+            AllowedSizes::OneOf(sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+                write!(to, ", one of {}", sizes.join(" "))
+            }
+        }
     }
 }

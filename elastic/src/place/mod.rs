@@ -19,7 +19,7 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-pub use bounds::{Allowed, Bounds};
+pub use bounds::{Allowed, AllowedSizes, Bounds, SizeLimits};
 pub use choose::{Cursor, Fill, per_node, place};
 pub use error::PlaceError;
 pub use leave::{Reclaim, leavers};

@@ -45,6 +45,28 @@ fn count(count: u32) -> Reclaim<'static> {
 }
 
 #[test]
+fn limits_that_are_sent_have_the_sizes_of_their_bounds() {
+    let rules = [
+        Allowed::Any,
+        Allowed::MultipleOf(6),
+        Allowed::PowerOfTwo,
+        Allowed::Square,
+        Allowed::OneOf(vec![99, 7, 7, 16]),
+        Allowed::If(Arc::new(|size| size % 5 == 1)),
+    ];
+    for allowed in rules {
+        let bounds = Bounds::new(4, 64, allowed).unwrap();
+        let text = serde_json::to_string(&bounds.up_to(40)).unwrap();
+        let sent: SizeLimits = serde_json::from_str(&text).unwrap();
+        let back = sent.bounds().unwrap();
+        assert_eq!((sent.min, back.at_most(99)), (4, bounds.at_most(40)), "{text}");
+        assert!((0..=40).all(|size| back.allows(size) == bounds.allows(size)), "{text}");
+    }
+    let wild = Bounds::new(1, u32::MAX, Allowed::If(Arc::new(|_| true))).unwrap().up_to(u32::MAX);
+    assert_eq!(wild.max, 4096, "the list of a program's own check has an end");
+}
+
+#[test]
 fn the_stack_of_figure_7_1() {
     let mut nodes = nodes(&[4, 4, 4, 4]);
     let mut ranks = Vec::new();

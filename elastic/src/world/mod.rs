@@ -65,6 +65,7 @@ use crate::lobby::Lobby;
 use crate::manager::Requests;
 use crate::member::MemberId;
 use crate::order::{Losses, Order, Resize};
+use crate::progress::Progress;
 use crate::round::Probe;
 use crate::starter::Invited;
 use crate::watch::{Absence, Watch, patient};
@@ -256,6 +257,21 @@ impl World {
         if let Some(coordinator) = &self.coordinator {
             coordinator.iteration(number);
         }
+    }
+
+    /// Reports how the main loop goes, for those who decide about the size of the job: the answer to a status call has it
+    /// ([`LatestReport`](crate::manager::LatestReport)), with the time that the last resize took, which the library
+    /// measures. Also counts as [`report_iteration`](Self::report_iteration). Only what rank 0 reports counts. Local; no
+    /// system call when nobody waits for the iteration.
+    ///
+    /// # Errors
+    /// [`Error::Progress`] for a measurement that is negative, infinite or no number, on any rank.
+    pub fn report(&self, progress: &Progress) -> Result<(), Error> {
+        progress.check()?;
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.report(*progress, self.epoch, self.size() as u64);
+        }
+        Ok(())
     }
 
     /// Whether all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places

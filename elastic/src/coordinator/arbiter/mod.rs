@@ -2,10 +2,10 @@
 
 mod decide;
 mod hosts;
+mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::change::{
 };
 use crate::coordinator::journal::Journal;
 use crate::live::{Limits, Live};
-use crate::manager::{HostStatus, Supply, UnitStatus, WorldStatus};
+use crate::manager::Supply;
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::{Losses, Resize};
 use crate::place::{Bounds, NodeState, Nodes, PlaceError, Seat};
@@ -58,6 +58,8 @@ pub(crate) struct Arbiter {
     supply: Option<Arc<dyn Supply>>,
     /// Nodes that were brought for the request whose turn it is.
     brought: Option<(RequestId, Vec<String>)>,
+    /// The time that ranks spent in the last resize, in seconds.
+    redistribution_seconds: Option<f64>,
 }
 
 /// The resize that is announced.
@@ -94,6 +96,7 @@ impl Arbiter {
             under_way: None,
             supply: None,
             brought: None,
+            redistribution_seconds: None,
         };
         arbiter.settle().map_err(|error| error.to_string())?;
         arbiter.publish();
@@ -382,6 +385,7 @@ impl Arbiter {
             }
         };
         if end == DeltaEnd::Finalized {
+            self.redistribution_seconds = self.last_redistribution();
             self.take_places(&resize, &joining, places);
         }
         for (delta, kind) in &deltas {
@@ -474,29 +478,6 @@ impl Arbiter {
         self.publish();
     }
 
-    /// Everything that somebody from outside may want to know.
-    pub(crate) fn status(&self) -> WorldStatus {
-        let hosts = self.nodes.iter().enumerate().map(|(node, host)| HostStatus {
-            host: host.host().to_owned(),
-            slots: host.slots(),
-            ranks: self.ranks_on(node),
-        });
-        WorldStatus {
-            job: self.job.name.clone(),
-            epoch: self.changes.epoch(),
-            size: self.running.len() as u64,
-            capacity: self.capacity() as u64,
-            waiting: self.changes.waiting() as u64,
-            under_way: self.changes.under_way(),
-            step: self.changes.under_way().and_then(|id| self.changes.status(id)),
-            next_event: self.journal.next(),
-            up_us: u64::try_from(self.now().as_micros()).unwrap_or(u64::MAX),
-            hosts: hosts.collect(),
-            units: self.units(),
-            log_trouble: self.journal.trouble().map(str::to_owned),
-        }
-    }
-
     /// The state of requests, to ask for more.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
@@ -530,22 +511,6 @@ impl Arbiter {
     /// Whether a resize of a set is going on, as a process is to see it.
     pub(crate) fn query(&self, caller: MemberId, bound: &SetName) -> View {
         self.changes.query(&self.job.name, caller, bound)
-    }
-
-    /// Units of several ranks.
-    fn units(&self) -> Vec<UnitStatus> {
-        let mut units: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for (rank, &process) in self.running.iter().enumerate() {
-            units.entry(self.live.unit_of(process)).or_default().push(rank as u64);
-        }
-        let several = units.into_iter().filter(|(_, ranks)| ranks.len() > 1);
-        several.map(|(unit, ranks)| UnitStatus { unit: UnitId(unit), ranks }).collect()
-    }
-
-    fn ranks_on(&self, node: usize) -> Vec<u64> {
-        let here = |(_, process): &(usize, &usize)| self.job.places[**process] == node;
-        let ranks = self.running.iter().enumerate().filter(here);
-        ranks.map(|(rank, _)| rank as u64).collect()
     }
 
     fn seat(&self, process: usize) -> Seat {

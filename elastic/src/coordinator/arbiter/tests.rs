@@ -63,6 +63,22 @@ fn growth_appends_and_shrinking_takes_the_highest_ranks() {
 }
 
 #[test]
+fn status_has_limits_and_the_time_of_the_last_done_resize() {
+    let mut arbiter = arbiter();
+    assert_eq!(arbiter.status().limits, Some(arbiter.job.bounds.up_to(6)));
+    assert_eq!(arbiter.redistribution_seconds(), None);
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    go_through(&mut arbiter);
+    let took = arbiter.redistribution_seconds().unwrap();
+    let end = ends(&arbiter).pop().unwrap();
+    assert_eq!(took, (end.steps[&Step::Finalized] - end.steps[&Step::Begun]) as f64 / 1e6);
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    arbiter.announce_next().unwrap();
+    arbiter.ended(Err(Cause::new(CauseKind::GivenUp, "")));
+    assert_eq!(arbiter.redistribution_seconds(), Some(took), "of one that was done");
+}
+
+#[test]
 fn who_comes_back_is_another_member_and_the_set_of_the_world_follows() {
     let mut arbiter = arbiter();
     let world = arbiter.registry.application();

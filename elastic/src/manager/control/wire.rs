@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! > {"call":"status"}
-//! < {"status":{"job":"weather","epoch":0,"size":2,"capacity":8,...}}
+//! < {"status":{"job":"weather","epoch":1,"size":4,"capacity":8,"hosts":[{"host":"n1","slots":4,"ranks":[0,1,2,3]}],
+//!    "limits":{"min":2,"max":8,"allowed":{"multiple_of":2}},
+//!    "report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,
+//!      "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0},...}}
 //! > {"call":"grow","ranks":2,"wait":true}
 //! < {"accepted":{"request":1}}
 //! < {"event":{"sequence":12,"event":"finalized","request":1,"epoch":1,"size":4,"steps":{...},...}}
@@ -15,6 +18,10 @@
 //! Every call has an answer, in the order of the calls. With `wait`, the event that ends the request comes after the
 //! acceptance; with `follow`, events come until the job ends or the client goes. Whatever cannot be read is answered
 //! by `wrong`, and a line that is too long by the end of the connection.
+//!
+//! `limits` and `report` are absent where a job is of an earlier version or its program reports nothing. `allowed` is one
+//! of `"any"`, `{"multiple_of":N}`, `"power_of_two"`, `"square"` and `{"one_of":[...]}`. Times are those of the report, on
+//! its `size`, which is not the job's when it has changed since.
 
 use std::time::Duration;
 
@@ -100,7 +107,7 @@ pub struct Hosts {
 }
 
 /// What a job says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// How the job is.
@@ -294,6 +301,33 @@ mod tests {
         ] {
             assert!(request(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn status_has_limits_and_report_in_one_form() {
+        let line = concat!(
+            r#"{"status":{"job":"weather","epoch":1,"size":4,"capacity":8,"waiting":0,"next_event":9,"up_us":7,"#,
+            r#""hosts":[{"host":"n1","slots":4,"ranks":[0,1,2,3]}],"#,
+            r#""limits":{"min":2,"max":8,"allowed":{"one_of":[2,4,8]}},"#,
+            r#""report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,"#,
+            r#""redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0}}}"#,
+        );
+        let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        let limits = status.limits.as_ref().unwrap().bounds().unwrap();
+        assert_eq!((limits.at_most(7), limits.at_least(5)), (Some(4), Some(8)));
+        assert_eq!(status.report.unwrap().remaining_seconds, Some(300.0));
+        assert_eq!(serde_json::to_string(&Answer::Status(status)).unwrap(), line);
+    }
+
+    #[test]
+    fn status_of_a_job_without_reports_is_that_of_earlier_versions() {
+        let line = concat!(
+            r#"{"status":{"job":"weather","epoch":1,"size":4,"capacity":8,"waiting":0,"next_event":9,"up_us":7,"#,
+            r#""hosts":[]}}"#,
+        );
+        let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        assert_eq!((&status.limits, &status.report), (&None, &None));
+        assert_eq!(serde_json::to_string(&Answer::Status(status)).unwrap(), line);
     }
 
     proptest! {

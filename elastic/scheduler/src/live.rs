@@ -308,6 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn idle_nodes_are_filled_while_a_wide_job_waits_in_vain() {
+        let mut rigid = waits("rigid", 2);
+        rigid.stage = runs(10, &[2, 3]);
+        for (walltime, changes) in [(600, 0), (6000, 1)] {
+            rigid.walltime = Span::seconds(walltime);
+            let jobs = vec![elastic("a", 10, &[0]), rigid.clone(), waits("wide", 3)];
+            let decided = decided(&snapshot(4, jobs), "two-parts-egs");
+            assert_eq!(decided.len(), changes, "{decided:?}");
+        }
+    }
+
+    #[test]
     fn job_wider_than_the_system_disturbs_nobody() {
         let system = snapshot(2, vec![elastic("a", 10, &[0]), waits("wide", 3)]);
         assert_eq!(decided(&system, "two-parts-egs").len(), 1);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use elastic::manager::control::wire::{Call, Hosts, Many};
 
+use crate::manage::Manage;
 use crate::simulate::Simulate;
 
 /// Tells running elastic jobs to grow, shrink and move
@@ -98,7 +99,17 @@ pub enum Command {
     },
     /// Try schedulers on a workload: a log of a cluster, or a description
     Simulate(Box<Simulate>),
-    /// Print the events so far, a JSON object a line
+    /// Decide about real jobs: run a queue on some hosts
+    Manage(Box<Manage>),
+    /// Pass a call to a job, and print what it answers
+    #[command(hide = true)]
+    Call {
+        /// Which job
+        job: String,
+        /// The call, as a line of JSON
+        call: String,
+    },
+    /// Print what has happened, a JSON object a line
     Events {
         /// Which job
         job: String,
@@ -133,7 +144,8 @@ impl More {
     fn call(self, call: fn(Many) -> Call) -> (String, Call) {
         let More { job, ranks, on, nodes, how } = self;
         let from = Vec::new();
-        let many = Many { ranks, on, nodes, from, grace_ms: how.milliseconds(), wait: how.wait };
+        let (grace_ms, wait) = (how.milliseconds(), how.wait);
+        let many = Many { ranks, on, nodes, from, grace_ms, wait, why: None };
         (job, call(many))
     }
 }
@@ -155,10 +167,19 @@ fn time(text: &str) -> Result<Duration, String> {
 impl Command {
     /// The job and the call for it; none where no job is called.
     pub fn call(self) -> Option<(String, Call)> {
-        let hosts =
-            |from, on, how: How| Hosts { from, on, grace_ms: how.milliseconds(), wait: how.wait };
+        let hosts = |from, on, how: How| Hosts {
+            from,
+            on,
+            grace_ms: how.milliseconds(),
+            wait: how.wait,
+            why: None,
+        };
         Some(match self {
-            Command::List | Command::SlurmAgent { .. } | Command::Simulate(_) => return None,
+            Command::List
+            | Command::SlurmAgent { .. }
+            | Command::Simulate(_)
+            | Command::Manage(_)
+            | Command::Call { .. } => return None,
             Command::Status { job } => (job, Call::Status {}),
             Command::Grow(more) => more.call(Call::Grow),
             Command::Size(more) => more.call(Call::Size),

@@ -2,6 +2,7 @@
 //! request.
 
 mod arguments;
+mod manage;
 mod output;
 mod progress;
 mod reproduce;
@@ -60,17 +61,14 @@ fn run(arguments: Arguments) -> Result<u8> {
     if let Command::Simulate(arguments) = &arguments.command {
         return simulate::run(arguments, json);
     }
+    if let Command::Manage(arguments) = &arguments.command {
+        return manage::run(arguments, json);
+    }
+    if let Command::Call { job, call } = &arguments.command {
+        return pass(job, call);
+    }
     let Some((job, call)) = arguments.command.call() else { return list(json) };
-    let connected = match job.contains('/') {
-        true => Client::connect(Path::new(&job)),
-        false => Client::of_job(&Folders::of_this_user(), &job),
-    };
-    let mut client = match connected {
-        Err(error @ ClientError::Unknown { .. }) => {
-            bail!("{error} (quo-elastic list tells which there are)")
-        }
-        connected => connected?,
-    };
+    let mut client = connect(&job)?;
     let waits = call.request().map_err(anyhow::Error::msg)?.is_some_and(|(_, wait)| wait);
     let mut answer = client.ask(&call)?;
     loop {
@@ -121,6 +119,34 @@ fn run(arguments: Arguments) -> Result<u8> {
         }
         return Ok(0);
     }
+}
+
+/// Connects to a job by its name, or by the path of its socket.
+fn connect(job: &str) -> Result<Client> {
+    let connected = match job.contains('/') {
+        true => Client::connect(Path::new(job)),
+        false => Client::of_job(&Folders::of_this_user(), job),
+    };
+    match connected {
+        Err(error @ ClientError::Unknown { .. }) => {
+            bail!("{error} (quo-elastic list tells which there are)")
+        }
+        connected => Ok(connected?),
+    }
+}
+
+/// Passes a call of a manager on another node, and prints the answers as lines of JSON.
+fn pass(job: &str, call: &str) -> Result<u8> {
+    let call = Call::from_line(call.as_bytes()).map_err(anyhow::Error::msg)?;
+    let mut client = connect(job)?;
+    if let Call::Events { since, follow: false } = call {
+        for event in client.events(since)? {
+            say_json(&serde_json::to_string(&Answer::Event(Box::new(event)))?)?;
+        }
+        return Ok(0);
+    }
+    say_json(&serde_json::to_string(&client.ask(&call)?)?)?;
+    Ok(0)
 }
 
 fn end(event: &Event, json: bool) -> Result<u8> {

@@ -22,6 +22,7 @@
 //! - [`malleable`]: jobs of a rigid part and a flexible part;
 //! - [`rigid`]: schedulers that never change a size: the baselines;
 //! - [`resizing`]: schedulers that change the sizes of running jobs;
+//! - [`live`]: decisions about the jobs of a real system, from a snapshot of it;
 //! - [`workload`]: jobs for a simulation, and models of their programs;
 //! - [`input`]: workloads from files;
 //! - [`simulate`]: the simulation of a cluster under a policy;
@@ -30,8 +31,8 @@
 //! - [`named`]: the schedulers that users choose by name.
 //!
 //! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
-//!     ratio < allocation < malleable < rigid < resizing < workload < input < simulate < reproduce < report
-//!     < named
+//!     ratio < allocation < malleable < rigid < resizing < live < workload < input < simulate < reproduce
+//!     < report < named
 
 pub mod action;
 pub mod allocation;
@@ -39,6 +40,7 @@ pub mod balance;
 pub mod event;
 pub mod input;
 pub mod job;
+pub mod live;
 pub mod malleable;
 pub mod named;
 pub mod nodes;

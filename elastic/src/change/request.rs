@@ -72,13 +72,16 @@ pub struct Request {
     pub grace: Option<Duration>,
     /// Origin of the request: `plan`, `socket`, `slurm`, `application`.
     pub origin: String,
+    /// The reason of whoever asks, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Request {
     /// A request on hosts of nobody's choice and without a deadline.
     pub fn new(wish: Wish, origin: impl Into<String>) -> Request {
         let (on, from, origin) = (Vec::new(), Vec::new(), origin.into());
-        Request { wish, on, nodes: 0, from, grace: None, origin }
+        Request { wish, on, nodes: 0, from, grace: None, origin, why: None }
     }
 }
 

@@ -116,6 +116,9 @@ pub struct WorldStatus {
     /// What the program [reported](crate::World::report) last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<LatestReport>,
+    /// The number of the Slurm job that rank 0 runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_job: Option<u32>,
     /// Why the file of the event log has not all events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_trouble: Option<String>,

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use super::WorldStatus;
+use super::slurm::JOB_VARIABLE;
 use crate::change::{Cause, Event, Request, RequestId, Step, Turn};
 use crate::coordinator::Shared;
 
@@ -61,7 +62,8 @@ impl Requests {
     /// Status of the job now.
     #[must_use]
     pub fn status(&self) -> WorldStatus {
-        self.0.status()
+        let slurm_job = std::env::var(JOB_VARIABLE).ok().and_then(|number| number.parse().ok());
+        WorldStatus { slurm_job, ..self.0.status() }
     }
 
     /// The latest step of a request; `None` if it is not known, or ended long ago.

@@ -6,16 +6,18 @@ use crate::event::Event;
 use crate::job::{Class, Job, JobId};
 use crate::malleable::{Flexible, Sharing, offer, reclaim, unpromised};
 use crate::policy::{Draft, Policy};
+use crate::rigid::shadow;
 use crate::sizes::largest_within;
 use crate::state::{Refusal, State};
 use crate::time::Span;
 
 /// Malleable jobs of a rigid part and a flexible part, and moldable best-effort jobs, behind all others.
 ///
-/// Jobs of other classes start in order of arrival. Nodes that one of them lacks are taken back: from malleable jobs
-/// only the missing ones, the nodes received last first, with a notice; moldable jobs are ended, the latest first. When
-/// nobody else waits, malleable and moldable jobs start on idle nodes that are not promised within the look-ahead, and
-/// malleable jobs grow into the rest.
+/// Jobs of other classes start in order of arrival. What one of them lacks is taken back: from malleable jobs only what
+/// is missing, the nodes received last first, with a notice; moldable jobs are ended, the latest first. When nobody
+/// else waits, malleable and moldable jobs start on idle nodes that are not promised within the look-ahead, and
+/// malleable jobs grow into the rest. They also grow while a job waits that could not start if they gave all back, and
+/// is not expected to within the look-ahead.
 ///
 /// Source: M. C. Cera, dissertation, UFRGS 2012, section 5.1.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +44,25 @@ impl Default for TwoParts {
     }
 }
 
+/// What has become of the waiting jobs that are not flexible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// None waits any more.
+    Started,
+    /// The first that waits gets nodes that are leaving.
+    Come,
+    /// The first that waits needs so many nodes, and all that flexible jobs could give back are too few.
+    Wait(u32),
+}
+
 impl TwoParts {
-    /// Starts jobs that are not flexible, and takes back the nodes that the first of them lacks. Returns true if none
-    /// waits.
-    fn serve_others(self, draft: &mut Draft<'_>) -> Result<bool, Refusal> {
+    /// Starts jobs that are not flexible, and takes back the nodes that the first of them lacks.
+    fn serve_others(self, draft: &mut Draft<'_>) -> Result<Others, Refusal> {
         // Nodes that are leaving, and not yet counted for an earlier job.
         let mut coming: u32 = draft.state().running().map(|job| job.leaving.count()).sum();
         let mut kept = 0;
         let waiting: Vec<JobId> =
             draft.state().queued().filter(|job| !is_flexible(job)).map(|job| job.id).collect();
-        let nobody_waits = waiting.is_empty();
         let mut all_started = true;
         for id in waiting {
             let Some(wanted) = draft.state().job(id).map(|job| job.limits.start) else { continue };
@@ -71,13 +82,17 @@ impl TwoParts {
             }
             all_started = false;
             if wanted > free + coming {
-                break;
+                return Ok(if kept == 0 && coming == 0 {
+                    Others::Wait(wanted)
+                } else {
+                    Others::Come
+                });
             }
             // What is free or coming is for this job; the next one needs more.
             coming -= wanted.saturating_sub(free);
             kept += wanted.min(free);
         }
-        Ok(nobody_waits || all_started)
+        Ok(if all_started { Others::Started } else { Others::Come })
     }
 
     /// Takes nodes back for a job, and returns how many come after a notice. Takes none if there are too few.
@@ -122,7 +137,7 @@ impl TwoParts {
         Ok(coming)
     }
 
-    fn serve_flexible(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    fn start_flexible(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         let waiting: Vec<JobId> =
             draft.state().queued().filter(|job| is_flexible(job)).map(|job| job.id).collect();
         let running = draft.state().running().filter(|job| is_flexible(job)).count();
@@ -136,6 +151,10 @@ impl TwoParts {
             );
             draft.start(id, size, reason)?;
         }
+        Ok(())
+    }
+
+    fn grow_flexible(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         let free = self.free(draft.state());
         let grown = offer(&flexible(draft.state(), false), free, self.sharing);
         for (id, to) in grown {
@@ -182,9 +201,19 @@ impl Policy for TwoParts {
     }
 
     fn decide(&mut self, _events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {
-        if self.serve_others(draft)? {
-            self.serve_flexible(draft)?;
+        match self.serve_others(draft)? {
+            Others::Started => {
+                self.start_flexible(draft)?;
+                self.grow_flexible(draft)
+            }
+            Others::Wait(wanted) => {
+                let soon = draft.now() + self.look_ahead;
+                match shadow(draft.state(), wanted) {
+                    Some(promise) if promise.at <= soon => Ok(()),
+                    _ => self.grow_flexible(draft),
+                }
+            }
+            Others::Come => Ok(()),
         }
-        Ok(())
     }
 }

@@ -30,6 +30,7 @@ impl Arbiter {
             units: self.units(),
             limits: Some(self.job.bounds.up_to(most)),
             report: None,
+            slurm_job: None,
             log_trouble: self.journal.trouble().map(str::to_owned),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::folder::{self, Folders, is_job_name, is_socket_path, socket_of};
 use super::peer;
 use super::wire::{Answer, Call, line};
+use crate::change::Event;
 
 /// Time that a job may take for an answer; the end of a request may take as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -166,6 +167,20 @@ impl Client {
             (Err(ClientError::Ended), Err(error)) => Err(error.into()),
             (answer, _) => answer,
         }
+    }
+
+    /// Asks for the events from a number on, until now.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn events(&mut self, since: u64) -> Result<Vec<Event>, ClientError> {
+        let mut events = Vec::new();
+        let mut answer = self.ask(&Call::Events { since, follow: false })?;
+        while let Answer::Event(event) = answer {
+            events.push(*event);
+            answer = self.next()?;
+        }
+        Ok(events)
     }
 
     /// The next answer that comes without being asked for: an end, an event. Waits for as long as it takes.

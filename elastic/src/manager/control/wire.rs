@@ -34,7 +34,10 @@ use crate::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
 /// The longest line of a client, in bytes.
 pub const LONGEST_LINE: usize = 64 * 1024;
 
-/// Message of a client.
+/// The longest reason of a request, in bytes.
+pub const LONGEST_REASON: usize = 1000;
+
+/// What a client says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Call {
@@ -87,6 +90,9 @@ pub struct Many {
     /// True to be told its end.
     #[serde(default)]
     pub wait: bool,
+    /// The reason, for people: at most [`LONGEST_REASON`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// Hosts to leave, and to go to.
@@ -104,6 +110,9 @@ pub struct Hosts {
     /// True to be told its end.
     #[serde(default)]
     pub wait: bool,
+    /// The reason, for people: at most [`LONGEST_REASON`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// What a job says.
@@ -210,12 +219,20 @@ impl Call {
         if on.iter().chain(from).any(|host| is_name(&host)) {
             return Err("the name of a host has 1 to 255 letters".to_owned());
         }
+        let why = match self {
+            Call::Grow(many) | Call::Shrink(many) | Call::Size(many) => &many.why,
+            Call::Leave(hosts) | Call::Move(hosts) => &hosts.why,
+            Call::Status {} | Call::Cancel { .. } | Call::Events { .. } => &None,
+        };
+        if why.as_ref().is_some_and(|why| why.len() > LONGEST_REASON) {
+            return Err(format!("a reason has at most {LONGEST_REASON} bytes"));
+        }
         let grace = grace_ms.map(Duration::from_millis);
         if grace.is_some_and(|grace| grace > LONGEST_TIME) {
             return Err("a grace time of more than a year".to_owned());
         }
-        let (on, from) = (on.clone(), from.clone());
-        Ok(Some((Request { on, nodes, from, grace, ..Request::new(wish, "socket") }, wait)))
+        let (on, from, why) = (on.clone(), from.clone(), why.clone());
+        Ok(Some((Request { on, nodes, from, grace, why, ..Request::new(wish, "socket") }, wait)))
     }
 }
 
@@ -244,6 +261,7 @@ mod tests {
             r#"{"call":"grow","ranks":2,"on":["n1"],"grace_ms":500,"wait":true}"#,
             r#"{"call":"grow","ranks":2,"nodes":1,"wait":false}"#,
             r#"{"call":"shrink","ranks":2,"from":["n1"],"wait":false}"#,
+            r#"{"call":"shrink","ranks":2,"wait":false,"why":"others wait"}"#,
             r#"{"call":"move","from":["n1"],"on":["n2"],"wait":false}"#,
             r#"{"call":"cancel","request":3}"#,
             r#"{"call":"events","since":5,"follow":true}"#,
@@ -257,6 +275,13 @@ mod tests {
             (asked.wish, asked.grace, wait),
             (Wish::Size(3), Some(Duration::from_millis(1500)), false)
         );
+        let call =
+            Hosts { from: vec!["n1".into()], why: Some("w".repeat(1001)), ..Hosts::default() };
+        let too_long = Err("a reason has at most 1000 bytes".to_owned());
+        assert_eq!(Call::Leave(call.clone()).request(), too_long);
+        let (asked, _) =
+            Call::Leave(Hosts { why: Some("w".into()), ..call }).request().unwrap().unwrap();
+        assert_eq!(asked.why.as_deref(), Some("w"));
     }
 
     #[test]

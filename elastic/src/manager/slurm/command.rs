@@ -36,7 +36,16 @@ impl CommandError {
     }
 }
 
-/// Returns the output of a command, if it ends well in time.
+/// Runs one of Slurm's commands, for at most `limit`, and returns its output. Times in it are seconds since 1970, and
+/// it hears nothing of the job that this process may run in.
+///
+/// # Errors
+/// The command with the cause, such as the words with which Slurm refused.
+pub fn query(program: &str, words: &[String], limit: Duration) -> Result<String, String> {
+    run(program, words, "", limit).map_err(|error| error.to_string())
+}
+
+/// What a command writes, if it ends well in time.
 ///
 /// # Errors
 /// [`CommandError`], with its output.

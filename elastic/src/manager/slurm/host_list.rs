@@ -3,11 +3,11 @@
 /// More nodes than any job has; a list that says more is wrong.
 const MOST_NODES: usize = 65_536;
 
-/// The names that a list stands for, in its order.
+/// Returns the names that a list of hosts stands for, such as `n[1-3,07-09],front`, in its order.
 ///
 /// # Errors
-/// Returns its fault.
-pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
+/// What is wrong with it.
+pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let wrong = |what: &str| format!("the list of hosts {:?} {what}", shortened(list));
     let mut names = Vec::new();
     for item in items(list).ok_or_else(|| wrong("has brackets that do not match"))? {

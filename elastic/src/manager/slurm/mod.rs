@@ -19,6 +19,9 @@ mod jobs;
 mod text;
 mod watch;
 
+pub use command::query;
+pub use host_list::expand as expand_hosts;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;

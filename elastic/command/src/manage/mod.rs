@@ -1,0 +1,102 @@
+//! `quo-elastic manage`: decides about real jobs as the simulator does about its own.
+
+mod contact;
+mod orders;
+mod pool;
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use scheduler::action::Action;
+use scheduler::live::POLICIES;
+use scheduler::time::{Span, Time};
+
+/// Options of `quo-elastic manage`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The policies are those of `quo-elastic simulate`; docs/scheduling.md has the queue file.\n\
+    A manager that is killed harms no job: --resume goes on with the queue."
+)]
+pub struct Manage {
+    /// Work through a queue on these hosts: n1:8,n[2-4]:8, with slots
+    #[arg(long, value_name = "HOSTS", requires = "queue")]
+    pool: Option<String>,
+    /// Jobs to run, in TOML
+    #[arg(long, value_name = "FILE")]
+    queue: Option<PathBuf>,
+    /// Folder for logs and the state of the queue; FILE.run unless said
+    #[arg(long, value_name = "DIR", requires = "queue")]
+    dir: Option<PathBuf>,
+    /// Go on with a queue whose manager has ended
+    #[arg(long, requires = "queue")]
+    resume: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of all managers.
+#[derive(Debug, Args)]
+struct Common {
+    /// Who decides
+    #[arg(long, value_name = "NAME", default_value = "two-parts-egs", value_parser = POLICIES)]
+    policy: String,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    every: Option<Duration>,
+    /// Time that a job has to leave nodes
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
+    grace: Duration,
+    /// Nodes that are promised within this time are not filled
+    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = time)]
+    look_ahead: Duration,
+    /// Print the decisions with their reasons, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Common {
+    fn policy(&self) -> Result<Box<dyn scheduler::policy::Policy>> {
+        let policy = scheduler::live::policy(&self.policy, span(self.grace), span(self.look_ahead));
+        policy.ok_or_else(|| anyhow::anyhow!("there is no policy {:?}", self.policy))
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = elastic::plan::duration(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "a time like 30s is expected".to_owned())
+}
+
+/// Runs the manager that was asked for.
+pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
+    match &arguments.pool {
+        Some(hosts) => pool::run(arguments, hosts, json),
+        None => bail!("--pool: name the hosts"),
+    }
+}
+
+/// Writes a decision as a line for the log of decisions.
+fn record(at: Span, job: &str, action: &Action, reason: &str) -> String {
+    let (action, count) = match action {
+        Action::Start { nodes, .. } => ("start", nodes.count()),
+        Action::Grow { nodes, .. } => ("grow", nodes.count()),
+        Action::Shrink { nodes, .. } => ("shrink", nodes.count()),
+        Action::Stop { .. } => ("stop", 0),
+        Action::Keep { .. } => ("keep", 0),
+        Action::Reserve { nodes, .. } => ("reserve", *nodes),
+    };
+    let at = at.as_seconds();
+    serde_json::json!({"at_s": at, "job": job, "action": action, "count": count, "reason": reason})
+        .to_string()
+}
+
+/// Returns the milliseconds since 1970 as an instant.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn span(time: Duration) -> Span {
+    Span(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}

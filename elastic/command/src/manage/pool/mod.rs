@@ -1,0 +1,421 @@
+//! `quo-elastic manage --pool`: works through a queue of elastic and rigid jobs on the slots of some hosts.
+//!
+//! The manager keeps nothing that its folder and the jobs do not tell: see [`folder`].
+
+mod folder;
+mod launch;
+mod plan;
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use elastic::manager::WorldStatus;
+use scheduler::action::{Action, Choice};
+use scheduler::job::Class;
+use scheduler::live::{Decided, Snapshot, Stage, decide};
+use scheduler::policy::Policy;
+use scheduler::time::{Span, Time};
+
+use super::contact::{Contact, here, there};
+use super::orders::Orders;
+use super::{Manage, now, record};
+use crate::output::{complain, say, say_json};
+use folder::{Fate, Folder, Start};
+use launch::{Launcher, launch};
+use plan::{Flight, View, requests, snapshot};
+use queue::{Hosts, Queue};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// The time after which an elastic job that does not answer is named.
+const SILENCE: Span = Span(60_000);
+
+/// Works through the queue that was named.
+pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
+    let hosts = Hosts::read(hosts).context("--pool")?;
+    let path = arguments.queue.as_ref().context("--queue: which jobs are to be run?")?;
+    let (queue, changed) = read(path, hosts.slots())?;
+    let mut policy = arguments.common.policy()?;
+    let launcher = match queue.launcher.is_empty() {
+        true => Launcher::Of(launch::family()?),
+        false => Launcher::Words(queue.launcher.clone()),
+    };
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let dir = arguments.dir.clone().unwrap_or_else(|| {
+        let mut name = path.clone().into_os_string();
+        name.push(".run");
+        PathBuf::from(name)
+    });
+    if arguments.common.dry_run {
+        return dry_run(&queue, &hosts, &own, policy.as_mut());
+    }
+    let folder = Folder::open(&dir, arguments.resume)?;
+    let origin = folder.origin();
+    let mut pool = Pool {
+        queue,
+        path: path.clone(),
+        changed,
+        hosts,
+        own,
+        launcher,
+        folder,
+        origin,
+        json,
+        orders: Orders::default(),
+        flights: BTreeMap::new(),
+        contacts: BTreeMap::new(),
+        children: Vec::new(),
+        told: BTreeSet::new(),
+        used: Used { began: now(), last: now(), busy: 0.0 },
+    };
+    while pool.round(policy.as_mut())? {
+        // Sleeps: nobody tells of the ends of jobs whose manager was another one.
+        std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
+    }
+    pool.report()
+}
+
+/// Reads a queue file, with the time of its last change.
+fn read(path: &Path, slots: u32) -> Result<(Queue, Option<SystemTime>)> {
+    let doing = || format!("reading {}", path.display());
+    // Before the text, so that a later change is noticed.
+    let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
+    let text = fs::read_to_string(path).with_context(doing)?;
+    Ok((queue::read(&text, slots).with_context(doing)?, changed))
+}
+
+/// Prints the first decisions about a queue that has not begun.
+fn dry_run(queue: &Queue, hosts: &Hosts, own: &str, policy: &mut dyn Policy) -> Result<u8> {
+    let fates = vec![Fate::Waiting; queue.jobs.len()];
+    let (statuses, flights) = (BTreeMap::new(), BTreeMap::new());
+    let jobs = &queue.jobs;
+    let view = View { jobs, fates: &fates, statuses: &statuses, flights: &flights, hosts, own };
+    let Some((snapshot, indices)) = snapshot(&view, &Orders::default(), (now(), now())) else {
+        return Ok(0);
+    };
+    for decided in decide(&snapshot, policy)? {
+        say(&format!("{}: {}\n", jobs[indices[decided.job]].name, slots(&decided.reason)))?;
+    }
+    Ok(0)
+}
+
+/// The use of the slots since this manager began.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    began: Time,
+    last: Time,
+    /// Milliseconds of one slot.
+    busy: f64,
+}
+
+#[derive(Debug)]
+struct Pool {
+    queue: Queue,
+    /// The queue file, and when it was changed last.
+    path: PathBuf,
+    changed: Option<SystemTime>,
+    hosts: Hosts,
+    /// The name of this machine.
+    own: String,
+    launcher: Launcher,
+    folder: Folder,
+    /// The instant at which the queue began.
+    origin: Time,
+    json: bool,
+    orders: Orders,
+    flights: BTreeMap<String, Flight>,
+    contacts: BTreeMap<String, Contact>,
+    children: Vec<Child>,
+    /// Complaints that were made, and ends that were told.
+    told: BTreeSet<String>,
+    used: Used,
+}
+
+impl Pool {
+    /// Looks at all jobs, and decides. Returns false once all have ended.
+    fn round(&mut self, policy: &mut dyn Policy) -> Result<bool> {
+        self.reread();
+        // An error means that there is nothing to wait for.
+        self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        let names: Vec<String> = self.queue.jobs.iter().map(|job| job.name.clone()).collect();
+        let fates: Vec<Fate> =
+            names.iter().map(|name| self.folder.fate(name)).collect::<Result<_>>()?;
+        for (name, fate) in names.iter().zip(&fates) {
+            self.ended(name, fate)?;
+        }
+        if fates.iter().all(|fate| matches!(fate, Fate::Ended(..))) {
+            return Ok(false);
+        }
+        let now = now();
+        let statuses = self.statuses(&fates, now);
+        for (name, status) in &statuses {
+            self.settle(name, status, now);
+        }
+        let view = View {
+            jobs: &self.queue.jobs,
+            fates: &fates,
+            statuses: &statuses,
+            flights: &self.flights,
+            hosts: &self.hosts,
+            own: &self.own,
+        };
+        let Some((snapshot, indices)) = snapshot(&view, &self.orders, (self.origin, now)) else {
+            return Ok(true);
+        };
+        self.used.count(&snapshot, self.hosts.slots(), now);
+        match decide(&snapshot, policy) {
+            Ok(decisions) => {
+                for decided in decisions {
+                    let status = statuses.get(&names[indices[decided.job]]);
+                    self.act(indices[decided.job], &decided, status, now)?;
+                }
+            }
+            Err(error) => self.complain_once(&error.to_string()),
+        }
+        Ok(true)
+    }
+
+    /// Takes over jobs that were added to the queue file. Jobs that are known stay as they are.
+    fn reread(&mut self) {
+        let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
+        if changed == self.changed {
+            return;
+        }
+        self.changed = changed;
+        match read(&self.path, self.hosts.slots()) {
+            Ok((queue, changed)) => {
+                self.changed = changed;
+                for job in queue.jobs {
+                    if !self.queue.jobs.iter().any(|known| known.name == job.name) {
+                        self.queue.jobs.push(job);
+                    }
+                }
+            }
+            Err(error) => complain(&format!("{error:#}: the jobs stay as they were")),
+        }
+    }
+
+    /// Tells of the end of a job, once.
+    fn ended(&mut self, name: &str, fate: &Fate) -> Result<()> {
+        let Fate::Ended(start, status, at) = fate else { return Ok(()) };
+        if !self.told.insert(format!("end of {name}")) {
+            return Ok(());
+        }
+        self.orders.forget(name);
+        self.flights.remove(name);
+        let words = end_words(*status);
+        let log = self.folder.job_file(name, "log");
+        let log = if *status == Some(0) { String::new() } else { format!(": {}", log.display()) };
+        self.say(*at, name, &format!("{words} after {}{log}", at.since(start.at)))
+    }
+
+    /// Asks the elastic jobs that run. Those that do not answer are left out.
+    fn statuses(&mut self, fates: &[Fate], now: Time) -> BTreeMap<String, WorldStatus> {
+        let mut found = match here() {
+            Ok(found) => found,
+            Err(error) => {
+                self.complain_once(&format!("{error:#}"));
+                Vec::new()
+            }
+        };
+        let mut statuses = BTreeMap::new();
+        for index in 0..self.queue.jobs.len() {
+            let (job, Fate::Running(start)) = (&self.queue.jobs[index], &fates[index]) else {
+                continue;
+            };
+            if job.class == Class::Rigid {
+                continue;
+            }
+            let name = job.name.clone();
+            let is_it = |(status, _): &(WorldStatus, Contact)| status.job == name;
+            let at = found.iter().position(is_it);
+            let answer = match at {
+                Some(at) => Some(found.swap_remove(at)),
+                None => self.elsewhere(start).and_then(|jobs| jobs.into_iter().find(is_it)),
+            };
+            match answer {
+                Some((status, contact)) => {
+                    self.contacts.insert(name.clone(), contact);
+                    statuses.insert(name, status);
+                }
+                None if now.since(start.at) > SILENCE => self.complain_once(&format!(
+                    "{name}: no control socket of this name answers: the job keeps its size \
+                     (its world has to be named {name:?} and to have a control socket)"
+                )),
+                None => {}
+            }
+        }
+        statuses
+    }
+
+    /// Lists the jobs on the host of rank 0, if that is another machine.
+    fn elsewhere(&self, start: &Start) -> Option<Vec<(WorldStatus, Contact)>> {
+        let host = &self.hosts.hosts[self.hosts.host_of(*start.slots.first()?)].0;
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        if host == "localhost" || short(host) == short(&self.own) {
+            return None;
+        }
+        let option = match self.launcher {
+            Launcher::Of(launch::Family::Mpich) => "-hosts",
+            _ => "--host",
+        };
+        let words = ["mpirun", option, host, "-np", "1"].map(str::to_owned);
+        there(&words).ok()
+    }
+
+    /// Looks whether the requests to a job have ended.
+    fn settle(&mut self, name: &str, status: &WorldStatus, now: Time) {
+        let Some(contact) = self.contacts.get(name).filter(|_| self.orders.has(name)) else {
+            return;
+        };
+        match self.orders.settle(name, contact, status, now) {
+            Ok(causes) => {
+                causes.iter().for_each(|cause| complain(&format!("{name}: not done: {cause}")));
+                if !self.orders.has(name) {
+                    self.flights.remove(name);
+                }
+            }
+            Err(error) => self.complain_once(&format!("{name}: {error:#}")),
+        }
+    }
+
+    fn act(
+        &mut self,
+        index: usize,
+        decided: &Decided,
+        status: Option<&WorldStatus>,
+        now: Time,
+    ) -> Result<()> {
+        let job = &self.queue.jobs[index];
+        let (name, reason) = (job.name.clone(), slots(&decided.reason));
+        if let Action::Start { nodes: Choice::Nodes(nodes), .. } = &decided.action {
+            let start = Start { slots: nodes.iter().collect(), at: now };
+            let file = self.folder.file(&format!("{name}.hosts"));
+            let path = file.display().to_string();
+            let launch = launch(job, &self.hosts, &start.slots, &self.launcher, (&self.own, &path));
+            fs::write(&file, &launch.host_file).with_context(|| format!("writing {path}"))?;
+            self.say(now, &name, &reason)?;
+            self.note(now, &name, decided)?;
+            self.children.push(self.folder.start(&name, &start, &launch.words)?);
+            return Ok(());
+        }
+        let (Some(status), Some(contact)) = (status, self.contacts.get(&name)) else {
+            return Ok(());
+        };
+        let decided = Decided { reason: reason.clone(), ..decided.clone() };
+        let Some((flight, calls)) = requests(&decided, job, status, &self.hosts, &self.own) else {
+            return Ok(());
+        };
+        let change = flight.change;
+        let sent = self.orders.send(&name, contact, status, (change, calls), now);
+        if self.orders.has(&name) {
+            self.flights.insert(name.clone(), flight);
+        }
+        match sent {
+            Ok(()) => {
+                self.say(now, &name, &reason)?;
+                self.note(now, &name, &decided)
+            }
+            Err(error) => {
+                complain(&format!("{name}: {error:#}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn say(&self, at: Time, name: &str, words: &str) -> Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        say(&format!("{:>9.1} s  {name}: {words}\n", at.since(self.origin).as_seconds()))
+    }
+
+    fn note(&self, at: Time, name: &str, decided: &Decided) -> Result<()> {
+        let reason = slots(&decided.reason);
+        self.folder.note(&record(at.since(self.origin), name, &decided.action, &reason))
+    }
+
+    fn complain_once(&mut self, text: &str) {
+        if self.told.insert(text.to_owned()) {
+            complain(text);
+        }
+    }
+
+    /// Prints how all jobs have ended, and returns the exit status.
+    fn report(&self) -> Result<u8> {
+        let mut rows = Vec::new();
+        let (mut failed, mut last) = (0, self.origin);
+        for job in &self.queue.jobs {
+            let Fate::Ended(start, status, at) = self.folder.fate(&job.name)? else {
+                bail!("{}: it runs again", job.name)
+            };
+            failed += usize::from(status != Some(0));
+            last = last.max(at);
+            let (waited, ran) = (start.at.since(self.origin), at.since(start.at));
+            rows.push((&job.name, waited.as_seconds(), ran.as_seconds(), status));
+        }
+        let makespan = last.since(self.origin).as_seconds();
+        let used = self.used.share(self.hosts.slots());
+        if self.json {
+            let jobs: Vec<_> = rows
+                .iter()
+                .map(|(name, waited, ran, status)| {
+                    serde_json::json!({"job": name, "waited_s": waited, "ran_s": ran, "status": status})
+                })
+                .collect();
+            let report = serde_json::json!({
+                "jobs": jobs, "makespan_s": makespan, "use_of_slots": used, "failed": failed,
+            });
+            say_json(&report.to_string())?;
+        } else {
+            let mean = rows.iter().map(|row| row.1).sum::<f64>() / rows.len() as f64;
+            let mut text = format!(
+                "{} jobs in {makespan:.1} s, {failed} failed; mean wait {mean:.1} s; slots used {:.0} %\n",
+                rows.len(),
+                used * 100.0
+            );
+            for (name, waited, ran, status) in rows {
+                text.push_str(&format!(
+                    "{name}: waited {waited:.1} s, ran {ran:.1} s, {}\n",
+                    end_words(status)
+                ));
+            }
+            say(&text)?;
+        }
+        Ok(u8::from(failed > 0))
+    }
+}
+
+impl Used {
+    fn count(&mut self, snapshot: &Snapshot, slots: u32, now: Time) {
+        let held = |stage: &Stage| match stage {
+            Stage::Running { nodes, .. } => nodes.count(),
+            Stage::Waiting { .. } => 0,
+        };
+        let held: u32 = snapshot.jobs.iter().map(|job| held(&job.stage)).sum();
+        self.busy += f64::from(held.min(slots)) * now.since(self.last).0 as f64;
+        self.last = now;
+    }
+
+    fn share(&self, slots: u32) -> f64 {
+        let all = self.last.since(self.began).0 as f64 * f64::from(slots);
+        if all > 0.0 { self.busy / all } else { 0.0 }
+    }
+}
+
+fn end_words(status: Option<i32>) -> String {
+    match status {
+        Some(0) => "has ended".to_owned(),
+        Some(status) => format!("has failed with status {status}"),
+        None => "was killed with its launcher".to_owned(),
+    }
+}
+
+/// Calls the nodes of a scheduler slots.
+fn slots(reason: &str) -> String {
+    reason.replace(" nodes", " slots")
+}

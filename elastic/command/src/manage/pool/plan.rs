@@ -1,0 +1,257 @@
+//! From the jobs of a pool to a snapshot for the scheduler, and from its decisions to requests. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elastic::manager::WorldStatus;
+use elastic::manager::control::wire::{Call, Many};
+use scheduler::action::{Action, Choice};
+use scheduler::job::{Class, Limits, MpiRatio};
+use scheduler::live::{Decided, Seen, Snapshot, Stage};
+use scheduler::nodes::NodeList;
+use scheduler::time::{Span, Time};
+
+use super::super::orders::{Change, Orders, is_busy};
+use super::folder::{Fate, Start};
+use super::queue::{Hosts, QueuedJob};
+
+/// The change of a job that is under way: how many slots of which host come or go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The direction.
+    pub change: Change,
+    /// Hosts as indices, with numbers of slots.
+    pub parts: BTreeMap<usize, u32>,
+}
+
+/// What is known of a pool at one instant.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The jobs of the queue.
+    pub jobs: &'a [QueuedJob],
+    /// What has become of them.
+    pub fates: &'a [Fate],
+    /// The statuses of those that answer.
+    pub statuses: &'a BTreeMap<String, WorldStatus>,
+    /// The changes that are under way.
+    pub flights: &'a BTreeMap<String, Flight>,
+    /// The hosts.
+    pub hosts: &'a Hosts,
+    /// The name of this machine.
+    pub own: &'a str,
+}
+
+/// Makes a snapshot, with the index in the queue of each of its jobs. Times are since `origin`. None while a job has a
+/// request under way that nobody here sent, and whose end may free nodes or take some.
+pub fn snapshot(
+    view: &View<'_>,
+    orders: &Orders,
+    (origin, now): (Time, Time),
+) -> Option<(Snapshot, Vec<usize>)> {
+    let mut taken = Taken { hosts: view.hosts, taken: BTreeSet::new(), beyond: view.hosts.slots() };
+    let (mut jobs, mut indices) = (Vec::new(), Vec::new());
+    // Those whose slots are known by number first.
+    let mut fixed = BTreeMap::new();
+    for (index, (job, fate)) in view.jobs.iter().zip(view.fates).enumerate() {
+        if let Fate::Running(start) = fate
+            && !view.statuses.contains_key(&job.name)
+        {
+            taken.taken.extend(&start.slots);
+            fixed.insert(index, NodeList::of(&start.slots));
+        }
+    }
+    for (index, (job, fate)) in view.jobs.iter().zip(view.fates).enumerate() {
+        let mut limits = job.limits.clone();
+        let (mut class, mut mpi_ratio) = (job.class, None);
+        let stage = match fate {
+            Fate::Ended(..) => continue,
+            Fate::Waiting => Stage::Waiting { planned: None },
+            Fate::Running(start) => {
+                let status = view.statuses.get(&job.name);
+                let flight = view.flights.get(&job.name);
+                let (mut nodes, mut end) = (fixed.remove(&index).unwrap_or_default(), None);
+                let mut leaving = NodeList::default();
+                match status {
+                    None => class = Class::Rigid,
+                    Some(status) => {
+                        if is_busy(status) && flight.is_none() {
+                            return None;
+                        }
+                        nodes = taken.ranks(status, view);
+                        narrow(&mut limits, status);
+                        orders.narrow(&job.name, nodes.count(), &mut limits, now);
+                        (mpi_ratio, end) = measured(status, origin, now);
+                        match flight {
+                            Some(Flight { change: Change::Grow, parts }) => {
+                                class = Class::Rigid;
+                                nodes.append(&taken.coming(parts));
+                            }
+                            Some(Flight { change: Change::Shrink, parts }) => {
+                                leaving = going(&nodes, parts, view.hosts);
+                                mpi_ratio = None;
+                            }
+                            None => {}
+                        }
+                    }
+                }
+                let since = relative(start, origin);
+                Stage::Running { since, nodes, leaving, end }
+            }
+        };
+        let (name, walltime) = (job.name.clone(), job.time);
+        jobs.push(Seen { name, class, limits, walltime, stage, mpi_ratio });
+        indices.push(index);
+    }
+    let snapshot = Snapshot { now: Time(now.since(origin).0), nodes: taken.beyond, jobs };
+    Some((snapshot, indices))
+}
+
+fn relative(start: &Start, origin: Time) -> Time {
+    Time(start.at.since(origin).0)
+}
+
+/// The slots that are in use.
+struct Taken<'a> {
+    hosts: &'a Hosts,
+    taken: BTreeSet<u32>,
+    /// The number of the next slot for ranks that are where no slot is left.
+    beyond: u32,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, host: Option<usize>) -> u32 {
+        let mut slots = host.map_or(0..0, |host| self.hosts.slots_of(host));
+        match slots.find(|slot| !self.taken.contains(slot)) {
+            Some(slot) => {
+                self.taken.insert(slot);
+                slot
+            }
+            None => {
+                self.beyond += 1;
+                self.beyond - 1
+            }
+        }
+    }
+
+    /// Takes a slot for each rank of a job, in the order of the ranks.
+    fn ranks(&mut self, status: &WorldStatus, view: &View<'_>) -> NodeList {
+        let mut places: Vec<(u64, Option<usize>)> = Vec::new();
+        for host in &status.hosts {
+            let index = index_of(&host.host, view.hosts, view.own);
+            places.extend(host.ranks.iter().map(|rank| (*rank, index)));
+        }
+        places.sort_unstable();
+        let slots: Vec<u32> = places.into_iter().map(|(_, host)| self.take(host)).collect();
+        NodeList::of(&slots)
+    }
+
+    fn coming(&mut self, parts: &BTreeMap<usize, u32>) -> NodeList {
+        let mut slots = Vec::new();
+        for (host, count) in parts {
+            slots.extend((0..*count).map(|_| self.take(Some(*host))));
+        }
+        NodeList::of(&slots)
+    }
+}
+
+/// Returns the last slots of a job on these hosts; never the first one of all.
+fn going(nodes: &NodeList, parts: &BTreeMap<usize, u32>, hosts: &Hosts) -> NodeList {
+    let mut parts = parts.clone();
+    let slots: Vec<u32> = nodes.iter().skip(1).collect();
+    let mut going = Vec::new();
+    for slot in slots.into_iter().rev().filter(|slot| *slot < hosts.slots()) {
+        if let Some(left) = parts.get_mut(&hosts.host_of(slot)).filter(|left| **left > 0) {
+            *left -= 1;
+            going.push(slot);
+        }
+    }
+    going.reverse();
+    NodeList::of(&going)
+}
+
+/// Finds the host of the pool that a job calls so.
+fn index_of(name: &str, hosts: &Hosts, own: &str) -> Option<usize> {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let here = |name: &str| if name == "localhost" { short(own) } else { short(name) };
+    hosts.hosts.iter().position(|(host, _)| here(host) == here(name))
+}
+
+/// Narrows the limits of the queue by those of the job itself.
+fn narrow(limits: &mut Limits, status: &WorldStatus) {
+    let most = u32::try_from(status.capacity).unwrap_or(u32::MAX);
+    limits.max = limits.max.min(most);
+    let Some(own) = &status.limits else { return };
+    let Ok(bounds) = own.bounds() else { return };
+    let sizes: Vec<u32> = (limits.min..=limits.max)
+        .filter(|size| limits.allows(*size) && bounds.allows(*size))
+        .collect();
+    let is_whole = sizes.len() as u64 == u64::from(limits.max.saturating_sub(limits.min)) + 1;
+    (limits.min, limits.max) = match (sizes.first(), sizes.last()) {
+        (Some(first), Some(last)) => (*first, *last),
+        _ => (limits.min, limits.min),
+    };
+    limits.allowed = if is_whole { Vec::new() } else { sizes };
+}
+
+/// Returns what the job measured on its present size: the ratio, and the expected end.
+pub fn measured(status: &WorldStatus, origin: Time, now: Time) -> (Option<MpiRatio>, Option<Time>) {
+    let Some(report) = status.report.as_ref().filter(|report| report.size == status.size) else {
+        return (None, None);
+    };
+    let recent = report.mpi_ratio;
+    let ratio =
+        recent.map(|recent| MpiRatio { total: report.mpi_ratio_total.unwrap_or(recent), recent });
+    let end = report.remaining_seconds.map(|left| now + Span::from_seconds(left));
+    (ratio, end.map(|end| Time(end.since(origin).0)))
+}
+
+/// The requests that carry out a decision, and what they change.
+pub type Requests = (Flight, Vec<Call>);
+
+/// Makes the requests of a decision about a running job. None if its allowed sizes do not fit the hosts.
+pub fn requests(
+    decided: &Decided,
+    job: &QueuedJob,
+    status: &WorldStatus,
+    hosts: &Hosts,
+    own: &str,
+) -> Option<Requests> {
+    let (change, nodes, grace) = match &decided.action {
+        Action::Grow { nodes: Choice::Nodes(nodes), .. } => (Change::Grow, nodes, None),
+        Action::Shrink { nodes: Choice::Nodes(nodes), grace, .. } => {
+            (Change::Shrink, nodes, *grace)
+        }
+        _ => return None,
+    };
+    let mut parts: BTreeMap<usize, u32> = BTreeMap::new();
+    for slot in nodes.iter().filter(|slot| *slot < hosts.slots()) {
+        *parts.entry(hosts.host_of(slot)).or_default() += 1;
+    }
+    let name = |host: usize| {
+        let known =
+            status.hosts.iter().find(|known| index_of(&known.host, hosts, own) == Some(host));
+        known.map_or_else(|| hosts.hosts[host].0.clone(), |known| known.host.clone())
+    };
+    let names = |hosts: &mut dyn Iterator<Item = usize>| hosts.map(name).collect::<Vec<String>>();
+    let (grace_ms, why) = (grace.map(|grace| grace.0), Some(decided.reason.clone()));
+    let many = Many { grace_ms, why, ..Many::default() };
+    let calls = match change {
+        Change::Shrink => {
+            let from = names(&mut parts.keys().copied());
+            vec![Call::Shrink(Many { ranks: parts.values().sum(), from, ..many })]
+        }
+        // Ranks between two allowed sizes are refused.
+        Change::Grow if parts.len() > 1 && !job.limits.allowed.is_empty() => return None,
+        Change::Grow => parts
+            .iter()
+            .map(|(host, ranks)| {
+                let on = names(&mut std::iter::once(*host));
+                Call::Grow(Many { ranks: *ranks, on, ..many.clone() })
+            })
+            .collect(),
+    };
+    Some((Flight { change, parts }, calls))
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -37,6 +37,17 @@ impl Who {
     }
 }
 
+impl Who {
+    /// `rank 3`, `child 1 of rank 0`, or `process 4711` where there is no rank.
+    pub fn label(&self) -> String {
+        match (self.rank, &self.child) {
+            (Some(_), _) => format!("rank {self}"),
+            (None, Some(child)) => child.to_string(),
+            (None, None) => format!("process {}", self.pid),
+        }
+    }
+}
+
 impl std::fmt::Display for Who {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.rank, self.spawned, &self.child) {

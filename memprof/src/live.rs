@@ -1,6 +1,6 @@
 //! `memprof live`: memory of a job now, from the files its ranks write.
 
-use crate::model::{Child, Group, Job, LoadError, Rank, State, Who};
+use crate::model::{Child, Group, Job, LoadError, Rank, State};
 use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
 use crate::terminal::{self, Look, clean};
@@ -157,7 +157,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     let mut out = format!(
         "{}  {} on {}, {running} running, {}\n\n",
         look.bold(&clean(job.program())),
-        count(all.len(), "rank"),
+        count(all.len(), job.noun()),
         count(job.nodes.len(), "node"),
         time(job.duration_ns())
     );
@@ -171,7 +171,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     align.extend(groups.iter().map(|_| Right));
     align.push(Left);
     let mut grid = Grid::new(&align);
-    let mut head = ["rank", "node", "at", "resident", "peak"].map(String::from).to_vec();
+    let mut head = [job.noun(), "node", "at", "resident", "peak"].map(String::from).to_vec();
     head.extend(groups.iter().map(|group| group.label().to_owned()));
     grid.row(Weight::Head, head);
     let mut order = all.clone();
@@ -180,7 +180,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     order.sort_by_key(|rank| rank.order());
     for rank in &order {
         let mut cells = vec![
-            Who::of(rank).to_string(),
+            clean(&rank.short()),
             clean(&rank.identity.host),
             time(rank.duration_ns),
             bytes(rank.totals.resident),

@@ -21,6 +21,9 @@ const TESTS: &[Test] = &[
     ("what_a_rank_was_before_leaves_nothing", wrapped),
     ("shells_between_launcher_and_rank_leave_nothing_however_they_end", shells),
     ("all_processes_count_where_all_are_wanted", both_recorded),
+    ("program_without_mpi_is_recorded_with_its_children", without_mpi),
+    ("program_that_is_killed_at_once_is_recorded", killed_at_once),
+    ("script_around_ranks_is_no_process_of_their_report", around_ranks),
 ];
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +31,26 @@ const MEBI: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
+}
+
+/// The program `plain.c`, without MPI.
+fn plain(folder: &Path) -> Result<PathBuf> {
+    let program = folder.join("plain");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror"]);
+    compiler.arg(Checkout::find()?.root().join(PROGRAMS).join("plain.c"));
+    run_compiler(compiler.arg("-o").arg(&program))?;
+    Ok(program)
+}
+
+/// What `memprof` prints with these arguments, in a folder.
+fn memprof(folder: &Path, arguments: &[&str]) -> Result<(String, String)> {
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    let output = command.current_dir(folder).args(arguments).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    ensure!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
+    Ok((out, err))
 }
 
 /// The program `family.c`, linked with the fake MPI.
@@ -165,5 +188,73 @@ fn both_recorded() -> Result<()> {
     // Asked for, so both count; a shell may end without a goodbye.
     let states = states(&report(&traces)?);
     ensure!(states.len() == 2, "{states:?}");
+    Ok(())
+}
+
+/// As somebody does who has no MPI: no launcher, no option, no `--`.
+fn without_mpi() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path();
+    plain(place)?;
+    let (_, table) = memprof(place, &["run", "-o", "traces", "./plain"])?;
+    let (text, _) = memprof(place, &["report", "traces"])?;
+    let (live, _) = memprof(place, &["live", "--once", "traces"])?;
+    for text in [&table, &text, &live] {
+        ensure!(
+            text.starts_with("plain  3 processes on 1 node") || text.starts_with("\nplain  3 ")
+        );
+        ensure!(!text.contains("rank") && !text.contains("MPI"), "{text}");
+        ensure!(!text.contains("note:"), "{text}");
+    }
+    let job = report(&place.join("traces"))?;
+    let processes = job["nodes"][0]["ranks"].as_array().context("no processes")?;
+    let number = |value: &serde_json::Value| value.as_u64().context("no number");
+    let root = &processes.iter().min_by_key(|one| one["offset_ns"].as_u64());
+    let root = number(&root.context("no process")?["identity"]["pid"])?;
+    let mut peaks = Vec::new();
+    for one in processes {
+        let identity = &one["identity"];
+        ensure!(identity["rank"].is_null() && identity["child"].is_null(), "{identity}");
+        let peak = number(&one["peak"]["bytes"])? / MEBI;
+        let owned = one["held"].as_array().into_iter().flatten();
+        let owned = owned.filter(|held| held["name"] == "app.exe:plain");
+        let owned = owned.map(|held| number(&held["owned_peak"])).sum::<Result<u64>>()? / MEBI;
+        ensure!((owned..owned + 6).contains(&peak), "{peak} MiB of {owned}");
+        let is_child = number(&identity["pid"])? != root;
+        ensure!(identity["parent"].as_u64() == is_child.then_some(root), "{identity}");
+        peaks.push((owned, one["state"].as_str().unwrap_or_default().to_owned()));
+        let pid = number(&identity["pid"])?.to_string();
+        let (text, _) = memprof(place, &["report", "traces", "--pid", &pid])?;
+        ensure!(text.starts_with(&format!("process {pid} (plain) on ")), "{text}");
+        let massif = ["export", "traces", "--format", "massif", "--pid", &pid];
+        ensure!(memprof(place, &massif)?.0.contains(&format!("process {pid} (plain)")));
+    }
+    peaks.sort();
+    let expected = [(30, "closed"), (50, "closed"), (80, "gone")];
+    ensure!(peaks == expected.map(|(peak, state)| (peak, state.to_owned())), "{peaks:?}");
+    Ok(())
+}
+
+fn killed_at_once() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let run = ["run", "-o", "traces", "--", "sh", "-c", "kill -9 $$"];
+    ensure!(memprof(folder.path(), &run).is_err(), "it ended well");
+    let report = report(&folder.path().join("traces"))?;
+    ensure!(states(&report) == ["killed"], "{:?}", states(&report));
+    Ok(())
+}
+
+/// A script that sets the variables of a launcher for one of its programs.
+fn around_ranks() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path();
+    family(place)?;
+    plain(place)?;
+    let script = "./plain; PMI_RANK=0 PMI_SIZE=1 ./family rank; :";
+    memprof(place, &["run", "-q", "-o", "traces", "sh", "-c", script])?;
+    let (text, _) = memprof(place, &["report", "traces"])?;
+    ensure!(text.starts_with("family  1 rank on 1 node"), "{text}");
+    let note = "note: 4 traces of programs beside the ranks that never called MPI, not counted";
+    ensure!(text.contains(note), "{text}");
     Ok(())
 }

@@ -49,6 +49,11 @@ impl<const LIMIT: usize> core::fmt::Write for Text<LIMIT> {
 pub enum Record {
     /// Processes that are ranks of an MPI job.
     Ranks,
+    /// Those; and where no launcher has started ranks, the command of this process, `memprof run`, and its descendants
+    /// that hold much.
+    Command {
+        of: u32,
+    },
     All,
 }
 
@@ -131,11 +136,11 @@ pub fn parse<'v>(
         options.directory = path(value)?;
         Some(())
     });
-    set("MEMPROF_RECORD", "ranks or all", &mut |value| {
+    set("MEMPROF_RECORD", "ranks, all, or command:PID", &mut |value| {
         options.record = match value {
             b"ranks" => Record::Ranks,
             b"all" => Record::All,
-            _ => return None,
+            _ => Record::Command { of: number(value.strip_prefix(b"command:")?)? },
         };
         Some(())
     });
@@ -252,12 +257,20 @@ mod tests {
     }
 
     #[test]
+    fn command_is_recorded_for_the_process_that_runs_it() {
+        let (options, refused) = read(&[("MEMPROF_RECORD", "command:4711")]);
+        assert_eq!((options.record, refused.len()), (Record::Command { of: 4711 }, 0));
+    }
+
+    #[test]
     fn bad_values_are_named_and_the_default_is_used() {
         let long: &'static str = Box::leak(format!("/{}", "x".repeat(PATH)).into_boxed_str());
         for (name, value) in [
             ("MEMPROF_DIR", "relative"),
             ("MEMPROF_DIR", long),
             ("MEMPROF_RECORD", "some"),
+            ("MEMPROF_RECORD", "command:"),
+            ("MEMPROF_RECORD", "command:-1"),
             ("MEMPROF_INTERVAL_MS", "0"),
             ("MEMPROF_INTERVAL_MS", "-1"),
             ("MEMPROF_INTERVAL_MS", "NaN"),

@@ -26,6 +26,19 @@ struct Settled {
     job: Text<64>,
 }
 
+impl Settled {
+    /// Returns true if no launcher has started the process, and it is to be recorded all the same if it holds much.
+    fn is_of_command(&self) -> bool {
+        matches!(self.options.record, Record::Command { .. }) && self.place.rank < 0
+    }
+
+    /// Returns true for the process that `memprof run` itself has started.
+    fn is_command(&self) -> bool {
+        let Record::Command { of } = self.options.record else { return false };
+        self.place.rank < 0 && kernel::parent() == of
+    }
+}
+
 struct Shared(UnsafeCell<Settled>);
 
 // SAFETY: written before LOADED is set, by the one thread that loads, and only read after.
@@ -42,24 +55,27 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// The trace of this process is in a file.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// Work left in a process that a fork made, as a [`Forked`].
+/// What is left to do in a process that a fork made, or that is not recorded yet, as a [`Forked`].
 static FORKED: AtomicU8 = AtomicU8::new(Forked::No as u8);
-/// Owned bytes of all at that fork, and the parent.
+/// What all owned at that fork, or when the program began, and who the parent is.
 static OWNED_AT_FORK: AtomicU64 = AtomicU64::new(0);
 static PARENT: AtomicU32 = AtomicU32::new(0);
 /// There can be no trace, which has been said.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
-/// The duty of a process that a fork made, as soon as it does something.
+
+/// The duty of a process that a fork made, as soon as it does something; and of one that is not recorded yet.
 #[repr(u8)]
 enum Forked {
     No,
     /// It begins a trace of its own.
     Records,
+    /// It begins a trace once it holds much memory.
+    Grows,
     /// Its parent is recorded, and it is not: it says so once it holds much memory.
     Tells,
 }
 
-/// Bytes of a child beyond those at its fork before it has to be told: less is the cost of starting a program.
+/// What a process owns more than at its start before it is told of or recorded: less is what it takes to start a program.
 const CHILD: u64 = 1 << 20;
 
 /// Held while a trace begins; `fork` takes it. Outside of all others.
@@ -148,15 +164,18 @@ extern "C" fn load() {
     // A program that brings no MPI along may load it later, as Python does, or be a shell or a tool
     // that a rank has started. Its trace stays in memory until it calls MPI.
     let has_mpi = cfg!(feature = "archive") || objects::mpi().is_some();
-    if all || has_mpi || is_rank {
-        record(all || (has_mpi && is_rank));
+    let wanted = all || settled.is_command();
+    if wanted || has_mpi || is_rank {
+        record(wanted || (has_mpi && is_rank));
         if standing_aside && has_mpi && is_rank {
             // Its calls are not seen, and it is a rank all the same.
             writer::flags(flags::MPI_SEEN | flags::NO_BOUNDARY, 0);
         }
-        if all || has_mpi {
+        if wanted || has_mpi {
             sampler::start();
         }
+    } else if settled.is_of_command() {
+        await_growth(Forked::Grows);
     }
 }
 
@@ -232,7 +251,10 @@ fn is_nobodys(start: usize, end: usize) -> bool {
 fn record(keep: bool) {
     let Some(settled) = settled() else { return };
     let Settled { options, place, job } = settled;
-    if variable("MEMPROF_DIR").is_none_or(<[u8]>::is_empty) || ENDED.load(Ordering::Acquire) {
+    if variable("MEMPROF_DIR").is_none_or(<[u8]>::is_empty)
+        || ENDED.load(Ordering::Acquire)
+        || kernel::stack_limit() < STACK
+    {
         return;
     }
     if keep && writer::is_kept() {
@@ -287,12 +309,19 @@ pub fn lock() -> &'static SpinLock {
 pub fn forked(was_kept: bool) {
     GIVEN_UP.store(false, Ordering::Relaxed);
     let all = settled().is_some_and(|settled| settled.options.record == Record::All);
-    let duty = match (all, was_kept) {
-        (true, _) => Forked::Records,
-        (false, true) => Forked::Tells,
-        (false, false) => Forked::No,
-    };
-    if all || was_kept {
+    let of_command =
+        WANTED.load(Ordering::Acquire) && settled().is_some_and(Settled::is_of_command);
+    await_growth(match (all, of_command, was_kept) {
+        (true, ..) => Forked::Records,
+        (_, true, _) => Forked::Grows,
+        (.., true) => Forked::Tells,
+        (.., false) => Forked::No,
+    });
+}
+
+/// Has [`late`] do this from now on.
+fn await_growth(duty: Forked) {
+    if !matches!(duty, Forked::No) {
         // So that little brings it to `late`.
         heap::begin_own_anew();
         OWNED_AT_FORK.store(heap::all().0, Ordering::Relaxed);
@@ -320,14 +349,14 @@ pub fn late() {
 fn after_fork() {
     let duty = FORKED.load(Ordering::Relaxed);
     let grown = heap::all().0.saturating_sub(OWNED_AT_FORK.load(Ordering::Relaxed));
-    if duty == Forked::Tells as u8 && grown < CHILD
+    if duty != Forked::Records as u8 && grown < CHILD
         || FORKED
             .compare_exchange(duty, Forked::No as u8, Ordering::AcqRel, Ordering::Relaxed)
             .is_err()
     {
         return;
     }
-    if duty == Forked::Records as u8 {
+    if duty != Forked::Tells as u8 {
         record(true);
         sampler::start();
     } else if let Some(Settled { options, place, .. }) = settled() {
@@ -366,7 +395,12 @@ pub fn mpi_ended() {
 extern "C" fn end() {
     // A handler of a signal that came while this thread was at work for the tool ends the process: what
     // the tool guards may be taken, and by nobody who goes on. The trace is one of a killed process.
-    if ENDED.swap(true, Ordering::AcqRel) || local().guard.get() > 0 {
+    if ENDED.load(Ordering::Acquire) || local().guard.get() > 0 {
+        return;
+    }
+    // What it holds may have come at once, and nothing after it.
+    late();
+    if ENDED.swap(true, Ordering::AcqRel) {
         return;
     }
     let _guard = Guard::enter();
@@ -375,7 +409,8 @@ extern "C" fn end() {
     // With what the last sample has found.
     writer::phases();
     // A shell that started the program has the variables of a rank, but is none.
-    let keep = writer::has_seen_mpi() || settled.options.record == Record::All;
+    let keep =
+        writer::has_seen_mpi() || settled.options.record == Record::All || settled.is_of_command();
     writer::finish(keep);
     if keep && settled.options.flush > 0 {
         writer::flush();

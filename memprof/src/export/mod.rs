@@ -14,6 +14,7 @@ mod protobuf;
 
 use crate::model::{Job, Rank};
 use crate::output;
+use crate::report;
 use crate::terminal::{Progress, say};
 use crate::units;
 use anyhow::{Context, bail};
@@ -44,6 +45,9 @@ pub struct Options {
     /// Only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub rank: Vec<u32>,
+    /// Only one process, by its number
+    #[arg(long, value_name = "PID", conflicts_with = "rank")]
+    pub pid: Option<u32>,
 }
 
 /// Form of the output.
@@ -113,6 +117,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// The ranks that are asked for.
 fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> {
+    if let Some(pid) = options.pid {
+        return Ok(vec![report::process(job, pid)?]);
+    }
     let mut ranks: Vec<&Rank> = match options.rank.as_slice() {
         [] => job.ranks().collect(),
         numbers => {
@@ -132,14 +139,16 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
         match (ranks.as_slice(), options.rank.as_slice()) {
             ([_], _) => {}
             (_, []) => {
-                let Some(largest) = job.largest() else { bail!("there is no rank") };
+                let Some(largest) = job.largest() else { bail!("there is no process") };
                 say(&format!(
                     "massif is of one process: {}, which has the largest peak",
                     largest.label()
                 ));
                 ranks = vec![largest];
             }
-            _ => bail!("massif is of one process; name one rank with --rank"),
+            _ => bail!(
+                "massif is of one process; name one rank with --rank, or a process with --pid"
+            ),
         }
     }
     Ok(ranks)

@@ -13,7 +13,7 @@ pub struct Absent {
     /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a
     /// process without a rank.
     pub forked: Vec<Option<u32>>,
-    /// Traces of programs that ranks started, and that never called MPI: not counted.
+    /// Traces of programs beside ranks that never called MPI: not counted.
     pub helpers: usize,
 }
 
@@ -122,8 +122,8 @@ pub struct Who {
 pub enum Part {
     /// It is a rank, or a process that was asked for.
     Member,
-    /// Of a program that a rank has started: it has the rank's variables and never called MPI, and
-    /// another trace of this rank did.
+    /// Of a program beside MPI ranks that never called MPI and that nobody asked for: one that a rank has started, whose
+    /// variables it has, or one around a launcher.
     Helper,
     /// The process became another program, which has a trace too.
     Replaced,
@@ -141,7 +141,11 @@ pub fn parts(all: &[Who]) -> Vec<Part> {
         *image = who.image.max(*image);
     }
     let part = |who: &Who| {
-        if !who.mpi && !who.all && who.rank.as_ref().is_some_and(|rank| ranks.contains(rank)) {
+        let beside = match &who.rank {
+            Some(rank) => ranks.contains(rank),
+            None => !ranks.is_empty(),
+        };
+        if !who.mpi && !who.all && beside {
             Part::Helper
         } else if who.image < last.get(&process(who)).copied().unwrap_or_default() {
             Part::Replaced
@@ -167,6 +171,9 @@ mod tests {
         assert_eq!(parts(&all), [Part::Member, Part::Helper, Part::Member]);
         let asked: Vec<Who> = all.iter().map(|who| Who { all: true, ..who.clone() }).collect();
         assert!(parts(&asked).iter().all(|part| *part == Part::Member));
+        // A script around the launcher; and a program of a job without MPI.
+        assert_eq!(parts(&[who(1, Some(0), true), who(2, None, false)])[1], Part::Helper);
+        assert_eq!(parts(&[who(1, None, false), who(2, None, false)]), [Part::Member; 2]);
         let other = Who { rank: Some(("another".to_owned(), 0)), ..who(2, None, false) };
         assert_eq!(parts(&[who(1, Some(0), true), other])[1], Part::Member);
     }

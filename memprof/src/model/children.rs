@@ -35,6 +35,8 @@ pub enum Relation {
     Beside,
     /// The process at this place has started it, itself or through others, as its child of this number.
     ChildOf(usize, u32),
+    /// The process at this place has started it, and neither is of MPI.
+    Below(usize),
 }
 
 /// Forked processes of processes in a row, at most.
@@ -83,6 +85,7 @@ pub fn relations(all: &[(&Who, u64)]) -> Vec<Relation> {
                 Relation::ChildOf(root, number)
             }
             None if who.rank.as_ref().is_some_and(|rank| ranks.contains(rank)) => Relation::Beside,
+            None if who.rank.is_none() => parent(place).map_or(Relation::Itself, Relation::Below),
             None => Relation::Itself,
         };
     }
@@ -132,6 +135,12 @@ mod tests {
     fn processes_without_mpi_stay_themselves() {
         let all = [who(9, 1, Some(0), false), who(10, 9, Some(0), false), who(11, 1, None, false)];
         assert_eq!(of(&all), [Relation::Itself; 3]);
+    }
+
+    #[test]
+    fn processes_without_mpi_are_below_their_parents() {
+        let all = [who(9, 1, None, false), who(10, 9, None, false), who(11, 10, None, false)];
+        assert_eq!(of(&all), [Relation::Itself, Relation::Below(0), Relation::Below(1)]);
     }
 
     #[test]

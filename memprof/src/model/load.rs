@@ -155,6 +155,7 @@ impl Job {
                             replaced: false,
                             is_no_rank: false,
                             child: None,
+                            parent: None,
                         });
                     }
                     Err(why) => unread.push(Unread { file, why }),
@@ -242,6 +243,8 @@ struct Found {
     is_no_rank: bool,
     /// The rank that started it.
     child: Option<Child>,
+    /// Without MPI, the process that started it.
+    parent: Option<u32>,
 }
 
 /// The traces that count, and how many others there are.
@@ -277,8 +280,12 @@ fn relate(traces: &mut [Found]) {
         .iter()
         .map(|found| (found.first.who.rank.as_ref().map(|(_, rank)| *rank), found.job))
         .collect();
+    let pids: Vec<u32> = traces.iter().map(|found| found.first.who.process.1).collect();
     for (found, relation) in traces.iter_mut().zip(relations) {
         found.is_no_rank = relation != Relation::Itself;
+        if let Relation::Below(parent) = relation {
+            found.parent = Some(pids[parent]);
+        }
         if let Relation::ChildOf(root, number) = relation
             && let (Some(rank), job) = roots[root]
         {
@@ -295,7 +302,8 @@ fn belong(rank: &mut Rank, found: &Found) {
     rank.identity.rank = None;
     rank.identity.spawned = None;
     rank.identity.child = found.child;
-    if found.child.is_some() && rank.state == State::Killed {
+    rank.identity.parent = found.parent;
+    if (found.child.is_some() || found.parent.is_some()) && rank.state == State::Killed {
         rank.state = State::Gone;
     }
 }

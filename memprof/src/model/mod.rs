@@ -29,7 +29,7 @@ pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
 pub use load::{LoadError, Unread, files};
 pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
-pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals};
+pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals, noun};
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
@@ -125,7 +125,7 @@ pub struct Note {
 
 impl Job {
     /// All ranks of all nodes.
-    pub fn ranks(&self) -> impl Iterator<Item = &Rank> {
+    pub fn ranks(&self) -> impl Iterator<Item = &Rank> + Clone {
         self.nodes.iter().flat_map(|node| &node.ranks)
     }
 
@@ -135,7 +135,17 @@ impl Job {
         all.min_by_key(|rank| rank.identity.spawned)
     }
 
-    /// Says that there are several jobs, in words; nothing where there is one.
+    /// The last program of a process by its number, on whichever node.
+    pub fn process(&self, pid: u32) -> Option<&Rank> {
+        self.ranks().filter(|rank| rank.identity.pid == pid).max_by_key(|rank| rank.offset_ns)
+    }
+
+    /// Returns the word for its processes: `rank`, or `process` where there is no MPI.
+    pub fn noun(&self) -> &'static str {
+        noun(self.ranks())
+    }
+
+    /// That there are several jobs, in words; nothing where there is one.
     pub fn several(&self) -> Option<String> {
         let count = self.jobs.len();
         (count > 1).then(|| {
@@ -178,8 +188,12 @@ impl Job {
         self.ranks().max_by_key(|rank| rank.peak.bytes)
     }
 
-    /// Name of the program most ranks ran, without its folder.
+    /// Name of the program most ranks ran, without its folder; without MPI that of the first process.
     pub fn program(&self) -> &str {
+        if self.noun() == "process" {
+            let first = self.ranks().min_by_key(|rank| rank.offset_ns);
+            return first.map_or("", Rank::program);
+        }
         let mut names: Vec<&str> = self.ranks().map(Rank::program).collect();
         names.sort_unstable();
         let mut best = ("", 0);

@@ -74,6 +74,9 @@ pub struct Identity {
     /// Of processes that a rank has started: its place among them. They have no rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child: Option<Child>,
+    /// Of processes of a job without MPI: the process that started it, where that has a trace, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u32>,
     /// Path of the program.
     pub program: Arc<str>,
     /// File name of the MPI library, empty where there is none.
@@ -92,7 +95,7 @@ pub enum State {
     Running,
     /// It is gone and did not close its file: killed, or ended by `_exit`.
     Killed,
-    /// The child of a rank is gone: by `_exit`, as children of forks end, or killed.
+    /// The child of a rank or of another process is gone: by `_exit`, as children of forks end, or killed.
     Gone,
     /// It did not close its file and its machine is another one: running or killed.
     Open,
@@ -215,6 +218,14 @@ impl Sampler {
     }
 }
 
+/// Returns the word for these processes: `rank`, or `process` where none has a rank.
+pub fn noun<'a>(mut ranks: impl Iterator<Item = &'a Rank>) -> &'static str {
+    match ranks.any(|rank| rank.identity.rank.is_some()) {
+        true => "rank",
+        false => "process",
+    }
+}
+
 /// Bytes of the kernel's own peak that no sample saw; 0 where samples saw 95 % of it.
 pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
     let missed = kernel_peak.saturating_sub(seen);
@@ -229,9 +240,21 @@ impl Rank {
     }
 
     /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, `child 1 of rank 0` of a process that a rank has
-    /// started, or `process 4711 on host` where there is no rank.
+    /// started, or `process 4711 (solver) on host` where there is no rank.
     pub fn label(&self) -> String {
-        Who::of(self).label()
+        match (self.identity.rank, &self.identity.child) {
+            (Some(_), _) => format!("rank {}", Who::of(self)),
+            (None, Some(child)) => child.to_string(),
+            (None, None) => format!("process {} on {}", self.short(), self.identity.host),
+        }
+    }
+
+    /// The same for a column of ranks: `3`, or `4711 (solver)` where there is no rank.
+    pub fn short(&self) -> String {
+        match (self.identity.rank, &self.identity.child) {
+            (None, None) => format!("{} ({})", self.identity.pid, self.program()),
+            _ => Who::of(self).to_string(),
+        }
     }
 
     /// Name of the program without its folder.

@@ -45,7 +45,8 @@ impl Peak {
 pub fn peaks(job: &Job, shown: usize) -> Vec<Peak> {
     let mut peaks = Vec::new();
     if job.ranks().count() > 1 {
-        peaks.extend(of_timeline("all ranks".to_owned(), &job.timeline));
+        let all = format!("all {}", super::table::plural(job.noun()));
+        peaks.extend(of_timeline(all, &job.timeline));
     }
     if job.nodes.len() > 1 {
         let nodes = job.nodes.iter();

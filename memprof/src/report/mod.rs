@@ -32,6 +32,9 @@ pub struct Options {
     /// Of one rank
     #[arg(long, value_name = "N", conflicts_with_all = ["node", "phase"])]
     pub rank: Option<u32>,
+    /// Of one process, by its number
+    #[arg(long, value_name = "PID", conflicts_with_all = ["rank", "node", "phase"])]
+    pub pid: Option<u32>,
     /// Of one node
     #[arg(long, value_name = "HOST", conflicts_with = "phase")]
     pub node: Option<String>,
@@ -42,7 +45,7 @@ pub struct Options {
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),
-        conflicts_with_all = ["node", "phase"]
+        conflicts_with_all = ["pid", "node", "phase"]
     )]
     pub sites: Option<u32>,
     /// Leave nothing out of the table
@@ -55,7 +58,7 @@ pub struct Options {
     )]
     pub json: Option<PathBuf>,
     /// Write a page of the whole job that needs nothing else
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "node", "phase"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "pid", "node", "phase"])]
     pub html: Option<PathBuf>,
     /// Draw the timeline into a picture
     #[arg(long, value_name = "FILE", conflicts_with = "phase")]
@@ -72,6 +75,7 @@ impl Options {
             folder: Some(folder.to_owned()),
             job: None,
             rank: None,
+            pid: None,
             node: None,
             phase: None,
             sites: None,
@@ -166,6 +170,9 @@ fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
         };
         return Ok(View::Rank(rank));
     }
+    if let Some(pid) = options.pid {
+        return Ok(View::Rank(process(job, pid)?));
+    }
     if let Some(host) = &options.node {
         let Some(node) = job.nodes.iter().find(|node| *node.host == **host) else {
             let hosts: Vec<String> =
@@ -186,6 +193,16 @@ fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
         return Ok(View::Phase(phase));
     }
     Ok(View::Job)
+}
+
+/// The process of a number, for a command that asks for it.
+pub fn process(job: &Job, pid: u32) -> anyhow::Result<&Rank> {
+    let Some(rank) = job.process(pid) else {
+        let pids: Vec<String> =
+            job.ranks().take(16).map(|rank| rank.identity.pid.to_string()).collect();
+        bail!("no trace of process {pid}; there are {}", pids.join(", "));
+    };
+    Ok(rank)
 }
 
 /// `ranks 0 to 3`, or as many as fit.

@@ -1,6 +1,6 @@
 //! The model's timelines as pictures.
 
-use crate::model::{Job, Moment, Node, Rank, Timeline};
+use crate::model::{Job, Moment, Node, Rank, Timeline, noun};
 use crate::output;
 use crate::picture::{self, Outline, Peak, Phase, Series, Style, Theme};
 use crate::terminal::clean;
@@ -12,7 +12,7 @@ pub fn job(job: &Job) -> picture::Timeline {
     let title = format!(
         "{}: {} on {}, resident",
         clean(job.program()),
-        count(job.ranks().count(), "rank"),
+        count(job.ranks().count(), job.noun()),
         count(job.nodes.len(), "node")
     );
     timeline(&job.timeline, title, None)
@@ -20,7 +20,7 @@ pub fn job(job: &Job) -> picture::Timeline {
 
 /// One node, shared pages counted once.
 pub fn node(node: &Node) -> picture::Timeline {
-    let ranks = count(node.ranks.len(), "rank");
+    let ranks = count(node.ranks.len(), noun(node.ranks.iter()));
     let title = format!("{}: {ranks}, resident, shared pages once", clean(&node.host));
     timeline(&node.timeline, title, None)
 }

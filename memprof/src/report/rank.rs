@@ -13,12 +13,14 @@ const KEPT: usize = 10;
 pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     use Align::{Left, Right};
     let who = &rank.identity;
+    let program = match (who.rank, &who.child, who.parent) {
+        (None, None, None) => String::new(),
+        (None, None, Some(parent)) => format!(", child of {parent}"),
+        _ => format!("  {} (pid {} on {})", clean(rank.program()), who.pid, clean(&who.host)),
+    };
     let mut out = format!(
-        "{}  {} (pid {} on {}), {}, {}\n\n",
-        look.bold(&rank.label()),
-        clean(rank.program()),
-        who.pid,
-        clean(&who.host),
+        "{}{program}, {}, {}\n\n",
+        look.bold(&clean(&rank.label())),
         rank.state.label(),
         time(rank.duration_ns)
     );
@@ -158,14 +160,15 @@ pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
     let mut out = format!(
         "{}  in {}, entered {} times, open for {} (shortest) to {} ({})\n\n",
         look.bold(&format!("phase {}", clean(&phase.name))),
-        count(phase.processes as usize, "rank"),
+        count(phase.processes as usize, job.noun()),
         phase.entries,
         time(phase.time_ns.min),
         time(phase.time_ns.max),
         phase.time_ns.max_at.label()
     );
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right]);
-    let head = ["", "owned peak", "rank", "resident: min", "mean", "max", "rank"];
+    let noun = job.noun();
+    let head = ["", "owned peak", noun, "resident: min", "mean", "max", noun];
     grid.row(Weight::Head, head.map(String::from));
     for row in &phase.components {
         grid.row(

@@ -2,7 +2,8 @@
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
-    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, forked_told, statistics, told,
+    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, forked_told, noun, statistics,
+    told,
 };
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
@@ -35,10 +36,10 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
-    out += &look.dim(GLOSSARY);
+    out += &look.dim(&GLOSSARY.replace("rank", job.noun()));
     out.push('\n');
     out += &nodes(&job.nodes, look);
-    out += &phases(&job.phases, look);
+    out += &phases(&job.phases, job.noun(), look);
     out += &super::causes::text(job, CAUSES, look);
     out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);
@@ -50,7 +51,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     let mut out = format!(
         "{}  {} of {}\n\n",
         look.bold(&clean(&node.host)),
-        count(node.ranks.len(), "rank"),
+        count(node.ranks.len(), job.noun()),
         clean(job.program())
     );
     let rows = statistics::across(node.ranks.iter());
@@ -91,16 +92,26 @@ fn heading(job: &Job, look: Look) -> String {
     )
 }
 
+/// `ranks`, `processes`.
+pub fn plural(noun: &str) -> &'static str {
+    if noun == "rank" { "ranks" } else { "processes" }
+}
+
 /// Sums over the components of each process.
 struct Total {
+    noun: &'static str,
     now: Spread,
     peak: Spread,
     owned: Spread,
 }
 
-fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
-    let mut total =
-        Total { now: Spread::default(), peak: Spread::default(), owned: Spread::default() };
+fn total<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Total {
+    let mut total = Total {
+        noun: noun(ranks.clone()),
+        now: Spread::default(),
+        peak: Spread::default(),
+        owned: Spread::default(),
+    };
     for rank in ranks {
         let who = statistics::Who::of(rank);
         let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
@@ -125,7 +136,7 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
             "at peak",
             "peak: min",
             "max",
-            "rank",
+            total.noun,
             "at most",
             "where",
         ],
@@ -175,11 +186,11 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
         }
     }
     let label = match several {
-        true => "all, of a rank",
-        false => "all",
+        true => format!("all, of a {}", total.noun),
+        false => "all".to_owned(),
     };
     let mut cells = vec![
-        label.to_owned(),
+        label,
         bytes(total.owned.mean()),
         String::new(),
         bytes(total.now.mean()),
@@ -229,7 +240,8 @@ const NODES: usize = 4;
 fn nodes(nodes: &[Node], look: Look) -> String {
     use Align::{Left, Right};
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]);
-    let head = ["node", "ranks", "now", "of it shared", "peak", "when"];
+    let noun = noun(nodes.iter().flat_map(|node| &node.ranks));
+    let head = ["node", plural(noun), "now", "of it shared", "peak", "when"];
     grid.row(Weight::Head, head.map(String::from));
     let mut order: Vec<&Node> = nodes.iter().collect();
     let peak = |node: &Node| node.timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
@@ -282,7 +294,7 @@ fn shared(node: &Node, everything: bool, look: Look) -> String {
         return String::new();
     }
     let mut grid = Grid::new(&[Left, Right, Right, Right, Left]);
-    let head = ["shared", "ranks", "added up", "once", "component"];
+    let head = ["shared", plural(noun(node.ranks.iter())), "added up", "once", "component"];
     grid.row(Weight::Head, head.map(String::from));
     let limit = if everything { files.len() } else { 12 };
     for file in files.iter().take(limit) {
@@ -311,14 +323,14 @@ fn shared(node: &Node, everything: bool, look: Look) -> String {
     format!("\n{}", grid.text(look))
 }
 
-fn phases(phases: &[PhaseAcross], look: Look) -> String {
+fn phases(phases: &[PhaseAcross], noun: &str, look: Look) -> String {
     use Align::{Left, Right};
     const SHOWN: usize = 12;
     if phases.is_empty() {
         return String::new();
     }
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left]).least(&[4, 1]);
-    let head = ["phase", "times", "time", "resident peak", "rank", "largest"];
+    let head = ["phase", "times", "time", "resident peak", noun, "largest"];
     grid.row(Weight::Head, head.map(String::from));
     for phase in phases.iter().take(SHOWN) {
         let largest: Vec<String> = phase
@@ -493,7 +505,7 @@ pub fn missing(job: &Job, look: Look) -> String {
     forked_told(&job.absent.forked).into_iter().for_each(&mut line);
     if job.absent.helpers > 0 {
         let traces = count(job.absent.helpers, "trace");
-        line(format!("{traces} of programs that ranks started, not counted"));
+        line(format!("{traces} of programs beside the ranks that never called MPI, not counted"));
     }
     for (state, what) in [
         (State::Replaced, "became another program, which has a trace of its own"),

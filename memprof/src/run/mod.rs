@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// Runs a command and records its ranks.
+/// Runs a command and records its ranks; of a program without MPI, itself and its children.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be \
@@ -30,7 +30,7 @@ pub struct Options {
     /// Folder for the traces, new or empty [default: memprof-PROGRAM-N]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Record every process, not only MPI ranks
+    /// Record every process, however small, and those beside MPI ranks too
     #[arg(long)]
     pub all: bool,
     /// Take samples at least this many milliseconds apart [default: 20]
@@ -62,8 +62,8 @@ pub struct Options {
     /// Print no table at the end, and no notes of the profiler while the command runs
     #[arg(short, long)]
     pub quiet: bool,
-    /// Command to run, as it would be run without memprof
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// What to run, as it would be run without memprof
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -129,15 +129,17 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// The program of the ranks, as far as the command tells.
     program: PathBuf,
-    all: bool,
-    /// Way in which the ranks were to be recorded, in words.
+    /// Processes without MPI are recorded, too.
+    without_mpi: bool,
+    /// What was done to have the ranks recorded, in words.
     tried: String,
 }
 
 /// Runs the command under the profiler and waits for it.
 pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let preload = preload::find().map_err(anyhow::Error::msg)?;
-    let mut variables = variables(options)?;
+    let launcher = Launcher::of(&options.command[0]);
+    let mut variables = variables(options, launcher)?;
     let program = launcher::program(&options.command);
     let folder =
         folder::make(options.output.as_deref(), &program).with_context(|| {
@@ -163,7 +165,6 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
         variables.push(("ASAN_OPTIONS", unordered(std::env::var_os("ASAN_OPTIONS"))));
     }
 
-    let launcher = Launcher::of(&options.command[0]);
     let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
     let (command, told) = launcher.pass(&command, &names);
     if let Some(told) = told {
@@ -178,7 +179,8 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     signals::pass_to(child.id());
     let status = signals::wait(&mut child).context("cannot wait for the command")?;
     let tried = tried(&command, &variables);
-    Ok(Recorded { folder, status, program, all: options.all, tried })
+    let without_mpi = options.all || launcher == Launcher::None;
+    Ok(Recorded { folder, status, program, without_mpi, tried })
 }
 
 /// Tells the way in which the ranks are recorded, for whoever has to find out why they were not.
@@ -224,14 +226,22 @@ fn unordered(present: Option<OsString>) -> OsString {
     options
 }
 
-/// Returns the variables that the object in the ranks reads. Names and meaning are those of
-/// `preload/src/options.rs`.
-fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+fn variables(
+    options: &Options,
+    launcher: Launcher,
+) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let mut variables: Vec<(&'static str, OsString)> = Vec::new();
     let mut set = |name, value: Option<String>| {
         variables.extend(value.map(|value| (name, OsString::from(value))));
     };
-    set("MEMPROF_RECORD", options.all.then(|| "all".to_owned()));
+    // What a launcher starts are ranks. Anything else may be a program without MPI, or a script that calls a launcher.
+    let record = match (options.all, launcher, std::env::var_os("MEMPROF_RECORD")) {
+        (true, ..) => Some("all".to_owned()),
+        (false, Launcher::None, None) => Some(format!("command:{}", std::process::id())),
+        _ => None,
+    };
+    set("MEMPROF_RECORD", record);
     set("MEMPROF_INTERVAL_MS", options.interval.map(|ms| ms.to_string()));
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
@@ -273,9 +283,10 @@ fn summarize(recorded: &Recorded) {
             if !recorded.status.success() {
                 say(&format!("the command failed: {}", recorded.status));
             }
-            say("no rank recorded anything");
+            let what = if recorded.without_mpi { "no process" } else { "no rank" };
+            say(&format!("{what} recorded anything"));
             let folder = &recorded.folder.path;
-            for why in nothing::reasons(folder, &recorded.program, recorded.all) {
+            for why in nothing::reasons(folder, &recorded.program, recorded.without_mpi) {
                 say(&why);
             }
             say(&recorded.tried);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Possible reasons, the likeliest first; never empty.
-pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
+pub fn reasons(folder: &Path, program: &Path, without_mpi: bool) -> Vec<String> {
     let name = program.display();
     let mut reasons = of_the_folder(folder);
     if !reasons.is_empty() {
@@ -27,7 +27,7 @@ pub fn reasons(folder: &Path, program: &Path, all: bool) -> Vec<String> {
         }
         Kind::Dynamic | Kind::Other => {}
     }
-    if reasons.is_empty() && !all {
+    if reasons.is_empty() && !without_mpi {
         reasons.push(format!(
             "no process called MPI_Init (--all records every process, MPI or not), or the ranks ran without \
              LD_PRELOAD and MEMPROF_DIR (a wrapper that clears the environment), or where {} is not there",

@@ -57,8 +57,8 @@ fn insert(start: usize, length: usize, owner: Component, kind: Kind) {
 
 /// `owner` mapped `length` bytes at `start`.
 pub fn mapped(start: usize, length: usize, owner: Component, shared: bool) {
-    crate::start::late();
     insert(start, length, owner, if shared { Kind::Shared } else { Kind::Private });
+    crate::start::late();
 }
 
 /// Enters memory that was there when the tool was loaded, and seems to be this owner's.

@@ -238,6 +238,7 @@ fn identity(trace: &Trace) -> Identity {
         job: jobs::name(&from.job.to_string()).0.into(),
         spawned: None,
         child: None,
+        parent: None,
         program: from.program.to_string().into(),
         mpi_library: trace.state.mpi_library.to_string().into(),
     }

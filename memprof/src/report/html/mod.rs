@@ -34,9 +34,13 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.push(&tables::alerts(job));
 
     let mut charts = Charts::default();
+    let all = match job.noun() {
+        "rank" => "All ranks",
+        _ => "All processes",
+    };
     let title = match job.nodes.as_slice() {
-        [only] => format!("All ranks together, node {}", clean(&only.host)),
-        _ => "All ranks together".to_owned(),
+        [only] => format!("{all} together, node {}", clean(&only.host)),
+        _ => format!("{all} together"),
     };
     page.section(
         &title,
@@ -47,7 +51,11 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.end();
 
     if job.ranks().count() > 1 {
-        page.section("Every rank", "Resident memory of each rank, nothing before it started and after it ended: one row per rank, or the largest of neighbours where there are many.");
+        let noun = job.noun();
+        let about = format!(
+            "Resident memory of each {noun}, nothing before it started and after it ended: one row per {noun}, or the largest of neighbours where there are many."
+        );
+        page.section(&format!("Every {noun}"), &about);
         page.push(&heat(job));
         page.end();
     }
@@ -92,7 +100,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
 
 fn head(job: &Job) -> String {
     let mut parts = vec![
-        count(job.ranks().count(), "rank"),
+        count(job.ranks().count(), job.noun()),
         count(job.nodes.len(), "node"),
         time(job.duration_ns()),
     ];
@@ -118,13 +126,19 @@ fn tiles(job: &Job) -> String {
             true => rank.label(),
             false => format!("{}, in {}", rank.label(), place.join(" · ")),
         };
-        tiles.push(("largest rank at its peak", bytes(rank.peak.bytes), at));
+        let largest = match job.noun() {
+            "rank" => "largest rank at its peak",
+            _ => "largest process at its peak",
+        };
+        tiles.push((largest, bytes(rank.peak.bytes), at));
         let mpi: u64 = (rank.held.iter())
             .filter(|held| held.group == crate::model::Group::Mpi)
             .map(|held| held.resident_at_peak)
             .sum();
         let part = millionths(share(mpi, rank.peak.bytes));
-        tiles.push(("of that MPI", bytes(mpi), part));
+        if !rank.identity.mpi_library.is_empty() || mpi > 0 {
+            tiles.push(("of that MPI", bytes(mpi), part));
+        }
     }
     if let Some(peak) = &job.timeline.peak {
         let at = format!("at {}", time(peak.time_ns));
@@ -139,7 +153,7 @@ fn tiles(job: &Job) -> String {
     tiles.push((
         "taken by sampling",
         millionths(balance.duty),
-        "of one processor, in the worst rank".to_owned(),
+        format!("of one processor, in the worst {}", job.noun()),
     ));
     let mut out = String::from("<div class=tiles>");
     for (name, value, detail) in tiles {
@@ -156,7 +170,7 @@ fn tiles(job: &Job) -> String {
 fn heat(job: &Job) -> String {
     let ranks: Vec<&Rank> = job.ranks().collect();
     let picture = Heat {
-        title: "resident by rank".to_owned(),
+        title: format!("resident by {}", job.noun()),
         times: (0..job.timeline.bins).map(|bin| job.timeline.middle_ns(bin)).collect(),
         rows: ranks.iter().map(|rank| rank.label()).collect(),
         values: ranks.iter().map(|rank| rank.heat.clone()).collect(),

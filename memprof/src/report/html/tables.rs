@@ -43,7 +43,7 @@ pub fn components(job: &Job) -> String {
             "resident peak, min",
             "mean",
             "max",
-            "rank",
+            job.noun(),
             "at most",
             "where",
         ],
@@ -184,7 +184,7 @@ pub fn phases(job: &Job) -> String {
         "max",
         "resident peak, mean",
         "max",
-        "rank",
+        job.noun(),
     ];
     let mut out = Table::new(2, &heads);
     for phase in job.phases.iter().take(ROWS) {
@@ -226,7 +226,8 @@ pub fn phases(job: &Job) -> String {
 
 /// Nodes.
 pub fn nodes(job: &Job) -> String {
-    let heads = ["node", "ranks", "added up now", "now, shared once", "of it shared", "peak", "at"];
+    let ranks = table::plural(job.noun());
+    let heads = ["node", ranks, "added up now", "now, shared once", "of it shared", "peak", "at"];
     let mut out = Table::new(1, &heads);
     for node in job.nodes.iter().take(ROWS) {
         let (_, sum) = node.present();
@@ -257,7 +258,8 @@ pub fn shared(job: &Job) -> String {
     let Some(node) = fullest.filter(|node| !node.joined.files.is_empty()) else {
         return String::new();
     };
-    let heads = ["file or segment", "component", "ranks", "added up", "once", "at least"];
+    let ranks = table::plural(job.noun());
+    let heads = ["file or segment", "component", ranks, "added up", "once", "at least"];
     let mut out = Table::new(2, &heads);
     for file in node.joined.files.iter().take(40) {
         out.row(
@@ -273,7 +275,7 @@ pub fn shared(job: &Job) -> String {
         );
     }
     let about = format!(
-        "Pages that ranks of {} map together, by the bitmaps of device, inode and page.",
+        "Pages that {ranks} of {} map together, by the bitmaps of device, inode and page.",
         clean(&node.host)
     );
     section("Shared pages", &about, &out.finish())

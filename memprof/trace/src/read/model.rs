@@ -84,8 +84,7 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// Whether it says what held: means and minima are zero in what was before the first full sample, and in
-    /// version 1 where there was none.
+    /// Returns true if the bin has means and minima: those before the first full sample are zero.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.head.samples > 0 || self.head.total_mean > 0

@@ -9,12 +9,10 @@ use memprof_trace::read::{Fault, Row, Trace, TraceError};
 use memprof_trace::write::{Buffer, Writer};
 use proptest::prelude::*;
 
-/// One of every version there has been.
-const GOLDEN: [&[u8]; 2] =
-    [include_bytes!("golden/v1.memprof"), include_bytes!("golden/v2.memprof")];
+const GOLDEN: &[u8] = include_bytes!("golden/trace.memprof");
 
-fn whole(golden: &[u8]) -> Trace {
-    Trace::from_bytes(golden).expect("a whole trace")
+fn whole() -> Trace {
+    Trace::from_bytes(GOLDEN).expect("a whole trace")
 }
 
 /// Uses a trace as reports do.
@@ -50,57 +48,51 @@ fn subset<T: PartialEq>(some: &[Row<T>], all: &[Row<T>]) -> bool {
 
 #[test]
 fn a_trace_cut_off_at_any_byte_gives_what_is_left_and_says_so() {
-    for golden in GOLDEN {
-        let whole = whole(golden);
-        let history: Vec<_> = whole.history.samples().map(|(head, _)| head.time).collect();
-        for length in 0..golden.len() {
-            let Ok(trace) = Trace::from_bytes(&golden[..length]) else {
-                assert!(length < HEADER_SIZE, "refused at {length}");
-                continue;
-            };
-            let expected = golden.len() as u64;
-            assert!(trace.faults.contains(&Fault::Truncated { length: length as u64, expected }));
-            assert_eq!(trace.identity, whole.identity);
-            assert!(subset(&trace.components, &whole.components));
-            assert!(trace.history.samples().all(|(head, _)| history.contains(&head.time)));
-            use_all(&trace);
-        }
+    let whole = whole();
+    let history: Vec<_> = whole.history.samples().map(|(head, _)| head.time).collect();
+    for length in 0..GOLDEN.len() {
+        let Ok(trace) = Trace::from_bytes(&GOLDEN[..length]) else {
+            assert!(length < HEADER_SIZE, "refused at {length}");
+            continue;
+        };
+        let expected = GOLDEN.len() as u64;
+        assert!(trace.faults.contains(&Fault::Truncated { length: length as u64, expected }));
+        assert_eq!(trace.identity, whole.identity);
+        assert!(subset(&trace.components, &whole.components));
+        assert!(trace.history.samples().all(|(head, _)| history.contains(&head.time)));
+        use_all(&trace);
     }
 }
 
 #[test]
 fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
-    for golden in GOLDEN {
-        let whole = whole(golden);
-        let mut bytes = golden.to_vec();
-        for place in 0..bytes.len() {
-            // Every bit comes by in one slot or another.
-            let bit = (place + place / 8) % 8;
-            bytes[place] ^= 1 << bit;
-            if let Ok(trace) = Trace::from_bytes(&bytes) {
-                assert!(trace == whole || !trace.faults.is_empty(), "bit {bit} of byte {place}");
-            }
-            bytes[place] ^= 1 << bit;
+    let whole = whole();
+    let mut bytes = GOLDEN.to_vec();
+    for place in 0..bytes.len() {
+        // Every bit comes by in one slot or another.
+        let bit = (place + place / 8) % 8;
+        bytes[place] ^= 1 << bit;
+        if let Ok(trace) = Trace::from_bytes(&bytes) {
+            assert!(trace == whole || !trace.faults.is_empty(), "bit {bit} of byte {place}");
         }
+        bytes[place] ^= 1 << bit;
     }
 }
 
 #[test]
 fn pages_that_never_reached_the_disk_are_noticed() {
-    for golden in GOLDEN {
-        for page in 0..golden.len() / 4096 {
-            let mut bytes = golden.to_vec();
-            let lost = &mut bytes[page * 4096..][..4096];
-            if lost.iter().all(|byte| *byte == 0) {
-                continue;
+    for page in 0..GOLDEN.len() / 4096 {
+        let mut bytes = GOLDEN.to_vec();
+        let lost = &mut bytes[page * 4096..][..4096];
+        if lost.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        lost.fill(0);
+        match Trace::from_bytes(&bytes) {
+            Ok(trace) => {
+                assert!(trace == whole() || !trace.faults.is_empty(), "page {page}")
             }
-            lost.fill(0);
-            match Trace::from_bytes(&bytes) {
-                Ok(trace) => {
-                    assert!(trace == whole(golden) || !trace.faults.is_empty(), "page {page}")
-                }
-                Err(error) => assert_eq!(page, 0, "{error}"),
-            }
+            Err(error) => assert_eq!(page, 0, "{error}"),
         }
     }
 }
@@ -141,14 +133,13 @@ proptest! {
 
     #[test]
     fn forged_traces_whose_checksums_are_right_are_survived(
-        golden in prop::sample::select(&GOLDEN),
         patches in prop::collection::vec((any::<usize>(), any::<u64>(), 0..4_u8), 1..40),
-        length in prop::option::weighted(0.1, 0..GOLDEN[0].len()),
+        length in prop::option::weighted(0.1, 0..GOLDEN.len()),
     ) {
-        let mut bytes = golden.to_vec();
+        let mut bytes = GOLDEN.to_vec();
         for (word, value, how) in patches {
             // Numbers near the limits find more than random ones; the header gets its share.
-            let word = word % if how == 3 { 160 } else { golden.len() / 8 };
+            let word = word % if how == 3 { 160 } else { GOLDEN.len() / 8 };
             let value = match how {
                 0 => value % 300,
                 1 => u64::MAX - value % 3,
@@ -167,11 +158,10 @@ proptest! {
 
     #[test]
     fn any_bytes_after_a_good_beginning_are_survived(
-        golden in prop::sample::select(&GOLDEN),
         garbage in prop::collection::vec(any::<u8>(), 0..8192),
-        at in 0..GOLDEN[0].len(),
+        at in 0..GOLDEN.len(),
     ) {
-        let mut bytes = golden.to_vec();
+        let mut bytes = GOLDEN.to_vec();
         let end = (at + garbage.len()).min(bytes.len());
         bytes[at..end].copy_from_slice(&garbage[..end - at]);
         if let Ok(trace) = Trace::from_bytes(&bytes) {

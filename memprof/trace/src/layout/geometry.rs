@@ -1,6 +1,6 @@
 //! Sizes of the sections, and their places.
 
-use super::v2::{
+use super::rows::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
     ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow, SlotHead,
     StateRow, SummaryHead, SummaryRow, TouchRow,

@@ -47,13 +47,13 @@ pub enum TraceError {
     /// Written with the other order of bytes.
     #[error("the trace was written with the other order of bytes")]
     OtherEndian,
-    /// Written by a later memprof.
-    #[error("the trace has version {version}; this memprof reads versions up to {VERSION}")]
-    NewerVersion {
-        /// Version of the file.
+    /// Written by a memprof with another version of the format.
+    #[error("the trace has version {version} of the format; this memprof reads version {VERSION}")]
+    OtherVersion {
+        /// That of the file.
         version: u32,
     },
-    /// The header does not match its checksum, or no such version ever was.
+    /// The header does not match its checksum.
     #[error("the header of the trace is damaged")]
     HeaderDamaged,
     /// The header is impossible.

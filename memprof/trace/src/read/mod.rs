@@ -1,11 +1,9 @@
 //! Reading a trace: of a process that runs, has ended, or was killed; cut off or damaged anywhere.
 //!
-//! [`Trace`] is the content of the file, free of its form. Unreadable parts are left out and named in
-//! [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can make a reader
-//! panic, run long, or take more memory than a few times the size of the file; numbers of components are always below
-//! [`crate::layout::COMPONENTS_LIMIT`].
-//!
-//! Older versions stay readable: their rows become those of today as they are read.
+//! [`Trace`] is what the file says, free of how it says it. What cannot be read is left out and named
+//! in [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can
+//! make a reader panic, run long, or take more memory than a few times the size of the file; numbers
+//! of components are always below [`crate::layout::COMPONENTS_LIMIT`].
 
 mod error;
 mod file;
@@ -75,15 +73,13 @@ fn decode(source: &Source<'_>, options: Options) -> Result<Trace, TraceError> {
     if start.endian == ENDIAN_MARK.swap_bytes() {
         return Err(TraceError::OtherEndian);
     }
-    match start.version {
-        1..=VERSION if start.endian == ENDIAN_MARK => {
-            file::decode(source, &header, &start, options)
-        }
-        version if version > VERSION && start.endian == ENDIAN_MARK => {
-            Err(TraceError::NewerVersion { version })
-        }
-        _ => Err(TraceError::HeaderDamaged),
+    if start.endian != ENDIAN_MARK {
+        return Err(TraceError::HeaderDamaged);
     }
+    if start.version != VERSION {
+        return Err(TraceError::OtherVersion { version: start.version });
+    }
+    file::decode(source, &header, &start, options)
 }
 
 #[cfg(test)]

@@ -84,8 +84,7 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// Returns true if it tells the memory: means and minima are zero before the first full sample, and in version 1
-    /// where there was none.
+    /// Returns true if the bin has means and minima: those before the first full sample are zero.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.head.samples > 0 || self.head.total_mean > 0

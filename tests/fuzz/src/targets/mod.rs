@@ -59,7 +59,7 @@ pub const TARGETS: &[Target] = &[
         about: "memory traces: cut short, damaged, of other programs",
         longest: 64 << 10,
         run: traces::bytes,
-        seeds: || Ok(traces::GOLDEN.iter().map(|file| file.to_vec()).collect()),
+        seeds: || Ok(vec![traces::GOLDEN.to_vec()]),
     },
     Target {
         name: "memory_trace_forged",

@@ -5,18 +5,14 @@ use memprof_trace::generate::reseal;
 use memprof_trace::layout::COMPONENTS_LIMIT;
 use memprof_trace::read::Trace;
 
-/// A trace of every version there has been.
-pub const GOLDEN: &[&[u8]] = &[
-    include_bytes!("../../../../memprof/trace/tests/golden/v1.memprof"),
-    include_bytes!("../../../../memprof/trace/tests/golden/v2.memprof"),
-];
+/// The trace to begin with.
+pub const GOLDEN: &[u8] = include_bytes!("../../../../memprof/trace/tests/golden/trace.memprof");
 
 pub fn bytes(input: &[u8]) {
     read(input);
 }
 
-/// The input is a list of places and the eight bytes that go there; the first byte says of which version, and may cut
-/// the file.
+/// The input is a list of places and the eight bytes that go there; the first byte may cut the file.
 pub fn forged(input: &[u8]) {
     if let Some(bytes) = forge(input) {
         read(&bytes);
@@ -26,14 +22,14 @@ pub fn forged(input: &[u8]) {
 /// The trace that an input of [`forged`] makes.
 pub fn forge(input: &[u8]) -> Option<Vec<u8>> {
     let (cut, patches) = input.split_first()?;
-    let mut bytes = GOLDEN[usize::from(*cut) % GOLDEN.len()].to_vec();
+    let mut bytes = GOLDEN.to_vec();
     let words = bytes.len() / 8;
     for patch in patches.chunks_exact(10) {
         let word = usize::from(u16::from_le_bytes([patch[0], patch[1]])) % words;
         bytes[word * 8..][..8].copy_from_slice(&patch[2..]);
     }
     reseal(&mut bytes);
-    bytes.truncate(bytes.len() - usize::from(*cut) / GOLDEN.len() * 400);
+    bytes.truncate(bytes.len() - usize::from(*cut) / 2 * 400);
     Some(bytes)
 }
 
@@ -77,6 +73,5 @@ pub fn patches() -> Vec<Vec<u8>> {
         vec![patch(512, 0xC0DE << 48 | 9), patch(513, 144 << 32)],
         vec![patch(0x1000, 0xC0DE << 48 | 1), patch(0x1002, 1 << 31 | 127)],
     ];
-    let of = |version: u8| lists.iter().map(move |list| [vec![version], list.concat()].concat());
-    (0..GOLDEN.len() as u8).flat_map(of).collect()
+    lists.iter().map(|list| [vec![0], list.concat()].concat()).collect()
 }

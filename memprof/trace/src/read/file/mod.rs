@@ -1,4 +1,4 @@
-//! The reader of all versions: they differ in the size of some rows.
+//! Decoder of a trace file.
 
 mod history;
 mod rows;
@@ -33,7 +33,6 @@ impl Sections {
 
 /// The bytes read from, and the faults found in them.
 struct Decoder<'s> {
-    version: u32,
     source: &'s Source<'s>,
     sections: Sections,
     faults: Vec<Fault>,
@@ -70,7 +69,7 @@ pub(super) fn decode(
         return Err(TraceError::Nonsense { what: "the bins of the timeline are too wide" });
     }
     let sections = sections(header, start)?;
-    let mut decoder = Decoder { version: start.version, source, sections, faults: Vec::new() };
+    let mut decoder = Decoder { source, sections, faults: Vec::new() };
     if length < start.file_size {
         decoder.faults.push(Fault::Truncated { length, expected: start.file_size });
     }
@@ -94,7 +93,7 @@ pub(super) fn decode(
         segments: wanted(detail, || {
             table(&mut decoder, SectionKind::Segments, count(state.segments))
         })?,
-        sites: wanted(detail, || rows::sites(&mut decoder, count(state.sites)))?,
+        sites: wanted(detail, || table(&mut decoder, SectionKind::Sites, count(state.sites)))?,
         touches: wanted(detail, || table(&mut decoder, SectionKind::Touches, None))?,
         timeline: wanted(detail, || timeline::read(&mut decoder, start.bin_shift))?,
         history: wanted(options.history, || {

@@ -4,7 +4,7 @@ use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
     COMPONENTS_LIMIT, ComponentRow, FRAMES, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow, v1,
+    PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
@@ -45,28 +45,6 @@ pub(super) fn table<T: Checked>(
 pub(super) fn summary(decoder: &mut Decoder<'_>) -> Result<Option<Summary>, TraceError> {
     let rows: Vec<Row<Summary>> = table(decoder, SectionKind::Summary, None)?;
     Ok(rows.into_iter().next().map(|row| row.row))
-}
-
-/// Call stacks; those of version 1 tell less.
-pub(super) fn sites(
-    decoder: &mut Decoder<'_>,
-    count: Option<u32>,
-) -> Result<Vec<Row<SiteRow>>, TraceError> {
-    if decoder.version > v1::VERSION {
-        return table(decoder, SectionKind::Sites, count);
-    }
-    let old: Vec<Row<OldSite>> = table(decoder, SectionKind::Sites, count)?;
-    Ok(old.into_iter().map(|Row { index, row: OldSite(row) }| Row { index, row }).collect())
-}
-
-/// A call stack as version 1 has it.
-struct OldSite(SiteRow);
-
-impl Checked for OldSite {
-    fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        let (row, mended) = check_site(v1::SiteRow::from_bytes(payload)?.into());
-        Some((Self(row), mended))
-    }
 }
 
 /// Puts `value` right if `wrong`, and says so.
@@ -218,17 +196,14 @@ impl Checked for Segment {
 
 impl Checked for SiteRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
-        Some(check_site(Self::from_bytes(payload)?))
+        let mut row = Self::from_bytes(payload)?;
+        let wrong = row.frames as usize > FRAMES;
+        let mut mended =
+            mend(&mut row.frames, wrong, FRAMES as u32) | mend_component(&mut row.component);
+        mended |= cut_bytes([&mut row.live, &mut row.peak, &mut row.at_peak]);
+        mended |= cut_counted([&mut row.total, &mut row.samples]);
+        Some((row, mended))
     }
-}
-
-fn check_site(mut row: SiteRow) -> (SiteRow, bool) {
-    let wrong = row.frames as usize > FRAMES;
-    let mut mended =
-        mend(&mut row.frames, wrong, FRAMES as u32) | mend_component(&mut row.component);
-    mended |= cut_bytes([&mut row.live, &mut row.peak, &mut row.at_peak]);
-    mended |= cut_counted([&mut row.total, &mut row.samples]);
-    (row, mended)
 }
 
 impl Checked for TouchRow {

@@ -6,7 +6,7 @@ use crc32fast::Hasher;
 use super::Decoder;
 use super::rows::{cut_bytes, cut_counted};
 use super::slots::whole;
-use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind, v1};
+use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind};
 use crate::read::{Bin, Fault, TraceError};
 
 /// While the process folds, bins move; then the section is read again.
@@ -25,7 +25,6 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     let section = SectionKind::Timeline;
     let Some(entry) = decoder.sections.get(section) else { return Ok(Vec::new()) };
     let (offset, length) = (entry.offset, entry.length);
-    let version = decoder.version;
     let slot_size = entry.slot_size as usize;
     let mut result = Bins::default();
     let mut last = None;
@@ -34,7 +33,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
         let mut seen = Hasher::new();
         decoder.source.each_piece(offset, length, slot_size * PIECE, &mut |bytes| {
             seen.update(bytes);
-            found.add(bytes, entry, bin_shift, version);
+            found.add(bytes, entry, bin_shift);
         })?;
         let seen = Some(seen.finalize());
         if last == seen {
@@ -63,12 +62,12 @@ struct Found {
 }
 
 impl Found {
-    /// Adds the content of some of the slots.
-    fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, version: u32) {
+    /// What is in some of the slots.
+    fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32) {
         let (slots, damaged) = whole(bytes, entry);
         self.damaged += damaged;
         for slot in slots {
-            match bin(slot.head.index, slot.payload, bin_shift, version) {
+            match bin(slot.head.index, slot.payload, bin_shift) {
                 Some((bin, mended)) => {
                     self.nonsense += u64::from(mended);
                     self.candidates.push((bin, slot.head.sequence));
@@ -96,16 +95,10 @@ impl Found {
 
 /// With whether something had to be put right. Nothing if it differs from its index, or has too
 /// many components.
-fn bin(index: u32, payload: &[u8], bin_shift: u32, version: u32) -> Option<(Bin, bool)> {
+fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;
     let payload = &payload[BinHead::SIZE..];
-    let cells: Vec<Cell> = match version {
-        v1::VERSION => {
-            let old = payload.chunks_exact(v1::Cell::SIZE).filter_map(v1::Cell::from_bytes);
-            old.map(Cell::from).collect()
-        }
-        _ => payload.chunks_exact(Cell::SIZE).filter_map(Cell::from_bytes).collect(),
-    };
+    let cells: Vec<Cell> = payload.chunks_exact(Cell::SIZE).filter_map(Cell::from_bytes).collect();
     let shift = bin_shift.checked_add(head.level)?;
     let fits = shift < 64 && head.number < 1 << 24 && head.level < 256;
     if !fits || index != head.level << 24 | head.number || cells.len() > COMPONENTS_LIMIT {

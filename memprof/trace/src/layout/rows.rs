@@ -1,4 +1,4 @@
-//! Version 2: constants and rows. `docs/trace-format.md` has the same tables; a test compares them.
+//! Constants and rows of a trace. `docs/trace-format.md` has the same tables; a test compares them.
 
 use crate::plain::{Text, plain};
 

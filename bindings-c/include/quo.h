@@ -427,6 +427,54 @@ QUO_cpuset_of_type(QUO_context q,
                    char **out_list);
 
 /**
+ * Counts the kinds of cores: more than 1 on a hybrid processor with fast and slow ones. Since quo 0.1.
+ *
+ * Local.
+ *
+ * @param[in]  q          A context.
+ * @param[out] out_nkinds How many there are, at least 1.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
+ *
+ * @code{.c}
+ * int nkinds = 0;
+ * QUO_ncore_kinds(q, &nkinds);
+ * @endcode
+ */
+int
+QUO_ncore_kinds(QUO_context q,
+                int *out_nkinds);
+
+/**
+ * Tells the CPUs and the speed of a kind of cores. Since quo 0.1.
+ *
+ * Local.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  index     Index of the kind, from 0, the slowest.
+ * @param[out] out_speed Speed of a core relative to the other kinds: the kernel's capacity of a CPU,
+ *                       or the highest frequency in MHz; 0 where unknown.
+ * @param[out] out_list  Physical CPU numbers as a list such as "0-3,8". Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG There is no kind with that index, or a pointer is NULL.
+ * @retval QUO_ERR_OOR       No memory.
+ *
+ * @code{.c}
+ * char *list = NULL;
+ * int nkinds = 0, speed = 0;
+ * QUO_ncore_kinds(q, &nkinds);
+ * if (QUO_SUCCESS == QUO_core_kind(q, nkinds - 1, &speed, &list)) printf("fast: %s\n", list);
+ * free(list);
+ * @endcode
+ */
+int
+QUO_core_kind(QUO_context q,
+              int index,
+              int *out_speed,
+              char **out_list);
+
+
+/**
  * Counts the NUMA nodes of the caller's node. Local.
  *
  * @param[in]  q              A context.
@@ -996,6 +1044,14 @@ typedef enum {
     QUO_THREADS_OPENMP
 } QUO_threads_t;
 
+/** Which cores of a hybrid processor a phase uses. */
+typedef enum {
+    /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
+    QUO_CORES_ALL = 0,
+    /** Those of the fastest kind that the worker's object has. */
+    QUO_CORES_FASTEST
+} QUO_cores_t;
+
 /** What a phase wants. Start from #QUO_PHASE_SPEC_INIT. The same on every rank. */
 typedef struct QUO_phase_spec_t {
     /** sizeof(QUO_phase_spec_t), so that fields can be appended. */
@@ -1009,12 +1065,16 @@ typedef struct QUO_phase_spec_t {
     int threads;
     /** A name for traces (the variable QUO_TRACE); NULL for none. */
     const char *name;
+    /** One of #QUO_cores_t. */
+    int cores;
+    /** Not used yet; 0. */
+    int reserved;
 } QUO_phase_spec_t;
 
 /** Initialiser: one worker per package, whose thread counts follow its binding; no name. */
 #define QUO_PHASE_SPEC_INIT                                                                        \
     {                                                                                              \
-        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL                     \
+        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL, QUO_CORES_ALL, 0   \
     }
 
 /** What a worker of a phase gets. */

@@ -185,6 +185,14 @@ enum class Threads : int {
     openmp = QUO_THREADS_OPENMP
 };
 
+/** Which cores of a hybrid processor a phase uses. */
+enum class Cores : int {
+    /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
+    all = QUO_CORES_ALL,
+    /** Those of the fastest kind that the worker's object has. */
+    fastest = QUO_CORES_FASTEST
+};
+
 /** The name of a type, such as "package". */
 inline const char *
 to_string(ObjectType type) noexcept
@@ -824,6 +832,14 @@ private:
 
 class Objects;
 
+/** A kind of cores of a hybrid processor. */
+struct CoreKind {
+    /** Speed of a core relative to the other kinds; 0 where unknown. */
+    int speed = 0;
+    /** The CPUs of the kind. */
+    CpuSet cpus;
+};
+
 /**
  * A context: what the ranks of a communicator know about their nodes and do together on them.
  *
@@ -951,6 +967,17 @@ public:
         char *list = nullptr;
         detail::check(QUO_cpuset_of_type(handle_, plain(type), index, &list));
         return CpuSet::parse(detail::taken(list));
+    }
+    /** How many kinds of cores: more than 1 on a hybrid processor with fast and slow ones. */
+    int ncore_kinds() const { return number(QUO_ncore_kinds); }
+    /** A kind of cores; 0 is the slowest. */
+    CoreKind core_kind(int index) const
+    {
+        CoreKind kind;
+        char *list = nullptr;
+        detail::check(QUO_core_kind(handle_, index, &kind.speed, &list));
+        kind.cpus = CpuSet::parse(detail::taken(list));
+        return kind;
     }
     /** The objects of a type, to go through. */
     Objects objects(ObjectType type) const;
@@ -1550,6 +1577,12 @@ public:
         threads_ = threads;
         return *this;
     }
+    /** Which cores of a hybrid processor to use. */
+    PhaseSpec &cores(Cores cores)
+    {
+        cores_ = cores;
+        return *this;
+    }
     /** A name for traces (the variable QUO_TRACE). */
     PhaseSpec &name(std::string name)
     {
@@ -1560,12 +1593,14 @@ public:
     ObjectType over() const noexcept { return type_; }
     int max_per_object() const noexcept { return max_per_object_; }
     Threads threads() const noexcept { return threads_; }
+    Cores cores() const noexcept { return cores_; }
     const std::string &name() const noexcept { return name_; }
 
 private:
     ObjectType type_ = ObjectType::package;
     int max_per_object_ = 1;
     Threads threads_ = Threads::openmp;
+    Cores cores_ = Cores::all;
     std::string name_;
 };
 
@@ -1708,6 +1743,7 @@ private:
         plain.type = static_cast<QUO_obj_type_t>(spec.over());
         plain.max_per_object = spec.max_per_object();
         plain.threads = static_cast<int>(spec.threads());
+        plain.cores = static_cast<int>(spec.cores());
         plain.name = spec.name().empty() ? nullptr : spec.name().c_str();
         detail::check(QUO_phase_create(context.handle(), &plain, &handle));
         return handle;

@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use quo::Context;
-use quo::phase::{Assignment, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Threads};
+use quo::phase::{Assignment, Cores, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Threads};
 
 use crate::codes::Code;
 use crate::collective::refuse_selection;
@@ -34,12 +35,17 @@ pub struct QUO_phase_spec_t {
     pub threads: c_int,
     /// The name, or NULL.
     pub name: Text,
+    /// `QUO_cores_t`.
+    pub cores: c_int,
+    /// Not used yet.
+    pub reserved: c_int,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and a pointer that is
 // checked when it is read.
 unsafe impl Growing for QUO_phase_spec_t {
     const NAME: &'static str = "QUO_phase_spec_t";
+    const FIRST: usize = offset_of!(QUO_phase_spec_t, cores);
 }
 
 /// `QUO_worker_t`.
@@ -175,7 +181,13 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
         1 => Threads::Follow,
         other => return Err(Failure::invalid(format!("threads {other} is not a QUO_threads_t"))),
     };
-    let spec = PhaseSpec::over(object_type(given.r#type)?).max_per_object(most).threads(threads);
+    let cores = match given.cores {
+        0 => Cores::All,
+        1 => Cores::Fastest,
+        other => return Err(Failure::invalid(format!("cores {other} is not a QUO_cores_t"))),
+    };
+    let spec = PhaseSpec::over(object_type(given.r#type)?).max_per_object(most);
+    let spec = spec.threads(threads).cores(cores);
     if given.name.is_null() { Ok(spec) } else { Ok(spec.name(given.name.read("name")?)) }
 }
 

@@ -103,3 +103,38 @@ pub extern "C" fn QUO_cpuset_of_type(
         Ok(())
     })
 }
+
+/// `QUO_ncore_kinds`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_ncore_kinds(q: *mut QUO_t, out_nkinds: Out<c_int>) -> c_int {
+    entry("QUO_ncore_kinds", || {
+        let context = context(q)?;
+        out_nkinds.place("out_nkinds")?.set_number(context.topology().core_kinds().len())
+    })
+}
+
+/// `QUO_core_kind`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_core_kind(
+    q: *mut QUO_t,
+    index: c_int,
+    out_speed: Out<c_int>,
+    out_list: Out<*mut c_char>,
+) -> c_int {
+    entry("QUO_core_kind", || {
+        let (speed, list) = (out_speed.place("out_speed"), out_list.null_place("out_list"));
+        let context = context(q)?;
+        let (speed, list) = (speed?, list?);
+        let machine = context.topology();
+        let kinds = machine.core_kinds();
+        let kind = usize::try_from(index).ok().and_then(|index| kinds.get(index));
+        let kind = kind.ok_or_else(|| {
+            let count = kinds.len();
+            Failure::invalid(format!("there is no kind of cores {index}: the machine has {count}"))
+        })?;
+        let text = text_for_c(&kind.cpuset.to_string())?;
+        speed.set(c_int::try_from(kind.speed).unwrap_or(c_int::MAX));
+        list.set(text);
+        Ok(())
+    })
+}

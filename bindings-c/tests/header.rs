@@ -441,6 +441,8 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LITERAL", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
+    constant("QUO_CORES_ALL", 0);
+    constant("QUO_CORES_FASTEST", 1);
     let families: [(&str, &[&str]); 14] = [
         ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
         ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
@@ -517,7 +519,8 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     }
     structure!(QUO_create_options_t, size as "size", flags as "flags", wait as "wait");
     structure!(QUO_phase_spec_t, size as "size", r#type as "type",
-        max_per_object as "max_per_object", threads as "threads", name as "name");
+        max_per_object as "max_per_object", threads as "threads", name as "name", cores as "cores",
+        reserved as "reserved");
     structure!(QUO_worker_t, threads as "threads", first_qid as "first_qid", nqids as "nqids",
         cpuset as "cpuset");
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",

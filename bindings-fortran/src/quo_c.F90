@@ -22,6 +22,8 @@ module quo_c
     integer(c_int) :: max_per_object
     integer(c_int) :: threads
     type(c_ptr) :: name = c_null_ptr
+    integer(c_int) :: cores = 0
+    integer(c_int) :: reserved = 0
   end type c_phase_spec
 
   !> `QUO_worker_t`
@@ -160,6 +162,24 @@ module quo_c
       type(c_ptr), intent(inout) :: out_list
       integer(c_int) :: ierr
     end function c_cpuset_of_type
+
+    function c_ncore_kinds(q, out_nkinds) result(ierr) bind(c, name="QUO_ncore_kinds")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int), intent(inout) :: out_nkinds
+      integer(c_int) :: ierr
+    end function c_ncore_kinds
+
+    function c_core_kind(q, index, out_speed, out_list) result(ierr) bind(c, name="QUO_core_kind")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int), value :: index
+      integer(c_int), intent(inout) :: out_speed
+      type(c_ptr), intent(inout) :: out_list
+      integer(c_int) :: ierr
+    end function c_core_kind
 
     function c_nnumanodes(q, n) result(ierr) bind(c, name="QUO_nnumanodes")
       import :: c_int, c_ptr
@@ -568,7 +588,8 @@ module quo_c
 
   public :: c_strlen, c_version, c_strerror, c_last_error, c_set_last_error, c_ptr_free, &
     c_create, c_create_with_flags, c_create_with_options, c_free, c_nobjs_by_type, &
-    c_nobjs_in_type_by_type, c_cpuset_of_type, c_nnumanodes, c_nsockets, c_ncores, c_npus, &
+    c_nobjs_in_type_by_type, c_cpuset_of_type, c_core_kind, c_ncore_kinds, &
+    c_nnumanodes, c_nsockets, c_ncores, c_npus, &
     c_nnodes, c_nqids, c_id, c_cpuset_in_type, c_qids_in_type, c_bound, c_stringify_cbind, &
     c_stringify_cbind_of, c_explain, c_bind_push, c_bind_push_cpuset, c_bind_pop, c_barrier, &
     c_barrier_timed, c_auto_distrib, c_auto_distrib_with_policy, c_get_mpi_comm_by_type, &

@@ -132,4 +132,11 @@ module quo_constants
   !> Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
   !> worker's share while the phase runs, and back to what they were at its end. The default.
   integer(c_int), parameter, public :: QUO_THREADS_OPENMP = 1
+
+  ! Which cores of a hybrid processor a phase uses.
+
+  !> All. Workers of one object share the fast cores and the slow ones evenly, by their speeds.
+  integer(c_int), parameter, public :: QUO_CORES_ALL = 0
+  !> Those of the fastest kind that the worker's object has.
+  integer(c_int), parameter, public :: QUO_CORES_FASTEST = 1
 end module quo_constants

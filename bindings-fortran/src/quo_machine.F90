@@ -1,13 +1,13 @@
 !> What the machine has. All procedures are local and count the objects of the caller's node.
 module quo_machine
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
-  use quo_c, only: c_cpuset_of_type, c_ncores, c_nnodes, c_nnumanodes, c_nobjs_by_type, &
+  use quo_c, only: c_core_kind, c_cpuset_of_type, c_ncore_kinds, c_ncores, c_nnodes, c_nnumanodes, c_nobjs_by_type, &
     c_nobjs_in_type_by_type, c_npus, c_nsockets
   use quo_text, only: take_text
   implicit none
   private
 
-  public :: quo_cpuset_of_type, quo_ncores, quo_nnodes, quo_nnumanodes, quo_nobjs_by_type, &
+  public :: quo_core_kind, quo_cpuset_of_type, quo_ncore_kinds, quo_ncores, quo_nnodes, quo_nnumanodes, quo_nobjs_by_type, &
     quo_nobjs_in_type_by_type, quo_npus, quo_nsockets
 
 contains
@@ -63,6 +63,38 @@ contains
     ierr = c_cpuset_of_type(q, obj_type, type_index, text)
     call take_text(text, list, ierr)
   end subroutine quo_cpuset_of_type
+
+  !> Counts the kinds of cores: more than 1 on a hybrid processor with fast and slow ones. Local.
+  subroutine quo_ncore_kinds(q, n, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> How many there are, at least 1.
+    integer(c_int), intent(out) :: n
+    !> Return code.
+    integer(c_int), intent(out) :: ierr
+    n = 0
+    ierr = c_ncore_kinds(q, n)
+  end subroutine quo_ncore_kinds
+
+  !> Tells the CPUs and the speed of a kind of cores. Local.
+  subroutine quo_core_kind(q, kind_index, speed, list, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> Index of the kind, from 0, the slowest.
+    integer(c_int), value :: kind_index
+    !> Speed of a core relative to the other kinds: the kernel's capacity of a CPU, or the highest
+    !> frequency in MHz; 0 where unknown.
+    integer(c_int), intent(out) :: speed
+    !> Physical CPU numbers as a list such as `0-3,8`.
+    character(len=:, kind=c_char), allocatable, intent(out) :: list
+    !> `QUO_ERR_INVLD_ARG` when there is no kind with that index; `QUO_ERR_OOR`.
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: text
+    text = c_null_ptr
+    speed = 0
+    ierr = c_core_kind(q, kind_index, speed, text)
+    call take_text(text, list, ierr)
+  end subroutine quo_core_kind
 
   !> Counts the NUMA nodes. Local.
   subroutine quo_nnumanodes(q, n, ierr)

@@ -64,6 +64,7 @@ contains
     wanted%type = spec%type
     wanted%max_per_object = spec%max_per_object
     wanted%threads = spec%threads
+    wanted%cores = spec%cores
     ready = .true.
     if (allocated(spec%name)) then
       call to_c(spec%name, name)

@@ -1,7 +1,8 @@
 !> The structures of the interface, and the procedures that a phase calls.
 module quo_types
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
-  use quo_constants, only: QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_OPENMP, QUO_WAIT_DEFAULT
+  use quo_constants, only: QUO_CORES_ALL, QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_OPENMP, &
+    QUO_WAIT_DEFAULT
   implicit none
   private
 
@@ -26,6 +27,8 @@ module quo_types
     integer(c_int) :: threads = QUO_THREADS_OPENMP
     !> A name for traces (the variable QUO_TRACE); not allocated for none.
     character(len=:, kind=c_char), allocatable :: name
+    !> One of `QUO_CORES_...`.
+    integer(c_int) :: cores = QUO_CORES_ALL
   end type quo_phase_spec_t
 
   !> What a worker of a phase gets.

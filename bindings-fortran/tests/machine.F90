@@ -60,6 +60,15 @@ program machine
   call true(len(list) > 0 .and. len(list) <= len(whole), 'a PU is part of the machine')
   call true(verify(whole, '0123456789,-') == 0, 'a list of CPUs')
 
+  call quo_ncore_kinds(q, n, ierr)
+  call done(ierr, 'quo_ncore_kinds')
+  call true(n >= 1, 'a kind of cores')
+  call quo_core_kind(q, n - 1, m, list, ierr)
+  call done(ierr, 'quo_core_kind')
+  call true(m >= 0 .and. len(list) <= len(whole), 'the fastest kind is part of the machine')
+  call quo_core_kind(q, n, m, list, ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'a kind that is not there')
+
   ! Bad input.
   call quo_nobjs_by_type(q, 77, n, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'an unknown type')

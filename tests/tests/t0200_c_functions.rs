@@ -93,6 +93,7 @@ programs! {
     bind_push_cpuset
     bound
     contexts
+    core_kinds
     cpuset_in_type
     cpuset_of_type
     create

@@ -39,6 +39,10 @@ counts_are_those_of_c(const quo::Context &ctx)
     CHECK_THROWS(ctx.nobjs_by_type(check::no_type), RecoverableError, invalid_argument, "99");
     CHECK_THROWS(ctx.cpuset_in_type(ObjectType::pu, ctx.npus()), RecoverableError,
                  invalid_argument, "QUO_cpuset_in_type");
+    const quo::CoreKind fastest = ctx.core_kind(ctx.ncore_kinds() - 1);
+    CHECK(fastest.speed >= 0 && !fastest.cpus.empty());
+    CHECK_THROWS(ctx.core_kind(ctx.ncore_kinds()), RecoverableError, invalid_argument,
+                 "QUO_core_kind");
     CHECK_THROWS(ctx.cpuset_of_type(ObjectType::pu, -1), RecoverableError, invalid_argument,
                  "QUO_cpuset_of_type");
     CHECK_THROWS(ctx.qids_in_type(ObjectType::pu, -1), RecoverableError, invalid_argument,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use quo::affinity::InitialBinding;
 use quo::explain::describe_place;
-use quo::phase::{Assignment, assignments};
+use quo::phase::{Assignment, Cores, assignments};
 use quo::plan::{DistributeRequest, Policy, distribute};
 use quo::{CpuSet, ObjectType, Topology};
 use serde::Serialize;
@@ -36,6 +36,9 @@ pub struct Options {
     /// Policy by which workers are selected: promise or literal
     #[arg(long, default_value = "promise", value_name = "RULE", hide_possible_values = true)]
     policy: Rule,
+    /// Use only the fastest cores of a hybrid processor
+    #[arg(long)]
+    fastest: bool,
     /// Write an SVG picture to FILE instead, `-` for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
@@ -113,7 +116,8 @@ fn report(options: &Options, machine: &Topology) -> Result<Report> {
         max_per_object: usize::try_from(options.max).unwrap_or(usize::MAX),
         policy,
     })?;
-    let parts = assignments(&distribution, &objects, machine);
+    let cores = if options.fastest { Cores::Fastest } else { Cores::All };
+    let parts = assignments(&distribution, &objects, machine, cores);
     let rows = masks.into_iter().zip(parts).enumerate().map(|(rank, (binding, part))| Row {
         rank,
         place: describe_place(machine, &binding),

@@ -228,6 +228,21 @@ fn the_picture_is_as_wide_as_the_terminal() {
 }
 
 #[test]
+fn hybrid_machine_shows_kinds_and_plans_by_them() {
+    let file = machine("fast-and-slow-cores.xml");
+    let shown = printed(&["topology", "--topology", &file]);
+    assert!(shown.contains("core kind 0: CPUs 12-19 (IntelAtom, speed 3500)\n"), "{shown}");
+    assert!(shown.contains("core kind 1: CPUs 0-11 (IntelCore, speed 4700)\n"), "{shown}");
+    let base = ["plan", "--topology", &file, "--ranks", "2", "--max", "2", "--json"];
+    let cpus = |arguments: &[&str]| {
+        let plan = json(arguments);
+        [0, 1].map(|rank| plan["ranks"][rank]["works"]["cpus"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(cpus(&base), ["0-5,12-15", "6-11,16-19"]);
+    assert_eq!(cpus(&[&base[..], &["--fastest"]].concat()), ["0-5", "6-11"]);
+}
+
+#[test]
 fn a_plan_tells_workers_cpus_and_threads() {
     let topology = ["--topology", "package:2 numa:2 core:4 pu:2"];
     let base = ["plan", topology[0], topology[1], "--ranks", "16", "--over", "numa", "--max", "1"];

@@ -141,12 +141,12 @@ impl Context {
     /// # Errors
     /// As [`distribute`](Self::distribute).
     pub fn distribute_request(&self, request: &Request) -> Result<Distribution, Error> {
-        self.select(request).map(|selection| selection.plan)
+        self.select(request, 0).map(|selection| selection.plan)
     }
 
-    /// As [`distribute_request`](Self::distribute_request), with the request that the selection was
-    /// made from.
-    pub(crate) fn select(&self, request: &Request) -> Result<Selection, Error> {
+    /// As [`distribute_request`](Self::distribute_request), with what the selection was made from, and
+    /// for a phase that uses these [`Cores`](crate::phase::Cores).
+    pub(crate) fn select(&self, request: &Request, cores: u8) -> Result<Selection, Error> {
         const CALL: &str = "auto_distrib";
         self.check(CALL)?;
         let state = self.state();
@@ -154,6 +154,7 @@ impl Context {
         message[0] = Operation::Distribute as u8;
         message[1] = request.kind.map_or(u8::MAX, kind_number);
         message[2] = u8::from(request.policy == Policy::Literal);
+        message[3] = cores;
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
         let masks = self.exchange_sets(&state, CALL, &message, self.shared.own_mask())?;
 
@@ -417,6 +418,7 @@ pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Er
     let operation = column(&|header| u64::from(header[0]));
     let kind = column(&|header| u64::from(header[1]));
     let policy = column(&|header| u64::from(header[2]));
+    let cores = column(&|header| u64::from(header[3]));
     let maximum = column(&|header| header[8..16].try_into().map_or(0, u64::from_ne_bytes));
     let rest = column(&|header| header[16..].iter().map(|&byte| u64::from(byte)).sum());
     let verdict = require_agreement(call, "the call they make", &operation, |value| {
@@ -433,6 +435,11 @@ pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Er
     .and_then(|()| {
         require_agreement(call, "the policy", &policy, |value| {
             (if *value == 1 { "literal" } else { "promise" }).to_owned()
+        })
+    })
+    .and_then(|()| {
+        require_agreement(call, "the cores of the phase", &cores, |value| {
+            (if *value == 1 { "the fastest" } else { "all" }).to_owned()
         })
     })
     .and_then(|()| {

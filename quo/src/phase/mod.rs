@@ -20,7 +20,7 @@ pub mod trace;
 
 pub use clock::Clock;
 pub use metrics::PhaseMetrics;
-pub use plan::{Assignment, PhaseSpec, Threads, assignments};
+pub use plan::{Assignment, Cores, PhaseSpec, Threads, assignments};
 #[cfg(feature = "rayon")]
 pub use pool::{PoolError, rayon_pool};
 pub use remap::{Plain, Remap};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::cpuset::CpuSet;
-use crate::plan::{Distribution, Policy, blocks, split};
+use crate::plan::{Distribution, Policy, blocks, split_by_weight};
 use crate::topology::{ObjectType, Topology};
 
 /// The way in which threading libraries learn their number of threads.
@@ -27,7 +27,32 @@ pub enum Threads {
     Follow,
 }
 
-/// The wishes of a phase: the number of workers, their places, and their threads.
+/// The cores of a hybrid processor that a phase uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cores {
+    /// All of them. Workers of one object share the fast cores and the slow ones evenly, by the
+    /// [speed](crate::topology::CoreKind::speed) of each. The default.
+    #[default]
+    #[doc(alias = "QUO_CORES_ALL")]
+    All,
+    /// Those of the fastest kind that the worker's object has. For work that waits for its slowest
+    /// thread, such as OpenMP loops with a static schedule.
+    #[doc(alias = "QUO_CORES_FASTEST")]
+    Fastest,
+}
+
+impl Cores {
+    /// The CPUs used of some.
+    fn among(self, cpus: CpuSet, topology: &Topology) -> CpuSet {
+        match self {
+            Self::All => cpus,
+            Self::Fastest => topology.fastest(&cpus),
+        }
+    }
+}
+
+/// What a phase wants: how many workers where, and how they thread.
 ///
 /// ```
 /// use quo::phase::{PhaseSpec, Threads};
@@ -44,6 +69,7 @@ pub struct PhaseSpec {
     pub(super) max_per_object: i64,
     pub(super) policy: Policy,
     pub(super) threads: Threads,
+    pub(super) cores: Cores,
     pub(super) name: String,
 }
 
@@ -56,6 +82,7 @@ impl PhaseSpec {
             max_per_object: 1,
             policy: Policy::default(),
             threads: Threads::default(),
+            cores: Cores::default(),
             name: "phase".to_owned(),
         }
     }
@@ -76,6 +103,12 @@ impl PhaseSpec {
     /// Sets the way in which threading libraries learn their number of threads.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// The cores of a hybrid processor to use.
+    pub fn cores(mut self, cores: Cores) -> Self {
+        self.cores = cores;
         self
     }
 
@@ -146,13 +179,14 @@ impl Assignment {
 /// The part of every node rank in a phase over `objects`: `None` for those who sleep. Pure, the same
 /// on every rank.
 ///
-/// Workers of one object share its allowed CPUs by whole cores, without overlap; together the
-/// workers serve all ranks.
+/// Workers of one object share its allowed CPUs by whole cores, without overlap, and evenly by the
+/// speeds of the cores while there are enough; together the workers serve all ranks.
 #[must_use]
 pub fn assignments(
     distribution: &Distribution,
     objects: &[CpuSet],
     topology: &Topology,
+    used: Cores,
 ) -> Vec<Option<Assignment>> {
     let cores: Vec<CpuSet> =
         topology.objects(ObjectType::Core).iter().map(|core| core.cpuset.clone()).collect();
@@ -169,8 +203,9 @@ pub fn assignments(
             .flat_map(|other| distribution.workers_on(other))
             .collect();
         here.sort_unstable();
-        let cpus = cpus.intersection(topology.allowed());
-        let Ok(shares) = split(&cpus, &cores, here.len()) else { continue };
+        let cpus = used.among(cpus.intersection(topology.allowed()), topology);
+        let weight = |core: &CpuSet| topology.weight_of(core);
+        let Ok(shares) = split_by_weight(&cpus, &cores, weight, here.len()) else { continue };
         for (worker, share) in here.into_iter().zip(shares) {
             // More workers than CPUs: the ones left over share the object.
             let threads = share.len().max(1);
@@ -188,11 +223,13 @@ pub(super) fn deal<'a>(
     parts: &mut [Option<Assignment>],
     objects: impl Iterator<Item = &'a CpuSet>,
     topology: &Topology,
+    used: Cores,
 ) {
     for object in objects {
         let fewest = parts.iter_mut().flatten().min_by_key(|part| part.cpus.len());
         let Some(part) = fewest else { return };
-        part.cpus = part.cpus.union(&object.intersection(topology.allowed()));
+        let more = used.among(object.intersection(topology.allowed()), topology);
+        part.cpus = part.cpus.union(&more);
         part.threads = part.cpus.len();
     }
 }
@@ -207,7 +244,7 @@ mod tests {
         let packages: Vec<CpuSet> =
             machine.objects(ObjectType::Package).iter().map(|p| p.cpuset.clone()).collect();
         let object_of = vec![Some(0), None, Some(0), None, Some(1), None, None, None];
-        let parts = assignments(&Distribution { object_of }, &packages, &machine);
+        let parts = assignments(&Distribution { object_of }, &packages, &machine, Cores::All);
         let show = |rank: usize| {
             let part: &Assignment = parts[rank].as_ref().unwrap();
             (part.cpus().to_string(), part.threads(), part.ranks())
@@ -227,7 +264,7 @@ mod tests {
         };
         let mut parts = [part("0"), None, part("1")];
         let packages = machine.objects(ObjectType::Package);
-        deal(&mut parts, packages[1..].iter().map(|package| &package.cpuset), &machine);
+        deal(&mut parts, packages[1..].iter().map(|package| &package.cpuset), &machine, Cores::All);
         let shown: Vec<_> =
             parts.iter().flatten().map(|part| (part.cpus.to_string(), part.threads)).collect();
         assert_eq!(shown, [("0,2-3".to_owned(), 3), ("1,4-5".to_owned(), 3)]);
@@ -252,7 +289,8 @@ mod tests {
     fn workers_beyond_the_cpus_run_one_thread_on_the_whole_object() {
         let machine = Topology::from_synthetic("core:2 pu:1").unwrap();
         let whole = [CpuSet::from_range(0..2)];
-        let parts = assignments(&Distribution { object_of: vec![Some(0); 3] }, &whole, &machine);
+        let plan = Distribution { object_of: vec![Some(0); 3] };
+        let parts = assignments(&plan, &whole, &machine, Cores::All);
         let shown: Vec<_> =
             parts.iter().flatten().map(|part| (part.cpus().to_string(), part.threads())).collect();
         assert_eq!(shown, [("0".to_owned(), 1), ("1".to_owned(), 1), ("0-1".to_owned(), 1)]);
@@ -262,9 +300,31 @@ mod tests {
     fn workers_of_two_objects_with_the_same_cpus_do_not_overlap() {
         let machine = Topology::from_synthetic("core:4 pu:1").unwrap();
         let twice = [CpuSet::from_range(0..4), CpuSet::from_range(0..4)];
-        let parts =
-            assignments(&Distribution { object_of: vec![Some(0), Some(1)] }, &twice, &machine);
+        let plan = Distribution { object_of: vec![Some(0), Some(1)] };
+        let parts = assignments(&plan, &twice, &machine, Cores::All);
         let shown: Vec<_> = parts.iter().flatten().map(|part| part.cpus().to_string()).collect();
         assert_eq!(shown, ["0-1", "2-3"]);
+    }
+
+    /// Two workers on a processor of six fast cores with two PUs and eight slow cores.
+    fn on_a_hybrid(used: Cores) -> Vec<(String, usize)> {
+        let xml = include_str!("../../tests/machines/fast-and-slow-cores.xml");
+        let machine = Topology::from_xml(xml).unwrap();
+        let whole = [machine.machine_cpuset().clone()];
+        let plan = Distribution { object_of: vec![Some(0), Some(0)] };
+        let parts = assignments(&plan, &whole, &machine, used);
+        parts.iter().flatten().map(|part| (part.cpus().to_string(), part.threads())).collect()
+    }
+
+    #[test]
+    fn two_workers_share_fast_and_slow_cores_evenly() {
+        let parts = on_a_hybrid(Cores::All);
+        assert_eq!(parts, [("0-5,12-15".to_owned(), 10), ("6-11,16-19".to_owned(), 10)]);
+    }
+
+    #[test]
+    fn fastest_cores_alone_are_shared_where_asked_for() {
+        let parts = on_a_hybrid(Cores::Fastest);
+        assert_eq!(parts, [("0-5".to_owned(), 6), ("6-11".to_owned(), 6)]);
     }
 }

@@ -176,7 +176,8 @@ impl Context {
         let over = spec.over_on(&self.topology());
         let request =
             Request { kind: Some(over), max_per_object: spec.max_per_object, policy: spec.policy };
-        let Selection { mut plan, masks, state, machine } = self.select(&request)?;
+        let Selection { mut plan, masks, state, machine } =
+            self.select(&request, spec.cores as u8)?;
         let (objects, topology) = (machine.cpusets(over), &machine.topology);
         let left = state.left_by_others(&masks);
         let vacancy = Vacancy {
@@ -191,9 +192,10 @@ impl Context {
             Policy::Literal => vacancy.objects(),
             _ => vacancy.settle(&mut plan),
         };
-        let mut assignments = assignments(&plan, objects, topology);
+        let mut assignments = assignments(&plan, objects, topology, spec.cores);
         let unserved = unserved.into_iter().filter(|&object| plan.workers_on(object).is_empty());
-        deal(&mut assignments, unserved.map(|object| &objects[object]), topology);
+        let unserved = unserved.map(|object| &objects[object]);
+        deal(&mut assignments, unserved, topology, spec.cores);
         let node_rank = state.node_rank();
         if let (Some(part), Some(object)) = (&mut assignments[node_rank], plan.object_of[node_rank])
         {

@@ -34,4 +34,23 @@ pub enum PlanError {
         /// Number of parts asked for.
         parts: usize,
     },
+    /// A part was to get nothing.
+    #[error("split: part {part} was to get 0; give each part a positive number")]
+    NoShare {
+        /// The part, from 0.
+        part: usize,
+    },
+    /// There are not as many whole objects as asked for.
+    #[error(
+        "split: {set} has {units} whole objects of the type, {parts} parts need one each or more; \
+         ask for less, or split by a smaller type"
+    )]
+    TooFewUnits {
+        /// The CPUs that were to be split, as a CPU list.
+        set: crate::CpuSet,
+        /// The objects it has.
+        units: usize,
+        /// The objects that are needed.
+        parts: usize,
+    },
 }

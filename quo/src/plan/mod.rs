@@ -10,6 +10,7 @@
 //! | which ranks work, and on which object? | [`distribute`] | `distribute.rs` |
 //! | the same, by the published algorithm to the letter | [`Policy::Literal`] | `literal.rs` |
 //! | which CPUs does each of several workers get? | [`split`] | `split.rs` |
+//! | the same in given proportions, or by cores that differ in speed | [`shares`], [`counted`] | `shares.rs` |
 //! | how many threads does each worker run? | [`threads_per_worker`] | `threads.rs` |
 //! | which ranks hand their data to which worker? | [`blocks`] | `blocks.rs` |
 //! | what can be wrong with a request? | [`PlanError`] | `error.rs` |
@@ -19,6 +20,7 @@ mod blocks;
 mod distribute;
 mod error;
 mod literal;
+mod shares;
 mod split;
 mod threads;
 mod vacant;
@@ -29,6 +31,7 @@ mod tests;
 pub use blocks::blocks;
 pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
-pub use split::split;
+pub use shares::{counted, shares};
+pub use split::{split, split_by_weight};
 pub use threads::threads_per_worker;
 pub use vacant::Vacancy;

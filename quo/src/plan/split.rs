@@ -1,6 +1,7 @@
 //! Disjoint shares of a CPU set.
 
 use super::PlanError;
+use super::shares::share_out;
 use crate::CpuSet;
 
 /// Cuts a set of CPUs into disjoint parts that together are the set. Local and pure.
@@ -25,6 +26,21 @@ use crate::CpuSet;
 /// # Ok::<(), quo::plan::PlanError>(())
 /// ```
 pub fn split(set: &CpuSet, units: &[CpuSet], parts: usize) -> Result<Vec<CpuSet>, PlanError> {
+    split_by_weight(set, units, |_| 1, parts)
+}
+
+/// As [`split`], for units that do not all count the same, such as the cores of a hybrid processor:
+/// while there are at least as many units as parts, the parts are equal [`shares`](super::shares).
+///
+/// # Errors
+///
+/// As [`split`].
+pub fn split_by_weight(
+    set: &CpuSet,
+    units: &[CpuSet],
+    weight: impl Fn(&CpuSet) -> u64,
+    parts: usize,
+) -> Result<Vec<CpuSet>, PlanError> {
     if parts == 0 {
         return Err(PlanError::NoParts { set: set.clone() });
     }
@@ -33,9 +49,7 @@ pub fn split(set: &CpuSet, units: &[CpuSet], parts: usize) -> Result<Vec<CpuSet>
     }
     let units = units_of(set, units);
     if parts <= units.len() {
-        return Ok(runs(units.len(), parts)
-            .map(|run| units[run].iter().fold(CpuSet::new(), |all, unit| all.union(unit)))
-            .collect());
+        return Ok(share_out(units, weight, &vec![1; parts]));
     }
     let mut shares = Vec::with_capacity(parts);
     for (unit, pieces) in units.iter().zip(pieces_per_unit(&units, parts)) {
@@ -47,7 +61,7 @@ pub fn split(set: &CpuSet, units: &[CpuSet], parts: usize) -> Result<Vec<CpuSet>
 }
 
 /// The set as disjoint, not empty units.
-fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
+pub(super) fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
     let mut rest = set.clone();
     let mut all = Vec::with_capacity(units.len());
     for unit in units {

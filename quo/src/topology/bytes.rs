@@ -6,10 +6,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::CpuSet;
 
 use super::error::shortened;
-use super::{MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError};
+use super::kinds::MAX_CORE_KINDS;
+use super::{
+    CoreKind, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
+};
 
 /// Goes up whenever [`Wire`] changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const MOST_OBJECTS: usize = MAX_NUMA_NODES + (ObjectType::COUNT - 1) * MAX_PUS;
 
@@ -20,6 +23,8 @@ struct Wire {
     origin: Origin,
     allowed: String,
     objects: Vec<WireObject>,
+    /// From slow to fast.
+    core_kinds: Vec<CoreKind>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,6 +51,7 @@ impl From<&Topology> for Wire {
             origin: topology.origin().clone(),
             allowed: topology.allowed().to_string(),
             objects: objects.collect(),
+            core_kinds: topology.core_kinds().to_vec(),
         }
     }
 }
@@ -57,6 +63,9 @@ impl Wire {
         }
         if self.objects.len() > MOST_OBJECTS {
             return Err(format!("they list {} objects", self.objects.len()));
+        }
+        if self.core_kinds.len() > MAX_CORE_KINDS {
+            return Err(format!("they list {} kinds of cores", self.core_kinds.len()));
         }
         let set =
             |text: &str| text.parse::<CpuSet>().map_err(|error| shortened(&error.to_string()));
@@ -78,10 +87,12 @@ impl Wire {
             }
         });
         let topology = Topology::from_objects(objects, &allowed, self.origin);
-        match wrong {
-            Some(cause) => Err(cause),
-            None => topology.map_err(|error| error.to_string()),
+        if let Some(cause) = wrong {
+            return Err(cause);
         }
+        let mut topology = topology.map_err(|error| error.to_string())?;
+        topology.set_core_kinds(self.core_kinds).map_err(|error| error.to_string())?;
+        Ok(topology)
     }
 }
 

@@ -76,6 +76,11 @@ impl fmt::Display for Drawing<'_> {
                 writeln!(out, "{}, memory without CPUs", label(node))?;
             }
         }
+        for line in core_kinds(self.topology) {
+            for line in wrap(&line, self.width) {
+                writeln!(out, "{line}")?;
+            }
+        }
         if self.topology.allowed().len() < self.topology.machine_cpuset().len() {
             writeln!(out, "× may not be used by this job")?;
         }
@@ -89,6 +94,22 @@ impl fmt::Display for Drawing<'_> {
         }
         Ok(())
     }
+}
+
+/// `core kind 1: CPUs 0-11 (IntelCore, speed 4700)`: a line for each kind where there are several.
+fn core_kinds(topology: &Topology) -> Vec<String> {
+    let kinds = topology.core_kinds();
+    if kinds.len() < 2 {
+        return Vec::new();
+    }
+    let line = |(index, kind): (usize, &super::CoreKind)| {
+        let speed = if kind.speed == 0 { String::new() } else { format!("speed {}", kind.speed) };
+        let told = [kind.name.clone(), speed].into_iter().filter(|text| !text.is_empty());
+        let told = told.collect::<Vec<_>>().join(", ");
+        let told = if told.is_empty() { "of unknown speed".to_owned() } else { told };
+        format!("core kind {index}: CPUs {} ({told})", kind.cpuset)
+    };
+    kinds.iter().enumerate().map(line).collect()
 }
 
 /// `8-15 (package 1)` or `8-9 (in package 1)`: the CPUs and the smallest object that holds them.

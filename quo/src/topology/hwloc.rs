@@ -1,6 +1,7 @@
 //! The only file that meets hwloc: builds a snapshot from its answers.
 
 use std::ffi::CStr;
+use std::path::Path;
 
 use hwlocality::errors::{HybridError, RawHwlocError};
 use hwlocality::object::TopologyObject;
@@ -11,7 +12,8 @@ use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
 use crate::CpuSet;
 
 use super::error::shortened;
-use super::{MAX_CPU, Object, ObjectType, Origin, Topology, TopologyError};
+use super::kinds::arrange;
+use super::{MAX_CPU, Object, ObjectType, Origin, Topology, TopologyError, sysfs};
 
 const TYPES: [(Type, ObjectType); ObjectType::COUNT] = [
     (Type::Machine, ObjectType::Machine),
@@ -108,7 +110,13 @@ fn snapshot(machine: &hwlocality::Topology, origin: Origin) -> Result<Topology, 
         }
     }
     let allowed = cpus(&machine.allowed_cpuset()).ok_or_else(|| refuse("all CPUs are allowed"))?;
-    Topology::from_objects(objects, &allowed, origin)
+    let mut topology = Topology::from_objects(objects, &allowed, origin)?;
+    if !topology.is_simulated() {
+        // hwloc tells only from version 2.4 on.
+        let kinds = sysfs::core_kinds(Path::new(sysfs::ROOT), topology.machine_cpuset());
+        topology.set_core_kinds(arrange(kinds))?;
+    }
+    Ok(topology)
 }
 
 fn convert(object: &TopologyObject, kind: ObjectType, cpuset: CpuSet) -> Object {

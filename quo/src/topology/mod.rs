@@ -5,11 +5,13 @@
 //! | `object.rs` | object types and objects |
 //! | `snapshot.rs` | [`Topology`]: counts, containment, enclosing, allowed CPUs, without SMT |
 //! | `index.rs` | the tables that make those queries a memory load |
+//! | `kinds.rs` | kinds of cores: [`CoreKind`], fast and slow ones of a hybrid processor |
 //! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
 //! | `draw.rs`, `svg.rs`, `picture.rs` | pictures of a machine for the terminal and as SVG |
 //! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
 //! | `xml.rs`, `markup.rs` | hwloc's XML files, read without hwloc |
 //! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
+//! | `sysfs.rs` | the kinds of cores, as the kernel tells them |
 //! | `hwloc.rs` | the only file that meets hwloc: live machine and synthetic strings |
 //! | `error.rs` | [`TopologyError`] |
 //!
@@ -22,6 +24,7 @@ mod draw;
 mod error;
 mod hwloc;
 mod index;
+mod kinds;
 mod markup;
 mod object;
 mod picture;
@@ -29,6 +32,7 @@ mod snapshot;
 mod source;
 mod svg;
 mod synthetic;
+mod sysfs;
 mod xml;
 
 #[cfg(test)]
@@ -39,6 +43,7 @@ mod tests;
 pub use draw::Drawing;
 pub use error::TopologyError;
 pub use hwloc::hwloc_version;
+pub use kinds::CoreKind;
 pub use object::{Object, ObjectType, ParseObjectTypeError};
 pub use snapshot::{MAX_CPU, MAX_NUMA_NODES, MAX_PUS, Origin, Topology};
 pub use source::TOPOLOGY_VARIABLE;

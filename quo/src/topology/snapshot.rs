@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::CpuSet;
 
 use super::index::Index;
-use super::{Object, ObjectType, TopologyError};
+use super::{CoreKind, Object, ObjectType, TopologyError, kinds};
 
 /// The highest CPU number a topology may have; keeps hostile input from asking for memory.
 pub const MAX_CPU: usize = (1 << 16) - 1;
@@ -71,6 +71,10 @@ pub struct Topology {
     /// By type, then logical index.
     levels: [Vec<Object>; ObjectType::COUNT],
     index: Index,
+    /// From slow to fast; every CPU is of one kind.
+    pub(super) kinds: Vec<CoreKind>,
+    /// What a core of each kind counts in plans.
+    pub(super) weights: Vec<u64>,
 }
 
 impl Topology {
@@ -109,7 +113,19 @@ impl Topology {
             return Err(TopologyError::Invalid { what: origin, cause });
         }
         let index = Index::new(&levels);
-        Ok(Self { origin, allowed, levels, index })
+        let kinds = vec![CoreKind::new(levels[0][0].cpuset.clone())];
+        Ok(Self { origin, allowed, levels, index, kinds, weights: vec![1] })
+    }
+
+    pub(super) fn set_core_kinds(
+        &mut self,
+        kinds: impl IntoIterator<Item = CoreKind>,
+    ) -> Result<(), TopologyError> {
+        let kinds = kinds::complete(kinds, self.machine_cpuset())
+            .map_err(|cause| TopologyError::Invalid { what: self.origin.clone(), cause })?;
+        self.weights = kinds::weights(&kinds);
+        self.kinds = kinds;
+        Ok(())
     }
 
     /// The machine as it looks with one PU per core: the lowest allowed PU of each core stays, or
@@ -126,11 +142,17 @@ impl Topology {
             kept = kept.difference(&core.cpuset);
             kept.extend(stays);
         }
+        self.restricted_to(&kept)
+    }
+
+    /// The machine as it looks with some of its CPUs only. Objects without any are gone, NUMA nodes
+    /// excepted; those that stay have new indices.
+    pub(crate) fn restricted_to(&self, kept: &CpuSet) -> Self {
         let levels = self.levels.clone().map(|level| {
             let mut level: Vec<Object> = level
                 .into_iter()
                 .filter_map(|mut object| {
-                    object.cpuset = object.cpuset.intersection(&kept);
+                    object.cpuset = object.cpuset.intersection(kept);
                     let stays = object.kind == ObjectType::NumaNode || !object.cpuset.is_empty();
                     stays.then_some(object)
                 })
@@ -139,8 +161,10 @@ impl Topology {
             level
         });
         let index = Index::new(&levels);
-        let allowed = self.allowed.intersection(&kept);
-        Self { origin: self.origin.clone(), allowed, levels, index }
+        let allowed = self.allowed.intersection(kept);
+        let kinds = kinds::restricted(&self.kinds, kept);
+        let weights = kinds::weights(&kinds);
+        Self { origin: self.origin.clone(), allowed, levels, index, kinds, weights }
     }
 
     /// The same machine with another allowed set.

@@ -6,6 +6,7 @@
 
 use crate::CpuSet;
 
+use super::kinds::{MAX_CORE_KINDS, RawKind, arrange};
 use super::markup::{Element, Event, Reader};
 use super::{
     MAX_CPU, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
@@ -14,10 +15,20 @@ use super::{
 const MOST_OBJECTS: usize = ObjectType::COUNT * MAX_PUS + MAX_NUMA_NODES;
 
 pub(super) fn read(text: &str, origin: Origin) -> Result<Topology, TopologyError> {
-    match objects(text) {
-        Ok((objects, allowed)) => Topology::from_objects(objects, &allowed, origin),
+    match contents(text) {
+        Ok(Contents { objects, allowed, kinds }) => {
+            let mut topology = Topology::from_objects(objects, &allowed, origin)?;
+            topology.set_core_kinds(arrange(kinds))?;
+            Ok(topology)
+        }
         Err(cause) => Err(TopologyError::Xml { what: origin, cause }),
     }
+}
+
+struct Contents {
+    objects: Vec<Object>,
+    allowed: CpuSet,
+    kinds: Vec<RawKind>,
 }
 
 /// An `object` element whose end has not come yet.
@@ -32,12 +43,14 @@ struct Open {
     attached: bool,
 }
 
-fn objects(text: &str) -> Result<(Vec<Object>, CpuSet), String> {
+fn contents(text: &str) -> Result<Contents, String> {
     let mut reader = Reader::new(text);
     let mut objects: Vec<Object> = Vec::new();
     let mut nodes: Vec<Object> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     let mut allowed = None;
+    let mut kinds: Vec<RawKind> = Vec::new();
+    let mut in_kind = false;
     let mut outermost = true;
     while let Some(event) = reader.next()? {
         match event {
@@ -73,6 +86,20 @@ fn objects(text: &str) -> Result<(Vec<Object>, CpuSet), String> {
                     }
                 }
                 open.push(opened);
+            }
+            Event::Start(element) if element.name == "cpukind" => {
+                if kinds.len() == MAX_CORE_KINDS {
+                    return Err(reader.wrong("it has more kinds of cores than any machine"));
+                }
+                kinds.push(core_kind(&element).map_err(|cause| reader.wrong(&cause))?);
+                in_kind = true;
+            }
+            Event::End("cpukind") => in_kind = false,
+            Event::Start(element) if element.name == "info" && in_kind => {
+                let text = |name| element.attribute(name).unwrap_or_default();
+                if let Some(kind) = kinds.last_mut() {
+                    kind.describe(&text("name"), &text("value"));
+                }
             }
             Event::Start(element) if element.name == "info" => {
                 let about = open.last().and_then(|open| objects.get_mut(open.at?));
@@ -111,7 +138,18 @@ fn objects(text: &str) -> Result<(Vec<Object>, CpuSet), String> {
         nodes.push(node.with_os_index(0).with_memory(memory));
     }
     objects.append(&mut nodes);
-    Ok((objects, allowed))
+    Ok(Contents { objects, allowed, kinds })
+}
+
+fn core_kind(element: &Element<'_>) -> Result<RawKind, String> {
+    let cpuset = element.attribute("cpuset").ok_or("a kind of cores has no cpuset")?;
+    let cpuset = match mask(&cpuset) {
+        Ok(Some(set)) => set,
+        Ok(None) => return Err("the cpuset of a kind of cores has no end".to_owned()),
+        Err(cause) => return Err(format!("the cpuset of a kind of cores is wrong: {cause}")),
+    };
+    let efficiency = element.attribute("forced_efficiency").and_then(|text| text.parse().ok());
+    Ok(RawKind { cpuset, efficiency, ..RawKind::default() })
 }
 
 /// The object, when it is of a type that counts here, and the set that bounds its children.

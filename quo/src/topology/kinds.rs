@@ -1,0 +1,323 @@
+//! Kinds of cores: which CPUs of a hybrid processor are fast and which are slow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::CpuSet;
+
+use super::{ObjectType, Topology, TopologyError};
+
+/// The most kinds of cores a topology may have.
+pub(super) const MAX_CORE_KINDS: usize = 64;
+
+/// Speeds that differ by less than this part of the slower one count as one speed in plans: cores of
+/// a server that boost a little higher than their neighbours are no reason to break up a cache.
+const ALIKE: u64 = 10;
+
+/// The CPUs of one kind of core.
+///
+/// ```
+/// use quo::topology::{CoreKind, ObjectType, Topology};
+/// let machine = Topology::from_synthetic("core:6 pu:1")?
+///     .with_core_kinds([
+///         CoreKind::new("0-1".parse().unwrap()).with_name("IntelCore").with_speed(4_700),
+///         CoreKind::new("2-5".parse().unwrap()).with_name("IntelAtom").with_speed(3_500),
+///     ])?;
+/// assert_eq!(machine.core_kinds()[1].name, "IntelCore"); // the slowest kind comes first
+/// assert_eq!(machine.fastest(machine.allowed()).to_string(), "0-1");
+/// # Ok::<(), quo::topology::TopologyError>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreKind {
+    /// The physical CPU numbers of the kind, disallowed ones included.
+    pub cpuset: CpuSet,
+    /// The speed of a core relative to the other kinds, 0 where the machine does not tell: the
+    /// kernel's capacity of a CPU where all kinds have one, else the highest frequency in MHz.
+    pub speed: u32,
+    /// The maker's name for the kind, such as `IntelCore`; often empty.
+    pub name: String,
+}
+
+impl CoreKind {
+    /// A kind of unknown speed.
+    #[must_use]
+    pub fn new(cpuset: CpuSet) -> Self {
+        Self { cpuset, speed: 0, name: String::new() }
+    }
+
+    /// The same kind with a speed.
+    #[must_use]
+    pub fn with_speed(mut self, speed: u32) -> Self {
+        self.speed = speed;
+        self
+    }
+
+    /// The same kind with a name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+/// A kind as the kernel and hwloc's files describe it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RawKind {
+    pub cpuset: CpuSet,
+    /// Larger for faster kinds, where known.
+    pub efficiency: Option<u64>,
+    pub name: String,
+    pub capacity: Option<u32>,
+    pub highest_mhz: Option<u32>,
+    pub base_mhz: Option<u32>,
+}
+
+impl RawKind {
+    /// Takes over one of hwloc's pairs of name and value.
+    pub(super) fn describe(&mut self, name: &str, value: &str) {
+        let number = || value.trim().parse().ok();
+        match name {
+            "CoreType" => value.trim().clone_into(&mut self.name),
+            "LinuxCapacity" => self.capacity = number(),
+            "FrequencyMaxMHz" => self.highest_mhz = number(),
+            "FrequencyBaseMHz" => self.base_mhz = number(),
+            _ => {}
+        }
+    }
+
+    /// The place among Intel's types of cores.
+    fn core_type(&self) -> u8 {
+        u8::from(self.name == "IntelCore")
+    }
+}
+
+/// Orders kinds from slow to fast and gives each its speed. Pure.
+pub(super) fn arrange(raw: Vec<RawKind>) -> Vec<CoreKind> {
+    let known = |of: fn(&RawKind) -> Option<u32>| raw.iter().all(|kind| of(kind).is_some());
+    let speed: fn(&RawKind) -> Option<u32> = if known(|kind| kind.capacity) {
+        |kind| kind.capacity
+    } else if known(|kind| kind.highest_mhz) {
+        |kind| kind.highest_mhz
+    } else if known(|kind| kind.base_mhz) {
+        |kind| kind.base_mhz
+    } else {
+        |_| None
+    };
+    let ranked = raw.iter().all(|kind| kind.efficiency.is_some());
+    let mut raw = raw;
+    raw.sort_by_key(|kind| match kind.efficiency.filter(|_| ranked) {
+        Some(efficiency) => (efficiency, 0, 0),
+        None => (0, kind.core_type(), speed(kind).unwrap_or(0)),
+    });
+    raw.into_iter()
+        .map(|kind| {
+            let speed = speed(&kind).unwrap_or(0);
+            CoreKind { cpuset: kind.cpuset, speed, name: kind.name }
+        })
+        .collect()
+}
+
+/// Checks kinds against the CPUs of a machine: every CPU belongs to one kind afterwards. Pure.
+///
+/// # Errors
+/// The reason why they contradict each other.
+pub(super) fn complete(
+    kinds: impl IntoIterator<Item = CoreKind>,
+    machine: &CpuSet,
+) -> Result<Vec<CoreKind>, String> {
+    let mut rest = machine.clone();
+    let mut all: Vec<CoreKind> = Vec::new();
+    for mut kind in kinds {
+        kind.cpuset = kind.cpuset.intersection(machine);
+        if kind.cpuset.is_empty() {
+            continue;
+        }
+        if !kind.cpuset.is_subset(&rest) {
+            let twice = kind.cpuset.difference(&rest);
+            return Err(format!("CPUs `{twice}` are of two kinds of cores"));
+        }
+        if all.len() == MAX_CORE_KINDS {
+            return Err(format!("it has more than {MAX_CORE_KINDS} kinds of cores"));
+        }
+        rest = rest.difference(&kind.cpuset);
+        all.push(kind);
+    }
+    if !rest.is_empty() {
+        all.insert(0, CoreKind::new(rest));
+    }
+    Ok(all)
+}
+
+/// The kinds of a machine of which only some CPUs are kept. Pure.
+pub(super) fn restricted(kinds: &[CoreKind], kept: &CpuSet) -> Vec<CoreKind> {
+    let kinds = kinds
+        .iter()
+        .map(|kind| CoreKind { cpuset: kind.cpuset.intersection(kept), ..kind.clone() });
+    kinds.filter(|kind| !kind.cpuset.is_empty()).collect()
+}
+
+impl Topology {
+    /// The same machine with other kinds of cores. They are ordered by their speed, in the order
+    /// given where that is equal. CPUs in no kind make one of their own, of unknown speed.
+    ///
+    /// # Errors
+    ///
+    /// [`TopologyError::Invalid`] when two kinds share a CPU, or there are more than 64.
+    pub fn with_core_kinds(
+        mut self,
+        kinds: impl IntoIterator<Item = CoreKind>,
+    ) -> Result<Self, TopologyError> {
+        let mut kinds: Vec<CoreKind> = kinds.into_iter().collect();
+        kinds.sort_by_key(|kind| kind.speed);
+        self.set_core_kinds(kinds)?;
+        Ok(self)
+    }
+
+    /// The kinds of cores, the slowest first. There is at least one, and each CPU is of one kind;
+    /// most machines have only one.
+    #[must_use]
+    #[doc(alias = "QUO_ncore_kinds")]
+    pub fn core_kinds(&self) -> &[CoreKind] {
+        &self.kinds
+    }
+
+    /// The kind of a CPU, as an index of [`core_kinds`](Self::core_kinds); `None` for a CPU that the
+    /// machine does not have.
+    #[must_use]
+    pub fn core_kind_of(&self, cpu: usize) -> Option<usize> {
+        self.kinds.iter().position(|kind| kind.cpuset.contains(cpu))
+    }
+
+    /// The CPUs of `cpus` that are of the fastest kind among them.
+    #[must_use]
+    #[doc(alias = "QUO_CORES_FASTEST")]
+    pub fn fastest(&self, cpus: &CpuSet) -> CpuSet {
+        let of_kind = self.kinds.iter().rev().map(|kind| kind.cpuset.intersection(cpus));
+        of_kind.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or_default()
+    }
+
+    /// The computing power of some CPUs: the sum of the speeds of their cores, where a core counts
+    /// once however many of its CPUs are among them. Where speeds are unknown, or all alike, it is
+    /// the number of cores.
+    #[must_use]
+    pub fn weight_of(&self, cpus: &CpuSet) -> u64 {
+        let mut rest = cpus.clone();
+        let mut sum = 0;
+        for core in self.objects(ObjectType::Core) {
+            if let Some(first) = core.cpuset.intersection(&rest).first() {
+                sum += self.weight_of_cpu(first);
+                rest = rest.difference(&core.cpuset);
+            }
+        }
+        sum + rest.iter().map(|cpu| self.weight_of_cpu(cpu)).sum::<u64>()
+    }
+
+    fn weight_of_cpu(&self, cpu: usize) -> u64 {
+        self.core_kind_of(cpu).map_or(1, |kind| self.weights[kind])
+    }
+}
+
+/// What each kind counts in plans: its speed, or that of the slowest kind that is nearly as fast; 1
+/// for all where a speed is unknown or they are alike. Pure.
+pub(super) fn weights(kinds: &[CoreKind]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..kinds.len()).collect();
+    order.sort_by_key(|&kind| kinds[kind].speed);
+    let mut weights = vec![1; kinds.len()];
+    let mut level = 0;
+    for &kind in &order {
+        let speed = u64::from(kinds[kind].speed);
+        if speed == 0 {
+            return vec![1; kinds.len()];
+        }
+        if level == 0 || speed * ALIKE > level * (ALIKE + 1) {
+            level = speed;
+        }
+        weights[kind] = level;
+    }
+    if weights.iter().all(|&weight| weight == level) { vec![1; kinds.len()] } else { weights }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> CpuSet {
+        text.parse().unwrap()
+    }
+
+    fn raw(cpus: &str, infos: &[(&str, &str)]) -> RawKind {
+        let mut kind = RawKind { cpuset: set(cpus), ..RawKind::default() };
+        infos.iter().for_each(|(name, value)| kind.describe(name, value));
+        kind
+    }
+
+    fn shown(kinds: &[CoreKind]) -> Vec<(String, u32)> {
+        kinds.iter().map(|kind| (kind.cpuset.to_string(), kind.speed)).collect()
+    }
+
+    #[test]
+    fn kinds_without_efficiencies_are_ordered_by_type_and_frequency() {
+        let atom = raw("4-7", &[("CoreType", "IntelAtom"), ("FrequencyMaxMHz", "5000")]);
+        let core = raw("0-3", &[("CoreType", "IntelCore"), ("FrequencyMaxMHz", "4800")]);
+        let kinds = arrange(vec![core, atom]);
+        assert_eq!(shown(&kinds), [("4-7".to_owned(), 5000), ("0-3".to_owned(), 4800)]);
+        let slow = raw("4-7", &[("FrequencyBaseMHz", "2000")]);
+        let fast = raw("0-3", &[("FrequencyBaseMHz", "3000"), ("FrequencyMaxMHz", "4000")]);
+        let kinds = arrange(vec![fast, slow]);
+        assert_eq!(shown(&kinds), [("4-7".to_owned(), 2000), ("0-3".to_owned(), 3000)]);
+    }
+
+    #[test]
+    fn capacities_of_the_kernel_go_before_frequencies() {
+        let little = raw("0-3", &[("LinuxCapacity", "400"), ("FrequencyMaxMHz", "2000")]);
+        let big = raw("4-5", &[("LinuxCapacity", "1024"), ("FrequencyMaxMHz", "2400")]);
+        let kinds = arrange(vec![big, little]);
+        assert_eq!(shown(&kinds), [("0-3".to_owned(), 400), ("4-5".to_owned(), 1024)]);
+    }
+
+    #[test]
+    fn every_cpu_is_of_one_kind_afterwards() {
+        let kinds = [CoreKind::new(set("2-3")).with_speed(2), CoreKind::new(set("90"))];
+        let kinds = complete(kinds, &set("0-5")).unwrap();
+        assert_eq!(shown(&kinds), [("0-1,4-5".to_owned(), 0), ("2-3".to_owned(), 2)]);
+        let twice = [CoreKind::new(set("0-1")), CoreKind::new(set("1-2"))];
+        let error = complete(twice, &set("0-5")).unwrap_err();
+        assert!(error.contains("CPUs `1`"), "{error}");
+    }
+
+    #[test]
+    fn nearly_equal_speeds_count_as_one() {
+        let of = |speeds: &[u32]| {
+            let kinds = speeds.iter().map(|&speed| CoreKind::new(set("0")).with_speed(speed));
+            weights(&kinds.collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[4_700]), [1]);
+        assert_eq!(of(&[4_700, 5_000]), [1, 1]);
+        assert_eq!(of(&[3_500, 4_700, 5_000]), [3_500, 4_700, 4_700]);
+        assert_eq!(of(&[0, 4_700]), [1, 1]);
+    }
+
+    #[test]
+    fn cores_count_once_with_any_of_their_cpus() {
+        let machine = Topology::from_synthetic("core:4 pu:2").unwrap();
+        assert_eq!(machine.weight_of(&set("0-2")), 2);
+        let kinds =
+            [CoreKind::new(set("0-3")).with_speed(200), CoreKind::new(set("4-7")).with_speed(100)];
+        let hybrid = machine.with_core_kinds(kinds).unwrap();
+        assert_eq!(hybrid.weight_of(&set("0-7")), 600);
+        assert_eq!(hybrid.weight_of(&set("1,4-5")), 300);
+        assert_eq!(hybrid.core_kind_of(1), Some(1));
+        assert_eq!(hybrid.core_kind_of(8), None);
+        assert_eq!(hybrid.fastest(&set("2-5")), set("2-3"));
+        assert_eq!(hybrid.fastest(&set("4-5")), set("4-5"));
+    }
+
+    #[test]
+    fn kinds_without_cpus_left_are_gone_without_smt() {
+        let machine = Topology::from_synthetic("core:2 pu:2").unwrap();
+        let kinds =
+            [CoreKind::new(set("0,2")).with_speed(2), CoreKind::new(set("1,3")).with_speed(1)];
+        let machine = machine.with_core_kinds(kinds).unwrap().without_smt();
+        assert_eq!(shown(machine.core_kinds()), [("0,2".to_owned(), 2)]);
+    }
+}

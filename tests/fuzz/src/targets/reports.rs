@@ -81,7 +81,7 @@ fn show(whole: &Path, folder: &Path, metric: Metric) {
     for text in [
         table::full(&job, true, look),
         table::short(&job, look),
-        sites::text(&job, 10, look),
+        sites::text(&job.sites, job.started_ns, 10, look),
         live::display(&job, 4, look),
     ] {
         is_clean(&text);

@@ -4,19 +4,17 @@
 
 mod current;
 mod level;
-mod own;
 
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::arch;
 use crate::component::{Component, LIMIT};
 
 pub use current::{Current, Since};
 pub use level::Level;
-pub use own::Own;
 
 /// The thread's own block. All zero is its first state. What calls of MPI and of malloc touch is its
 /// first line of the cache.
@@ -141,8 +139,6 @@ pub struct Account {
     pub allocations: AtomicU64,
     pub frees: AtomicU64,
     pub allocated_total: AtomicU64,
-    /// See [`State::beside`].
-    beside: AtomicI64,
 }
 
 const _: () = assert!(size_of::<Account>() == 64);
@@ -223,12 +219,6 @@ pub struct State {
     pub rounds: AtomicU32,
     /// Of all components together.
     pub all: Level,
-    /// As [`State::beside`] says, of all.
-    all_beside: AtomicI64,
-    /// Of the first thread: how many phases had begun when it last looked.
-    pub phases: AtomicU64,
-    /// Its thread is the first, which folds nothing: others add what it owns.
-    pub is_first: AtomicBool,
     pub accounts: [Account; LIMIT],
     pub hands: [Hand; LEAVES_AT_HAND],
     pub recent: [Recent; RECENT],
@@ -248,16 +238,12 @@ impl State {
             taken: AtomicU32::new(0),
             rounds: AtomicU32::new(0),
             all: Level::new(),
-            all_beside: AtomicI64::new(0),
-            phases: AtomicU64::new(0),
-            is_first: AtomicBool::new(false),
             accounts: [const {
                 Account {
                     level: Level::new(),
                     allocations: AtomicU64::new(0),
                     frees: AtomicU64::new(0),
                     allocated_total: AtomicU64::new(0),
-                    beside: AtomicI64::new(0),
                 }
             }; LIMIT],
             hands: [const { Hand::new() }; LEAVES_AT_HAND],
@@ -280,16 +266,6 @@ impl State {
         match self.accounts.get(index) {
             Some(account) => &account.level,
             None => &self.all,
-        }
-    }
-
-    /// What the sums of the process said, of one component or of all, while the first thread came to its highest: both
-    /// together are what was owned then. For other threads it says nothing.
-    #[inline(always)]
-    pub fn beside(&self, index: usize) -> &AtomicI64 {
-        match self.accounts.get(index) {
-            Some(account) => &account.beside,
-            None => &self.all_beside,
         }
     }
 }

@@ -461,8 +461,8 @@ fn exact_peaks() -> Result<()> {
     Ok(())
 }
 
-/// The first thread is counted in another way than the rest. The error of peaks is the amount that threads keep to
-/// themselves; in exact mode and with one thread nothing is off.
+/// Three threads take turns at everything. How far off peaks may be is what threads keep to themselves; in exact mode
+/// and with one thread nothing is off.
 fn turns() -> Result<()> {
     const KEPT: i64 = 3 * (256 << 10);
     let folder = tempfile::tempdir()?;

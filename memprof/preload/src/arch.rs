@@ -121,33 +121,7 @@ pub fn claim(word: &AtomicUsize, with: usize) -> bool {
     word.compare_exchange(0, with, Acquire, Acquire).is_ok()
 }
 
-/// The address that a function continues at which called one that had this stack pointer at entry; 0 where
-/// that is.
-#[inline(always)]
-pub fn caller(stack: usize) -> usize {
-    // SAFETY: what the entry points below give.
-    if stack == 0 { 0 } else { unsafe { *(stack as *const usize) } }
-}
-
-/// The same word, of which the compiler knows nothing any more. A function that gives an argument back through here can
-/// be jumped to: its result is not one that the caller would have to keep.
-#[inline(always)]
-pub fn unknown(block: *mut u8) -> *mut u8 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let same: usize;
-        // SAFETY: nothing is done.
-        unsafe {
-            core::arch::asm!("/* {0} */", inout(reg) block.expose_provenance() => same,
-                options(pure, nomem, nostack, preserves_flags));
-        }
-        core::ptr::with_exposed_provenance_mut(same)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    block
-}
-
-/// The error number of the thread, kept over the tool's work.
+/// The error number of the thread, kept over what the tool does.
 pub struct Errno(i32);
 
 impl Errno {

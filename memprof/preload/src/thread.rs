@@ -4,19 +4,17 @@
 
 mod current;
 mod level;
-mod own;
 
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::arch;
 use crate::component::{Component, LIMIT};
 
 pub use current::{Current, Since};
 pub use level::Level;
-pub use own::Own;
 
 /// The thread's own block. All zero is its first state. The words that calls of MPI and of malloc touch are its first
 /// line of the cache.
@@ -140,8 +138,6 @@ pub struct Account {
     pub allocations: AtomicU64,
     pub frees: AtomicU64,
     pub allocated_total: AtomicU64,
-    /// See [`State::beside`].
-    beside: AtomicI64,
 }
 
 const _: () = assert!(size_of::<Account>() == 64);
@@ -222,12 +218,6 @@ pub struct State {
     pub rounds: AtomicU32,
     /// Of all components together.
     pub all: Level,
-    /// As [`State::beside`] says, of all.
-    all_beside: AtomicI64,
-    /// Of the first thread: how many phases had begun when it last looked.
-    pub phases: AtomicU64,
-    /// Its thread is the first, which folds nothing: others add its bytes.
-    pub is_first: AtomicBool,
     pub accounts: [Account; LIMIT],
     pub hands: [Hand; LEAVES_AT_HAND],
     pub recent: [Recent; RECENT],
@@ -247,16 +237,12 @@ impl State {
             taken: AtomicU32::new(0),
             rounds: AtomicU32::new(0),
             all: Level::new(),
-            all_beside: AtomicI64::new(0),
-            phases: AtomicU64::new(0),
-            is_first: AtomicBool::new(false),
             accounts: [const {
                 Account {
                     level: Level::new(),
                     allocations: AtomicU64::new(0),
                     frees: AtomicU64::new(0),
                     allocated_total: AtomicU64::new(0),
-                    beside: AtomicI64::new(0),
                 }
             }; LIMIT],
             hands: [const { Hand::new() }; LEAVES_AT_HAND],
@@ -279,16 +265,6 @@ impl State {
         match self.accounts.get(index) {
             Some(account) => &account.level,
             None => &self.all,
-        }
-    }
-
-    /// Base of the first thread's high-water mark: the sums of the process, of one component or of all, while it came
-    /// to it: both together are the bytes owned then. For other threads it says nothing.
-    #[inline(always)]
-    pub fn beside(&self, index: usize) -> &AtomicI64 {
-        match self.accounts.get(index) {
-            Some(account) => &account.beside,
-            None => &self.all_beside,
         }
     }
 }

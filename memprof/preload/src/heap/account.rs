@@ -1,17 +1,15 @@
-//! Accounts of each thread: for each component, its bytes in blocks, and their high-water mark.
+//! Counters of each thread: for each component, the bytes it owns in blocks, and the most it ever owned.
 //!
-//! A thread writes its own accounts only, and in front of them its pending counters for the component it works for
-//! ([`crate::thread::Current`]). Bytes beyond [`KEEP`] are folded into the [`sums`] of the process, where peaks are
-//! found. The first thread's stay where they are, however many, since a fold costs it locked operations: the others
-//! read them when they fold, and it enters its own peaks when the sums beside them have changed. Owned bytes are exact
-//! at every moment. A peak is exact with one thread, and in exact mode; with more it is exact to 256 KiB for each of
-//! them.
+//! A thread writes its own accounts only, and in front of them the changes of the component it works for
+//! ([`crate::thread::Current`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
+//! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread at work, and in
+//! exact mode; with more it is exact to 256 KiB for each of them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use super::sums::{self, ALL, in_use, know};
-use super::{large, real, registry, tag};
+use super::{real, registry, tag};
 use crate::component::{Component, LIMIT};
 use crate::thread::{Current, Local, State, local};
 
@@ -22,30 +20,21 @@ struct Alone(AtomicI64);
 /// Bytes that a thread keeps to itself in its accounts; negative in exact mode.
 static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
-/// The same for the counters in front of them, as [`Current::most`] has it. Together 256 KiB.
+/// Bytes that a thread keeps in front of its accounts, as [`Current::most`] has it. Together 256 KiB.
 static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
 const IN_FRONT: i64 = 176 * 1024;
 
-/// Distance of the first thread below its high-water mark before that is entered, within the range
-/// of the words.
-const FURTHEST: i64 = Current::FAR / 2;
-const _: () = assert!(FURTHEST + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
+/// Blocks of this size and larger are counted in the accounts: the words in front of them hold little more.
+pub const MOST_IN_FRONT: usize = super::blocks::LOOK_BEFORE_RELEASE;
 
 /// One block more than may be kept fits the words.
-const _: () = assert!(2 * IN_FRONT + (super::blocks::LOOK_BEFORE_RELEASE as i64) < Current::FAR);
+const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < Current::FAR);
 
 /// Every change goes to the sums at once, so that peaks are exact with any number of threads.
 pub fn be_exact() {
     KEEP.0.store(-1, Relaxed);
     KEEP_CURRENT.0.store(Current::most(-1), Relaxed);
     fold_own();
-    registry::none_is_first();
-    // A level that is below its highest would not be noticed.
-    fold_own();
-}
-
-pub fn is_exact() -> bool {
-    KEEP.0.load(Relaxed) < 0
 }
 
 /// Adds without the price of an atomic addition: only one thread writes the word.
@@ -54,58 +43,69 @@ pub fn bump(word: &AtomicU64, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// The most that the quick ways may have in the word of their room.
 #[inline(always)]
-pub fn most() -> i64 {
+fn most() -> i64 {
     KEEP_CURRENT.0.load(Relaxed)
 }
 
-/// Returns the countdown after a block of the component that the thread works for, if it does not end.
+/// Returns true if the counters in front of the accounts are those of this component.
 #[inline(always)]
-pub fn left_after(state: &State, component: Component, size: usize) -> Option<i64> {
+pub fn works_for(state: &State, component: Component) -> bool {
+    state.current.component.load(Relaxed) == u32::from(component.0)
+}
+
+/// The countdown after an allocation of the component that the thread works for; none if it ends.
+#[inline(always)]
+pub fn left_after(state: &State, size: usize) -> Option<i64> {
+    if size >= MOST_IN_FRONT {
+        return None;
+    }
     let left = state.current.countdown.load(Relaxed) - ((size as i64) << Current::SHIFT) + 1;
-    let same = state.current.component.load(Relaxed) == u32::from(component.0);
-    (same && left >= 0).then_some(left)
+    (left >= 0).then_some(left)
 }
 
-/// Enters an allocation of that component, for which [`left_after`] has returned the countdown.
+/// Counts an allocation of the component that the thread works for, after which the countdown is `left`
+/// ([`left_after`]).
 #[inline(always)]
-pub fn allocated_again(state: &State, left: i64, size: usize) {
-    state.current.countdown.store(left, Relaxed);
-    let room = state.current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
+pub fn allocated_in_front(state: &State, left: i64, size: usize) {
+    let current = &state.current;
+    current.countdown.store(left, Relaxed);
+    let room = current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
     if room >= 0 {
-        state.current.room.store(room, Relaxed);
-    } else {
-        rise(state, room);
+        current.room.store(room, Relaxed);
+        return;
+    }
+    let folds = current.raised(room) > most() >> Current::SHIFT;
+    current.raise(room);
+    if folds {
+        fold_front(state);
     }
 }
 
-/// The thread never had as much in front of its accounts: the room would be `room`, less than nothing.
+/// Counts a release of a block of the component that the thread works for, smaller than [`MOST_IN_FRONT`].
 #[inline(always)]
-pub fn rise(state: &State, room: i64) {
-    if state.current.raised(room) > most() >> Current::SHIFT {
-        rise_and_fold(state, room);
-    } else {
-        state.current.raise(room);
+pub fn freed_in_front(state: &State, size: usize) {
+    let current = &state.current;
+    let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
+    current.room.store(room, Relaxed);
+    // That the thread is as far below its own highest is seen here; whether it is as far below the sums is asked.
+    if room > most() && current.is_below(most()) {
+        fold_front(state);
     }
 }
 
-/// A component allocated.
+/// Counts an allocation of any component.
 pub fn allocated(state: &State, component: Component, size: usize) {
     settle(state);
     know(usize::from(component.0) % LIMIT);
-    if registry::is_first(state) {
-        enter_if_disturbed(state, component);
-    }
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.allocations, 1);
     bump(&own.allocated_total, size as u64);
     if own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep) {
-        fold_to(state, component, middle(size as i64, keep));
-    } else if registry::is_first(state) {
-        crate::start::late();
+        fold(state, &[usize::from(component.0) % LIMIT, ALL], middle(size as i64, keep));
     }
+    run_deferred(state);
 }
 
 /// Part of a change beyond the limit that is kept: an opposite change then does not pass the limit. Programs that free
@@ -114,35 +114,35 @@ fn middle(by: i64, keep: i64) -> i64 {
     if by.abs() <= 2 * keep { by / 2 } else { 0 }
 }
 
-/// Enters the free of a block of a component.
+/// Counts a release of a block of any component.
 pub fn freed(state: &State, component: Component, size: usize) {
-    let current = &state.current;
-    if size < large::FROM && current.component.load(Relaxed) == u32::from(component.0) {
-        let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
-        current.room.store(room, Relaxed);
-        if room > most() {
-            fold_if_low(state, size);
+    if works_for(state, component) {
+        if size < MOST_IN_FRONT {
+            return freed_in_front(state, size);
         }
-        return;
-    }
-    if registry::is_first(state) {
-        enter_if_disturbed(state, component);
-    }
-    if current.component.load(Relaxed) == u32::from(component.0) {
         settle(state);
     } else {
         // What is in front of the accounts stays there. It may have been higher than it is, beside what goes
         // now: that is entered, and what it comes to from now on is beside less.
-        let high = current.high.load(Relaxed);
+        let high = state.current.high.load(Relaxed);
         if state.all.is_below(high) {
-            current.guarded(|| state.all.was_above(high));
+            state.current.guarded(|| state.all.was_above(high));
         }
     }
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
     bump(&own.frees, 1);
     if own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep) {
-        fold_to(state, component, middle(-(size as i64), keep));
+        fold(state, &[usize::from(component.0) % LIMIT, ALL], middle(-(size as i64), keep));
+        run_deferred(state);
+    }
+}
+
+/// Runs deferred work, unless the calling thread holds the lock of the counters that threads share: who gives that
+/// back runs it.
+fn run_deferred(state: &State) {
+    if !registry::is_shared(state) {
+        crate::start::late();
     }
 }
 
@@ -157,31 +157,23 @@ fn settle(state: &State) {
 /// As [`settle`]; then so many bytes are to go, and the work is for this component.
 fn restart(state: &State, left: i64, component: u32) {
     let was_empty = state.current.is_empty();
-    if !was_empty && registry::is_first(state) && !is_undisturbed(state) {
-        begin_anew(state, 0);
-    }
-    let own = enter_current(state, left, component, || {});
-    if was_empty {
-        return;
-    }
+    let own = enter_current(state, left, component);
     let keep = KEEP.0.load(Relaxed);
-    if state.level(own).is_beyond(keep) || state.all.is_beyond(keep) {
-        fold_both(state, Component(own as u16));
+    if !was_empty && (state.level(own).is_beyond(keep) || state.all.is_beyond(keep)) {
+        fold(state, &[own, ALL], 0);
+        run_deferred(state);
     }
 }
 
-/// The same, whatever the thread then keeps, and `then` before anybody looks. Gives the component whose account has
-/// changed.
+/// The same, whatever the thread then keeps. Returns the index of the account that has changed.
 #[inline]
-fn enter_current(state: &State, left: i64, component: u32, then: impl FnOnce()) -> usize {
-    if state.current.is_empty() {
-        // Nothing but the words in front.
-        let before = state.current.component.load(Relaxed) as usize % LIMIT;
-        state.current.restart(left, component, then);
-        return before;
-    }
+fn enter_current(state: &State, left: i64, component: u32) -> usize {
     let since = state.current.since();
     let index = since.component as usize % LIMIT;
+    if state.current.is_empty() {
+        state.current.restart(left, component, || {});
+        return index;
+    }
     let own = &state.accounts[index];
     state.current.restart(left, component, || {
         bump(&own.allocations, since.allocations);
@@ -189,7 +181,6 @@ fn enter_current(state: &State, left: i64, component: u32, then: impl FnOnce()) 
         bump(&own.allocated_total, since.allocated);
         own.level.follow(since.owned, since.high);
         state.all.follow(since.owned, since.high);
-        then();
     });
     index
 }
@@ -201,7 +192,7 @@ pub fn count_down(state: &State, left: i64) {
 
 /// The thread works for this component: its blocks go the quick way.
 pub fn work_for(local: &Local, state: &State, component: Component) {
-    if state.current.component.load(Relaxed) != u32::from(component.0) {
+    if !works_for(state, component) {
         know(usize::from(component.0) % LIMIT);
         restart(state, state.current.left(), u32::from(component.0));
     }
@@ -214,10 +205,6 @@ pub fn work_for(local: &Local, state: &State, component: Component) {
 /// A block goes from one component to another; neither allocates nor frees.
 pub fn given(state: &State, from: Component, to: Component, size: usize) {
     settle(state);
-    if registry::is_first(state) {
-        enter_if_disturbed(state, from);
-        enter_if_disturbed(state, to);
-    }
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     know(to);
     state.level(from).fall(size as i64, 0);
@@ -239,170 +226,45 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
             fold(state, &[index], 0);
         }
         sums::mapped(index, by, peaks);
-        if let Some(state) = super::own_state(local()).filter(|_| peaks)
-            && registry::is_first(state)
-            && state.current.is_at_rest()
-        {
-            // It has just begun anew, and this is its own doing.
-            state.current.guarded(|| sums::be_beside(state, index));
-        }
     }
 }
 
-/// Folds the thread's accounts of a component, and of all, into the sums.
-fn fold_both(state: &State, component: Component) {
-    fold_to(state, component, 0);
-}
-
-/// As [`rise`], to more than may be kept. The first thread keeps it.
+/// Folds the account of the component that the thread works for, and that of all.
 #[cold]
 #[inline(never)]
-fn rise_and_fold(state: &State, room: i64) {
-    let current = &state.current;
-    if !registry::is_first(state) {
-        current.raise(room);
-        return fold_both(state, Component(current.component.load(Relaxed) as u16));
-    }
-    if is_undisturbed(state) {
-        current.raise(room);
-    } else {
-        // This block is counted already; its bytes are not.
-        let size = current.below_high() - (room >> Current::SHIFT);
-        begin_anew(state, 0);
-        current.raise(current.room.load(Relaxed) - (size << Current::SHIFT));
-    }
-    crate::start::late();
+fn fold_front(state: &State) {
+    fold(state, &[state.current.component.load(Relaxed) as usize % LIMIT, ALL], 0);
+    run_deferred(state);
 }
 
-/// Folds if the fast paths have freed much: so many bytes at last. They see that the thread is as far below its own
-/// high-water mark; the distance below the sums is asked.
+/// Adds what the thread keeps in some accounts, but for `kept` bytes, to the sums. Only by the thread that has the
+/// state, or when no thread has it.
 #[cold]
 #[inline(never)]
-pub fn fold_if_low(state: &State, size: usize) {
-    let current = &state.current;
-    if registry::is_first(state) {
-        // Small ones would all come here that are freed below what was much: the first of many has it entered.
-        let is_small = size < large::FROM;
-        if is_small || !is_undisturbed(state) || current.below_high() > FURTHEST {
-            begin_anew(state, size as i64);
-        }
-        crate::start::late();
-    } else if current.is_below(most()) {
-        fold_both(state, Component(current.component.load(Relaxed) as u16));
-    }
-}
-
-/// As [`fold_both`], but for so much.
-#[cold]
-#[inline(never)]
-fn fold_to(state: &State, component: Component, kept: i64) {
-    if !registry::is_first(state) {
-        fold(state, &[usize::from(component.0) % LIMIT, ALL], kept);
-    }
-    // What threads share is locked now; who gives that back asks.
-    if !registry::is_shared(state) {
-        crate::start::late();
-    }
-}
-
-/// Only by the thread that has the state, or when no thread has it.
 fn fold(state: &State, indexes: &[usize], kept: i64) {
     // What was in front of the accounts may be more than they are to keep, and of another component.
     let mut other = None;
     if !state.current.is_empty() {
         let (left, component) = (state.current.left(), state.current.component.load(Relaxed));
-        let index = enter_current(state, left, component, || {});
+        let index = enter_current(state, left, component);
         let is_beyond = state.level(index).is_beyond(KEEP.0.load(Relaxed));
         other = Some(index).filter(|index| is_beyond && !indexes.contains(index));
-    }
-    if registry::is_first(state) {
-        return indexes.iter().chain(&other).for_each(|index| begin_account_anew(state, *index));
     }
     state.current.folding(|| {
         let one = |index: usize, kept: i64| {
             let level = state.level(index);
             let (owned, high) = level.read();
-            if sums::fold(index, owned - kept, high.max(owned)) {
-                level.start_at(kept);
-            }
+            sums::fold(index, owned - kept, high.max(owned));
+            level.start_at(kept);
         };
         indexes.iter().for_each(|index| one(*index, kept));
         other.into_iter().for_each(|index| one(index, 0));
     });
 }
 
-/// Returns true if the base of the first thread's high-water mark, for the component it works for,
-/// equals the sums now.
-#[inline(always)]
-fn is_undisturbed(first: &State) -> bool {
-    sums::is_beside(first, first.current.component.load(Relaxed) as usize % LIMIT)
-        && sums::is_beside(first, ALL)
-        && sums::is_in_phase(first)
-}
-
-/// The first thread enters the high-water mark of the component it works for, and restarts it at the bytes owned now,
-/// with so much headroom.
-#[cold]
-#[inline(never)]
-fn begin_anew(first: &State, above: i64) {
-    let phase = sums::phase();
-    let (since, left) = (first.current.since(), first.current.left());
-    let indexes = [since.component as usize % LIMIT, ALL];
-    for index in indexes {
-        sums::enter(first, index, first.level(index).highest_with(since.high));
-    }
-    enter_current(first, left, since.component, || {
-        for index in indexes {
-            begin_level(first, index, above);
-        }
-    });
-    begin_phase_anew(first, phase, &indexes);
-}
-
-/// The first thread is about to do something for this component by the accounts: its highest is entered if that was
-/// beside something else.
-fn enter_if_disturbed(first: &State, component: Component) {
-    let index = usize::from(component.0) % LIMIT;
-    if is_undisturbed(first) && sums::is_beside(first, index) {
-        return;
-    }
-    begin_anew(first, 0);
-    begin_account_anew(first, index);
-}
-
-/// The same for the accounts of one component.
-fn begin_account_anew(first: &State, index: usize) {
-    let (owned, high) = first.level(index).read();
-    sums::enter(first, index, high);
-    if owned != high || !sums::is_beside(first, index) {
-        first.current.guarded(|| begin_level(first, index, 0));
-    }
-}
-
-/// Only while nobody looks.
-fn begin_level(first: &State, index: usize, above: i64) {
-    let level = first.level(index);
-    level.start_at(level.read().0);
-    level.was_above(above);
-    sums::be_beside(first, index);
-}
-
-/// A phase may have begun on another thread, as this one: nothing that the first came to before is of it. `begun` are
-/// accounts that have begun anew since.
-fn begin_phase_anew(first: &State, phase: u64, begun: &[usize]) {
-    if !sums::is_in_phase(first) {
-        let others = in_use().filter(|index| !begun.contains(index));
-        others.for_each(|index| begin_account_anew(first, index));
-        sums::be_in_phase(first, phase);
-    }
-}
-
 /// Folds all of a thread that ends, or is gone, or begins a phase.
 pub fn fold_all(state: &State) {
     settle(state);
-    if registry::is_first(state) {
-        return in_use().for_each(|index| begin_account_anew(state, index));
-    }
     for index in in_use() {
         if state.level(index).read() != (0, 0) {
             fold(state, &[index], 0);
@@ -415,29 +277,6 @@ pub fn fold_own() {
     if let Some(state) = super::own_state(local()) {
         fold_all(state);
     }
-}
-
-/// Restarts the high-water mark for a phase that the calling thread has begun, with no work since [`fold_own`]: later
-/// bytes are of the phase.
-pub fn own_phase_begins() {
-    if is_own_first()
-        && let Some(state) = super::own_state(local())
-    {
-        be_first(state);
-    }
-}
-
-/// Returns true if the calling thread is the first.
-pub fn is_own_first() -> bool {
-    super::own_state(local()).is_some_and(registry::is_first)
-}
-
-/// The first thread's state begins with the present sums as its base, in which it has no part, or its high-water mark
-/// is its present amount.
-pub fn be_first(state: &State) {
-    let phase = sums::phase();
-    state.current.guarded(|| in_use().for_each(|index| sums::be_beside(state, index)));
-    sums::be_in_phase(state, phase);
 }
 
 /// In the child: a fold that another thread was in will not end.
@@ -467,8 +306,8 @@ mod tests {
                     restart(&state, 100_000, 252);
                 }
                 if more {
-                    match left_after(&state, component, size) {
-                        Some(left) => allocated_again(&state, left, size),
+                    match left_after(&state, size).filter(|_| works_for(&state, component)) {
+                        Some(left) => allocated_in_front(&state, left, size),
                         None => allocated(&state, component, size),
                     }
                     owned[usize::from(which)] += bytes;
@@ -495,8 +334,8 @@ mod tests {
             // By turns it makes much of what it works for, and frees what others made.
             restart(&state, Current::FAR, 248);
             for _ in 0..150 {
-                let left = left_after(&state, own, 1024).unwrap();
-                allocated_again(&state, left, 1024);
+                let left = left_after(&state, 1024).unwrap();
+                allocated_in_front(&state, left, 1024);
             }
             freed(&state, other, 90_000);
             let kept = state.level(248).read();

@@ -10,9 +10,11 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::tag::{self, Tag};
-use super::{GRANULES, LARGE, account, bootstrap, large, motion, own_state, quick, real, registry};
-use crate::arch::{Errno, unknown};
-use crate::component::Component;
+use super::{
+    GRANULES, IN_FLIGHT, LARGE, account, bootstrap, fast_path, large, own_state, real, registry,
+};
+use crate::arch::Errno;
+use crate::component::{Component, LIMIT};
 use crate::losses::{self, Table};
 use crate::thread::{Local, State, local};
 use crate::{objects, sampler, sites};
@@ -68,7 +70,7 @@ pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u
             None => enter_slowly(local, block, (size, usable), owner, (caller, stack)),
         }
     }
-    unknown(block)
+    block
 }
 
 #[cold]
@@ -94,12 +96,13 @@ fn enter_noted(
     owner: Component,
     call: (usize, usize),
 ) {
-    if usable < large::FROM
-        && let Some(left) = account::left_after(state, owner, size)
+    if usable < account::MOST_IN_FRONT
+        && account::works_for(state, owner)
+        && let Some(left) = account::left_after(state, size)
     {
         let size = write(block, usable, Tag { component: owner, size, sampled: false });
-        GRANULES.change(state, block as usize, size, owner, 1);
-        return account::allocated_again(state, left, size);
+        place(state, block as usize, size, owner);
+        return account::allocated_in_front(state, left, size);
     }
     let left = state.current.left() - size as i64;
     let sampled = if left < 0 {
@@ -130,7 +133,7 @@ fn place(state: &State, start: usize, size: usize, owner: Component) {
         }
         GRANULES.change(state, start, size, owner, 1);
     }
-    motion::came(owner, size);
+    IN_FLIGHT.entered(usize::from(owner.0) % LIMIT, size);
 }
 
 fn displace(state: &State, start: usize, size: usize, owner: Component) {
@@ -213,7 +216,7 @@ fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
     if block.is_null() {
         block
     } else if real::is_quick() {
-        quick::enter(block, size, caller, 0, stack)
+        fast_path::enter(block, size, caller, stack)
     } else {
         enter(block, size, caller, stack)
     }
@@ -227,7 +230,7 @@ pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize)
     let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
     // SAFETY: as the caller's.
     let block = unsafe { real::quick_malloc()(ask) };
-    if block.is_null() { block } else { quick::enter(block, size, caller, 0, stack) }
+    if block.is_null() { block } else { fast_path::enter(block, size, caller, stack) }
 }
 
 /// More than can be allocated.
@@ -308,7 +311,7 @@ pub unsafe extern "C-unwind" fn realloc(
         }
         // SAFETY: the tag of a live block.
         unsafe { place.write_unaligned(0) };
-        motion::begin(tag.component, tag.size);
+        IN_FLIGHT.leaves(usize::from(tag.component.0) % LIMIT, tag.size);
         with_state(block as usize, |state| {
             displace(state, block as usize, tag.size, tag.component)
         });
@@ -318,7 +321,7 @@ pub unsafe extern "C-unwind" fn realloc(
     if let Some((tag, at)) = before {
         if moved.is_null() && size != 0 {
             put_back(block, tag, at);
-            motion::end(tag.component, tag.size);
+            IN_FLIGHT.entered_again(usize::from(tag.component.0) % LIMIT, tag.size);
             return moved;
         }
         if tag.sampled {
@@ -328,7 +331,7 @@ pub unsafe extern "C-unwind" fn realloc(
     }
     let moved = finish(moved, size, caller, stack);
     if let Some((tag, _)) = before {
-        motion::end(tag.component, tag.size);
+        IN_FLIGHT.entered_again(usize::from(tag.component.0) % LIMIT, tag.size);
     }
     moved
 }
@@ -381,7 +384,7 @@ pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usi
         return;
     }
     // SAFETY: as the caller's.
-    unsafe { quick::free(block) }
+    unsafe { fast_path::free(block) }
 }
 
 /// As `free`, of any block but null.

@@ -220,7 +220,20 @@ impl Table {
         }
     }
 
-    /// The same, of the slots beyond those that [`near`] looks at.
+    /// As [`Table::change`]; false if the fast path cannot do it, and then nothing is done.
+    #[inline(always)]
+    pub fn change_near(
+        &self,
+        state: &State,
+        start: usize,
+        length: usize,
+        component: Component,
+        sign: i32,
+    ) -> bool {
+        near::change(state, start, length, component, sign)
+    }
+
+    /// The same, of what is not in one of the slots that [`near`] looks at.
     #[inline(never)]
     fn change_generally(
         &self,

@@ -8,16 +8,15 @@ mod bootstrap;
 #[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
 mod family;
+mod fast_path;
 pub mod granules;
+pub mod in_flight;
 mod large;
-pub mod motion;
 mod operators;
 mod peaks;
 mod pool;
-mod quick;
 mod real;
 mod registry;
-mod spot;
 mod sums;
 mod tag;
 #[cfg(test)]
@@ -46,7 +45,11 @@ pub const MOST_LARGE: usize = large::MOST;
 
 static LARGE: large::Table = large::Table::new();
 
-/// Owned memory of one component: the requested bytes of blocks, and of mappings. The counts are of blocks alone.
+/// Large blocks that a reader of the tables may miss.
+pub static IN_FLIGHT: in_flight::InFlight<LIMIT> = in_flight::InFlight::new();
+
+/// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
+/// blocks alone.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub owned: u64,
@@ -141,6 +144,6 @@ pub fn after_fork(child: bool) {
     if child {
         account::forget_other_threads();
         registry::forget_other_threads();
-        motion::forget_other_threads();
+        IN_FLIGHT.forget_other_threads();
     }
 }

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
-use super::account::{fold_own, is_own_first, own_phase_begins};
-use super::sums::{self, ALL, PHASE, Reader, in_use};
+use super::account::fold_own;
+use super::sums::{ALL, PHASE, Reader, in_use};
 use crate::component::LIMIT;
 use crate::lock::SpinLock;
 use crate::thread::Guard;
@@ -34,15 +34,6 @@ pub fn peaks_begin() {
     PHASES.depth.store(depth + 1, Relaxed);
     if let Some(outer) = PHASES.outer.get(depth as usize) {
         let mut reader = Reader::default();
-        if !is_own_first() {
-            // What the first thread has not entered is of the phase around this one.
-            for index in in_use() {
-                let (_, _, peak) = reader.read(index);
-                PHASE[index].fetch_max(peak, Relaxed);
-            }
-        }
-        sums::phase_begins();
-        own_phase_begins();
         for index in in_use() {
             let (owned, _, _) = reader.read(index);
             outer[index].store(PHASE[index].swap(owned, Relaxed), Relaxed);

@@ -187,18 +187,7 @@ pub unsafe fn chunk_below(block: *const u8, limit: usize) -> Option<usize> {
     (header & (MAPPED | !(limit - 1)) == 0).then_some(header & !BITS)
 }
 
-/// The same of a block in no mapping of its own, read anew.
-///
-/// # Safety
-/// As for [`chunk_below`], which was not none.
-#[inline(always)]
-pub unsafe fn chunk(block: *const u8) -> usize {
-    // SAFETY: the word belongs to the block.
-    unsafe { block.sub(size_of::<usize>()).cast::<usize>().read_volatile() & !BITS }
-}
-
-/// The part of that which is neither the program's nor the allocator's slack: the header, and a
-/// tag.
+/// What of that is neither the program's nor the allocator's slack: the header, and a tag.
 pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
 
 /// The word before a block, read by the kernel if it does that: of who replaces the allocator unseen, as valgrind does,

@@ -30,8 +30,6 @@ static SHARED: State = State::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
 
 static LATEST: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
-/// The first that was made; null in exact mode. Its thread folds nothing (see [`account`]).
-static FIRST: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
 static LIST_LOCK: SpinLock = SpinLock::new();
 static NUMBERS: AtomicU32 = AtomicU32::new(2);
 
@@ -136,38 +134,8 @@ fn make() -> Option<&'static State> {
     let state: &'static State = unsafe { &*memory };
     state.begin(NUMBERS.fetch_add(1, Ordering::Relaxed));
     state.next.store(LATEST.load(Ordering::Relaxed), Ordering::Relaxed);
-    if LATEST.load(Ordering::Relaxed).is_null() && !account::is_exact() {
-        begin_first(state);
-    }
     LATEST.store(memory, Ordering::Release);
     Some(state)
-}
-
-/// A state that has nothing that the sums do not have is that of the first thread from now on.
-fn begin_first(state: &'static State) {
-    account::be_first(state);
-    state.is_first.store(true, Ordering::Relaxed);
-    FIRST.store(ptr::from_ref(state).cast_mut(), Ordering::Release);
-}
-
-/// The state of the first thread, which folds nothing.
-#[inline]
-pub fn first() -> Option<&'static State> {
-    // SAFETY: states in the list are never given back.
-    unsafe { FIRST.load(Ordering::Acquire).as_ref() }
-}
-
-#[inline]
-pub fn is_first(state: &State) -> bool {
-    state.is_first.load(Ordering::Relaxed)
-}
-
-/// From now on it folds as the others do.
-pub fn none_is_first() {
-    if let Some(state) = first() {
-        state.is_first.store(false, Ordering::Relaxed);
-        FIRST.store(ptr::null_mut(), Ordering::Release);
-    }
 }
 
 extern "C" fn thread_ends(state: *mut c_void) {
@@ -219,15 +187,6 @@ pub fn forget_other_threads() {
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {
         account::fold_all(state);
         state.taken.store(0, Ordering::Relaxed);
-    }
-    if let (Some(first), Some(own)) = (first(), super::own_state(local()))
-        && !ptr::eq(first, own)
-    {
-        // As that of the only thread its peaks are exact. What the first had come to is entered above.
-        none_is_first();
-        account::fold_all(first);
-        account::fold_all(own);
-        begin_first(own);
     }
 }
 

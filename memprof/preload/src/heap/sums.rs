@@ -11,17 +11,7 @@ use crate::thread::{Since, State};
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
 
-/// Words that the first thread looks at again and again, in few pages.
-#[repr(C)]
-struct Sums {
-    owned: [AtomicI64; LIMIT + 1],
-    /// Number of phases that have begun.
-    beginnings: AtomicU64,
-}
-
-static SUMS: Sums =
-    Sums { owned: [const { AtomicI64::new(0) }; LIMIT + 1], beginnings: AtomicU64::new(0) };
-
+static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 /// The peaks of the innermost phase.
 pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
@@ -50,83 +40,20 @@ fn is_known(index: usize) -> bool {
         || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
 }
 
-/// Folds a thread's bytes of a component, or of all, into the sums: so many, and they were never further above them
-/// than `high`. A peak is looked for while that is in them. False if it stays with the thread, since the first thread's
-/// bytes, which are in no sum, could not be told just now.
-pub fn fold(index: usize, by: i64, high: i64) -> bool {
-    let Some(first) = registry::first() else {
-        raise(index, SUMS.owned[index].fetch_add(by, AcqRel) + high);
-        return true;
-    };
-    // Where this is missed, it is seen when what has come goes.
-    if by > 0 {
-        SUMS.owned[index].fetch_add(by, AcqRel);
-        raise_beside(first, index, high - by);
-        return true;
-    }
-    let is_seen = raise_beside(first, index, high);
-    if is_seen {
-        SUMS.owned[index].fetch_add(by, AcqRel);
-    }
-    is_seen
-}
-
-/// All have so much more than the sums and the first thread together.
-fn raise_beside(first: &State, index: usize, more: i64) -> bool {
-    let now = || SUMS.owned[index].load(Acquire) + level_seen(first, index).0;
-    let together = first.current.look_or_give_up(now);
-    together.inspect(|together| raise(index, together + more)).is_some()
-}
-
-/// Returns true if the base of the first thread's high-water mark equals the sums now.
-#[inline(always)]
-pub fn is_beside(first: &State, index: usize) -> bool {
-    SUMS.owned[index].load(Acquire) == first.beside(index).load(Relaxed)
-}
-
-/// Returns true if no phase has begun since the first thread last looked.
-#[inline(always)]
-pub fn is_in_phase(first: &State) -> bool {
-    phase() == first.phases.load(Acquire)
-}
-
-/// Records the peak of the first thread: it was so far above its base.
-pub fn enter(first: &State, index: usize, high: i64) {
-    let most = first.beside(index).load(Relaxed) + high;
-    raise_one(&PEAK[index], most);
-    if is_in_phase(first) {
-        raise_one(&PHASE[index], most);
-    }
-}
-
-/// Rebases the first thread: its later bytes are counted beside the sums of now. Only by that thread, or when no thread
-/// has its state, and while nobody looks.
-pub fn be_beside(first: &State, index: usize) {
-    first.beside(index).store(SUMS.owned[index].load(Acquire), Relaxed);
-}
-
-/// A phase begins. Earlier bytes of the first thread are not of it.
-pub fn phase_begins() {
-    SUMS.beginnings.fetch_add(1, AcqRel);
-}
-
-/// Number of phases that have begun.
-#[inline(always)]
-pub fn phase() -> u64 {
-    SUMS.beginnings.load(Acquire)
-}
-
-/// The first thread has entered all that it came to before the last of so many phases.
-pub fn be_in_phase(first: &State, phase: u64) {
-    first.phases.store(phase, Release);
+/// Adds what a thread kept of a component, or of all, to the sums: `by` bytes. It never was further above them than
+/// `high`, which is looked at for a peak.
+pub fn fold(index: usize, by: i64, high: i64) {
+    raise(index, OWNED[index].fetch_add(by, AcqRel) + high);
 }
 
 /// Enters a change of the mapped bytes of a component, or of all. Peaks are not looked for where another thread may be
 /// about to enter it under another name.
 pub fn mapped(index: usize, by: i64, peaks: bool) {
     BEGUN.fetch_add(1, AcqRel);
-    if !peaks || !fold(index, by, by.max(0)) {
-        SUMS.owned[index].fetch_add(by, AcqRel);
+    if peaks {
+        fold(index, by, by.max(0));
+    } else {
+        OWNED[index].fetch_add(by, AcqRel);
     }
     DONE.fetch_add(1, AcqRel);
 }
@@ -137,13 +64,10 @@ pub fn forget_other_threads() {
 }
 
 fn raise(index: usize, to: i64) {
-    raise_one(&PEAK[index], to);
-    raise_one(&PHASE[index], to);
-}
-
-fn raise_one(peak: &AtomicI64, to: i64) {
-    if peak.load(Relaxed) < to {
-        peak.fetch_max(to, Relaxed);
+    for peak in [&PEAK[index], &PHASE[index]] {
+        if peak.load(Relaxed) < to {
+            peak.fetch_max(to, Relaxed);
+        }
     }
 }
 
@@ -182,32 +106,20 @@ impl Reader {
         let mut result = (0, 0, 0);
         for _ in 0..TRIES {
             let before = self.seen.or_else(changes);
-            let base = SUMS.owned[index].load(Acquire);
+            let base = OWNED[index].load(Acquire);
             let (mut owned, mut active, mut most) = (base, 0, 0);
-            let (mut first, mut first_in_phase) = (i64::MIN, i64::MIN);
             for state in registry::each() {
-                let is_first = registry::is_first(state);
-                let (in_phase, own, high, beside) = state.current.look(|| {
-                    let in_phase = is_first && is_in_phase(state);
-                    let (own, high) = level_seen(state, index);
-                    let beside = if is_first { state.beside(index) } else { &SUMS.owned[index] };
-                    (in_phase, own, high, beside.load(Relaxed))
-                });
+                let (own, high) = state.current.look(|| level_seen(state, index));
                 owned += own;
                 if own != 0 || high != 0 {
                     active += 1;
-                    most = beside + high;
-                }
-                if is_first {
-                    first = beside + high;
-                    first_in_phase = if in_phase { first } else { i64::MIN };
+                    most = base + high;
                 }
             }
             // With one thread at work its highest is that of all.
             let most = if active == 1 { owned.max(most) } else { owned };
-            // What the first thread has entered before it was looked at is there now.
-            let peak = PEAK[index].load(Acquire).max(first).max(most);
-            let phase = PHASE[index].load(Acquire).max(first_in_phase).max(most);
+            let peak = PEAK[index].load(Acquire).max(most);
+            let phase = PHASE[index].load(Acquire).max(most);
             result = (owned, peak, phase);
             fence(AcqRel);
             self.seen = changes();
@@ -223,7 +135,7 @@ impl Reader {
 /// Owned bytes by the sums alone.
 #[cfg(test)]
 pub fn owned_beyond_threads(index: usize) -> i64 {
-    SUMS.owned[index].load(Relaxed)
+    OWNED[index].load(Relaxed)
 }
 
 fn read(index: usize) -> (i64, i64, i64) {

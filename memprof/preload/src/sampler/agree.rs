@@ -70,7 +70,7 @@ impl Sampler {
         for walk in 0..WALKS {
             (self.nobodys, self.slacks) = owed;
             self.totals.clear();
-            heap::motion::look(&mut self.moved);
+            heap::IN_FLIGHT.before(&mut self.moved);
             if walk == 0 {
                 self.owners.look();
                 self.segments.begin();

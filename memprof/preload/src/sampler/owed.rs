@@ -15,11 +15,11 @@ impl Sampler {
         let before = [(nobody, self.nobodys), (slack, self.slacks)];
         let mut more =
             before.map(|(index, then)| (index, all[index].resident.saturating_sub(then)));
-        heap::motion::since(&self.moved, &mut |owner, bytes| {
+        heap::IN_FLIGHT.missed(&self.moved, &mut |owner, bytes| {
             let mut left = bytes;
             for (index, more) in &mut more {
                 let given = left.min(*more);
-                if let Ok([from, to]) = all.get_disjoint_mut([*index, usize::from(owner.0)]) {
+                if let Ok([from, to]) = all.get_disjoint_mut([*index, owner]) {
                     from.give(to, given);
                     to.moved += given;
                     (left, *more) = (left - given, *more - given);

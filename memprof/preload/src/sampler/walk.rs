@@ -113,9 +113,9 @@ pub struct Sampler {
     pub resident_then: u64,
     /// Owned bytes of all then, in blocks and in mappings.
     pub owned_then: (u64, u64),
-    /// Bytes of each component that had moved when the look at the tables began; and those without an owner and of the
-    /// allocator in the last sample.
-    pub moved: [u64; LIMIT],
+    /// What of each component had moved when the look at the tables began; and what was nobody's and the
+    /// allocator's in the last sample.
+    pub moved: heap::in_flight::Before<LIMIT>,
     pub nobodys: u64,
     pub slacks: u64,
     pub agreement: Agreement,
@@ -157,7 +157,7 @@ impl Sampler {
             published: super::publish::Published::new(),
             resident_then: 0,
             owned_then: (0, 0),
-            moved: [0; LIMIT],
+            moved: heap::in_flight::Before::new(),
             nobodys: 0,
             slacks: 0,
             agreement: Agreement::new(),

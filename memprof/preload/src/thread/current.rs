@@ -176,14 +176,8 @@ impl Current {
     /// that was interrupted halfway, though not for ever.
     #[inline]
     pub fn look<R>(&self, mut look: impl FnMut() -> R) -> R {
-        self.look_or_give_up(&mut look).unwrap_or_else(look)
-    }
-
-    /// The same; none where it was always in the way.
-    #[inline]
-    pub fn look_or_give_up<R>(&self, mut look: impl FnMut() -> R) -> Option<R> {
-        let seen = self.try_look(&mut look);
-        seen.or_else(|| self.look_patiently(&mut look))
+        let seen = self.try_look(&mut look).or_else(|| self.look_patiently(&mut look));
+        seen.unwrap_or_else(look)
     }
 
     #[cold]

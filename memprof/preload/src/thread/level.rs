@@ -65,13 +65,6 @@ impl Level {
         (high - room, high)
     }
 
-    /// The most that was, if it then went up by so much. Only by its thread.
-    #[inline(always)]
-    pub fn highest_with(&self, more: i64) -> i64 {
-        let high = self.high.load(Relaxed);
-        high.max(high - self.room.load(Relaxed) + more)
-    }
-
     /// Goes up and down, to be `more` higher in the end, and `highest` on the way.
     pub fn follow(&self, more: i64, highest: i64) {
         let (level, high) = self.read();

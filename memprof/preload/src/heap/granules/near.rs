@@ -1,49 +1,78 @@
-//! The way that most changes of a granule go: the leaf is at hand and the thread's own, and the component has
-//! one of the owner's slots, which holds the change. Else nothing is done.
+//! The fast path of a change of a granule: the leaf is at hand and the thread's own, and the component has one of the
+//! owner's slots, which holds the change. Else nothing is done.
 
+use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::super::spot;
-use super::{BYTES_SHIFT, FAR, FIRST_SHIFT, beyond, bytes};
+use super::{BYTES_SHIFT, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond, bytes};
 use crate::component::Component;
-use crate::thread::State;
+use crate::thread::{Hand, LEAVES_AT_HAND, State};
 
-/// Does the work of [`super::Table::change`], if it can be done here.
+/// Does what [`super::Table::change`] does; false if it cannot be done here.
 #[inline(always)]
 pub fn change(state: &State, start: usize, length: usize, component: Component, sign: i32) -> bool {
     if length.wrapping_sub(1) >= FAR - 1 {
         return false;
     }
-    let Some(hand) = spot::own_hand(state, start) else { return false };
-    let front = spot::spot(hand, start).front();
-    let inside = length.min(spot::room(hand, start));
+    let Some(hand) = own_hand(state, start) else { return false };
+    let front = front(hand, start);
+    let granule = hand.granule.load(Relaxed) as usize;
+    let room = granule - (start & (granule - 1));
+    // Processors foretell badly which blocks go on beyond their granule.
+    let inside = select_unpredictable(length > room, room, length);
     let amount = i64::from(inside as i32 * sign);
     let wanted = u32::from(component.0 & 0xff);
     let first = front.first.load(Relaxed);
     if first as u32 & 0xff == wanted {
         let Some(after) = first.checked_add(amount << FIRST_SHIFT) else { return false };
         front.first.store(after, Relaxed);
-    } else {
-        // What the thread works for is to come first.
-        if state.current.component.load(Relaxed) == wanted {
-            return false;
-        }
-        let Some(place) = spot::leaf(hand).map(|leaf| leaf.place(start)) else { return false };
-        let mut slots = place.granule.own.iter();
-        let Some(slot) = slots.find(|slot| slot.load(Relaxed) & 0xff == wanted) else {
-            return false;
-        };
-        let after = i64::from(bytes(slot.load(Relaxed))) + amount;
-        if after.abs() > MOST {
-            return false;
-        }
-        slot.store((after << BYTES_SHIFT) as u32 | wanted, Relaxed);
+    } else if !change_other(state, hand, start, amount, wanted) {
+        return false;
     }
-    if length > inside {
-        front.beyond.store(if sign == 1 { beyond(component, length - inside) } else { 0 }, Release);
-    }
+    let more = if sign == 1 { beyond(component, length - inside) } else { 0 };
+    let nowhere = &state.current.nowhere;
+    select_unpredictable(length > inside, &front.beyond, nowhere).store(more, Release);
     true
 }
 
-/// The most in one of the owner's slots: half of the limit of a shared one, so that it is full before they are.
+/// The same in another of the owner's slots than the first.
+#[inline(never)]
+fn change_other(state: &State, hand: &Hand, start: usize, amount: i64, wanted: u32) -> bool {
+    // What the thread works for is to come first.
+    if state.current.component.load(Relaxed) == wanted {
+        return false;
+    }
+    // SAFETY: leaves stay.
+    let leaf: Option<&Leaf> = unsafe { hand.leaf.load(Relaxed).as_ref() };
+    let Some(place) = leaf.map(|leaf| leaf.place(start)) else { return false };
+    let mut slots = place.granule.own.iter();
+    let Some(slot) = slots.find(|slot| slot.load(Relaxed) & 0xff == wanted) else {
+        return false;
+    };
+    let after = i64::from(bytes(slot.load(Relaxed))) + amount;
+    if after.abs() > MOST {
+        return false;
+    }
+    slot.store((after << BYTES_SHIFT) as u32 | wanted, Relaxed);
+    true
+}
+
+/// The leaf that an address is in, if it is at hand and the calling thread's own.
+#[inline(always)]
+fn own_hand(state: &State, address: usize) -> Option<&Hand> {
+    let region = address >> REGION_SHIFT;
+    let hand = &state.hands[region % LEAVES_AT_HAND];
+    (hand.region.load(Relaxed) == region).then_some(hand)
+}
+
+/// What most blocks touch of the granule that an address is in.
+#[inline(always)]
+fn front(hand: &Hand, address: usize) -> &Front {
+    let granule = address.wrapping_shr(hand.shift.load(Relaxed));
+    // SAFETY: of a leaf of the thread's own, which stays; the granules before its region are taken off the address of
+    // the fronts.
+    unsafe { &*hand.fronts.load(Relaxed).wrapping_add(granule) }
+}
+
+/// The most in one of the owner's slots: half of what a shared one holds, so that it is full before they are.
 pub const MOST: i64 = (i32::MAX as i64 >> BYTES_SHIFT) / 2;

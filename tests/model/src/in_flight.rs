@@ -1,0 +1,80 @@
+//! The profiler's counters of large blocks in flight: a reader that misses a block in the table and finds its pages
+//! touched is told of its bytes, in every interleaving.
+
+#[path = "../../../memprof/preload/src/heap/in_flight.rs"]
+#[allow(dead_code)] // The profiler uses more of it than the models do.
+mod protocol;
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::sync::atomic::Ordering::{Acquire, Release};
+use loom::thread;
+
+use protocol::*;
+
+const SIZE: usize = FROM;
+const ABSENT: usize = 0;
+const PRESENT: usize = 1;
+
+/// The table of one block, the block's first page, and the counters of one owner.
+struct Memory {
+    table: AtomicUsize,
+    page: AtomicUsize,
+    counters: InFlight<1>,
+}
+
+impl Memory {
+    fn new(block: usize) -> Arc<Self> {
+        let word = || AtomicUsize::new(block);
+        Arc::new(Self { table: word(), page: word(), counters: InFlight::new() })
+    }
+
+    /// Reads as the sampler does. Returns what the table says, what the page says, and the bytes that may be missed.
+    fn sample(&self) -> (usize, usize, u64) {
+        let mut before = Before::new();
+        self.counters.before(&mut before);
+        let (table, page) = (self.table.load(Acquire), self.page.load(Acquire));
+        let mut missed = 0;
+        self.counters.missed(&before, &mut |_, bytes| missed = bytes);
+        (table, page, missed)
+    }
+
+    fn expect_block_or_bytes(&self) {
+        let (table, page, missed) = self.sample();
+        assert!(table == PRESENT || page == ABSENT || missed >= SIZE as u64);
+    }
+}
+
+#[test]
+fn a_touched_block_absent_from_the_table_is_counted() {
+    loom::model(|| {
+        let memory = Memory::new(ABSENT);
+        let program = Arc::clone(&memory);
+        let allocates = thread::spawn(move || {
+            program.table.store(PRESENT, Release);
+            program.counters.entered(0, SIZE);
+            program.page.store(PRESENT, Release);
+        });
+        memory.expect_block_or_bytes();
+        allocates.join().unwrap();
+        assert_eq!(memory.sample(), (PRESENT, PRESENT, 0));
+    });
+}
+
+#[test]
+fn a_block_out_of_the_table_in_realloc_is_counted() {
+    loom::model(|| {
+        let memory = Memory::new(PRESENT);
+        let program = Arc::clone(&memory);
+        let moves = thread::spawn(move || {
+            program.counters.leaves(0, SIZE);
+            program.table.store(ABSENT, Release);
+            program.table.store(PRESENT, Release);
+            program.counters.entered(0, SIZE);
+            program.counters.entered_again(0, SIZE);
+        });
+        memory.expect_block_or_bytes();
+        moves.join().unwrap();
+        assert_eq!(memory.sample(), (PRESENT, PRESENT, 0));
+    });
+}

@@ -110,7 +110,7 @@ impl Folders {
     }
 
     /// Gives folders for a new socket in the order of preference. What is not there is made.
-    pub(super) fn for_new(&self) -> Vec<Result<PathBuf>> {
+    pub(in crate::manager) fn for_new(&self) -> Vec<Result<PathBuf>> {
         match &self.places {
             Places::Named(folder) => vec![prepare(folder, self.user)],
             Places::Usual { runtime, temporary, .. } => {

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Launcher, Running};
+use quo_tests::{BindTo, Checkout, Launcher, Running, ends_within, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -64,41 +64,31 @@ impl Noticed {
 
     /// Waits for an acknowledgement, which has to be of this kind.
     fn acknowledged(&self, name: &str, end: &str) -> Result<Value> {
-        let deadline = Instant::now() + GRACE;
-        loop {
+        let mut said = None;
+        until(GRACE, &format!("{name} is acknowledged"), || {
             for found in ["done", "failed", "refused"] {
-                if let Ok(text) = fs::read(self.file(&format!("notices/{name}.{found}"))) {
-                    let said = String::from_utf8_lossy(&text).into_owned();
-                    ensure!(found == end, "{name} is {found}: {said}");
-                    return Ok(serde_json::from_slice(&text)?);
+                if let Ok(text) = fs::read_to_string(self.file(&format!("notices/{name}.{found}")))
+                {
+                    said = Some((found, text));
                 }
             }
-            ensure!(Instant::now() < deadline, "{name} is not acknowledged");
-            // Leaves the cores to the job; the bound is above.
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            Ok(said.is_some())
+        })?;
+        let (found, text) = said.context("nothing was said")?;
+        ensure!(found == end, "{name} is {found}: {text}");
+        Ok(serde_json::from_str(&text)?)
     }
 
     /// The process of a rank, when it is another one than before.
     fn process(&self, rank: usize, before: Option<Pid>) -> Result<Pid> {
-        let deadline = Instant::now() + GRACE;
-        loop {
+        let mut process = before;
+        until(GRACE, &format!("rank {rank} has a process"), || {
             let text = fs::read_to_string(self.file(&format!("pid-{rank}"))).unwrap_or_default();
-            let found = text.parse().ok().and_then(Pid::from_raw);
-            if let Some(found) = found.filter(|found| Some(*found) != before) {
-                return Ok(found);
-            }
-            ensure!(Instant::now() < deadline, "rank {rank} has no process");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            process = text.parse().ok().and_then(Pid::from_raw);
+            Ok(process.is_some() && process != before)
+        })?;
+        process.context("no process")
     }
-}
-
-/// Returns true if a process has ended: at least its launcher has yet to collect it.
-fn has_ended(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    let state = stat.ok().and_then(|stat| Some(stat.rsplit_once(") ")?.1.chars().next()));
-    test_kill_process(process).is_err() || matches!(state, None | Some(Some('Z' | 'X')))
 }
 
 fn files() -> Result<()> {
@@ -143,15 +133,11 @@ fn leavers() -> Result<()> {
         }
         grown?;
         let leaver = job.process(1, before)?;
-        ensure!(!has_ended(leaver), "the joiner of round {round} has ended");
-        let kill = Instant::now() + GRACE;
+        ensure!(test_kill_process(leaver).is_ok(), "the joiner of round {round} has ended");
         let grace = GRACE.as_millis();
         job.put(&shrink, &format!(r#"{{"call":"shrink","ranks":1,"grace_ms":{grace}}}"#))?;
         job.acknowledged(&shrink, "done")?;
-        while !has_ended(leaver) && Instant::now() < kill {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if has_ended(leaver) {
+        if ends_within(leaver, GRACE)? {
             in_time += 1;
         } else {
             // As whoever needs the node does.

@@ -175,13 +175,25 @@ typedef struct QUO_world_options_t {
         first that finds it writes the rank to standard error, and all processes of the world end by
         _exit(3), without a call of MPI. A parked process that has ended does not end the job. */
     int abort_on_death;
+    /** Not 0: the first SIGTERM that comes to rank 0's process is a notice that the job ends in so many
+        seconds, or at the end of its job in Slurm (SLURM_JOB_END_TIME) if that is sooner. It is an event
+        QUO_EVENT_NOTICE with QUO_CAUSE_DEADLINE, and the world goes to the fewest ranks that it can have,
+        within that time. The first one to another process is taken and starts nothing. A handler that is
+        there before is called each time; without one, a second SIGTERM ends the process. What was there
+        before is restored at QUO_world_end(). Given on all processes. */
+    double term_notice;
+    /** A folder of notices: files NAME.notice, renamed to that when they are whole, each with a call of
+        the control socket such as {"call":"shrink","ranks":2,"grace_ms":30000}. The job renames them to
+        NAME.claimed, and at the end to NAME.done, NAME.failed or NAME.refused with its answer. The folder
+        is made if it is not there, and has to be closed to others and one job's only; NULL: none. */
+    const char *notice_folder;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and nobody from outside decides. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
-            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0                                 \
+            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0.0, NULL                      \
     }
 
 /** What has become of a request. */

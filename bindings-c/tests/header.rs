@@ -533,7 +533,9 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         max as "max", step as "step", sizes as "sizes", allows as "allows",
         allows_data as "allows_data", hosts as "hosts", reach_limit as "reach_limit",
         agent as "agent", command as "command", info as "info",
-        control_folder as "control_folder", slurm as "slurm");
+        control_folder as "control_folder", slurm as "slurm",
+        abort_on_death as "abort_on_death", term_notice as "term_notice",
+        notice_folder as "notice_folder");
     structure!(QUO_slurm_options_t, size as "size", wait as "wait",
         command_limit as "command_limit", grace as "grace", linger as "linger",
         watch as "watch", least as "least", submit as "submit");

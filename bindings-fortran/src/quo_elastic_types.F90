@@ -229,6 +229,10 @@ module quo_elastic_types
     type(quo_slurm_options_t), allocatable :: slurm
     !> The job ends when a rank has ended without `quo_world_end`, as `quo-elastic.h` says.
     logical :: abort_on_death = .false.
+    !> Seconds until the end of the job that SIGTERM gives notice of, as `quo-elastic.h` says; 0: it is no notice.
+    real(c_double) :: term_notice = 0
+    !> A folder of notices: files that ask for resizes, as `quo-elastic.h` says.
+    character(len=:, kind=c_char), allocatable :: notice_folder
   end type quo_world_options_t
 
   !> A request: a number of ranks that has yet to be said.

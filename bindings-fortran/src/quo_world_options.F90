@@ -17,7 +17,8 @@ module quo_world_options
   !> Texts that options for C point to; they live as long.
   type, public :: option_texts
     private
-    type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, submit
+    type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, &
+      notice_folder, submit
     type(c_slurm_options) :: slurm
   end type option_texts
 
@@ -39,6 +40,7 @@ contains
     given%start_limit = options%start_limit
     given%process_sets = merge(1, 0, options%process_sets)
     given%abort_on_death = merge(1, 0, options%abort_on_death)
+    given%term_notice = options%term_notice
     given%without_starter = merge(1, 0, options%without_starter)
     given%min = options%min
     given%max = options%max
@@ -55,6 +57,7 @@ contains
     call put(options%command, texts%command, given%command, ready)
     call put(options%info, texts%info, given%info, ready)
     call put(options%control_folder, texts%control_folder, given%control_folder, ready)
+    call put(options%notice_folder, texts%notice_folder, given%notice_folder, ready)
     if (.not. allocated(options%slurm)) return
     call slurm_of(options%slurm, texts%slurm)
     call put(options%slurm%submit, texts%submit, texts%slurm%submit, ready)

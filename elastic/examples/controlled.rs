@@ -1,18 +1,22 @@
 //! Does iterations until somebody ends it, and can be told to change its size meanwhile:
 //! `mpirun -n 4 controlled NAME START FOLDER [PLAN]`.
 //!
-//! The folder holds orders of others: it ends when there is a file `stop`, and rank R does not go on while there is a
-//! file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`. With
-//! `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder. With `ELASTIC_MOST` it starts processes beyond
-//! those that were launched; in a job of Slurm, nodes come and go with them.
+//! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
+//! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
+//! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
+//! With `ELASTIC_NOTICES` it takes notices from `notices` there, and each rank writes its process number into `pid-R`. With
+//! `ELASTIC_TERM=SECONDS` SIGTERM is a notice, and the program ends when it has come and one rank is left.
+//! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
+//! them.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use elastic::change::CauseKind;
 use elastic::manager::slurm::{self, Slurm};
-use elastic::manager::{ControlSocket, ScriptedPlan};
+use elastic::manager::{ControlSocket, NoticeFolder, ScriptedPlan};
 use elastic::{Status, World, WorldOptions};
 use quo::group::Patience;
 use quo_mpi::Mpi;
@@ -37,6 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let [plan] = plan {
         options = options.manager(ScriptedPlan::new(std::fs::read_to_string(plan)?.parse()?));
     }
+    let notices = std::env::var_os("ELASTIC_NOTICES").map(|_| folder.join("notices"));
+    if let Some(notices) = &notices {
+        options = options.manager(NoticeFolder::at(notices));
+    }
+    if let Ok(grace) = std::env::var("ELASTIC_TERM") {
+        options = options.term_notice(Duration::from_secs(grace.parse()?));
+    }
     if let Some(most) = most {
         options = options.most(most.parse()?).crowded(true);
         if let Some(slurm) = Slurm::of_this_job() {
@@ -49,6 +60,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut iteration: u64 = 0;
     if world.status() == Status::New {
         context = Some(world.context()?);
+        if notices.is_some() {
+            write_number(&world, &folder)?;
+            // All are known before somebody is told so.
+            barrier(&world)?;
+        }
     }
     if let (Some(0), Some(_)) = (world.communicator().map(|all| all.rank()), &context) {
         println!("ready");
@@ -70,6 +86,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Some(context) => context,
                 none => none.insert(world.context()?),
             };
+            if notices.is_some() {
+                write_number(&world, &folder)?;
+            }
             context.barrier()?;
             if world.rank() == 0 {
                 println!("epoch {} size {}", world.epoch(), world.size());
@@ -100,10 +119,30 @@ fn impatient(slurm: Slurm) -> Slurm {
     slurm.with(options)
 }
 
-/// Tells all ranks the orders that rank 0 sees.
+fn barrier(world: &World) -> Result<(), Box<dyn Error>> {
+    let all = world.communicator().ok_or("no rank")?;
+    Ok(all.barrier(&Patience::for_at_most(Duration::from_secs(60)))?)
+}
+
+/// Writes this process's number, under another name first.
+fn write_number(world: &World, folder: &Path) -> std::io::Result<()> {
+    let (new, path) = (format!(".pid-{}", world.rank()), format!("pid-{}", world.rank()));
+    std::fs::write(folder.join(&new), std::process::id().to_string())?;
+    std::fs::rename(folder.join(new), folder.join(path))
+}
+
+/// Returns true if the job ends soon, as somebody has said.
+fn is_noticed(world: &World) -> bool {
+    let events = world.requests().map(|requests| requests.events(0)).unwrap_or_default();
+    let causes = events.iter().filter_map(|event| event.cause.as_ref());
+    causes.into_iter().any(|cause| cause.kind == CauseKind::Deadline)
+}
+
+/// What rank 0 sees, all ranks are told.
 fn goes_on(world: &World, folder: &Path) -> Result<bool, Box<dyn Error>> {
     let all = world.communicator().ok_or("no rank")?;
-    let stops = all.rank() == 0 && folder.join("stop").exists();
+    let is_last = all.size() == 1 && std::env::var_os("ELASTIC_TERM").is_some();
+    let stops = all.rank() == 0 && (folder.join("stop").exists() || (is_last && is_noticed(world)));
     let patience = Patience::for_at_most(Duration::from_secs(60));
     Ok(all.broadcast(vec![u8::from(!stops)], 0, &patience)? == [1])
 }

@@ -14,7 +14,7 @@ use elastic::change::{
 };
 use elastic::data::Pattern;
 use elastic::manager::slurm::Slurm;
-use elastic::manager::{Requests, ResourceManager};
+use elastic::manager::{NoticeFolder, Requests, ResourceManager};
 use elastic::member::MemberId;
 use elastic::place::{Allowed, AllowedSizes, Bounds, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
@@ -46,8 +46,8 @@ impl ResourceManager for Counts {
     }
 }
 
-fn main() -> Result<()> {
-    let seen = Arc::new(AtomicU64::new(0));
+/// Options of the world.
+fn options(seen: &Arc<AtomicU64>) -> Result<WorldOptions> {
     let mut options = WorldOptions::new()
         .start(2)
         .name("parity")
@@ -56,12 +56,21 @@ fn main() -> Result<()> {
         .host("n1", 2)
         .host("n2", 2)
         .reach_limit(Duration::from_secs(1))
-        .manager(Counts(Arc::clone(&seen)));
+        .term_notice(Duration::from_secs(600))
+        .manager(Counts(Arc::clone(seen)));
     if let Some(slurm) = Slurm::of_this_job() {
         options = options.manager(slurm);
     }
+    Ok(options)
+}
+
+fn main() -> Result<()> {
+    let seen = Arc::new(AtomicU64::new(0));
     let mpi = Mpi::initialize_for(ThreadLevel::Single)?;
-    let mut world = World::create(options)?;
+    let refused = World::create(options(&seen)?.manager(NoticeFolder::at("/")));
+    let reason = refused.err().map_or(String::new(), |error| error.to_string());
+    ensure(reason.contains("notices: the folder /"), &reason)?;
+    let mut world = World::create(options(&seen)?)?;
     let mut sets = world.process_sets()?;
     if world.status() == Status::New {
         if world.rank() == 0 {
@@ -354,6 +363,8 @@ fn events(world: &World, seen: &AtomicU64) -> Result<()> {
     println!("measured: {}", u8::from(is_measured));
     let limits = SizeLimits { min: 2, max: 4, allowed: AllowedSizes::OneOf(vec![2, 4]) };
     println!("limits: {}", u8::from(status.limits == Some(limits)));
+    // Is a notice.
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?;
     println!("reported: {}", u8::from(status.job == "parity" && status.size == 4));
     Ok(())
 }

@@ -31,6 +31,16 @@ program elastic_languages
   use languages_events
   implicit none
 
+  interface
+    function c_raise(number) result(code) bind(c, name="raise")
+      import :: c_int
+      implicit none
+      integer(c_int), value :: number
+      integer(c_int) :: code
+    end function c_raise
+  end interface
+
+  integer(c_int), parameter :: SIGTERM = 15
   integer, parameter :: elements = 1000
   real(c_double), parameter :: patience = 60
   character(len=*), parameter :: main = 'mpi://app/parity'
@@ -54,6 +64,12 @@ program elastic_languages
   options%hosts = 'n1:2,n2:2'
   options%reach_limit = 1
   options%slurm = quo_slurm_options_t(wait=10)
+  options%term_notice = 600
+  options%notice_folder = '/'
+  call quo_world_create(w, options, ierr)
+  call right(ierr == QUO_ERR_INVLD_ARG, 'a folder that others can open')
+  call right(index(quo_last_error(), 'notices: the folder /') > 0, quo_last_error())
+  deallocate (options%notice_folder)
   call quo_world_create(w, options, ierr)
   call need(ierr)
   call quo_world_on_event(w, on_any_event, ierr)
@@ -393,6 +409,8 @@ contains
       .and. index(report, '"remaining_seconds"') == 0)
     print '(a,i0)', 'limits: ', &
       one(index(report, '"limits":{"min":2,"max":4,"allowed":{"one_of":[2,4]}}') > 0)
+    ! Is a notice.
+    call right(c_raise(SIGTERM) == 0, 'a signal')
     print '(a,i0)', 'reported: ', one(index(report, '"job":"parity"') > 0 .and. index(report, '"size":4') > 0)
   end subroutine events
 end program elastic_languages

@@ -44,6 +44,7 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/guard.rs",
     "elastic/src/lobby/words.rs",
     "elastic/src/manager/control/peer.rs",
+    "elastic/src/manager/notices/signal.rs",
     "elastic/src/starter/parting.rs",
     "elastic/src/trim.rs",
     "examples/coupled/src/couple/shared.rs",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use elastic::WorldOptions;
 use elastic::manager::slurm::{self, Slurm};
-use elastic::manager::{ControlSocket, ScriptedPlan};
+use elastic::manager::{ControlSocket, NoticeFolder, ScriptedPlan};
 use elastic::place::{Allowed, Bounds};
 
 use crate::collective::limit;
@@ -104,6 +104,10 @@ pub struct QUO_world_options_t {
     pub slurm: In<QUO_slurm_options_t>,
     /// True if the job ends with a rank that has ended without a word.
     pub abort_on_death: c_int,
+    /// Seconds until the end of the job that SIGTERM gives notice of; 0: it is no notice.
+    pub term_notice: f64,
+    /// A folder of notices, or NULL.
+    pub notice_folder: Text,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
@@ -235,6 +239,10 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     }
     options = options.crowded(given.crowded != 0).starter(given.without_starter == 0);
     options = options.abort_on_death(given.abort_on_death != 0);
+    let grace = limit(given.term_notice)?;
+    if grace != Duration::ZERO {
+        options = options.term_notice(grace);
+    }
     let start_limit = limit(given.start_limit)?;
     if start_limit != Duration::ZERO {
         options = options.start_limit(start_limit);
@@ -294,7 +302,7 @@ fn of_hosts(
     Ok(options)
 }
 
-/// Adds plan, control socket and Slurm to the options.
+/// Adds plan, control socket, folder of notices and Slurm to the options.
 fn managers(
     mut options: WorldOptions,
     given: &QUO_world_options_t,
@@ -311,6 +319,9 @@ fn managers(
         Some(_) => return Err(Failure::invalid("control_folder is given, and control is 0")),
         None if given.control != 0 => options = options.manager(ControlSocket::new()),
         None => {}
+    }
+    if let Some(folder) = optional(given.notice_folder, "notice_folder")? {
+        options = options.manager(NoticeFolder::at(folder));
     }
     if let Some(wanted) = given.slurm.read()? {
         let wanted = slurm_options(&wanted)?;

@@ -1,6 +1,8 @@
 /* The elastic world as one program in Rust, C and Fortran, which prints the same in each: options, requests, events,
  * a move beside other work, process sets, and resizes by them. Four processes, two of them parked at first.
  * In Rust: elastic/examples/languages.rs; in Fortran: tests/programs/elastic_languages.F90. */
+#include <signal.h>
+
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -277,6 +279,8 @@ events(void)
                                  NULL != strstr(report, "\"mpi_ratio\":0.25,") &&
                                  NULL == strstr(report, "\"remaining_seconds\""));
     printf("limits: %d\n", NULL != strstr(report, "\"limits\":{\"min\":2,\"max\":4,\"allowed\":{\"one_of\":[2,4]}}"));
+    /* Is a notice. */
+    raise(SIGTERM);
     printf("reported: %d\n", NULL != strstr(report, "\"job\":\"parity\"") && NULL != strstr(report, "\"size\":4"));
     free(report);
 }
@@ -302,6 +306,11 @@ main(int argc, char **argv)
     options.reach_limit = 1;
     slurm.wait = 10;
     options.slurm = &slurm;
+    options.term_notice = 600;
+    options.notice_folder = "/";
+    CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
+    CHECK_ERROR_NAMES("notices: the folder /");
+    options.notice_folder = NULL;
     REQUIRE_OK(QUO_world_create(&w, &options));
     REQUIRE_OK(QUO_world_on_event(w, on_event, &seen));
     REQUIRE_OK(QUO_world_status(w, &status));

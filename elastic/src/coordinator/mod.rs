@@ -6,13 +6,14 @@
 
 mod arbiter;
 mod journal;
+mod shared;
 mod starting;
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,12 +22,13 @@ use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::invitation::Invitation;
-use crate::manager::{Moment, Requests, ResourceManager, Supply, WorldStatus};
+use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Losses, Order, Resize};
-use crate::progress::{Progress, Reports};
+use crate::progress::Progress;
 use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
+pub(crate) use shared::Shared;
 use starting::{Late, Starting, Word};
 
 /// Time that joiners may take to wake up.
@@ -65,104 +67,9 @@ pub(crate) struct Head {
     pub places: Vec<usize>,
 }
 
-/// State that the coordinator's thread shares with callers.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    arbiter: Mutex<Arbiter>,
-    sender: Sender<Message>,
-    iteration: AtomicU64,
-    /// The iteration at which a manager wants to be called.
-    awaited: AtomicU64,
-    /// Held for a few stores only, so that rank 0 never waits for long.
-    reports: Mutex<Reports>,
-    /// Rung when sets or what lies at them have changed, and when a resize has ended.
-    changed: Condvar,
-    is_closed: AtomicBool,
-    /// At the end: MPI has not come back from a start.
-    is_stuck: AtomicBool,
-}
-
 impl std::fmt::Debug for Message {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.write_str("Message")
-    }
-}
-
-impl Shared {
-    fn new(arbiter: Arbiter, sender: Sender<Message>) -> Self {
-        Self {
-            arbiter: Mutex::new(arbiter),
-            sender,
-            iteration: AtomicU64::new(0),
-            awaited: AtomicU64::new(u64::MAX),
-            reports: Mutex::default(),
-            changed: Condvar::new(),
-            is_closed: AtomicBool::new(false),
-            is_stuck: AtomicBool::new(false),
-        }
-    }
-
-    /// Makes one without a coordinator.
-    #[cfg(test)]
-    pub(crate) fn alone(arbiter: Arbiter) -> Self {
-        Self::new(arbiter, channel().0)
-    }
-
-    pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
-        // Nothing in there is left half done by a panic elsewhere.
-        self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reports(&self) -> MutexGuard<'_, Reports> {
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the state of the job, with what the program has reported.
-    pub(crate) fn status(&self) -> WorldStatus {
-        let (mut status, redistribution) = {
-            let arbiter = self.arbiter();
-            (arbiter.status(), arbiter.redistribution_seconds())
-        };
-        status.report = self.reports().latest(redistribution);
-        status
-    }
-
-    /// Waits for so long at most until something has changed.
-    pub(crate) fn wait_for_change<'a>(
-        &'a self,
-        arbiter: MutexGuard<'a, Arbiter>,
-        at_most: Duration,
-    ) -> MutexGuard<'a, Arbiter> {
-        let woken = self.changed.wait_timeout(arbiter, at_most);
-        woken.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// Wakes those who wait for a change.
-    pub(crate) fn has_changed(&self) {
-        self.changed.notify_all();
-    }
-
-    /// Ends all waits.
-    pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        // Under the lock, so that nobody is between looking and waiting.
-        drop(self.arbiter());
-        self.has_changed();
-    }
-
-    /// This process cannot go on in the resize that is under way, which ends with this cause.
-    pub(crate) fn lost(&self, cause: Cause) {
-        let _ = self.sender.send(Message::Lost(cause));
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
-    }
-
-    /// Has the coordinator look whether there is something to do.
-    pub(crate) fn look(&self) {
-        // Without it the job is ending anyway.
-        let _ = self.sender.send(Message::Look);
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ScriptedPlan`] | a [plan](crate::plan) that somebody wrote before |
 //! | [`ControlSocket`] | whoever may use the job's control socket: `quo-elastic grow JOB 2`, or a script |
+//! | [`NoticeFolder`] | whoever can put files into a folder |
 //! | [`Slurm`](slurm::Slurm) | Slurm: its nodes come and go with ranks, and jobs end |
 //!
 //! Managers are given to [`WorldOptions`](crate::WorldOptions) and live in the process of rank 0. They ask through
@@ -11,6 +12,7 @@
 //! exactly one terminal event.
 
 pub mod control;
+mod notices;
 mod requests;
 mod script;
 pub mod slurm;
@@ -23,6 +25,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use control::ControlSocket;
+pub use notices::NoticeFolder;
+pub(crate) use notices::{Term, TermNotice};
 pub use requests::{Accepted, Requests};
 pub use script::ScriptedPlan;
 pub use supply::Supply;

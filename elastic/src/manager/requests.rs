@@ -26,6 +26,33 @@ impl Requests {
         Self(shared)
     }
 
+    /// Makes those of a job of one rank and so many processes, whose coordinator does nothing.
+    #[cfg(test)]
+    pub(crate) fn alone(processes: u32) -> Self {
+        Self::of_nobody(processes, 1)
+    }
+
+    /// The same with all of them ranks.
+    #[cfg(test)]
+    pub(crate) fn with_ranks(ranks: u32) -> Self {
+        Self::of_nobody(ranks, ranks as usize)
+    }
+
+    #[cfg(test)]
+    fn of_nobody(processes: u32, start: usize) -> Self {
+        use crate::coordinator::{Arbiter, Job, Journal};
+        use crate::place::{Allowed, Bounds};
+        let job = Job {
+            name: "test".to_owned(),
+            hosts: vec!["a".to_owned()],
+            places: vec![0; processes as usize],
+            start,
+            bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
+            limits: crate::live::Limits::default(),
+        };
+        Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
+    }
+
     /// Asks for a resize. Answered at once; the resize itself comes later, and ends with an event of its number.
     ///
     /// # Errors

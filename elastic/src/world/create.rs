@@ -14,6 +14,7 @@ use crate::guard::Guard;
 use crate::invitation::{Invitation, addresses};
 use crate::live::Limits;
 use crate::lobby::Seat;
+use crate::manager::Term;
 use crate::member::MemberId;
 use crate::order::Losses;
 use crate::process_identity::Life;
@@ -23,11 +24,13 @@ use crate::starter::{Invited, Welcome, wait_for_welcome};
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
+    let term = options.takes_term.then(Term::hold);
     let own = Communicator::world().map_err(&group)?;
-    match Intercommunicator::parent().map_err(&group)? {
+    let world = match Intercommunicator::parent().map_err(&group)? {
         Some(parent) => attach(own, parent),
         None => launched(own, options),
-    }
+    };
+    world.map(|world| World { _term: term, ..world })
 }
 
 fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
@@ -91,6 +94,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
     let guard = guard.transpose().map_err(failed)?;
     Ok(World {
+        _term: None,
         guard,
         guards,
         process: base.rank(),
@@ -161,6 +165,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     let together = Patience::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
+        _term: None,
         guard: None,
         guards: None,
         process: usize::MAX,

@@ -62,7 +62,7 @@ use crate::data::Registry;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::lobby::Lobby;
-use crate::manager::Requests;
+use crate::manager::{Requests, Term};
 use crate::member::MemberId;
 use crate::order::{Losses, Order, Resize};
 use crate::progress::Progress;
@@ -140,6 +140,8 @@ pub struct World {
     contexts: Vec<quo::context::Registered>,
     data: Registry,
     patience: Duration,
+    /// Holds SIGTERM, where that was asked for.
+    _term: Option<Term>,
 }
 
 impl World {

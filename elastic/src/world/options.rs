@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
 use crate::live::{Limits, NewNodes};
-use crate::manager::ResourceManager;
 use crate::manager::control::is_job_name;
+use crate::manager::{ResourceManager, TermNotice};
 use crate::place::{Allowed, Bounds};
 use crate::reach::Reach;
 use crate::room;
@@ -39,6 +39,7 @@ pub struct WorldOptions {
     pub(super) process_sets: bool,
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
     pub(super) abort_on_death: bool,
+    pub(super) takes_term: bool,
     most: Option<usize>,
     unit: Option<usize>,
     crowded: bool,
@@ -87,6 +88,20 @@ impl WorldOptions {
     pub fn manager(mut self, manager: impl ResourceManager + 'static) -> Self {
         self.managers.push(Box::new(manager));
         self
+    }
+
+    /// Takes the first SIGTERM that comes to rank 0's process as a notice: the job ends in `grace`, or at the end of its job
+    /// in Slurm (`SLURM_JOB_END_TIME`) if that is sooner. The log has an event of the kind
+    /// [`Deadline`](crate::change::CauseKind::Deadline), and the world goes to the fewest ranks that it can have, within
+    /// that time. Off unless said.
+    ///
+    /// The first SIGTERM to another process of the world is taken and starts nothing: a resource manager sends it to all.
+    /// A handler that is there before the world is called each time. Without one, a second SIGTERM ends the process.
+    /// What was there before is restored when the world ends.
+    #[must_use]
+    pub fn term_notice(mut self, grace: Duration) -> Self {
+        self.takes_term = true;
+        self.manager(TermNotice::new(grace))
     }
 
     /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for those who ask then, on its node

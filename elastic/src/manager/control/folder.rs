@@ -109,8 +109,8 @@ impl Folders {
         own
     }
 
-    /// Gives folders for a new socket in the order of preference. Missing folders are made.
-    pub(super) fn for_new(&self) -> Vec<Result<PathBuf>> {
+    /// Gives folders for a new socket in the order of preference. What is not there is made.
+    pub(in crate::manager) fn for_new(&self) -> Vec<Result<PathBuf>> {
         match &self.places {
             Places::Named(folder) => vec![prepare(folder, self.user)],
             Places::Usual { runtime, temporary, .. } => {

@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 
 pub use client::{Client, ClientError};
 pub use folder::{FOLDER_VARIABLE, Folders, is_job_name, jobs, socket_of};
+pub(super) use socket::FolderLock;
 
 use super::{Requests, ResourceManager};
 use crate::change::{Cause, CauseKind};
@@ -127,7 +128,7 @@ mod tests {
         for name in ["runtime", "tmp"] {
             std::fs::remove_dir(scratch.0.join(name)).unwrap();
         }
-        let requests = server::tests::requests();
+        let requests = Requests::alone(1);
         let mut socket = ControlSocket::in_folders(folders);
         socket.begins(requests.clone()).unwrap();
         assert!(socket.path.is_none());

@@ -284,33 +284,17 @@ impl Client {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::os::fd::AsRawFd;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
-    use std::sync::Arc;
 
     use rustix::process::{Resource, getrlimit, setrlimit};
 
     use super::*;
-    use crate::coordinator::{Arbiter, Job, Journal, Shared};
-    use crate::live::Limits;
-    use crate::place::{Allowed, Bounds};
 
     /// Variable of a process in which a test may lower the limit of descriptors.
     const FEW: &str = "ELASTIC_TEST_FEW_DESCRIPTORS";
-
-    pub(crate) fn requests() -> Requests {
-        let job = Job {
-            name: "test".to_owned(),
-            hosts: vec!["a".to_owned()],
-            places: vec![0],
-            start: 1,
-            bounds: Bounds::new(1, 1, Allowed::Any).unwrap(),
-            limits: Limits::default(),
-        };
-        Requests::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
-    }
 
     #[test]
     fn exhausted_descriptors_pause_listener_without_clients() {
@@ -334,7 +318,7 @@ pub(super) mod tests {
         let listener = UnixListener::bind_addr(&address).unwrap();
         let (_over, is_over) = UnixStream::pair().unwrap();
         let (mut wakes, woken) = UnixStream::pair().unwrap();
-        let mut server = Server::new(listener, is_over, woken, requests()).unwrap();
+        let mut server = Server::new(listener, is_over, woken, Requests::alone(1)).unwrap();
         server.pause = Duration::from_secs(600);
         let _client = UnixStream::connect_addr(&address).unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -57,7 +57,7 @@ impl Folders {
         if !self.are_usual() {
             return;
         }
-        let Ok(_lock) = Lock::take(folder, FlockOperation::NonBlockingLockExclusive) else {
+        let Ok(_lock) = FolderLock::take(folder, FlockOperation::NonBlockingLockExclusive) else {
             return;
         };
         for job in jobs(folder).unwrap_or_default() {
@@ -81,7 +81,7 @@ fn bind(folder: &Path, path: &Path) -> Result<UnixListener> {
     // A link would be made for a path that is too long for a socket.
     SocketAddr::from_pathname(path).map_err(about)?;
     // Held for a few system calls that do not wait.
-    let _lock = Lock::take(folder, FlockOperation::LockExclusive).map_err(about)?;
+    let _lock = FolderLock::take(folder, FlockOperation::LockExclusive).map_err(about)?;
     let new = folder.join(NEW);
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(about(error)),
@@ -115,17 +115,18 @@ fn in_use(path: &Path) -> Error {
 }
 
 /// The lock of a folder, held until it is dropped.
-struct Lock(File);
+#[derive(Debug)]
+pub(in crate::manager) struct FolderLock(File);
 
-impl Lock {
-    fn take(folder: &Path, how: FlockOperation) -> Result<Self> {
+impl FolderLock {
+    pub(in crate::manager) fn take(folder: &Path, how: FlockOperation) -> Result<Self> {
         let folder = File::open(folder)?;
         flock(&folder, how)?;
         Ok(Self(folder))
     }
 }
 
-impl Drop for Lock {
+impl Drop for FolderLock {
     fn drop(&mut self) {
         // Not only by the descriptor's end: a forked process may have a copy of it.
         let _ = flock(&self.0, FlockOperation::Unlock);
@@ -202,7 +203,7 @@ mod tests {
         let (dead, path) = folders.bind("dead").unwrap();
         drop(dead);
         let folder = path.parent().unwrap();
-        let lock = Lock::take(folder, FlockOperation::LockExclusive).unwrap();
+        let lock = FolderLock::take(folder, FlockOperation::LockExclusive).unwrap();
         folders.sweep(folder);
         assert!(path.exists());
         drop(lock);
@@ -216,7 +217,7 @@ mod tests {
         let folder = &scratch.0;
         let path = socket_of(folder, "test");
         let inode = format!(":{} ", fs::metadata(folder).unwrap().ino());
-        let lock = Lock::take(folder, FlockOperation::LockExclusive).unwrap();
+        let lock = FolderLock::take(folder, FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
             let binding = scope.spawn(|| bind(folder, &path));
             let is_waiting = || {

@@ -237,7 +237,7 @@ impl Call {
 }
 
 /// A value as a line.
-pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
+pub(in crate::manager) fn line(value: &impl Serialize) -> Vec<u8> {
     // Numbers, texts and maps with text keys: nothing that JSON could not hold.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');

@@ -1,0 +1,108 @@
+//! What the coordinator's thread shares with rank 0 and with those who ask.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+#[cfg(test)]
+use std::sync::mpsc::channel;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Arbiter, Message};
+use crate::change::Cause;
+use crate::manager::WorldStatus;
+use crate::progress::Reports;
+
+/// What the coordinator's thread shares with those who ask.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    arbiter: Mutex<Arbiter>,
+    pub(super) sender: Sender<Message>,
+    pub(super) iteration: AtomicU64,
+    /// The iteration at which a manager wants to be called.
+    pub(super) awaited: AtomicU64,
+    /// Held for a few stores only, so that rank 0 never waits for long.
+    reports: Mutex<Reports>,
+    /// Rung when sets or what lies at them have changed, and when a resize has ended.
+    changed: Condvar,
+    is_closed: AtomicBool,
+    /// At the end: MPI has not come back from a start.
+    pub(super) is_stuck: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(arbiter: Arbiter, sender: Sender<Message>) -> Self {
+        Self {
+            arbiter: Mutex::new(arbiter),
+            sender,
+            iteration: AtomicU64::new(0),
+            awaited: AtomicU64::new(u64::MAX),
+            reports: Mutex::default(),
+            changed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes one without a coordinator.
+    #[cfg(test)]
+    pub(crate) fn alone(arbiter: Arbiter) -> Self {
+        Self::new(arbiter, channel().0)
+    }
+
+    pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
+        // Nothing in there is left half done by a panic elsewhere.
+        self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of the job, with what the program has reported.
+    pub(crate) fn status(&self) -> WorldStatus {
+        let (mut status, redistribution) = {
+            let arbiter = self.arbiter();
+            (arbiter.status(), arbiter.redistribution_seconds())
+        };
+        status.report = self.reports().latest(redistribution);
+        status
+    }
+
+    /// Waits for so long at most until something has changed.
+    pub(crate) fn wait_for_change<'a>(
+        &'a self,
+        arbiter: MutexGuard<'a, Arbiter>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, Arbiter> {
+        let woken = self.changed.wait_timeout(arbiter, at_most);
+        woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes those who wait for a change.
+    pub(crate) fn has_changed(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Nobody is to wait any more.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        // Under the lock, so that nobody is between looking and waiting.
+        drop(self.arbiter());
+        self.has_changed();
+    }
+
+    /// This process cannot go on in the resize that is under way, which ends with this cause.
+    pub(crate) fn lost(&self, cause: Cause) {
+        let _ = self.sender.send(Message::Lost(cause));
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Has the coordinator look whether there is something to do.
+    pub(crate) fn look(&self) {
+        // Without it the job is ending anyway.
+        let _ = self.sender.send(Message::Look);
+    }
+}

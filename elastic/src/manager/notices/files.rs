@@ -1,0 +1,239 @@
+//! Notices as files: claimed by one rename, so that each is taken once, and acknowledged by another.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use crate::manager::control::wire::{Answer, LONGEST_LINE, line};
+use crate::manager::control::{FolderLock, Folders};
+
+/// The end of a notice's name when it is whole.
+const NOTICE: &str = "notice";
+/// The same once the job has it.
+const CLAIMED: &str = "claimed";
+
+/// How a notice ended, which is the end of its acknowledgement's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The resize is done.
+    Done,
+    /// It was given up.
+    Failed,
+    /// It was refused, or cannot be read.
+    Refused,
+}
+
+/// A notice that nobody else gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Claimed {
+    /// Its name without an end.
+    pub name: String,
+    /// What stands in it, or why it cannot be read.
+    pub text: std::result::Result<Vec<u8>, String>,
+}
+
+/// A folder of notices, which is one job's as long as this lives.
+#[derive(Debug)]
+pub(super) struct Files {
+    folder: PathBuf,
+    _lock: FolderLock,
+}
+
+impl Files {
+    /// Takes a folder of this user's alone, which is made if it is not there. What an earlier job has claimed and not
+    /// acknowledged has failed.
+    ///
+    /// # Errors
+    /// It cannot be made or trusted, or another job has it.
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        for made in Folders::only(folder).for_new() {
+            made?;
+        }
+        let lock = FolderLock::take(folder, FlockOperation::NonBlockingLockExclusive);
+        let lock = lock.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => {
+                let text = format!("the folder {}: another job has it", folder.display());
+                Error::new(ErrorKind::AddrInUse, text)
+            }
+            _ => error,
+        })?;
+        let this = Self { folder: folder.to_owned(), _lock: lock };
+        for name in this.named(CLAIMED)? {
+            let reason = "the job that claimed it has ended".to_owned();
+            this.acknowledge(&name, Outcome::Failed, &Answer::Wrong { reason })?;
+        }
+        Ok(this)
+    }
+
+    /// Claims the oldest notice whose name is not in use.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(super) fn claim(&self, is_in_use: impl Fn(&str) -> bool) -> Result<Option<Claimed>> {
+        for name in self.named(NOTICE)? {
+            let claimed = self.path(&name, CLAIMED);
+            if !is_in_use(&name) && fs::rename(self.path(&name, NOTICE), &claimed).is_ok() {
+                let text = read(&claimed).map_err(|error| error.to_string());
+                return Ok(Some(Claimed { name, text }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says how a notice has ended.
+    ///
+    /// # Errors
+    /// The acknowledgement cannot be written; the notice stays claimed.
+    pub(super) fn acknowledge(&self, name: &str, outcome: Outcome, answer: &Answer) -> Result<()> {
+        let end = match outcome {
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::Refused => "refused",
+        };
+        // Whoever waits for the name finds all of it.
+        let new = self.folder.join(format!(".{name}.new"));
+        File::create(&new)?.write_all(&line(answer))?;
+        fs::rename(&new, self.path(name, end))?;
+        fs::remove_file(self.path(name, CLAIMED))
+    }
+
+    fn path(&self, name: &str, end: &str) -> PathBuf {
+        self.folder.join(format!("{name}.{end}"))
+    }
+
+    /// Lists the names of files with this end, oldest first.
+    fn named(&self, end: &str) -> Result<Vec<String>> {
+        let mut found: Vec<(SystemTime, String)> = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = name.strip_suffix(end).and_then(|name| name.strip_suffix('.'));
+            let name = name.filter(|name| !name.is_empty() && !name.starts_with('.'));
+            // A link is no file here. One that has gone since is nobody's concern.
+            if let (Some(name), Ok(facts)) = (name, entry.metadata())
+                && facts.is_file()
+            {
+                found.push((facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), name.to_owned()));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, name)| name).collect())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut text = Vec::new();
+    file.take(LONGEST_LINE as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > LONGEST_LINE {
+        return Err(Error::other(format!("a notice has at most {LONGEST_LINE} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// A folder for one test, which goes at its end.
+    pub(in super::super) struct Scratch(pub PathBuf);
+
+    impl Scratch {
+        pub(in super::super) fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("quo-{name}-{}", std::process::id()));
+            let _absent = fs::remove_dir_all(&path);
+            Self(path)
+        }
+
+        /// Puts a notice there as writers are to.
+        pub(in super::super) fn put(&self, name: &str, text: &[u8]) {
+            fs::write(self.0.join(".new"), text).unwrap();
+            fs::rename(self.0.join(".new"), self.0.join(format!("{name}.notice"))).unwrap();
+        }
+
+        pub(in super::super) fn names(&self) -> Vec<String> {
+            let names = fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> =
+                names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort_unstable();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn notice_is_claimed_once_and_acknowledged_by_its_name() {
+        let scratch = Scratch::new("claimed");
+        let files = Files::open(&scratch.0).unwrap();
+        scratch.put("shrink-1", b"{}");
+        let claimed = files.claim(|_| false).unwrap().unwrap();
+        assert_eq!(claimed, Claimed { name: "shrink-1".to_owned(), text: Ok(b"{}".to_vec()) });
+        assert_eq!(files.claim(|_| false).unwrap(), None);
+        assert_eq!(scratch.names(), ["shrink-1.claimed"]);
+        let answer = Answer::Wrong { reason: "no".to_owned() };
+        files.acknowledge("shrink-1", Outcome::Refused, &answer).unwrap();
+        assert_eq!(scratch.names(), ["shrink-1.refused"]);
+        let said = fs::read_to_string(scratch.0.join("shrink-1.refused")).unwrap();
+        assert_eq!(said, "{\"wrong\":{\"reason\":\"no\"}}\n");
+    }
+
+    #[test]
+    fn notice_of_a_name_in_use_waits() {
+        let scratch = Scratch::new("in-use");
+        let files = Files::open(&scratch.0).unwrap();
+        scratch.put("a", b"1");
+        assert_eq!(files.claim(|name| name == "a").unwrap(), None);
+        assert_eq!(scratch.names(), ["a.notice"]);
+        assert_eq!(files.claim(|_| false).unwrap().unwrap().text, Ok(b"1".to_vec()));
+    }
+
+    #[test]
+    fn only_whole_files_are_notices() {
+        let scratch = Scratch::new("whole");
+        let files = Files::open(&scratch.0).unwrap();
+        for name in ["half", ".hidden.notice", ".notice", "anotice", "a.notice.tmp"] {
+            fs::write(scratch.0.join(name), "{}").unwrap();
+        }
+        fs::create_dir(scratch.0.join("folder.notice")).unwrap();
+        symlink("half", scratch.0.join("link.notice")).unwrap();
+        assert_eq!(files.claim(|_| false).unwrap(), None);
+    }
+
+    #[test]
+    fn notice_that_is_too_long_is_claimed_with_the_reason() {
+        let scratch = Scratch::new("long");
+        let files = Files::open(&scratch.0).unwrap();
+        scratch.put("long", &vec![b' '; LONGEST_LINE + 1]);
+        let claimed = files.claim(|_| false).unwrap().unwrap();
+        assert_eq!(claimed.text, Err("a notice has at most 65536 bytes".to_owned()));
+    }
+
+    #[test]
+    fn claim_of_a_dead_job_fails_and_a_living_one_keeps_its_folder() {
+        let scratch = Scratch::new("dead");
+        let files = Files::open(&scratch.0).unwrap();
+        scratch.put("lost", b"{}");
+        files.claim(|_| false).unwrap();
+        let error = Files::open(&scratch.0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}");
+        drop(files);
+        scratch.put("new", b"{}");
+        let files = Files::open(&scratch.0).unwrap();
+        assert_eq!(scratch.names(), ["lost.failed", "new.notice"]);
+        drop(files);
+        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Files::open(&scratch.0).unwrap_err().to_string().contains("open to others"));
+    }
+}

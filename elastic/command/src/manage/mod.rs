@@ -3,13 +3,16 @@
 mod contact;
 mod orders;
 mod pool;
+mod slurm;
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
+use elastic::manager::WorldStatus;
 use scheduler::action::Action;
+use scheduler::job::MpiRatio;
 use scheduler::live::POLICIES;
 use scheduler::time::{Span, Time};
 
@@ -20,6 +23,15 @@ use scheduler::time::{Span, Time};
     A manager that is killed harms no job: --resume goes on with the queue."
 )]
 pub struct Manage {
+    /// Grow running jobs into idle nodes of Slurm, and have them give nodes back when jobs wait
+    #[arg(long, conflicts_with_all = ["pool", "queue", "dir", "resume"], required_unless_present = "pool")]
+    slurm: bool,
+    /// Look at this partition only
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    partition: Option<String>,
+    /// Look once
+    #[arg(long, requires = "slurm")]
+    once: bool,
     /// Work through a queue on these hosts: n1:8,n[2-4]:8, with slots
     #[arg(long, value_name = "HOSTS", requires = "queue")]
     pool: Option<String>,
@@ -72,7 +84,7 @@ fn time(text: &str) -> Result<Duration, String> {
 pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
     match &arguments.pool {
         Some(hosts) => pool::run(arguments, hosts, json),
-        None => bail!("--pool: name the hosts"),
+        None => slurm::run(arguments, json),
     }
 }
 
@@ -89,6 +101,18 @@ fn record(at: Span, job: &str, action: &Action, reason: &str) -> String {
     let at = at.as_seconds();
     serde_json::json!({"at_s": at, "job": job, "action": action, "count": count, "reason": reason})
         .to_string()
+}
+
+/// Returns what the job measured on its present size: the ratio, and the expected end.
+fn measured(status: &WorldStatus, origin: Time, now: Time) -> (Option<MpiRatio>, Option<Time>) {
+    let Some(report) = status.report.as_ref().filter(|report| report.size == status.size) else {
+        return (None, None);
+    };
+    let recent = report.mpi_ratio;
+    let ratio =
+        recent.map(|recent| MpiRatio { total: report.mpi_ratio_total.unwrap_or(recent), recent });
+    let end = report.remaining_seconds.map(|left| now + Span::from_seconds(left));
+    (ratio, end.map(|end| Time(end.since(origin).0)))
 }
 
 /// Returns the milliseconds since 1970 as an instant.

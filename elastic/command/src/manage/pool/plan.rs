@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Many};
 use scheduler::action::{Action, Choice};
-use scheduler::job::{Class, Limits, MpiRatio};
+use scheduler::job::{Class, Limits};
 use scheduler::live::{Decided, Seen, Snapshot, Stage};
 use scheduler::nodes::NodeList;
-use scheduler::time::{Span, Time};
+use scheduler::time::Time;
 
+use super::super::measured;
 use super::super::orders::{Change, Orders, is_busy};
 use super::folder::{Fate, Start};
 use super::queue::{Hosts, QueuedJob};
@@ -190,18 +191,6 @@ fn narrow(limits: &mut Limits, status: &WorldStatus) {
         _ => (limits.min, limits.min),
     };
     limits.allowed = if is_whole { Vec::new() } else { sizes };
-}
-
-/// Returns what the job measured on its present size: the ratio, and the expected end.
-pub fn measured(status: &WorldStatus, origin: Time, now: Time) -> (Option<MpiRatio>, Option<Time>) {
-    let Some(report) = status.report.as_ref().filter(|report| report.size == status.size) else {
-        return (None, None);
-    };
-    let recent = report.mpi_ratio;
-    let ratio =
-        recent.map(|recent| MpiRatio { total: report.mpi_ratio_total.unwrap_or(recent), recent });
-    let end = report.remaining_seconds.map(|left| now + Span::from_seconds(left));
-    (ratio, end.map(|end| Time(end.since(origin).0)))
 }
 
 /// The requests that carry out a decision, and what they change.

@@ -1,5 +1,7 @@
 use elastic::manager::control::wire::Answer;
+use scheduler::job::MpiRatio;
 use scheduler::live::{decide, policy};
+use scheduler::time::Span;
 
 use super::super::queue::{Queue, read};
 use super::*;

@@ -1,0 +1,295 @@
+//! `quo-elastic manage --slurm`: grows the elastic jobs of this user into idle nodes of Slurm, and has them give nodes
+//! back when jobs wait.
+//!
+//! Slurm starts jobs, as ever. The manager keeps nothing that Slurm and the jobs do not tell, but for the requests that
+//! it has sent and that have not ended: one that is killed and started again waits for their ends.
+
+mod plan;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use elastic::manager::WorldStatus;
+use elastic::manager::slurm::query;
+use scheduler::action::Action;
+use scheduler::live::{Decided, decide};
+use scheduler::policy::Policy;
+use scheduler::time::{Span, Time};
+
+use super::contact::{Contact, here, there};
+use super::orders::{Change, Orders};
+use super::{Manage, now, record};
+use crate::output::{complain, say, say_json};
+use plan::{Flight, Pictured, View, picture, request};
+use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
+
+const EVERY: Duration = Duration::from_secs(10);
+/// The longest time that one of Slurm's commands may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(20);
+/// The time that Slurm may take to have a node back that a job has left.
+const RETURN: Span = Span(60_000);
+
+/// Decides about the jobs of this user until it is ended.
+pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
+    let mut policy = arguments.common.policy()?;
+    let partition = arguments.partition.as_ref().map(|name| format!("--partition={name}"));
+    let mut manager = Manager {
+        partition,
+        dry_run: arguments.common.dry_run,
+        json,
+        user: rustix::process::getuid().as_raw(),
+        began: now(),
+        orders: Orders::default(),
+        flights: BTreeMap::new(),
+        left: BTreeMap::new(),
+        most_new: BTreeMap::new(),
+        told: BTreeSet::new(),
+        trouble: None,
+    };
+    loop {
+        let looked = manager.round(policy.as_mut());
+        if arguments.once {
+            return looked.map(|()| 0);
+        }
+        manager.note_trouble(looked.err());
+        // Sleeps: Slurm tells nobody when a job or a node changes.
+        std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
+    }
+}
+
+#[derive(Debug)]
+struct Manager {
+    partition: Option<String>,
+    dry_run: bool,
+    json: bool,
+    /// The number of this user.
+    user: u32,
+    began: Time,
+    orders: Orders,
+    flights: BTreeMap<u32, Flight>,
+    /// When jobs have left nodes that Slurm has not back yet.
+    left: BTreeMap<u32, Time>,
+    /// The most new nodes that a job takes at once, where it has refused more.
+    most_new: BTreeMap<u32, u32>,
+    /// Lines that were printed already.
+    told: BTreeSet<String>,
+    /// The reason for which the last look failed.
+    trouble: Option<String>,
+}
+
+type Elastic = BTreeMap<u32, (WorldStatus, Contact)>;
+
+impl Manager {
+    fn round(&mut self, policy: &mut dyn Policy) -> Result<()> {
+        let mut statuses = Elastic::new();
+        // Before Slurm is asked: nodes that came before an answer are known to Slurm.
+        self.take(&mut statuses, here()?);
+        let (jobs, nodes) = self.look()?;
+        self.ask_there(&mut statuses, &jobs);
+        let user = self.user;
+        let is_ours = |number: &u32| {
+            let is_it = |job: &&SlurmJob| job.number == *number && job.phase == Phase::Runs;
+            jobs.iter().find(is_it).is_some_and(|job| job.user == user)
+        };
+        statuses.retain(|number, _| is_ours(number));
+        let gone: Vec<u32> =
+            self.flights.keys().filter(|number| !statuses.contains_key(number)).copied().collect();
+        for number in gone.into_iter().filter(|number| !is_ours(number)) {
+            self.forget(number);
+        }
+        let now = now();
+        self.settle(&statuses, &jobs, now);
+        let (statuses, contacts): (BTreeMap<u32, WorldStatus>, BTreeMap<u32, Contact>) = statuses
+            .into_iter()
+            .map(|(number, (status, contact))| ((number, status), (number, contact)))
+            .unzip();
+        let view = View { jobs: &jobs, nodes: &nodes, statuses: &statuses, flights: &self.flights };
+        let pictured = picture(&view, &self.orders, now);
+        for decided in decide(&pictured.snapshot, policy)? {
+            let Some(number) = pictured.jobs[decided.job] else { continue };
+            let (Some(status), Some(contact)) = (statuses.get(&number), contacts.get(&number))
+            else {
+                continue;
+            };
+            self.act(number, &decided, &pictured, (status, contact), now)?;
+        }
+        Ok(())
+    }
+
+    /// Asks Slurm for its jobs and nodes.
+    fn look(&mut self) -> Result<(Vec<SlurmJob>, Vec<SlurmNode>)> {
+        let ask = |program: &str, words: &[&str]| {
+            let words = words.iter().map(|&word| word.to_owned()).chain(self.partition.clone());
+            query(program, &words.collect::<Vec<String>>(), COMMAND_LIMIT)
+                .map_err(|error| anyhow!(error))
+        };
+        let (jobs, mut wrong) = text::jobs(&ask("squeue", &["--noheader", "--array", JOB_FORMAT])?);
+        let (nodes, others) = text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
+        wrong.extend(others);
+        wrong.into_iter().for_each(|line| self.complain_once(line));
+        Ok((jobs, nodes))
+    }
+
+    fn take(&self, statuses: &mut Elastic, found: Vec<(WorldStatus, Contact)>) {
+        for (status, contact) in found {
+            if let Some(number) = status.slurm_job {
+                statuses.entry(number).or_insert((status, contact));
+            }
+        }
+    }
+
+    /// Asks the jobs on other nodes whose user has named them elastic.
+    fn ask_there(&mut self, statuses: &mut Elastic, jobs: &[SlurmJob]) {
+        for job in jobs {
+            let is_asked = job.is_named && job.user == self.user && job.phase == Phase::Runs;
+            let Some(node) = job.batch.as_ref().filter(|_| is_asked) else { continue };
+            if statuses.contains_key(&job.number) {
+                continue;
+            }
+            let words = [
+                "srun",
+                "--overlap",
+                "--nodes=1",
+                "--ntasks=1",
+                "--mpi=none",
+                "--cpu-bind=none",
+                "--quiet",
+            ];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.extend([format!("--jobid={}", job.number), format!("--nodelist={node}")]);
+            match there(&words) {
+                Ok(found) => self.take(statuses, found),
+                Err(error) => self.complain_once(format!("job {}: {error:#}", job.id)),
+            }
+        }
+    }
+
+    fn settle(&mut self, statuses: &Elastic, jobs: &[SlurmJob], now: Time) {
+        for (number, (status, contact)) in statuses {
+            let name = number.to_string();
+            let Some(flight) = self.flights.get(number).cloned() else { continue };
+            if self.orders.has(&name) {
+                match self.orders.settle(&name, contact, status, now) {
+                    Ok(causes) if !causes.is_empty() => {
+                        for cause in causes {
+                            complain(&format!("job {number} ({}): not done: {cause}", status.job));
+                        }
+                        self.flights.remove(number);
+                    }
+                    Ok(_) if self.orders.has(&name) => {}
+                    Ok(_) => match flight {
+                        Flight::Grow(_) => drop(self.flights.remove(number)),
+                        Flight::Shrink(_) => drop(self.left.insert(*number, now)),
+                    },
+                    Err(error) => self.complain_once(format!("job {number}: {error:#}")),
+                }
+            }
+            if let (Flight::Shrink(names), Some(since)) = (flight, self.left.get(number).copied()) {
+                self.has_back(*number, &names, since, jobs, now);
+            }
+        }
+    }
+
+    /// Looks whether Slurm has the nodes back that a job has left.
+    fn has_back(
+        &mut self,
+        number: u32,
+        names: &[String],
+        since: Time,
+        jobs: &[SlurmJob],
+        now: Time,
+    ) {
+        let is_of_it = |job: &&SlurmJob| job.number == number || job.holds_for == Some(number);
+        let has = |job: &SlurmJob| job.nodes.iter().any(|node| names.contains(node));
+        let is_back = !jobs.iter().filter(is_of_it).any(has);
+        if !is_back && now.since(since) <= RETURN {
+            return;
+        }
+        self.flights.remove(&number);
+        self.left.remove(&number);
+        if !is_back {
+            // Such as of processes that can only sleep there.
+            complain(&format!(
+                "job {number}: it has left {}, but Slurm has not got them back",
+                names.join(",")
+            ));
+            self.orders.pause(&number.to_string(), Change::Shrink, now);
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.orders.forget(&number.to_string());
+        self.flights.remove(&number);
+        self.left.remove(&number);
+        self.most_new.remove(&number);
+    }
+
+    fn act(
+        &mut self,
+        number: u32,
+        decided: &Decided,
+        pictured: &Pictured,
+        (status, contact): (&WorldStatus, &Contact),
+        now: Time,
+    ) -> Result<()> {
+        let most_new = self.most_new.get(&number).copied().unwrap_or(u32::MAX);
+        let Some((flight, call)) = request(decided, pictured, status, most_new) else {
+            return Ok(());
+        };
+        let name = format!("job {number} ({})", status.job);
+        if self.dry_run {
+            return self.say(now, &name, decided);
+        }
+        let change = flight.change();
+        let key = number.to_string();
+        let sent = self.orders.send(&key, contact, status, (change, vec![call]), now);
+        if self.orders.has(&key) {
+            self.flights.insert(number, flight);
+        }
+        match sent {
+            Ok(()) => self.say(now, &name, decided),
+            Err(error) => {
+                let is_many = matches!(&decided.action, Action::Grow { nodes, .. } if nodes.count().min(most_new) > 1);
+                if is_many {
+                    // Some launchers take one new node at a time.
+                    self.most_new.insert(number, 1);
+                    self.orders.forget(&key);
+                } else {
+                    complain(&format!("{name}: {error:#}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn say(&mut self, now: Time, name: &str, decided: &Decided) -> Result<()> {
+        if self.dry_run && !self.told.insert(format!("{name}: {}", decided.reason)) {
+            return Ok(());
+        }
+        let at = now.since(self.began);
+        if self.json {
+            return say_json(&record(at, name, &decided.action, &decided.reason));
+        }
+        say(&format!("{:>9.1} s  {name}: {}\n", at.as_seconds(), decided.reason))
+    }
+
+    fn complain_once(&mut self, text: String) {
+        if !self.told.contains(&text) {
+            complain(&text);
+            self.told.insert(text);
+        }
+    }
+
+    /// Tells once that Slurm does not answer, and that it does again.
+    fn note_trouble(&mut self, trouble: Option<anyhow::Error>) {
+        let trouble = trouble.map(|error| format!("{error:#}"));
+        match (&self.trouble, &trouble) {
+            (None, Some(error)) => complain(&format!("{error}: tries again")),
+            (Some(_), None) => complain("all is well again"),
+            _ => {}
+        }
+        self.trouble = trouble;
+    }
+}

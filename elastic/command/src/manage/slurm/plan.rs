@@ -1,0 +1,332 @@
+//! From Slurm's jobs and nodes to a snapshot for the scheduler, and from its decisions to requests. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elastic::manager::WorldStatus;
+use elastic::manager::control::wire::{Call, Hosts, Many};
+use scheduler::action::{Action, Choice};
+use scheduler::job::{Class, Limits};
+use scheduler::live::{Decided, Seen, Snapshot, Stage};
+use scheduler::nodes::NodeList;
+use scheduler::time::{Span, Time};
+
+use super::super::measured;
+use super::super::orders::{Change, Orders, is_busy};
+use super::text::{Phase, SlurmJob, SlurmNode, Use};
+
+/// The run time of a job without a limit: a year, as Slurm has it.
+const UNLIMITED: Span = Span(31_536_000_000);
+
+/// The change of a job that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flight {
+    /// It grows to so many nodes.
+    Grow(u32),
+    /// It leaves these nodes, by their names, until Slurm has them.
+    Shrink(Vec<String>),
+}
+
+impl Flight {
+    /// Returns the direction.
+    pub fn change(&self) -> Change {
+        match self {
+            Flight::Grow(_) => Change::Grow,
+            Flight::Shrink(_) => Change::Shrink,
+        }
+    }
+}
+
+/// What is known at one instant.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The jobs of all users.
+    pub jobs: &'a [SlurmJob],
+    /// The nodes.
+    pub nodes: &'a [SlurmNode],
+    /// The elastic jobs that answer, by their numbers.
+    pub statuses: &'a BTreeMap<u32, WorldStatus>,
+    /// The changes under way, by job.
+    pub flights: &'a BTreeMap<u32, Flight>,
+}
+
+/// A snapshot with what its numbers stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pictured {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// The number of each job of the snapshot; none for nodes that are in use by nobody known.
+    pub jobs: Vec<Option<u32>>,
+    /// The node of each number.
+    pub nodes: Vec<SlurmNode>,
+}
+
+/// Makes a snapshot of a cluster.
+pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
+    let is_held = |node: &SlurmNode| {
+        let has = |job: &SlurmJob| job.phase == Phase::Runs && job.nodes.contains(&node.name);
+        view.jobs.iter().any(has)
+    };
+    let usable = |node: &&SlurmNode| node.used != Use::Out || is_held(node);
+    let nodes: Vec<SlurmNode> = view.nodes.iter().filter(usable).cloned().collect();
+    let mut claims = Claims { nodes: &nodes, left: (0..nodes.len() as u32).collect() };
+    let (mut seen, mut numbers) = (Vec::new(), Vec::new());
+    let mut busy = NodeList::default();
+    // Elastic jobs first: a node that several jobs share counts once.
+    let is_elastic = |job: &&SlurmJob| view.statuses.contains_key(&job.number);
+    let running = |job: &&SlurmJob| job.phase == Phase::Runs && job.holds_for.is_none();
+    let elastic = view.jobs.iter().filter(running).filter(is_elastic);
+    for job in elastic {
+        let Some(status) = view.statuses.get(&job.number) else { continue };
+        let held = claims.elastic(job, status, view);
+        if held.is_empty() {
+            continue;
+        }
+        seen.push(elastic_job(job, status, held, view, &claims, orders, now));
+        numbers.push(Some(job.number));
+    }
+    // What grows takes nodes that are still idle.
+    for (seen, number) in seen.iter_mut().zip(&numbers) {
+        let flight = number.and_then(|number| view.flights.get(&number));
+        if let (Some(Flight::Grow(target)), Stage::Running { nodes, .. }) =
+            (flight, &mut seen.stage)
+        {
+            claims
+                .idle(target.saturating_sub(nodes.count()))
+                .iter()
+                .for_each(|node| append(nodes, *node));
+        }
+    }
+    let known = |number: u32| numbers.contains(&Some(number));
+    let others: Vec<&SlurmJob> = view
+        .jobs
+        .iter()
+        .filter(|job| job.phase == Phase::Runs && !known(job.number))
+        .filter(|job| job.holds_for.is_none_or(|main| !known(main)))
+        .collect();
+    let mut rigid = Vec::new();
+    for job in others {
+        let held = NodeList::of(&claims.named(&job.nodes));
+        if !held.is_empty() {
+            rigid.push((job, held));
+        }
+    }
+    for (job, nodes) in rigid {
+        let limits = Limits::exactly(nodes.count());
+        let since = job.start.unwrap_or(now);
+        let stage = Stage::Running { since, nodes, leaving: NodeList::default(), end: job.end };
+        seen.push(rigid_job(job, limits, stage));
+        numbers.push(Some(job.number));
+    }
+    for number in claims.left.iter().filter(|number| nodes[**number as usize].used == Use::Busy) {
+        append(&mut busy, *number);
+    }
+    if !busy.is_empty() {
+        let limits = Limits::exactly(busy.count());
+        let stage = Stage::Running {
+            since: now,
+            nodes: busy,
+            leaving: NodeList::default(),
+            end: Some(now),
+        };
+        let name = "jobs that end".to_owned();
+        seen.push(Seen {
+            name,
+            class: Class::Rigid,
+            limits,
+            walltime: Span::ZERO,
+            stage,
+            mpi_ratio: None,
+        });
+        numbers.push(None);
+    }
+    for job in view.jobs.iter().filter(|job| job.phase == Phase::Waits && job.holds_for.is_none()) {
+        if job.count > 0 {
+            let stage = Stage::Waiting { planned: job.start };
+            seen.push(rigid_job(job, Limits::exactly(job.count), stage));
+            numbers.push(Some(job.number));
+        }
+    }
+    let snapshot = Snapshot { now, nodes: nodes.len() as u32, jobs: seen };
+    Pictured { snapshot, jobs: numbers, nodes }
+}
+
+fn append(list: &mut NodeList, node: u32) {
+    list.append(&NodeList::of(&[node]));
+}
+
+fn rigid_job(job: &SlurmJob, limits: Limits, stage: Stage) -> Seen {
+    let (name, walltime) = (format!("job {}", job.id), job.limit.unwrap_or(UNLIMITED));
+    Seen { name, class: Class::Rigid, limits, walltime, stage, mpi_ratio: None }
+}
+
+fn elastic_job(
+    job: &SlurmJob,
+    status: &WorldStatus,
+    held: Vec<u32>,
+    view: &View<'_>,
+    claims: &Claims<'_>,
+    orders: &Orders,
+    now: Time,
+) -> Seen {
+    let flight = view.flights.get(&job.number);
+    let (mpi_ratio, end) = measured(status, Time::ZERO, now);
+    let mut leaving = Vec::new();
+    let mut class = Class::Malleable;
+    match flight {
+        Some(Flight::Shrink(names)) => {
+            let is_leaving = |node: &&u32| names.contains(&claims.nodes[**node as usize].name);
+            leaving = held.iter().skip(1).filter(is_leaving).copied().collect();
+        }
+        Some(Flight::Grow(_)) => class = Class::Rigid,
+        // Somebody else has asked it for something.
+        None if is_busy(status) => class = Class::Rigid,
+        None => {}
+    }
+    let mut limits = limits(status, &held, claims.nodes);
+    orders.narrow(&job.number.to_string(), held.len() as u32, &mut limits, now);
+    let stage = Stage::Running {
+        since: job.start.unwrap_or(now),
+        nodes: NodeList::of(&held),
+        leaving: NodeList::of(&leaving),
+        end: end.or(job.end),
+    };
+    let name = format!("job {} ({})", job.id, status.job);
+    let mpi_ratio = mpi_ratio.filter(|_| flight.is_none());
+    Seen { name, class, limits, walltime: job.limit.unwrap_or(UNLIMITED), stage, mpi_ratio }
+}
+
+/// Returns the numbers of nodes that a world can have: its sizes are in ranks.
+fn limits(status: &WorldStatus, held: &[u32], nodes: &[SlurmNode]) -> Limits {
+    let ranks: Vec<u64> =
+        held.iter().map(|node| ranks_on(status, &nodes[*node as usize])).collect();
+    let bounds = status.limits.as_ref().and_then(|limits| limits.bounds().ok());
+    let allows = |size: u64| {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        bounds.as_ref().map_or(u64::from(size) <= status.capacity, |bounds| bounds.allows(size))
+    };
+    let (each, mut size) = (ranks_of_a_node(status), 0);
+    let mut allowed = Vec::new();
+    for count in 1..=nodes.len() {
+        // Nodes that it has not get as many ranks as the others.
+        size += ranks.get(count - 1).copied().unwrap_or(each);
+        if size > 0 && allows(size) {
+            allowed.push(count as u32);
+        }
+    }
+    let (min, max) = match (allowed.first(), allowed.last()) {
+        (Some(first), Some(last)) => (*first, *last),
+        _ => (held.len() as u32, held.len() as u32),
+    };
+    let allowed = if allowed.len() as u32 == max - min + 1 { Vec::new() } else { allowed };
+    Limits { allowed, ..Limits::between(min, max, min) }
+}
+
+/// Returns the number of ranks that a new node gets: as many as the fullest has.
+fn ranks_of_a_node(status: &WorldStatus) -> u64 {
+    status.hosts.iter().map(|host| host.ranks.len() as u64).max().unwrap_or(1).max(1)
+}
+
+fn ranks_on(status: &WorldStatus, node: &SlurmNode) -> u64 {
+    let here = status.hosts.iter().filter(|host| is_same(&host.host, node));
+    here.map(|host| host.ranks.len() as u64).sum()
+}
+
+/// Returns true if a host of a world is this node.
+fn is_same(host: &str, node: &SlurmNode) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    short(host) == short(&node.host) || short(host) == short(&node.name)
+}
+
+/// The nodes that no job has been given yet.
+struct Claims<'a> {
+    nodes: &'a [SlurmNode],
+    left: BTreeSet<u32>,
+}
+
+impl Claims<'_> {
+    fn named(&mut self, names: &[String]) -> Vec<u32> {
+        let place = |name: &String| self.nodes.iter().position(|node| node.name == *name);
+        let places: Vec<u32> = names.iter().filter_map(place).map(|place| place as u32).collect();
+        places.into_iter().filter(|place| self.left.remove(place)).collect()
+    }
+
+    /// Takes the nodes of a world, with those that others hold for it, in the order of its ranks.
+    fn elastic(&mut self, job: &SlurmJob, status: &WorldStatus, view: &View<'_>) -> Vec<u32> {
+        let holds = |other: &&SlurmJob| {
+            other.holds_for == Some(job.number)
+                && other.phase == Phase::Runs
+                && other.user == job.user
+        };
+        let mut held = self.named(&job.nodes);
+        for holder in view.jobs.iter().filter(holds) {
+            held.extend(self.named(&holder.nodes));
+        }
+        let first = |node: &u32| {
+            let node = &self.nodes[*node as usize];
+            let here = status.hosts.iter().filter(|host| is_same(&host.host, node));
+            here.flat_map(|host| host.ranks.iter().copied()).min().unwrap_or(u64::MAX)
+        };
+        held.sort_by_key(first);
+        // Nodes on which it has nobody cannot be left.
+        let leaving = match view.flights.get(&job.number) {
+            Some(Flight::Shrink(names)) => names.as_slice(),
+            _ => &[],
+        };
+        let is_used = |node: &u32| {
+            first(node) != u64::MAX || leaving.contains(&self.nodes[*node as usize].name)
+        };
+        let (used, unused): (Vec<u32>, Vec<u32>) = held.into_iter().partition(is_used);
+        self.left.extend(unused);
+        used
+    }
+
+    fn idle(&mut self, count: u32) -> Vec<u32> {
+        let is_idle = |node: &&u32| self.nodes[**node as usize].used == Use::Idle;
+        let idle: Vec<u32> =
+            self.left.iter().filter(is_idle).take(count as usize).copied().collect();
+        idle.iter().for_each(|node| {
+            self.left.remove(node);
+        });
+        idle
+    }
+}
+
+/// Makes the request of a decision about a running job: growth onto new nodes, or the nodes to leave. `most_new` is
+/// the most new nodes that it takes at once.
+pub fn request(
+    decided: &Decided,
+    pictured: &Pictured,
+    status: &WorldStatus,
+    most_new: u32,
+) -> Option<(Flight, Call)> {
+    let Stage::Running { nodes: held, .. } = &pictured.snapshot.jobs[decided.job].stage else {
+        return None;
+    };
+    let why = Some(decided.reason.clone());
+    match &decided.action {
+        Action::Grow { nodes, .. } => {
+            let count = nodes.count().min(most_new);
+            let ranks = u32::try_from(ranks_of_a_node(status)).ok()?.checked_mul(count)?;
+            let many = Many { ranks, nodes: Some(count), why, ..Many::default() };
+            Some((Flight::Grow(held.count() + count), Call::Grow(many)))
+        }
+        Action::Shrink { nodes: Choice::Nodes(nodes), grace, .. } => {
+            let nodes: Vec<&SlurmNode> =
+                nodes.iter().filter_map(|node| pictured.nodes.get(node as usize)).collect();
+            let hosts = status
+                .hosts
+                .iter()
+                .filter(|host| nodes.iter().any(|node| is_same(&host.host, node)));
+            let from: Vec<String> = hosts.map(|host| host.host.clone()).collect();
+            let grace_ms = grace.map(|grace| grace.0);
+            let names = nodes.iter().map(|node| node.name.clone()).collect();
+            let leave = Hosts { from, grace_ms, why, ..Hosts::default() };
+            Some((Flight::Shrink(names), Call::Leave(leave)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

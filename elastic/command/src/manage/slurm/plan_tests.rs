@@ -1,0 +1,148 @@
+use elastic::manager::control::wire::Answer;
+use scheduler::live::{decide, policy};
+
+use super::super::text::{jobs, nodes};
+use super::*;
+
+const NODES: &str = "q0|h0|allocated\nq1|h1|allocated\nq2|h2|idle\nq3|h3|planned\n";
+
+/// A world with ranks on hosts, in job 7.
+fn status(hosts: &[(&str, &[u64])]) -> WorldStatus {
+    let size: usize = hosts.iter().map(|(_, ranks)| ranks.len()).sum();
+    let hosts: Vec<_> = hosts
+        .iter()
+        .map(|(host, ranks)| serde_json::json!({"host": host, "slots": 4, "ranks": ranks}))
+        .collect();
+    let text = serde_json::json!({"status": {"job": "a", "epoch": 1, "size": size, "capacity": 8, "waiting": 0,
+        "next_event": 5, "up_us": 1, "hosts": hosts, "slurm_job": 7}});
+    let Answer::Status(status) = serde_json::from_value(text).unwrap() else { panic!() };
+    *status
+}
+
+fn job(number: u32, state: &str, count: u32, nodes: &str, more: &str) -> String {
+    format!("{number}|{number}|0|{state}|{count}|{nodes}|n/a|N/A|N/A|10:00|{more}|(null)\n")
+}
+
+struct Cluster {
+    jobs: String,
+    nodes: &'static str,
+    status: WorldStatus,
+    flights: BTreeMap<u32, Flight>,
+}
+
+impl Cluster {
+    fn new(jobs: String, hosts: &[(&str, &[u64])]) -> Cluster {
+        Cluster { jobs, nodes: NODES, status: status(hosts), flights: BTreeMap::new() }
+    }
+
+    fn picture(&self) -> Pictured {
+        let ((jobs, wrong), (nodes, _)) = (jobs(&self.jobs), nodes(self.nodes));
+        assert_eq!(wrong, Vec::<String>::new());
+        let statuses = BTreeMap::from([(7, self.status.clone())]);
+        let view = View { jobs: &jobs, nodes: &nodes, statuses: &statuses, flights: &self.flights };
+        picture(&view, &Orders::default(), Time::seconds(1000))
+    }
+
+    /// The calls, each with its flight.
+    fn calls(&self) -> Vec<(String, Flight)> {
+        let pictured = self.picture();
+        let mut policy = policy("two-parts-egs", Span::seconds(30), Span::seconds(900)).unwrap();
+        let mut calls = Vec::new();
+        for decided in decide(&pictured.snapshot, policy.as_mut()).unwrap() {
+            if pictured.jobs[decided.job] == Some(7) {
+                let (flight, call) = request(&decided, &pictured, &self.status, 1).unwrap();
+                calls.push((serde_json::to_string(&call).unwrap(), flight));
+            }
+        }
+        calls
+    }
+}
+
+#[test]
+fn idle_and_planned_nodes_are_grown_into_when_nobody_waits() {
+    let held = job(8, "PENDING", 1, "", "Dependency|x");
+    let cluster = Cluster::new(
+        job(7, "RUNNING", 1, "q0", "None|a") + &job(9, "RUNNING", 1, "q1", "None|b") + &held,
+        &[("h0", &[0, 1])],
+    );
+    let calls = cluster.calls();
+    let call = r#"{"call":"grow","ranks":2,"nodes":1,"wait":false,"why":"grows from 1 to 3 nodes"#;
+    assert!(calls.len() == 1 && calls[0].0.starts_with(call), "{calls:?}");
+    assert_eq!(calls[0].1, Flight::Grow(2));
+}
+
+#[test]
+fn growth_under_way_holds_an_idle_node_and_its_own_job_does_not_wait() {
+    let holder = job(10, "PENDING", 1, "", "Priority|quo-elastic-7-1");
+    let mut cluster =
+        Cluster::new(job(7, "RUNNING", 1, "q0", "None|a") + &holder, &[("h0", &[0, 1])]);
+    cluster.flights.insert(7, Flight::Grow(2));
+    let pictured = cluster.picture();
+    let Stage::Running { nodes, .. } = &pictured.snapshot.jobs[0].stage else { panic!() };
+    assert_eq!((nodes.count(), pictured.snapshot.jobs.len()), (2, 2), "{pictured:?}");
+    assert_eq!(pictured.snapshot.jobs[0].class, Class::Rigid);
+    // A node that is allocated to nobody known is not idle.
+    assert_eq!(pictured.jobs, [Some(7), None]);
+    assert_eq!(cluster.calls(), []);
+}
+
+#[test]
+fn held_node_is_left_with_grace_when_a_job_waits_for_it() {
+    let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
+    let waiting = job(11, "PENDING", 3, "", "Resources|wide");
+    let mut cluster = Cluster::new(
+        job(7, "RUNNING", 1, "q0", "None|a") + &holder + &waiting,
+        &[("h1.site", &[2, 3]), ("h0", &[0, 1])],
+    );
+    let calls = cluster.calls();
+    let call = r#"{"call":"leave","from":["h1.site"],"grace_ms":30000,"wait":false,"#;
+    assert!(calls.len() == 1 && calls[0].0.starts_with(call), "{calls:?}");
+    assert!(calls[0].0.contains("job 11 lacks 1"), "{calls:?}");
+    let flight = Flight::Shrink(vec!["q1".to_owned()]);
+    assert_eq!(calls[0].1, flight);
+    // It is not asked again, also when nobody is there any more and Slurm has not got the node back.
+    cluster.flights.insert(7, flight);
+    assert_eq!(cluster.calls(), []);
+    cluster.status = status(&[("h0", &[0, 1])]);
+    let pictured = cluster.picture();
+    let Stage::Running { nodes, leaving, .. } = &pictured.snapshot.jobs[0].stage else { panic!() };
+    assert_eq!((nodes.count(), leaving.count()), (2, 1));
+    assert_eq!(cluster.calls(), []);
+}
+
+#[test]
+fn nodes_without_ranks_and_of_other_jobs_are_not_given_back() {
+    let waiting = job(11, "PENDING", 3, "", "Resources|wide");
+    let cluster =
+        Cluster::new(job(7, "RUNNING", 2, "q[0-1]", "None|a") + &waiting, &[("h0", &[0, 1])]);
+    let pictured = cluster.picture();
+    assert_eq!(pictured.jobs, [Some(7), None, Some(11)]);
+    assert_eq!(cluster.calls(), [], "three of four nodes cannot be had");
+}
+
+#[test]
+fn sizes_in_ranks_become_numbers_of_nodes() {
+    let mut status = status(&[("h0", &[0, 1]), ("h1", &[2])]);
+    let nodes = nodes(NODES).0;
+    let found = limits(&status, &[0, 1], &nodes);
+    assert_eq!((found.min, found.max, found.allowed), (1, 4, vec![]));
+    status.limits = serde_json::from_str(r#"{"min":3,"max":6,"allowed":"any"}"#).unwrap();
+    let found = limits(&status, &[0, 1], &nodes);
+    assert_eq!((found.min, found.max), (2, 3));
+    status.limits =
+        serde_json::from_str(r#"{"min":1,"max":9,"allowed":{"one_of":[2,7]}}"#).unwrap();
+    let found = limits(&status, &[0, 1], &nodes);
+    assert_eq!((found.min, found.max, found.allowed), (1, 4, vec![1, 4]));
+}
+
+#[test]
+fn shared_and_drained_nodes_do_not_contradict_each_other() {
+    let mut cluster = Cluster::new(
+        job(7, "RUNNING", 1, "q0", "None|a") + &job(9, "RUNNING", 2, "q[0-1]", "None|b"),
+        &[("h0", &[0, 1])],
+    );
+    cluster.nodes = "q0|h0|mixed\nq1|h1|draining\nq2|h2|drained\nq3|h3|idle\n";
+    let pictured = cluster.picture();
+    assert_eq!((pictured.jobs.as_slice(), pictured.snapshot.nodes), (&[Some(7), Some(9)][..], 3));
+    assert_eq!(cluster.calls().len(), 1);
+}

@@ -10,9 +10,10 @@
 //!
 //! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and
 //! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
-//! [`generate`] writes traces of jobs that never ran.
+//! [`generate`] writes traces of jobs that never ran. [`classify`] and [`overrides`] tell whose the objects of a process are.
 
 pub mod bounds;
+pub mod classify;
 pub mod generate;
 pub mod layout;
 pub mod overrides;

@@ -4,6 +4,8 @@
 //! The order of what counts: the tool's own memory; blocks of the allocator; mappings that were seen
 //! to be made; loaded objects; what the mapping itself tells; nobody.
 
+use memprof_trace::classify;
+
 use super::scan::Run;
 use crate::component::{Component, LIMIT};
 
@@ -399,27 +401,8 @@ impl<'w, W: World> Walker<'w, W> {
     }
 }
 
-const MPI_NAMES: &[&[u8]] = &[
-    b"vader_segment",
-    b"sm_segment",
-    b"mpich_shm",
-    b"Intel_MPI",
-    b"ucx_shm_posix",
-    b"psm2_shm",
-    b"psm3_shm",
-    b"psm_shm",
-    b"pmix",
-    b"PMIX",
-    b"open_mpi",
-    b"openmpi",
-    b"osc_rdma",
-    b"/fi_shm",
-    b"mpi_shm",
-];
-
 /// What the path of a mapping tells. The kernel's own names are in brackets.
 pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
-    let contains = |name: &&[u8]| path.windows(name.len()).any(|window| window == *name);
     match path {
         b"[heap]" => Backing::Heap,
         b"[stack]" => Backing::Stack,
@@ -429,7 +412,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
         // Huge pages without a file.
         _ if path.starts_with(b"/anon_hugepage") && !shared => Backing::Anonymous,
         _ if !shared => Backing::File,
-        _ if MPI_NAMES.iter().any(contains) => Backing::MpiMemory,
+        _ if classify::is_mpi_memory(path) => Backing::MpiMemory,
         _ if path.starts_with(b"/dev/shm/")
             || path.starts_with(b"/memfd:")
             || path.starts_with(b"/SYSV")

@@ -1,7 +1,7 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
-//! floors: units < signals < output < terminal < model < picture < report < export < diff < run < sweep < live
-//!     < made_up < flags
+//! floors: units < signals < output < terminal < model < picture < report < export < diff < run < sweep
+//!     < observe < live < made_up < flags
 
 pub mod diff;
 pub mod export;
@@ -9,6 +9,7 @@ pub mod flags;
 pub mod live;
 pub mod made_up;
 pub mod model;
+pub mod observe;
 pub mod output;
 pub mod picture;
 pub mod report;

@@ -1,6 +1,7 @@
 //! `memprof live`: memory of a job now, from the files its ranks write.
 
 use crate::model::{Child, Group, Job, LoadError, Rank, State};
+use crate::observe::{self, Process};
 use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
 use crate::terminal::{self, Look, clean};
@@ -8,7 +9,7 @@ use crate::units::{bytes, count, millionths, share, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,8 +20,11 @@ use std::time::Duration;
 )]
 pub struct Options {
     /// The folder of the job
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "pid")]
+    pub folder: Option<PathBuf>,
+    /// A process of this machine instead, which need not have been started by memprof run
+    #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "job", "wait", "ranks"])]
+    pub pid: Option<u32>,
     /// Only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
@@ -58,13 +62,65 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     signals::handle();
+    match (options.pid, &options.folder) {
+        (Some(pid), _) => process(pid, options),
+        (None, Some(folder)) => job(folder, options),
+        (None, None) => anyhow::bail!("memprof live needs the folder of a job, or --pid"),
+    }
+}
+
+/// Shows a process until it ends.
+fn process(pid: u32, options: &Options) -> anyhow::Result<ExitCode> {
+    let mut process = Process::open(pid)?;
+    let terminal = std::io::stdout().is_terminal() && !options.json && !options.once;
+    let mut screen = Screen { terminal, shown: false };
+    while let Some(seen) = process.look()? {
+        let text = match options.json {
+            true => observe::json(&seen)?,
+            false => observe::display(&seen, Look::stdout()),
+        };
+        let apart = if options.json || !screen.shown { "" } else { "\n" };
+        if !screen.show(&text, apart)?
+            || options.once
+            || !pause(Duration::from_secs_f64(options.every))
+        {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown again and again: on a terminal in one place, else one after the other.
+struct Screen {
+    terminal: bool,
+    shown: bool,
+}
+
+impl Screen {
+    /// Shows a text, behind `apart` where it is not on a terminal. Returns false if nobody reads any more.
+    fn show(&mut self, text: &str, apart: &str) -> anyhow::Result<bool> {
+        let text = match self.terminal {
+            // Home, then each line to its end, then the rest of the screen.
+            true => {
+                let clear = if self.shown { "" } else { "\x1b[2J" };
+                format!("{clear}\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
+            }
+            false => format!("{apart}{text}"),
+        };
+        self.shown = true;
+        terminal::print(&text)
+    }
+}
+
+/// Shows a job until all its ranks have ended.
+fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdout().is_terminal() && !options.json;
     let look = Look::stdout();
     let (mut has_ranks, mut told) = (false, false);
     let until = std::time::Instant::now() + Duration::from_secs_f64(options.wait);
     let mut unread = Unread::default();
     loop {
-        let job = match Job::load_summaries(&options.folder, options.job, &mut |_, _| {}) {
+        let job = match Job::load_summaries(folder, options.job, &mut |_, _| {}) {
             Ok(job) => Some(job),
             // A job that has just been started has no ranks yet, or one that is being made.
             Err(

@@ -21,7 +21,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// `850 ns`, `3.20 ms`, `12.5 s`, `3 min 20 s`, `2 h 05 min`.
+/// `850 ns`, `3.20 ms`, `12.5 s`, `3 min 20 s`, `2 h 05 min`, `3 d 07 h`.
 pub fn time(ns: u64) -> String {
     let three = |value: f64, unit: &str| {
         let digits = match value {
@@ -40,7 +40,8 @@ pub fn time(ns: u64) -> String {
             let seconds = ns.saturating_add(500_000_000) / 1_000_000_000;
             match seconds {
                 0..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-                _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+                3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+                _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
             }
         }
     }
@@ -96,10 +97,11 @@ mod tests {
             (12_500_000_000, "12.5 s"),
             (200_000_000_000, "3 min 20 s"),
             (7_500_000_000_000, "2 h 05 min"),
+            (284_400_000_000_000, "3 d 07 h"),
         ] {
             assert_eq!(time(value), text);
         }
-        assert!(time(u64::MAX).ends_with("min"));
+        assert!(time(u64::MAX).ends_with(" h"));
     }
 
     #[test]

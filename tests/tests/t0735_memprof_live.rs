@@ -1,13 +1,17 @@
-//! `memprof live` beside processes that run: who runs and for how long, who was killed, and when it ends.
+//! `memprof live` beside processes that run: who runs and for how long, who was killed, and when it ends; and what a
+//! process has that nobody recorded.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use quo_tests::memprof::{Profiled, Started, fake_mpi, traces_in};
-use quo_tests::{Checkout, ends_within, until};
+use quo_tests::memprof::{PROGRAMS, Profiled, Started, fake_mpi, traces_in};
+use quo_tests::{Checkout, ends_within, run_compiler, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -34,11 +38,16 @@ struct Display {
 impl Display {
     /// Starts the display; its output goes into a file, so that it need not be read along.
     fn start(traces: &Path, options: &[&str]) -> Result<Display> {
-        let shown = traces.with_extension(format!("shown-{}", options.len()));
+        Display::of(&[traces.to_str().context("path")?], options, traces)
+    }
+
+    /// Of a job or of a process; `beside` is where the file is.
+    fn of(what: &[&str], options: &[&str], beside: &Path) -> Result<Display> {
+        let shown = beside.with_extension(format!("shown-{}", options.len()));
         // Who starts the tests in the background has processes ignore SIGINT, which stays so.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM").arg(Checkout::find()?.program("memprof")?);
-        command.arg("live").arg(traces).args(["--every", "0.05"]).args(options);
+        command.arg("live").args(what).args(["--every", "0.05"]).args(options);
         command.stdin(Stdio::null()).stdout(File::create(&shown)?).stderr(Stdio::null());
         Ok(Display { child: command.spawn()?, shown })
     }
@@ -174,4 +183,158 @@ fn a_request_to_end_ends_the_display_and_not_the_job() -> Result<()> {
     }
     let [_] = &traces_in(&traces)?[..] else { bail!("not one trace") };
     rank.kill()
+}
+
+const MEBI: u64 = 1 << 20;
+
+/// A process that nobody records, once it has all it holds. Dropping it ends it.
+struct Held {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Held {
+    fn start() -> Result<Held> {
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("held");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror"]);
+        compiler.arg(Checkout::find()?.root().join(PROGRAMS).join("held.c"));
+        run_compiler(compiler.arg("-o").arg(&program).arg("-pthread"))?;
+        let mut command = Command::new(program);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("a pipe")?).read_line(&mut line)?;
+        ensure!(line == "ready\n", "it said {line:?}");
+        Ok(Held { child, folder })
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _already_waited = self.child.wait();
+    }
+}
+
+/// `memprof live --pid`, once.
+fn look(pid: &str, options: &[&str]) -> Result<Output> {
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    Ok(command.args(["live", "--once", "--pid", pid]).args(options).output()?)
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn unrecorded_process_is_shown_by_component_to_the_page() -> Result<()> {
+    let held = Held::start()?;
+    let output = look(&held.pid(), &["--json"])?;
+    ensure!(output.status.success(), "{}", complaint(&output));
+    let seen: Value = serde_json::from_slice(&output.stdout)?;
+    let parts = seen["components"].as_array().context("no components")?;
+    let resident = |name: &str| {
+        let part = parts.iter().find(|part| part["name"] == name);
+        part.and_then(|part| part["resident"].as_u64()).with_context(|| format!("{name}: {seen}"))
+    };
+    for (name, mebi) in [("heap", 20), ("stack:threads", 3), ("app.shm", 5)] {
+        let bytes = resident(name)?;
+        ensure!((mebi * MEBI..(mebi + 1) * MEBI).contains(&bytes), "{name} has {bytes} B");
+    }
+    for name in ["app.exe:held", "system:libc.so.6", "stack:main", "kernel"] {
+        ensure!(resident(name)? > 0, "{name} has nothing");
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", held.pid()))?;
+    let kernel = ["VmRSS:", "VmPTE:"].iter().map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).context("no line")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+    });
+    let kernel = kernel.sum::<Result<u64>>()?;
+    let all = seen["resident"].as_u64().context("no sum")?;
+    // The kernel counts what is in memory roughly, by so many pages for each processor.
+    ensure!(all.abs_diff(kernel) < MEBI / 2, "{all} B, by the kernel {kernel} B");
+    ensure!(seen["threads"] == 2 && seen.get("recorded_in").is_none(), "{seen}");
+    Ok(())
+}
+
+#[test]
+fn display_of_an_unrecorded_process_ends_with_it() -> Result<()> {
+    let mut held = Held::start()?;
+    let mut display =
+        Display::of(&["--pid", &held.pid()], &[], &held.folder.path().join("process"))?;
+    until(LIMIT, "it looks again", || {
+        ensure!(display.runs()?, "it ended though the process runs");
+        Ok(display.shown()?.matches("held  process ").count() > 2)
+    })?;
+    drop(held.child.stdin.take());
+    held.child.wait()?;
+    display.end()?;
+    ensure!(!display.shown()?.contains('\x1b'), "{:?}", display.shown());
+    Ok(())
+}
+
+#[test]
+fn recorded_process_has_the_components_of_its_trace() -> Result<()> {
+    let (_folder, traces) = traces()?;
+    let mut rank = forever(&traces, "0")?;
+    let output = look(&rank.id().to_string(), &["--json"])?;
+    ensure!(output.status.success(), "{}", complaint(&output));
+    let seen: Value = serde_json::from_slice(&output.stdout)?;
+    ensure!(seen["recorded_in"] == traces.to_str().context("path")?, "{seen}");
+    let mut report = Command::new(Checkout::find()?.program("memprof")?);
+    let output = report.args(["report", "--json"]).arg(&traces).output()?;
+    let job: Value = serde_json::from_slice(&output.stdout)?;
+    let known = job["components"].as_array().context("no components")?;
+    let (mut objects, mut of_mpi) = (0, 0);
+    for part in seen["components"].as_array().context("no components")? {
+        let name = part["name"].as_str().context("no name")?;
+        let (class, object) = name.split_once(':').unwrap_or((name, ""));
+        // Who opened a plugin is known only to who was there.
+        if !matches!(class, "stack" | "tool") && !matches!(object, "" | "libfakempi_plugin.so") {
+            ensure!(known.iter().any(|one| one["name"] == name), "the trace has no {name}");
+            objects += 1;
+            of_mpi += usize::from(name.starts_with("mpi.core:"));
+        }
+    }
+    ensure!(objects > 3 && of_mpi > 0, "{seen}");
+    rank.kill()
+}
+
+#[test]
+fn processes_that_cannot_be_looked_at_are_refused_with_the_reason() -> Result<()> {
+    let held = Held::start()?;
+    // Nobody may look at what belongs to root.
+    let is_root = rustix::process::getuid().is_root();
+    let target = if is_root { held.pid() } else { "1".to_owned() };
+    let program = held.folder.path().join("memprof");
+    fs::copy(Checkout::find()?.program("memprof")?, &program)?;
+    fs::set_permissions(held.folder.path(), Permissions::from_mode(0o755))?;
+    let mut command = Command::new(program);
+    command.args(["live", "--once", "--pid", &target]);
+    if is_root {
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output()?;
+    let said = complaint(&output);
+    ensure!(output.status.code() == Some(1), "{}: {said}", output.status);
+    ensure!(said.contains(&format!("memprof: cannot look at process {target} (")), "{said}");
+    ensure!(said.contains("it belongs to user 0; only that user and root"), "{said}");
+    for (pid, reason) in [("4294967295", "there is none of this number")] {
+        let output = look(pid, &[])?;
+        let said = complaint(&output);
+        ensure!(output.status.code() == Some(1) && said.contains(reason), "{said}");
+    }
+    let mut ended = Command::new("true").spawn()?;
+    let pid = ended.id().to_string();
+    let stat = format!("/proc/{pid}/stat");
+    until(LIMIT, "it ends", || Ok(fs::read_to_string(&stat)?.contains(") Z ")))?;
+    let said = complaint(&look(&pid, &[])?);
+    ensure!(said.contains("(true): it has ended"), "{said}");
+    ended.wait()?;
+    Ok(())
 }

@@ -8,11 +8,12 @@
 //!   and the slot of the old value becomes the spare;
 //! - growing data live in a *ring* of blocks, whose length and checksum change in one store.
 //!
-//! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and `docs/trace-format.md` says
-//! the same byte by byte. [`read`] makes sense of the remains of a file, and [`generate`] writes traces of jobs that
-//! never ran.
+//! [`layout`] says where everything is, [`mod@write`] puts it there without allocating, and
+//! `docs/trace-format.md` says the same byte by byte. [`read`] makes sense of what is left of a file, and
+//! [`generate`] writes traces of jobs that never ran. [`classify`] and [`overrides`] tell whose the objects of a process are.
 
 pub mod bounds;
+pub mod classify;
 pub mod generate;
 pub mod layout;
 pub mod overrides;

@@ -6,7 +6,6 @@
 
 #![allow(unsafe_code)]
 
-mod classify;
 pub mod elf;
 pub mod holder;
 mod known;

@@ -7,7 +7,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::classify::{self, Node};
+use memprof_trace::classify::{self, Node};
+
 use super::elf::segment;
 use super::known::{Known, NEEDS, PATH, hash};
 use super::parts;
@@ -334,8 +335,8 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     }
     let own = describe as *const () as usize;
     object.tool = own >= object.low && own < object.high && cfg!(not(feature = "archive"));
-    object.defines_mpi = image.defines(b"PMPI_Init");
-    let bindings = ["pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
+    let [in_c, bindings @ ..] = classify::MPI_FUNCTIONS;
+    object.defines_mpi = image.defines(in_c.as_bytes());
     let defines_any =
         object.defines_mpi || bindings.iter().any(|name| image.defines(name.as_bytes()));
     object.known = classify::known(object.name(), object.executable, object.tool, defines_any);

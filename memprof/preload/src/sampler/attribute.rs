@@ -4,6 +4,8 @@
 //! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; no
 //! owner.
 
+use memprof_trace::classify;
+
 use super::scan::Run;
 use crate::component::{Component, LIMIT};
 
@@ -400,27 +402,8 @@ impl<'w, W: World> Walker<'w, W> {
     }
 }
 
-const MPI_NAMES: &[&[u8]] = &[
-    b"vader_segment",
-    b"sm_segment",
-    b"mpich_shm",
-    b"Intel_MPI",
-    b"ucx_shm_posix",
-    b"psm2_shm",
-    b"psm3_shm",
-    b"psm_shm",
-    b"pmix",
-    b"PMIX",
-    b"open_mpi",
-    b"openmpi",
-    b"osc_rdma",
-    b"/fi_shm",
-    b"mpi_shm",
-];
-
-/// Backing of a mapping by its path. The kernel's own names are in brackets.
+/// What the path of a mapping tells. The kernel's own names are in brackets.
 pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
-    let contains = |name: &&[u8]| path.windows(name.len()).any(|window| window == *name);
     match path {
         b"[heap]" => Backing::Heap,
         b"[stack]" => Backing::Stack,
@@ -430,7 +413,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
         // Huge pages without a file.
         _ if path.starts_with(b"/anon_hugepage") && !shared => Backing::Anonymous,
         _ if !shared => Backing::File,
-        _ if MPI_NAMES.iter().any(contains) => Backing::MpiMemory,
+        _ if classify::is_mpi_memory(path) => Backing::MpiMemory,
         _ if path.starts_with(b"/dev/shm/")
             || path.starts_with(b"/memfd:")
             || path.starts_with(b"/SYSV")

@@ -3,10 +3,10 @@
 //! MPI's are the objects that define MPI and those that only these need or open; an object that is also reached from
 //! the program another way is the program's. A few names are known before any graph.
 
-use crate::component::Class;
+use crate::layout::Class;
 
 /// An object as a node of the graph.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 pub struct Node<'a> {
     /// The class by its name or its definitions.
     pub known: Option<Class>,
@@ -115,8 +115,35 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     }
 }
 
-/// Recognises, by the file name of a library, those that serve an MPI and hardly any other, where MPI is linked into
-/// the program, so that no graph tells who needs it.
+/// The functions of which an object of MPI defines one: those for C, and those for Fortran.
+pub const MPI_FUNCTIONS: [&str; 4] = ["PMPI_Init", "pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
+
+/// Returns true if the path of a shared mapping is one that an MPI library, or what serves it, gives.
+#[must_use]
+pub fn is_mpi_memory(path: &[u8]) -> bool {
+    const NAMES: &[&[u8]] = &[
+        b"vader_segment",
+        b"sm_segment",
+        b"mpich_shm",
+        b"Intel_MPI",
+        b"ucx_shm_posix",
+        b"psm2_shm",
+        b"psm3_shm",
+        b"psm_shm",
+        b"pmix",
+        b"PMIX",
+        b"open_mpi",
+        b"openmpi",
+        b"osc_rdma",
+        b"/fi_shm",
+        b"mpi_shm",
+    ];
+    NAMES.iter().any(|name| path.windows(name.len()).any(|window| window == *name))
+}
+
+/// What the file name of a library tells where MPI is linked into the program, so that no graph tells who
+/// needs it: those that serve an MPI and hardly anybody else.
+#[must_use]
 pub fn serves_mpi(name: &str) -> bool {
     is_any(
         stem(name),
@@ -124,8 +151,9 @@ pub fn serves_mpi(name: &str) -> bool {
     )
 }
 
-/// The class by the file name alone, or by its definitions: `defines_mpi` where it defines MPI functions for C with
-/// their `PMPI_` names, or those for Fortran.
+/// What the file name alone, or what it defines, tells: `defines_mpi` where it defines MPI functions for
+/// C with their `PMPI_` names, or those for Fortran.
+#[must_use]
 pub fn known(name: &str, executable: bool, tool: bool, defines_mpi: bool) -> Option<Class> {
     if tool {
         return Some(Class::Tool);
@@ -228,6 +256,7 @@ fn is_loader(name: &str) -> bool {
 }
 
 /// Allocates for whoever calls it: its own callers tell the owner.
+#[must_use]
 pub fn is_neutral(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "libc",

@@ -180,6 +180,49 @@ fn a_buffer_that_lives_for_a_moment_is_seen_before_it_is_released() {
     assert!(head.releases_skipped + head.samples_release >= 100 && head.samples_release < 20);
 }
 
+/// The most a component owned, by the timeline and by full samples.
+fn owned_at_most(trace: &Trace, name: &str) -> (u64, u64) {
+    let is_it = |index: usize| trace.component_name(index) == name;
+    let Some(index) = (0..trace.columns()).find(|index| is_it(*index)) else { return (0, 0) };
+    let bins = trace.timeline.iter().map(|bin| u64::from(bin.cell(index).owned_max) << 10);
+    let rows = trace.history.samples().flat_map(|(_, rows)| rows);
+    let samples = rows.filter(|row| usize::from(row.component) == index).map(|row| row.owned);
+    (bins.max().unwrap_or(0), samples.max().unwrap_or(0))
+}
+
+#[test]
+fn owned_memory_is_in_the_timeline_where_no_sample_was_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled(folder.path(), "cc", "owning.c") else { return };
+    let mut child = recorded(&program, folder.path())
+        .env("MEMPROF_DUTY", "0.001")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut output, &mut said).expect("a line");
+    assert_eq!(said, "done\n");
+    let end = Instant::now() + Duration::from_secs(60);
+    let now = || owned_at_most(trace_of(&traces(folder.path()), "owning"), "app.exe:owning");
+    let until = |bytes: u64| {
+        while now().0 < bytes {
+            assert!(Instant::now() < end, "no look between samples: {:?}", now());
+            // Sleeps: another process works meanwhile.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // It was given back right after the end of the phase.
+    until(5 << 20);
+    let mut input = child.stdin.take().expect("its input");
+    std::io::Write::write_all(&mut input, b"\n").expect("a line");
+    until(7 << 20);
+    assert!(now().1 < 5 << 20, "a sample was taken: {:?}", now());
+    drop(input);
+    wait(&mut child);
+}
+
 #[test]
 fn a_program_that_closes_all_descriptors_is_sampled_all_the_same() {
     let folder = tempfile::tempdir().expect("a folder");

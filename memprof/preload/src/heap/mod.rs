@@ -27,7 +27,7 @@ pub use blocks::give;
 pub use family::look_around;
 pub use peaks::{peaks_begin, peaks_end, peaks_open};
 pub use real::{look, next, stand_aside, stands_aside};
-pub use sums::{all, ledger, owned, snapshot};
+pub use sums::{all, ledger, owned, owned_each, snapshot};
 
 use crate::component::{Component, LIMIT};
 use crate::thread::{Local, State};

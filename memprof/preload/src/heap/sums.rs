@@ -194,7 +194,15 @@ pub fn snapshot(into: &mut [Ledger; LIMIT]) {
     }
 }
 
-/// Bytes of all components together now, and their high-water mark.
+/// What each component owns now.
+pub fn owned_each(into: &mut [u64; LIMIT]) {
+    let mut reader = Reader::default();
+    for (index, owned) in into.iter_mut().enumerate().take(count()) {
+        *owned = if is_known(index) { reader.read(index).0.max(0) as u64 } else { 0 };
+    }
+}
+
+/// What all components own together now, and the most they did.
 pub fn all() -> (u64, u64) {
     let (owned, peak, _) = read(ALL);
     (owned.max(0) as u64, peak.max(0) as u64)

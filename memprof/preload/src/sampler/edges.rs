@@ -153,6 +153,11 @@ impl Sampler {
                 self.duty.iter_mut().for_each(|duty| duty.forgive(cost));
             }
         }
+        if !looks && self.is_ready() {
+            let began = kernel::thread_time();
+            self.write_owned(owned);
+            self.charge(kernel::thread_time().saturating_sub(began));
+        }
         if begins {
             self.phases.outdated |= has_changed && !looks;
             self.keep_peaks(index);

@@ -7,6 +7,7 @@ mod attribute;
 mod duty;
 mod edges;
 mod entry;
+mod ledger;
 mod list;
 mod maps;
 mod owed;

@@ -186,6 +186,9 @@ fn look(last: &mut Last) -> bool {
             (last.full, last.record, last.pending) = (now, now, false);
             return true;
         }
+        if changed {
+            sampler.write_owned(owned);
+        }
         let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;
         if much || now.saturating_sub(last.record) >= LONGEST_AGE {
             sampler.quick();

@@ -8,6 +8,7 @@ use super::attribute::{self, Backing, Mapping, Totals, Walker};
 use super::duty::Duty;
 use super::edges::{PHASES, Peaks};
 use super::entry::{Copies, Entry, NO_ENTRY};
+use super::ledger::Owned;
 use super::list::{List, Visitor};
 use super::maps;
 use super::scan::{Run, Scanner};
@@ -113,6 +114,7 @@ pub struct Sampler {
     pub resident_then: u64,
     /// Owned bytes of all then, in blocks and in mappings.
     pub owned_then: (u64, u64),
+    pub owned: Owned,
     /// What of each component had moved when the look at the tables began; and what was nobody's and the
     /// allocator's in the last sample.
     pub moved: heap::in_flight::Before<LIMIT>,
@@ -157,6 +159,7 @@ impl Sampler {
             published: super::publish::Published::new(),
             resident_then: 0,
             owned_then: (0, 0),
+            owned: Owned::new(),
             moved: heap::in_flight::Before::new(),
             nobodys: 0,
             slacks: 0,
@@ -222,6 +225,7 @@ impl Sampler {
         self.rows.fill(NO_ROW);
         self.head = NO_HEAD;
         self.phases.forget();
+        self.owned = Owned::new();
         self.agreement = Agreement::new();
         self.ready = false;
     }

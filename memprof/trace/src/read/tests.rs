@@ -165,3 +165,24 @@ fn a_bin_is_seen_where_its_samples_are_or_as_a_whole_whatever_it_counts() {
     assert_eq!(bin(0, 0), (10, 20));
     assert_eq!([bin(1, 0), bin(0, 1), bin(u32::MAX, u32::MAX)], [(12, 17); 3]);
 }
+
+#[test]
+fn what_is_owned_between_samples_holds_until_it_is_told_again() {
+    let mut buffer = buffer();
+    let mut writer = writer(&mut buffer);
+    let width = 1 << BIN_SHIFT;
+    let head = |time| SampleHead { time, flags: sample::FULL, kernel_resident: 4096, walked: 4096 };
+    writer.sample(&head(0), &[row(0, 4096)]);
+    writer.owned(width + 1, &[1 << 20]);
+    writer.owned(3 * width + 1, &[2 << 20, 1 << 10]);
+    writer.owned(3 * width + 2, &[0, 0]);
+    writer.sample(&head(5 * width), &[row(0, 4096)]);
+    let trace = Trace::from_bytes(buffer.bytes()).unwrap();
+    let of = |component| trace.timeline.iter().map(move |bin| bin.cell(component).owned_max);
+    assert_eq!(of(0).collect::<Vec<_>>(), [8, 1024, 1024, 2048, 0, 8]);
+    assert_eq!(of(1).collect::<Vec<_>>(), [0, 0, 0, 1, 0, 0]);
+    // What is resident is as samples have found it, and none was taken.
+    assert!(trace.timeline.iter().all(|bin| bin.cell(0).resident_mean == 4));
+    assert_eq!(trace.timeline.iter().map(|bin| bin.head.samples).sum::<u32>(), 2);
+    assert_eq!(trace.history.len(), 2);
+}

@@ -353,7 +353,13 @@ impl<'a> Writer<'a> {
         self.sample(&SampleHead { flags, ..*head }, &[]);
     }
 
-    /// Publishes the present memory, and the peaks; `rows` by number of the component.
+    /// Tells what components own at a time between samples, in bytes, by number of the component. Only the timeline has it.
+    pub fn owned(&mut self, time: u64, owned: &[u64]) {
+        self.now = self.now.max(time);
+        self.timeline.own(&mut self.region, &mut self.sequence, time, owned);
+    }
+
+    /// What holds now, and the peaks; `rows` by number of the component.
     pub fn publish_summary(&mut self, head: &SummaryHead, rows: &[SummaryRow]) {
         self.now = self.now.max(head.time);
         let rows = &rows[..rows.len().min(self.components.capacity() as usize)];

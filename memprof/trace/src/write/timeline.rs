@@ -26,7 +26,7 @@ struct Column {
     /// In the sample being folded.
     now: u32,
     owned_now: u32,
-    /// At the last full sample.
+    /// At the last full sample; what is owned, when that was told last.
     held: u32,
     owned_held: u32,
     /// Of the state that held, by the time it did.
@@ -139,9 +139,35 @@ impl Timeline {
             }
             self.known[1][..self.columns].fill(UNKNOWN);
         }
+        self.write_open(region, sequence);
+    }
+
+    /// Writes the bin being filled to the one of its two places that is older.
+    fn write_open(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
         let slot = self.section.slot(self.section.capacity + self.place);
         self.place ^= 1;
         self.write(region, sequence, slot);
+    }
+
+    /// Takes in what components own at a time, by number: it holds until it is told again.
+    pub(super) fn own(
+        &mut self,
+        region: &mut Region<'_>,
+        sequence: &mut Sequence,
+        time: u64,
+        owned: &[u64],
+    ) {
+        self.advance(region, sequence, time);
+        self.hold(time);
+        for (index, owned) in owned.iter().enumerate().take(self.components) {
+            let cell = &mut self.cells[index];
+            cell.owned_held = kib(*owned);
+            cell.owned_max = cell.owned_max.max(cell.owned_held);
+            if cell.owned_held > 0 {
+                self.columns = self.columns.max(index + 1);
+            }
+        }
+        self.write_open(region, sequence);
     }
 
     fn add_full(&mut self, head: &SampleHead) {
@@ -194,7 +220,10 @@ impl Timeline {
         self.head = BinHead { level, number, ..BinHead::default() };
         (self.total_sum, self.weight) = (0, 0);
         let Some(begun) = self.begun else {
-            self.cells = [NOTHING; COMPONENTS_LIMIT];
+            for cell in &mut self.cells {
+                let owned_held = cell.owned_held;
+                *cell = Column { owned_max: owned_held, owned_held, ..NOTHING };
+            }
             return;
         };
         self.reached = bin_start(level, number).max(begun);
@@ -210,7 +239,8 @@ impl Timeline {
 
     /// Writes the open bin to its own place: nothing more comes into it.
     fn close(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
-        if self.begun.is_none() && self.head.samples == 0 && self.head.others == 0 {
+        let is_empty = self.head.samples == 0 && self.head.others == 0 && self.columns == 0;
+        if self.begun.is_none() && is_empty {
             return;
         }
         let begin = bin_start(self.head.level, self.head.number);

@@ -133,6 +133,7 @@ plain! {
         0 resident_min: u32,
         4 resident_max: u32,
         8 resident_mean: u32,
+        /// Over all samples, and looks at the ledger between them.
         12 owned_max: u32,
         /// Resident was never less between these full samples, from the one before the bin on: see
         /// [`crate::bounds`].

@@ -1267,6 +1267,84 @@ int
 QUO_phase_free(QUO_phase phase);
 
 /** @} */
+/** @name Scopes: parts of the hardware for components that run at the same time. Since quo 0.1. */
+/** @{ */
+
+/**
+ * Splits the hardware of each node in proportion to weights, and makes a context of the ranks that
+ * name the same part, confined to it: a scope.
+ *
+ * Collective over the context. Parts are disjoint, of whole objects, and together all that the ranks
+ * of the node may use; fast and slow cores count by their speeds. The rank is bound inside its part
+ * until the scope is freed. A scope is a context: phases, pushes, barriers and queries take it, wait
+ * for its ranks and know its hardware only, and it can be split in turn. The context that was split
+ * works on. Free scopes before QUO_adapt() or a resize of the world; QUO_adapt() and QUO_retire()
+ * refuse them.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  type      Type of the objects that are not cut; the same on every rank.
+ * @param[in]  nparts    How many parts; the same on every rank.
+ * @param[in]  weights   What each part is in proportion to, at least 1; the same on every rank. NULL
+ *                       for equal parts.
+ * @param[in]  part      The caller's part, from 0.
+ * @param[out] out_scope The scope, to be freed with QUO_free(); NULL on failure.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG An argument is out of range on some rank, some node has fewer objects than
+ *                           parts, or a pointer is NULL.
+ * @retval QUO_ERR_NOT_FOUND The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different splits.
+ *
+ * @code{.c}
+ * const int weights[] = {3, 1};
+ * int ocean = 0;
+ * QUO_context scope = NULL;
+ * if (QUO_SUCCESS == QUO_split_by_weight(q, QUO_OBJ_CORE, 2, weights, ocean, &scope)) {
+ *     QUO_barrier(scope);
+ *     QUO_free(scope);
+ * }
+ * @endcode
+ */
+int
+QUO_split_by_weight(QUO_context q,
+                    QUO_obj_type_t type,
+                    int nparts,
+                    const int *weights,
+                    int part,
+                    QUO_context *out_scope);
+
+/**
+ * As QUO_split_by_weight(), with a number of objects for each part. Since quo 0.1.
+ *
+ * Collective over the context. Objects that are left over belong to no part.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  type      Type of the objects; the same on every rank.
+ * @param[in]  nparts    How many parts; the same on every rank.
+ * @param[in]  counts    How many objects each part gets, at least 1; the same on every rank.
+ * @param[in]  part      The caller's part, from 0.
+ * @param[out] out_scope The scope, to be freed with QUO_free(); NULL on failure.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG As QUO_split_by_weight(), and when some node has fewer objects than the
+ *                           parts need.
+ * @retval QUO_ERR_NOT_FOUND The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different splits.
+ *
+ * @code{.c}
+ * const int counts[] = {1, 1};
+ * QUO_context scope = NULL;
+ * QUO_split_by_count(q, QUO_OBJ_PACKAGE, 2, counts, 0, &scope);
+ * QUO_free(scope);
+ * @endcode
+ */
+int
+QUO_split_by_count(QUO_context q,
+                   QUO_obj_type_t type,
+                   int nparts,
+                   const int *counts,
+                   int part,
+                   QUO_context *out_scope);
+
+/** @} */
 /** @name For Fortran: communicators as integers */
 /** @{ */
 

@@ -925,6 +925,23 @@ public:
         detail::check(QUO_create_with_options_f2c(&handle, comm, &all));
         return Context(handle, true);
     }
+    /** As QUO_split_by_weight(): a context of the ranks that name the same part, confined to it.
+        Collective over this context. */
+    Context split_by_weight(ObjectType type, const std::vector<int> &weights, int part) const
+    {
+        QUO_context scope = nullptr;
+        detail::check(QUO_split_by_weight(handle_, plain(type), static_cast<int>(weights.size()),
+                                          weights.data(), part, &scope));
+        return Context(scope, true);
+    }
+    /** As QUO_split_by_count(): the same, with a number of objects for each part. */
+    Context split_by_count(ObjectType type, const std::vector<int> &counts, int part) const
+    {
+        QUO_context scope = nullptr;
+        detail::check(QUO_split_by_count(handle_, plain(type), static_cast<int>(counts.size()),
+                                         counts.data(), part, &scope));
+        return Context(scope, true);
+    }
     /** Takes over a context that was made with the C interface. */
     static Context adopt(QUO_context handle) noexcept { return Context(handle, true); }
     /** Uses a context that somebody else frees, such as the C or Fortran caller of a library. */

@@ -105,9 +105,13 @@ pub(crate) fn create(
             Context::create_with(group, options)?
         }
     };
-    let handle = CONTEXTS.insert(context)?;
-    place?.set(ptr::without_provenance_mut(handle));
+    place?.set(keep_context(context)?);
     Ok(())
+}
+
+/// The handle of a context from now on.
+pub(crate) fn keep_context(context: Context) -> Result<*mut QUO_t, Failure> {
+    Ok(ptr::without_provenance_mut(CONTEXTS.insert(context)?))
 }
 
 /// `QUO_create`.

@@ -9,11 +9,11 @@
 //! - `handle`: handles, and how they are looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`barriers`], [`phase`], [`xpm`], [`world`], [`reshape`],
+//!   [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 //!
 //! floors: codes < guard < types < handle < version < create < mask < query < bind < collective < members <
-//!     barriers < phase < xpm < world < fortran_helpers < reshape < fortran
+//!     barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
 #![allow(
     non_snake_case,
     non_camel_case_types,
@@ -34,6 +34,7 @@ pub mod members;
 pub mod phase;
 pub mod query;
 pub mod reshape;
+pub mod scope;
 pub mod types;
 pub mod version;
 pub mod world;

@@ -317,6 +317,23 @@ impl Longs {
     }
 }
 
+/// An array of numbers that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Ints(*const c_int);
+
+impl Ints {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The first `count` numbers.
+    pub(crate) fn read(self, count: usize) -> Vec<c_int> {
+        // SAFETY: by the contract of the C interface the array holds `count` numbers.
+        unsafe { std::slice::from_raw_parts(self.0, count) }.to_vec()
+    }
+}
+
 /// An array of qids that C owns, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]

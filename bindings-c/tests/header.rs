@@ -27,7 +27,7 @@ const HEADERS: [&str; 4] = [
     include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -39,6 +39,7 @@ const SOURCES: [&str; 20] = [
     include_str!("../src/phase.rs"),
     include_str!("../src/query.rs"),
     include_str!("../src/reshape.rs"),
+    include_str!("../src/scope.rs"),
     include_str!("../src/version.rs"),
     include_str!("../src/world/arrays.rs"),
     include_str!("../src/world/carry.rs"),
@@ -92,6 +93,7 @@ const TYPES: &[(&str, &str)] = &[
     ("int *", "Out<c_int>"),
     ("int *", "Qids"),
     ("const int *", "Qids"),
+    ("const int *", "Ints"),
     ("int **", "Out<*mut c_int>"),
     ("char **", "Out<*mut c_char>"),
     ("const char *", "Text"),

@@ -21,6 +21,7 @@ module quo
   use quo_phase_object
   use quo_phases
   use quo_ranks
+  use quo_scopes
   use quo_together
   use quo_types
   use quo_xpm

@@ -16,6 +16,7 @@ module quo_context_object
   use quo_ownership, only: A_CONTEXT, free, held, kept, let_go, own, refer, share
   use quo_ranks, only: quo_bound, quo_cpuset_in_type, quo_explain, quo_id, quo_nqids, &
     quo_qids_in_type, quo_stringify_cbind, quo_stringify_cbind_of
+  use quo_scopes, only: quo_split_by_count, quo_split_by_weight
   use quo_together, only: quo_auto_distrib, quo_auto_distrib_with_policy, quo_barrier, &
     quo_barrier_timed, quo_get_mpi_comm_by_type
   use quo_types, only: quo_create_options_t
@@ -42,6 +43,8 @@ module quo_context_object
     procedure, private :: create_integer => context_create
     procedure, private :: create_integer_options => context_create_options
     procedure :: free => context_free
+    procedure :: split_by_weight => context_split_by_weight
+    procedure :: split_by_count => context_split_by_count
     procedure :: handle => context_handle
     procedure :: nobjs_by_type => context_nobjs_by_type
     procedure :: nobjs_in_type_by_type => context_nobjs_in_type_by_type
@@ -180,6 +183,45 @@ contains
     integer(c_int), intent(out) :: ierr
     call quo_get_mpi_comm_by_type(self%handle(), target_type, comm, ierr)
   end subroutine context_get_integer
+
+  !> Makes the object a scope of another context: the ranks that name the same part, confined to it.
+  !> What the object stood for before is let go. Collective over the other context.
+  subroutine context_split_by_weight(self, context, obj_type, weights, part, ierr)
+    class(quo_context), target, intent(inout) :: self
+    !> The context to split; not the same object.
+    type(quo_context), intent(in) :: context
+    !> As for [[quo_split_by_weight]].
+    integer(c_int), intent(in) :: obj_type
+    !> As for [[quo_split_by_weight]].
+    integer(c_int), contiguous, intent(in) :: weights(:)
+    !> The caller's part, from 0.
+    integer(c_int), intent(in) :: part
+    !> As for [[quo_split_by_weight]].
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: scope
+    call let_go(self%held, A_CONTEXT)
+    call quo_split_by_weight(context%handle(), obj_type, weights, part, scope, ierr)
+    call own(self%held, scope)
+  end subroutine context_split_by_weight
+
+  !> As above, with a number of objects for each part.
+  subroutine context_split_by_count(self, context, obj_type, counts, part, ierr)
+    class(quo_context), target, intent(inout) :: self
+    !> The context to split; not the same object.
+    type(quo_context), intent(in) :: context
+    !> As for [[quo_split_by_count]].
+    integer(c_int), intent(in) :: obj_type
+    !> As for [[quo_split_by_count]].
+    integer(c_int), contiguous, intent(in) :: counts(:)
+    !> The caller's part, from 0.
+    integer(c_int), intent(in) :: part
+    !> As for [[quo_split_by_count]].
+    integer(c_int), intent(out) :: ierr
+    type(c_ptr) :: scope
+    call let_go(self%held, A_CONTEXT)
+    call quo_split_by_count(context%handle(), obj_type, counts, part, scope, ierr)
+    call own(self%held, scope)
+  end subroutine context_split_by_count
 
   !> Frees the context, whoever owns it. Collective over the context.
   subroutine context_free(self, ierr)

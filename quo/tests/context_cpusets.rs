@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use quo::affinity::{Backend, CALLER, Kernel, Target};
+use quo::context::Split;
 use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
 use quo::{Context, CpuSet, ObjectType};
@@ -18,6 +19,7 @@ fn main() {
         ("shrunk_cpuset_is_used_by_contexts", shrunk_cpuset_is_used_by_contexts),
         ("changed_cpuset_is_used_by_the_next_phase", changed_cpuset_is_used_by_the_next_phase),
         ("shrunk_cpuset_leaves_fewer_workers", shrunk_cpuset_leaves_fewer_workers),
+        ("scope_keeps_what_is_allowed_of_its_part", scope_keeps_what_is_allowed),
         ("rank_moved_to_another_cpuset_is_planned_for", moved_rank_is_planned_for),
         ("bound_rank_stays_bound_when_its_cpus_are_all", bound_rank_stays_bound),
         ("changed_cpuset_shows_in_queries_at_once", changed_cpuset_shows_in_queries_at_once),
@@ -120,6 +122,32 @@ fn change(context: &Context, group: &Group, cpus: &str) {
     // Looks now: phases that follow each other within a millisecond share a look.
     assert_eq!(context.allowed(), cpus.parse().unwrap());
     context.barrier().unwrap();
+}
+
+fn scope_keeps_what_is_allowed() {
+    with_two_ranks("scopes", |context, group| {
+        let scope = context.split(&Split::equally(2).over(ObjectType::Pu), 1).unwrap();
+        let both = context.split(&Split::equally(1), 0).unwrap();
+        let phases = [&scope, &both]
+            .map(|scope| scope.plan_phase(PhaseSpec::over(ObjectType::Machine)).unwrap());
+        let cpus = |scope: &Context, plan| {
+            let outcome = scope.phase_of(plan).run(|worker| worker.cpus().to_string());
+            outcome.map(|outcome| outcome.value).map_err(|error| error.to_string())
+        };
+        let works = |cpus: &str| Ok((context.rank() == 0).then(|| cpus.to_owned()));
+        assert_eq!(cpus(&both, &phases[1]), works("0-1"));
+        change(context, group, "1");
+        assert_eq!(cpus(&scope, &phases[0]), works("1"));
+        assert_eq!(cpus(&both, &phases[1]), works("1"));
+        change(context, group, "0");
+        let error = cpus(&scope, &phases[0]).unwrap_err();
+        assert!(error.contains("scope's CPUs 1 is allowed any more"), "{error}");
+        change(context, group, "0-1");
+        assert_eq!(cpus(&scope, &phases[0]), works("1"), "nothing beyond its part");
+        assert_eq!(cpus(&both, &phases[1]), works("0-1"));
+        both.free().unwrap();
+        scope.free().unwrap();
+    });
 }
 
 fn changed_cpuset_is_used_by_the_next_phase() {

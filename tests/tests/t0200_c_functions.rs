@@ -121,6 +121,7 @@ programs! {
     phase
     phase_without_packages
     qids_in_type
+    split
     strerror
     stringify_cbind
     topology_nonsense

@@ -79,6 +79,7 @@ programs! {
     ownership
     phase_work
     ranks
+    scopes
     together
 }
 
@@ -365,6 +366,7 @@ tests! {
     ownership
     phase_work
     ranks
+    scopes
     together
     another_compiler_takes_the_sources
     constants_are_those_of_the_headers

@@ -164,6 +164,28 @@ unwinding_one_rank_alone_does_not_wait_for_the_others()
     kept.free();
 }
 
+void
+scopes_are_contexts_of_a_part()
+{
+    const quo::Context context;
+    const int pus = context.npus();
+    if (pus < 2) return;
+    const std::string before = context.stringify_cbind();
+    const int part = check::rank % 2;
+    {
+        const quo::Context scope = context.split_by_weight(quo::ObjectType::pu, {1, 1}, part);
+        CHECK(scope.owned() && scope.npus() < pus);
+        quo::Phase(scope, quo::PhaseSpec().over(quo::ObjectType::machine)).run([] {});
+        scope.barrier();
+    }
+    CHECK_EQUAL(context.stringify_cbind(), before);
+    quo::Context one = context.split_by_count(quo::ObjectType::pu, {1}, 0);
+    CHECK_EQUAL(one.npus(), 1);
+    one.free();
+    CHECK_THROWS(context.split_by_weight(quo::ObjectType::pu, {1, 0}, part),
+                 RecoverableError, invalid_argument, "part 1");
+}
+
 } // namespace
 
 int
@@ -177,5 +199,6 @@ main(int argc, char **argv)
         handles_of_others_are_used_and_left();
         what_lives_longer_keeps_the_context_busy();
         unwinding_one_rank_alone_does_not_wait_for_the_others();
+        scopes_are_contexts_of_a_part();
     });
 }

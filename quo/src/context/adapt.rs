@@ -182,6 +182,7 @@ impl Shared {
                 prepare: &mut || unwound.unwind(),
                 backend: Some(Arc::clone(&self.backend)),
                 claimed: old.claimed.clone(),
+                scope: None,
             },
         );
         drop(old);
@@ -217,10 +218,14 @@ impl<'a> Changing<'a> {
         if !self.first {
             return refuse("another thread of this rank adapts the context");
         }
-        let (phases, depth) = {
+        let (phases, depth, base) = {
             let bindings = self.shared.bindings();
-            (bindings.open_phases, bindings.stack.depth())
+            (bindings.open_phases, bindings.stack.depth(), bindings.base)
         };
+        if base > 0 {
+            let reason = "a scope keeps its ranks: free it, and split the context anew afterwards";
+            return Err(Error::NotSupported { call, reason: reason.to_owned() });
+        }
         if phases > 0 {
             return refuse("a phase is open on this rank: it has to be left first");
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Context;
 use super::state::{Bindings, Shared};
-use crate::affinity::Target;
+use crate::affinity::{BindError, Target};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::NodeError;
@@ -16,10 +16,15 @@ impl Bindings {
         match self.node.publish_mask(mask) {
             Err(NodeError::Left) => Ok(()),
             result => {
-                self.node.publish_pushes(self.stack.depth());
+                self.node.publish_pushes(self.depth());
                 Ok(result?)
             }
         }
+    }
+
+    /// The number of this rank's own pushes.
+    pub(super) fn depth(&self) -> usize {
+        self.stack.depth().saturating_sub(self.base)
     }
 
     fn require_steady(&self, call: &'static str) -> Result<(), Error> {
@@ -91,6 +96,15 @@ impl Context {
         Ok(cpus)
     }
 
+    /// Returns true if this rank was not bound by its launcher and has pushed nothing.
+    pub(super) fn is_unbound(&self) -> bool {
+        let (depth, mask) = {
+            let bindings = self.shared.bindings();
+            (bindings.stack.depth(), bindings.stack.current())
+        };
+        depth == 0 && mask.is_ok_and(|mask| self.has_all_of_its_own_accord(&mask))
+    }
+
     fn has_all_of_its_own_accord(&self, mask: &CpuSet) -> bool {
         let state = self.state();
         let machine = state.machine();
@@ -130,6 +144,9 @@ impl Context {
         self.check("pop")?;
         // Published under the stack's lock: of two calls at once, the later one's mask stays.
         let mut bindings = self.shared.bindings();
+        if bindings.depth() == 0 {
+            return Err(BindError::NothingPushed.into());
+        }
         let mask = bindings.stack.pop()?;
         if regions::recorded() {
             self.shared.regions().pop();
@@ -149,7 +166,7 @@ impl Context {
     /// The number of pushes not yet popped. Local.
     #[must_use]
     pub fn push_depth(&self) -> usize {
-        self.shared.bindings().stack.depth()
+        self.shared.bindings().depth()
     }
 
     /// Tells of a last push or pop that was granted fewer CPUs than it was for.
@@ -159,6 +176,17 @@ impl Context {
             let (call, asked, granted) = (short.call, &short.asked, &short.granted);
             format!("the last {call} was for CPUs {asked}, of which only {granted} are allowed now")
         })
+    }
+
+    /// Gives this rank the binding back that it had before it entered the scope, if this is one.
+    pub(super) fn leave_scope(&self) -> Result<(), Error> {
+        let mut bindings = self.shared.bindings();
+        if bindings.base == 0 {
+            return Ok(());
+        }
+        bindings.base = 0;
+        let mask = bindings.stack.pop()?;
+        bindings.publish(&mask)
     }
 
     /// Pops everything that is still pushed.

@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     pub allowed: CpuSet,
     /// Returns `topology` with nothing else allowed: this rank is bound inside it.
     pub own: Arc<Topology>,
+    /// The CPUs of the scope, hidden ones included; others are not used, whatever is allowed.
+    pub scope: Option<CpuSet>,
     pub basis: Basis,
     /// The cpusets of the objects of each type, made when first asked for.
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
@@ -53,30 +55,44 @@ impl Machine {
         let topology = Arc::clone(if no_smt { &snapshot.without_smt } else { &snapshot.whole });
         let allowed = whole.allowed().clone();
         let own = Arc::clone(&topology);
-        Self { own, whole, topology, allowed, basis, cpusets: Default::default() }
+        Self { own, whole, topology, allowed, scope: None, basis, cpusets: Default::default() }
     }
 
-    /// For a rank whose node's ranks may use these parts of a machine, `own` among them. Pure.
+    /// For a rank whose node's ranks may use these parts of a machine, `own` among them, and of them
+    /// the CPUs of the scope. Pure.
     ///
     /// # Errors
-    /// The same for every rank: a part has nothing that the machine shows.
+    /// The same for every rank: a part has nothing that the machine shows, or the scope nothing that
+    /// is allowed.
     pub fn divided(
         machine: &Topology,
         no_smt: bool,
         parts: &[CpuSet],
         own: &CpuSet,
         basis: Basis,
+        scope: Option<&CpuSet>,
     ) -> Result<Self, Error> {
-        let all = parts.iter().fold(CpuSet::new(), |all, part| all.union(part));
+        let inside = |part: &CpuSet| scope.map_or(part.clone(), |scope| part.intersection(scope));
+        let all = parts.iter().fold(CpuSet::new(), |all, part| all.union(&inside(part)));
+        if let Some(scope) = scope.filter(|_| all.is_empty()) {
+            let reason = format!(
+                "none of the scope's CPUs {scope} is allowed any more: free it and split anew"
+            );
+            return Err(Error::NotSupported { call: "scope", reason });
+        }
         let whole = Arc::new(machine.with_allowed(&all)?);
-        let topology = if no_smt { Arc::new(whole.without_smt()) } else { Arc::clone(&whole) };
+        let mut topology = if no_smt { Arc::new(whole.without_smt()) } else { Arc::clone(&whole) };
+        if let Some(scope) = scope {
+            topology = Arc::new(topology.restricted_to(scope));
+        }
         let usable = |part: &CpuSet| part.intersection(topology.allowed());
         if let Some(nothing) = parts.iter().map(usable).find(CpuSet::is_empty) {
             topology.with_allowed(&nothing)?;
         }
-        let allowed = own.clone();
+        let allowed = inside(own);
         let own = Arc::new(topology.with_allowed(&usable(own))?);
-        Ok(Self { whole, topology, allowed, own, basis, cpusets: Default::default() })
+        let scope = scope.cloned();
+        Ok(Self { whole, topology, allowed, own, scope, basis, cpusets: Default::default() })
     }
 
     /// The cpusets of the objects of a type, by logical index.
@@ -106,7 +122,11 @@ impl Machine {
         if version == self.basis.version {
             return Ok(Cow::Borrowed(&self.allowed));
         }
-        allowed::allowed(&self.whole, version).map(Cow::Owned)
+        let all = allowed::allowed(&self.whole, version)?;
+        Ok(Cow::Owned(match &self.scope {
+            Some(scope) => all.intersection(scope),
+            None => all,
+        }))
     }
 
     /// The machine that this rank is bound inside as of now, if that is not `known`.
@@ -123,14 +143,14 @@ pub(super) fn divide(
     call: &'static str,
     node: &Node,
     (snapshot, no_smt, basis): (&Snapshot, bool, Basis),
-    (members, mask): (usize, &CpuSet),
+    (members, mask, scope): (usize, &CpuSet, Option<&CpuSet>),
     patience: &Patience<'_>,
 ) -> Result<Machine, Error> {
     let part = |member| node.mask_of(member).ok().flatten().unwrap_or_default();
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
     // The verdict also says that everyone has read the parts, so that masks may take their place.
     let own = &parts[node.member()];
-    let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis);
+    let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis, scope);
     let machine = agree(group, call, machine, patience)?;
     agree(group, call, node.publish_mask(mask).map_err(Error::from), patience)?;
     Ok(machine)
@@ -148,7 +168,31 @@ mod tests {
         let machine = Topology::from_synthetic("pack:2 core:2 pu:2").unwrap();
         let machine = machine.with_allowed(&set("0-1")).unwrap();
         let parts = [set("0-1"), set("3-5"), set(third)];
-        Machine::divided(&machine, no_smt, &parts, &parts[own], Basis::default())
+        Machine::divided(&machine, no_smt, &parts, &parts[own], Basis::default(), None)
+    }
+
+    fn confined(no_smt: bool, scope: &str) -> Result<Machine, Error> {
+        let machine = Topology::from_synthetic("pack:2 core:2 pu:2").unwrap();
+        let (all, scope) = (machine.allowed().clone(), set(scope));
+        let parts = std::slice::from_ref(&all);
+        Machine::divided(&machine, no_smt, parts, &all, Basis::default(), Some(&scope))
+    }
+
+    #[test]
+    fn scope_has_only_its_own_part_of_the_machine() {
+        let machine = confined(false, "2-7").unwrap();
+        assert_eq!(machine.topology.count(ObjectType::Core), 3);
+        assert_eq!(machine.topology.machine_cpuset(), &set("2-7"));
+        assert_eq!(machine.topology.objects(ObjectType::Package)[0].cpuset, set("2-3"));
+        assert_eq!(machine.own.allowed(), &set("2-7"));
+        assert_eq!(machine.allowed_now().unwrap(), set("2-7"));
+        assert_eq!(confined(true, "2-7").unwrap().topology.allowed(), &set("2,4,6"));
+    }
+
+    #[test]
+    fn scope_without_allowed_cpus_says_so() {
+        let error = confined(false, "9").unwrap_err().to_string();
+        assert!(error.contains("CPUs 9 is allowed any more"), "{error}");
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Context {
                 prepare: &mut || Ok(()),
                 backend: None,
                 claimed: CpuSet::new(),
+                scope: None,
             },
         )?;
         let Formed { state, settings, identity, backend } = formed;
@@ -86,7 +87,7 @@ impl Context {
     pub fn free(self) -> Result<(), Error> {
         self.shared.check("free")?;
         let traced = self.write_trace();
-        let popped = self.unwind();
+        let popped = self.unwind().and_then(|()| self.leave_scope());
         drop(self);
         traced.and(popped)
     }
@@ -95,7 +96,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.shared.is_forked() {
-            let _ = self.unwind();
+            let _ = self.unwind().and_then(|()| self.leave_scope());
         }
     }
 }
@@ -116,6 +117,7 @@ pub(super) fn refuse(
         prepare: &mut || Ok(()),
         backend: None,
         claimed: CpuSet::new(),
+        scope: None,
     };
     form(group, entrant).map(|_| ())
 }

@@ -56,6 +56,8 @@ pub(super) struct Entrant<'a> {
     pub backend: Option<Arc<dyn Backend>>,
     /// The CPUs of ranks that it knew on this node before, its own included.
     pub claimed: CpuSet,
+    /// The CPUs that the ranks of this node are confined to, the same on each.
+    pub scope: Option<CpuSet>,
 }
 
 /// The result of a meeting.
@@ -70,7 +72,7 @@ pub(super) struct Formed {
 /// same error.
 pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed, Error> {
     group.check()?;
-    let Entrant { role, settings, limit, watch, prepare, backend, claimed } = entrant;
+    let Entrant { role, settings, limit, watch, prepare, backend, claimed, scope } = entrant;
     let prepared = Prepared::new(&*group, role, settings);
     // A rank that could not even prepare takes part, so that the others hear of it.
     let deadline = Instant::now().checked_add(limit);
@@ -139,8 +141,13 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let basis = Basis { edition: 0, version, requests: node.requests(), apart: differ };
     let machine = if divided {
         let snapshot = (&snapshot, settings.no_smt, basis);
-        let own = (members.len(), &mask);
+        let own = (members.len(), &mask, scope.as_ref());
         confinement::divide(&*group, call, &node, snapshot, own, &patience)?
+    } else if let Some(scope) = &scope {
+        let (whole, no_smt) = (&snapshot.whole, settings.no_smt);
+        let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
+        let machine = Machine::divided(whole, no_smt, parts, all, basis, Some(scope));
+        agree(&*group, call, machine, &patience)?
     } else {
         Machine::common(&snapshot, settings.no_smt, basis)
     };

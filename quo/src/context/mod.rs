@@ -9,7 +9,8 @@
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
 //! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
-//! - `overlap`: pushes of other contexts of the node;
+//! - `scope`: some ranks of a context on a part of its hardware;
+//! - `overlap`: what other contexts of the node have pushed;
 //! - `members`: ranks that go, come back, or died;
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
@@ -31,6 +32,7 @@ mod record;
 mod registry;
 mod renew;
 mod report;
+mod scope;
 mod state;
 mod verdict;
 
@@ -44,6 +46,7 @@ pub(crate) use confinement::Machine;
 pub use launcher::Launcher;
 pub use options::{CreateOptions, Wait};
 pub use registry::Registered;
+pub use scope::{Scope, Split};
 pub(crate) use state::{Current, State};
 
 use crate::cpuset::CpuSet;
@@ -186,7 +189,8 @@ impl Context {
     #[must_use]
     pub fn pushed(&self) -> Vec<(CpuSet, CpuSet)> {
         let bindings = self.shared.bindings();
-        bindings.stack.entries().map(|(before, pushed)| (before.clone(), pushed.clone())).collect()
+        let own = bindings.stack.entries().skip(bindings.base);
+        own.map(|(before, pushed)| (before.clone(), pushed.clone())).collect()
     }
 
     /// A number that no other context of this process has or had.

@@ -51,7 +51,8 @@ impl Context {
         let parts = self.exchange_sets(&state, CALL, &message, own)?;
         let own = parts.get(state.node_rank()).cloned().flatten().unwrap_or_default();
         let parts: Vec<CpuSet> = parts.into_iter().flatten().collect();
-        let renewed = Machine::divided(&machine.whole, self.hides_smt(), &parts, &own, basis)?;
+        let (scope, no_smt) = (machine.scope.as_ref(), self.hides_smt());
+        let renewed = Machine::divided(&machine.whole, no_smt, &parts, &own, basis, scope)?;
         self.replace_machine(&state, renewed);
         Ok(())
     }

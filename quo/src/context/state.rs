@@ -49,6 +49,8 @@ pub(super) struct Bindings {
     pub stack: BindingStack,
     pub own: Arc<crate::topology::Topology>,
     pub node: Arc<Node>,
+    /// Entries of the stack that are not this rank's own pushes: that of entering a scope.
+    pub base: usize,
     /// Phases that this rank has entered and not left.
     pub open_phases: usize,
     /// A thread adapts the context: nothing is pushed and no phase entered meanwhile.
@@ -98,6 +100,7 @@ impl Shared {
             stack: BindingStack::new(Arc::clone(&backend)),
             own: Arc::clone(&state.machine().own),
             node: Arc::clone(&state.node),
+            base: 0,
             open_phases: 0,
             adapting: false,
         };

@@ -1,0 +1,94 @@
+//! Scopes: contexts of some ranks on a part of the hardware.
+#![allow(unsafe_code, reason = "the functions are exported under their C names")]
+
+use std::ffi::c_int;
+
+use quo::context::Split;
+
+use crate::create::{context, keep_context};
+use crate::guard::{Failure, entry};
+use crate::types::{Ints, Out, QUO_t, object_type};
+
+/// More parts than any node is split into; keeps a slip from being read as a list.
+const MOST_PARTS: usize = 1 << 14;
+
+/// What the parts are in proportion to.
+#[derive(Clone, Copy)]
+enum By {
+    Weight,
+    Count,
+}
+
+fn spec(by: By, kind: c_int, count: c_int, numbers: Ints) -> Result<Split, Failure> {
+    let kind = object_type(kind)?;
+    let parts = usize::try_from(count).ok().filter(|parts| (1..=MOST_PARTS).contains(parts));
+    let parts = parts.ok_or_else(|| {
+        Failure::invalid(format!("{count} parts were asked for, give 1 to {MOST_PARTS}"))
+    })?;
+    let numbers = match (numbers.is_null(), by) {
+        (true, By::Weight) => vec![1; parts],
+        (true, By::Count) => return Err(Failure::invalid("the argument counts is NULL")),
+        (false, _) => numbers.read(parts),
+    };
+    let number = |(part, &number): (usize, &c_int)| {
+        u32::try_from(number).map_err(|_| {
+            Failure::invalid(format!("part {part} was to get {number}, give a positive number"))
+        })
+    };
+    let numbers = numbers.iter().enumerate().map(number).collect::<Result<Vec<u32>, _>>()?;
+    let split = match by {
+        By::Weight => Split::weights(&numbers),
+        By::Count => Split::counts(&numbers),
+    };
+    Ok(split.over(kind))
+}
+
+/// Wrong arguments take part, so that the split fails on every rank.
+fn split(
+    q: *mut QUO_t,
+    split: Result<Split, Failure>,
+    part: c_int,
+    out_scope: Out<*mut QUO_t>,
+) -> Result<(), Failure> {
+    let place = out_scope.null_place("out_scope");
+    let context = context(q)?;
+    let checked = place.and_then(|place| Ok((place, split?)));
+    let request = checked.as_ref().map(|(_, split)| split);
+    let request = request.map_err(|failure| failure.text().to_owned());
+    // A negative number is as wrong as one that is too large.
+    let part = usize::try_from(part).unwrap_or(usize::MAX);
+    let scope = context.split_request(request, part)?;
+    let (place, _) = checked?;
+    place.set(keep_context(scope.into_context())?);
+    Ok(())
+}
+
+/// `QUO_split_by_weight`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_split_by_weight(
+    q: *mut QUO_t,
+    r#type: c_int,
+    nparts: c_int,
+    weights: Ints,
+    part: c_int,
+    out_scope: Out<*mut QUO_t>,
+) -> c_int {
+    entry("QUO_split_by_weight", || {
+        split(q, spec(By::Weight, r#type, nparts, weights), part, out_scope)
+    })
+}
+
+/// `QUO_split_by_count`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_split_by_count(
+    q: *mut QUO_t,
+    r#type: c_int,
+    nparts: c_int,
+    counts: Ints,
+    part: c_int,
+    out_scope: Out<*mut QUO_t>,
+) -> c_int {
+    entry("QUO_split_by_count", || {
+        split(q, spec(By::Count, r#type, nparts, counts), part, out_scope)
+    })
+}

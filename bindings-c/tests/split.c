@@ -1,0 +1,101 @@
+/* QUO_split_by_weight, QUO_split_by_count: parts, phases inside them, what is refused. */
+#include "check.h"
+
+/* The CPUs of a scope as a list. */
+static char *
+cpus_of(QUO_context scope)
+{
+    char *list = NULL;
+    CHECK_OK(QUO_cpuset_of_type(scope, QUO_OBJ_MACHINE, 0, &list));
+    return list;
+}
+
+/* A phase over a scope: its first rank works, with all PUs of the scope that are allowed. */
+static void
+check_phase(QUO_context scope, int runs)
+{
+    QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
+    QUO_phase phase = NULL;
+    int selected = -1, threads = -1, qid = -1;
+
+    spec.type = QUO_OBJ_MACHINE;
+    CHECK_OK(QUO_id(scope, &qid));
+    CHECK_OK(QUO_phase_create(scope, &spec, &phase));
+    for (int run = 0; run < runs; ++run) {
+        CHECK_OK(QUO_phase_begin(phase, &selected, &threads));
+        CHECK(threads <= check_nobjs(scope, QUO_OBJ_PU));
+        CHECK(0 == qid || !selected);
+        CHECK_OK(QUO_phase_end(phase));
+    }
+    CHECK_OK(QUO_phase_free(phase));
+}
+
+int
+main(int argc, char **argv)
+{
+    const int weights[] = {1, 1}, wrong[] = {1, 0}, negative[] = {1, -1}, one[] = {1};
+    QUO_context scope = NULL;
+    char *before = NULL, *after = NULL, *list = NULL;
+    int rank = 0, size = 0, pus = 0, nqids = 0;
+
+    CHECK_BEGIN(argc, argv, q);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK_OK(QUO_stringify_cbind(q, &before));
+    pus = check_nobjs(q, QUO_OBJ_PU);
+
+    /* Two components; with one rank there is only the first. */
+    if (pus >= 2) {
+        const int part = rank % 2;
+        CHECK_OK(QUO_split_by_weight(q, QUO_OBJ_PU, 2, NULL, part, &scope));
+        CHECK_OK(QUO_nqids(scope, &nqids));
+        CHECK_INT(nqids, (size + 1 - part) / 2);
+        list = cpus_of(scope);
+        CHECK(check_nobjs(scope, QUO_OBJ_PU) < pus);
+        CHECK_OK(QUO_ptr_free(list));
+        /* Another number of runs in each part: no part waits for the other. */
+        check_phase(scope, 1 + 9 * part);
+        CHECK_CODE(QUO_bind_pop(scope), QUO_ERR_POP);
+        CHECK_CODE(QUO_retire(scope), QUO_ERR_NOT_SUPPORTED);
+        CHECK_OK(QUO_barrier(q));
+        CHECK_OK(QUO_free(scope));
+        CHECK_OK(QUO_stringify_cbind(q, &after));
+        CHECK_STRING(after, before);
+        CHECK_OK(QUO_ptr_free(after));
+
+        CHECK_OK(QUO_split_by_count(q, QUO_OBJ_PU, 1, one, 0, &scope));
+        CHECK_INT(check_nobjs(scope, QUO_OBJ_PU), 1);
+        CHECK_OK(QUO_free(scope));
+    }
+
+    scope = (QUO_context)check_handle(1);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 2, wrong, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK(NULL == scope);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 2, negative, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1, NULL, 1, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 0, NULL, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, (QUO_obj_type_t)44, 1, NULL, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 16384, NULL, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_count(q, QUO_OBJ_PU, 1, NULL, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    /* One rank is wrong: it fails everywhere, and nobody waits. */
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1, NULL, 0, rank ? &scope : NULL),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1, NULL, rank ? 0 : -1, &scope),
+                          QUO_ERR_INVLD_ARG);
+    if (size > 1 && pus >= 2) {
+        CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1 + rank % 2, weights, 0, &scope),
+                              QUO_ERR_DISAGREE);
+        CHECK_ERROR_NAMES("weights 1,1 over pu");
+    }
+    CHECK_REFUSES_BAD_HANDLES(QUO_split_by_weight(bad, QUO_OBJ_PU, 1, NULL, 0, &scope));
+    CHECK_REFUSES_BAD_HANDLES(QUO_split_by_count(bad, QUO_OBJ_PU, 1, one, 0, &scope));
+    CHECK_OK(QUO_ptr_free(before));
+    CHECK_END(q);
+}

@@ -57,7 +57,13 @@ const REMEMBERED: usize = 4;
 /// Everything that is wrong with a round, a sentence each.
 #[must_use]
 pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
-    let mut court = Court { plan, evidence, named: BTreeMap::new(), complaints: Vec::new() };
+    let mut court = Court {
+        plan,
+        evidence,
+        named: BTreeMap::new(),
+        told: BTreeSet::new(),
+        complaints: Vec::new(),
+    };
     court.hear_members();
     court.hear_endings();
     // Who hangs has explained enough.
@@ -72,7 +78,13 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
 /// that only a sweep can remove it.
 #[must_use]
 pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
-    let court = Court { plan, evidence, named: BTreeMap::new(), complaints: Vec::new() };
+    let court = Court {
+        plan,
+        evidence,
+        named: BTreeMap::new(),
+        told: BTreeSet::new(),
+        complaints: Vec::new(),
+    };
     (0..plan.stages.len()).filter(|&s| matches!(plan.stages[s], Stage::AllocateAmong(_))).any(
         |stage| {
             plan.meetings(stage).iter().all(|meeting| {
@@ -97,6 +109,8 @@ struct Court<'a> {
     evidence: &'a Evidence,
     /// Members that have named each victim so far.
     named: BTreeMap<usize, BTreeSet<usize>>,
+    /// Victims that a meeting of the whole node has named.
+    told: BTreeSet<usize>,
     complaints: Vec<String>,
 }
 
@@ -212,8 +226,15 @@ impl Court<'_> {
         let victims: Vec<usize> = self.everyone().filter(|&member| self.fell(member)).collect();
         let hinders: Vec<usize> =
             victims.iter().copied().filter(|&v| self.must_fail(v, stage, meeting)).collect();
-        let excuses: Vec<usize> =
-            victims.iter().copied().filter(|&v| self.may_fail(v, stage, meeting)).collect();
+        // Its arrival may have been counted when it was expelled, by those whom a part had told: then
+        // the node's next meeting fails for it, and names with it who else was expelled since.
+        let in_line = meeting.bond == Bond::Node
+            && victims.iter().any(|v| !self.told.contains(v) && self.stands_in_line(*v, stage));
+        let excuses: Vec<usize> = victims
+            .iter()
+            .copied()
+            .filter(|v| self.may_fail(*v, stage, meeting) || in_line && !self.told.contains(v))
+            .collect();
         for (member, outcome) in &outcomes {
             match outcome {
                 Outcome::Good(_) if !hinders.is_empty() => self.complain(format!(
@@ -254,6 +275,9 @@ impl Court<'_> {
                 if let Outcome::Dead(names) = outcome {
                     for name in names {
                         self.named.entry(*name).or_default().insert(*member);
+                        if meeting.bond == Bond::Node {
+                            self.told.insert(*name);
+                        }
                     }
                 }
             }

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use quo::node::Node;
 
 use crate::fate::{PROGRAM, linger};
-use crate::journal::Column;
+use crate::journal::{Column, Entry};
 use crate::judge::{Ending, Evidence, judge, leaves_to_sweep};
 use crate::member::{Member, set_machine};
 use crate::plan::{Fate, Moment, Plan};
@@ -107,6 +107,12 @@ fn keep_here(plan: &Plan, directory: &Path, bound: Duration) -> Result<Vec<Strin
     }
     complaints.extend(left_in(directory)?);
     complaints.extend(judge(plan, &evidence));
+    if !complaints.is_empty() {
+        complaints.extend(evidence.journals.iter().enumerate().map(|(member, journal)| {
+            let lines: Vec<String> = journal.iter().map(Entry::encode).collect();
+            format!("journal of member {member}: {}", lines.join("; "))
+        }));
+    }
     Ok(complaints)
 }
 

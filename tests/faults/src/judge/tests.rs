@@ -178,6 +178,35 @@ fn nobody_waits_for_a_victim_that_had_left() {
 }
 
 #[test]
+fn who_is_expelled_while_in_line_is_named_once_more() {
+    let stages = vec![
+        Stage::Create,
+        Stage::Away { who: vec![0, 1], barriers: 1 },
+        Stage::Part(0),
+        Stage::Barrier,
+        Stage::Barrier,
+        Stage::Free,
+    ];
+    let line = Plan { parts: vec![vec![0, 1, 2]], stages, ..plan() };
+    let judged = |[first, second]: [Outcome; 2]| {
+        let survivor = || {
+            let mut entries =
+                journal(&[good(), good(), dead(), first.clone(), second.clone(), good()]);
+            entries.retain(|entry| !matches!(entry, Entry::Begin(1, _) | Entry::End(1, ..)));
+            entries.push(Entry::Finished);
+            entries
+        };
+        let mut victim = journal(&[good()]);
+        victim.push(Entry::Begin(1, 0));
+        let endings = vec![Ending::Exited(0), Ending::Exited(0), Ending::Killed(SIGKILL)];
+        judge(&line, &Evidence { journals: vec![survivor(), survivor(), victim], endings })
+    };
+    assert_eq!(judged([good(), good()]), [""; 0]);
+    assert_eq!(judged([dead(), good()]), [""; 0]);
+    only(&judged([dead(), dead()]), "stage 4 call 0 (Barrier); it could be []");
+}
+
+#[test]
 fn stopped_and_slow_members_are_not_to_be_named() {
     let slow = Plan { fate: Fate::Slow(Duration::from_secs(1)), ..plan() };
     let evidence = Evidence {

@@ -34,6 +34,7 @@ const TESTS: &[Test] = &[
 /// Jobs end within seconds; those that a lost host keeps from ending are ended.
 const LIMIT: Duration = Duration::from_secs(40);
 const MEBI: u64 = 1 << 20;
+const PAGE: u64 = 4096;
 /// Ranks of several hosts are more than the machine has processors: who waits lets others work.
 const YIELD: (&str, &str) = ("OMPI_MCA_mpi_yield_when_idle", "1");
 /// Memory of each rank of `misfortune.c`.
@@ -156,9 +157,12 @@ fn expect_sums(report: &Value) -> Result<()> {
         let those = list(&node["ranks"]);
         let sum: u64 = those.iter().map(|rank| bytes(&rank["totals"]["resident"])).sum();
         let repeated = bytes(&node["mapped"]["repeated"]);
-        ensure!((repeated > 0) == (those.len() > 1), "{repeated} B of {} ranks", those.len());
         (ranks, nodes) = (ranks + sum, nodes + sum - repeated);
         let files = list(&node["mapped"]["files"]);
+        // The page between two segments of a library may be mapped twice by one process.
+        let twice_by_one = PAGE * files.len() as u64;
+        let is_shared = repeated > twice_by_one;
+        ensure!(is_shared == (those.len() > 1), "{repeated} B of {} ranks", those.len());
         let twice: u64 = files.iter().map(|file| bytes(&file["sum"]) - bytes(&file["once"])).sum();
         ensure!(twice == repeated, "{twice} B of files are repeated, and {repeated} B of the node");
         let most = files.iter().map(|file| bytes(&file["processes"])).max();
@@ -305,7 +309,7 @@ fn private() -> Result<()> {
     let job = hosts.job(&[(1, 1)], &bed.program).under(&words).env(YIELD.0, YIELD.1).limit(LIMIT);
     let outcome = job.run()?;
     outcome.expect_success()?;
-    for said in ["no rank recorded anything", "or the ranks ran where", "/traces is not there"] {
+    for said in ["no rank recorded anything", "or where ", "/traces is not there"] {
         ensure!(outcome.stderr.contains(said), "{}", outcome.report());
     }
     expect_nothing_left(&hosts)?;

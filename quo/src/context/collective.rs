@@ -321,7 +321,7 @@ impl State {
         let mut trouble = None;
         for (node_rank, &rank) in self.members.iter().enumerate() {
             let Some(theirs) = all.of(node_rank) else {
-                if self.node.is_counted(node_rank) {
+                if self.node.was_awaited(node_rank, all) {
                     let values = format!("a barrier on rank {rank}, {call} elsewhere");
                     return Err(Error::Disagreement { call, what: "the call they make", values });
                 }

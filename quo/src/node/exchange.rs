@@ -120,6 +120,11 @@ impl<'a> Exchange<'a> {
         Self { board, turn, borrowed }
     }
 
+    /// The number of the generation of the node's barrier that ended the exchange.
+    pub(super) fn generation(&self) -> u64 {
+        self.turn.completed
+    }
+
     /// Returns the message of `member`; `None` when it took no part.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<&[u8]> {

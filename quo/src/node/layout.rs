@@ -29,7 +29,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -65,9 +65,15 @@ pub(super) struct Slot {
     pub(super) namespace: AtomicU64,
     /// The number of bindings it has pushed and not popped.
     pub(super) pushes: AtomicU32,
+    /// The number of the first generation of the node's barrier that waits for it; [`JOINING`] until
+    /// that is known.
+    pub(super) joined: AtomicU64,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}
+
+/// The number of a generation that never comes.
+pub(super) const JOINING: u64 = u64::MAX;
 
 /// A barrier: the word that all members spin on, and on another line the words that only sleepers
 /// touch.

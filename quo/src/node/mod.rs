@@ -275,6 +275,9 @@ impl Node {
         slot.pushes.store(0, Ordering::Relaxed);
         masks::publish(&segment.masks[member], None)?;
         masks::publish(&segment.claims[member], None)?;
+        if status != Some(Status::Awaited) {
+            slot.joined.store(layout::JOINING, Ordering::Release);
+        }
         if !status.is_some_and(|status| slot.change(status, Status::Present)) {
             let _ = segment.file.unlock(member as u64);
             return Err(NodeError::MemberTaken { member });
@@ -284,7 +287,9 @@ impl Node {
             Place::founding()
         } else {
             barrier::reconcile(cell, &Members::everyone(&segment), true);
-            Place::joining(cell)
+            let place = Place::joining(cell);
+            slot.joined.store(place.turn.completed, Ordering::Release);
+            place
         };
         let place = Mutex::new(place);
         let may_spin = segment.layout.members <= processors();
@@ -454,6 +459,13 @@ impl Node {
     #[must_use]
     pub fn is_counted(&self, member: usize) -> bool {
         self.home.everyone().counted().any(|counted| counted == member)
+    }
+
+    /// Returns true if an exchange waited for a member: not for one that has joined since. Local.
+    pub(crate) fn was_awaited(&self, member: usize, exchange: &Exchange<'_>) -> bool {
+        let joined = |slot: &layout::Slot| slot.joined.load(Ordering::Acquire);
+        let slot = self.home.segment.slots.get(member);
+        self.is_counted(member) && slot.is_some_and(|slot| joined(slot) <= exchange.generation())
     }
 
     /// Number of members that wait in the node's barrier now. Local.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::barrier::{self, Place};
+use super::layout::JOINING;
 use super::roster::Status;
 use super::{Node, NodeError, guard, masks};
 
@@ -31,6 +32,7 @@ impl Node {
         }
         masks::publish(&segment.masks[member], None)?;
         let slot = &segment.slots[member];
+        slot.joined.store(JOINING, Ordering::Release);
         if !slot.change(Status::Left, Status::Present) {
             let _ = segment.file.unlock(member as u64);
             return Err(NodeError::MemberTaken { member });
@@ -38,6 +40,7 @@ impl Node {
         let cell = &segment.barrier[0];
         barrier::reconcile(cell, &home.everyone(), true);
         *place = Place::joining(cell);
+        slot.joined.store(place.turn.completed, Ordering::Release);
         home.left.store(false, Ordering::Relaxed);
         Ok(true)
     }

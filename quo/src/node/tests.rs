@@ -265,6 +265,22 @@ fn a_named_barrier_fails_alike_for_those_who_ask_for_it_late() {
 }
 
 #[test]
+fn member_that_comes_back_after_an_exchange_was_not_awaited() {
+    let crew = nodes(2);
+    crew[1].leave().unwrap();
+    let exchange = crew[0].exchange(b"alone").unwrap();
+    crew[1].rejoin().unwrap();
+    assert!(crew[0].is_counted(1) && exchange.of(1).is_none());
+    assert!(crew[0].was_awaited(0, &exchange) && !crew[0].was_awaited(1, &exchange));
+    drop(exchange);
+    std::thread::scope(|scope| {
+        scope.spawn(|| crew[1].barrier().unwrap());
+        let exchange = crew[0].exchange(b"two").unwrap();
+        assert!(exchange.of(1).is_none() && crew[0].was_awaited(1, &exchange));
+    });
+}
+
+#[test]
 fn a_death_is_named_also_while_another_member_expels_it() {
     let mut crew = nodes(2);
     let channel = crew[0].named_barrier("pair", &[0, 1]).unwrap();

@@ -11,7 +11,7 @@
 
 #![allow(unsafe_code)]
 
-use core::ffi::{CStr, c_char};
+use core::ffi::c_char;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::arch::entry;
@@ -62,7 +62,7 @@ entry! {
 
 /// What the linker is told to call in place of a function, where that leads, and the function itself.
 macro_rules! wrapped {
-    ($($name:literal $wrapper:ident $real:ident => $work:path;)*) => {
+    ($($wrapper:ident $real:ident => $work:path;)*) => {
         unsafe extern "C" {
             $(fn $real();)*
         }
@@ -85,39 +85,31 @@ macro_rules! wrapped {
                 )
             }
         )*
-
-        /// What the linker has put behind a function of the C library; 0 for other names.
-        pub fn real(name: &CStr) -> usize {
-            match name.to_bytes() {
-                $($name => $real as *const () as usize,)*
-                _ => 0,
-            }
-        }
     };
 }
 
 wrapped! {
-    b"malloc" __wrap_malloc __real_malloc => memprof_archive_malloc;
-    b"calloc" __wrap_calloc __real_calloc => memprof_archive_calloc;
-    b"realloc" __wrap_realloc __real_realloc => memprof_archive_realloc;
-    b"reallocarray" __wrap_reallocarray __real_reallocarray => memprof_archive_reallocarray;
-    b"free" __wrap_free __real_free => memprof_archive_free;
-    b"memalign" __wrap_memalign __real_memalign => memprof_archive_memalign;
-    b"aligned_alloc" __wrap_aligned_alloc __real_aligned_alloc => memprof_archive_aligned_alloc;
-    b"posix_memalign" __wrap_posix_memalign __real_posix_memalign => memprof_archive_posix_memalign;
-    b"valloc" __wrap_valloc __real_valloc => memprof_archive_valloc;
-    b"pvalloc" __wrap_pvalloc __real_pvalloc => memprof_archive_pvalloc;
-    b"malloc_usable_size" __wrap_malloc_usable_size __real_malloc_usable_size
+    __wrap_malloc __real_malloc => memprof_archive_malloc;
+    __wrap_calloc __real_calloc => memprof_archive_calloc;
+    __wrap_realloc __real_realloc => memprof_archive_realloc;
+    __wrap_reallocarray __real_reallocarray => memprof_archive_reallocarray;
+    __wrap_free __real_free => memprof_archive_free;
+    __wrap_memalign __real_memalign => memprof_archive_memalign;
+    __wrap_aligned_alloc __real_aligned_alloc => memprof_archive_aligned_alloc;
+    __wrap_posix_memalign __real_posix_memalign => memprof_archive_posix_memalign;
+    __wrap_valloc __real_valloc => memprof_archive_valloc;
+    __wrap_pvalloc __real_pvalloc => memprof_archive_pvalloc;
+    __wrap_malloc_usable_size __real_malloc_usable_size
         => memprof_archive_malloc_usable_size;
-    b"mmap" __wrap_mmap __real_mmap => mappings::mmap;
-    b"mmap64" __wrap_mmap64 __real_mmap64 => mappings::mmap;
-    b"munmap" __wrap_munmap __real_munmap => mappings::munmap;
-    b"mremap" __wrap_mremap __real_mremap => mappings::mremap;
-    b"shmat" __wrap_shmat __real_shmat => mappings::shmat;
-    b"shmdt" __wrap_shmdt __real_shmdt => mappings::shmdt;
-    b"brk" __wrap_brk __real_brk => mappings::brk;
-    b"sbrk" __wrap_sbrk __real_sbrk => mappings::sbrk;
-    b"pthread_create" __wrap_pthread_create __real_pthread_create => threads::pthread_create;
+    __wrap_mmap __real_mmap => mappings::mmap;
+    __wrap_mmap64 __real_mmap64 => mappings::mmap;
+    __wrap_munmap __real_munmap => mappings::munmap;
+    __wrap_mremap __real_mremap => mappings::mremap;
+    __wrap_shmat __real_shmat => mappings::shmat;
+    __wrap_shmdt __real_shmdt => mappings::shmdt;
+    __wrap_brk __real_brk => mappings::brk;
+    __wrap_sbrk __real_sbrk => mappings::sbrk;
+    __wrap_pthread_create __real_pthread_create => threads::pthread_create;
 }
 
 /// Where calls of one MPI function go; made by the assembler below.

@@ -10,7 +10,7 @@ use memprof_trace::layout::flags;
 use crate::component::{Class, Component};
 use crate::note::{self, Code};
 use crate::thread::Guard;
-use crate::{component, heap, kernel, objects};
+use crate::{component, heap, kernel, objects, symbols};
 
 /// What a sanitizer's run-time library defines, and its name.
 const SANITIZERS: &[(&CStr, &str)] = &[
@@ -161,7 +161,7 @@ fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
 pub fn look_at_hooks() {
     let _guard = Guard::enter();
     let found = HOOKED.iter().find_map(|name| {
-        let at = heap::next(name);
+        let at = symbols::next(name);
         let mut code = [0; 16];
         if at == 0 || !kernel::peek(at, &mut code) {
             return None;

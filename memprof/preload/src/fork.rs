@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::thread::{Guard, local};
 use crate::{
     boundary, component, faults, heap, hooks, memory, note, objects, phases, ranges, sampler,
-    start, writer,
+    start, symbols, writer,
 };
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -43,7 +43,7 @@ fn real() -> Option<Register> {
     let mut found = REAL.load(Ordering::Acquire);
     if found == 0 {
         let _guard = Guard::enter();
-        found = heap::next(c"__register_atfork");
+        found = symbols::next(c"__register_atfork");
         REAL.store(found, Ordering::Release);
     }
     // SAFETY: the address that the loader gave for the function of this name.

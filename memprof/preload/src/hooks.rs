@@ -13,7 +13,7 @@ use crate::heap::Ledger;
 use crate::lock::SpinLock;
 use crate::phases::Kind;
 use crate::thread::{Guard, local};
-use crate::{heap, phases, sampler, start};
+use crate::{deferred, heap, phases, sampler, start};
 
 /// The version of the table.
 pub const VERSION: u32 = 1;
@@ -231,7 +231,7 @@ extern "C" fn flush() -> c_int {
         return -1;
     }
     // The child of a fork may have a trace of its own.
-    start::late();
+    deferred::run();
     if sampler::request() { 0 } else { -1 }
 }
 

@@ -5,8 +5,8 @@
 //! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
 //! aside. After start it allocates nothing from the heap of the program.
 //!
-//! floors: options < arch < kernel < lock < component < thread < memory < kept < identity < note < losses <
-//!     limit < file < objects < sites < heap < ranges < phases < conflicts < faults < writer < sampler <
+//! floors: options < registered < deferred < symbols < arch < kernel < lock < component < thread < memory < kept < pagemap < identity < note < losses <
+//!     limit < file < objects < sites < heap < ranges < phases < mpi_position < conflicts < writer < faults < sampler <
 //!     boundary < subscription < start < hooks < archive < fork
 
 // As an archive (memprof/archive), and in tests, which interpose nothing, it uses less of itself.
@@ -18,6 +18,7 @@ mod archive;
 mod boundary;
 mod component;
 mod conflicts;
+mod deferred;
 mod faults;
 mod file;
 mod fork;
@@ -30,15 +31,19 @@ mod limit;
 mod lock;
 mod losses;
 mod memory;
+mod mpi_position;
 mod note;
 mod objects;
 mod options;
+mod pagemap;
 mod phases;
 mod ranges;
+mod registered;
 mod sampler;
 mod sites;
 mod start;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod subscription;
+mod symbols;
 mod thread;
 mod writer;

@@ -25,8 +25,9 @@ use memprof_trace::layout::flags;
 use crate::component::{self, Class, LIMIT as COMPONENTS};
 use crate::kernel::SignalsBlocked;
 use crate::lock::SpinLock;
+use crate::registered::Registered;
 use crate::thread::Guard;
-use crate::{heap, kernel, objects, sampler, writer};
+use crate::{heap, kernel, objects, writer};
 use book::{Book, DEPTH, Edge};
 pub use book::{Kind, LIMIT, NAME, NONE, Phase};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
@@ -66,6 +67,38 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
 static LOCK: SpinLock = SpinLock::new();
 static CURRENT: AtomicU16 = AtomicU16::new(0);
 static PAUSED: AtomicBool = AtomicBool::new(false);
+
+/// What sampling is told of phases, and what it knows of them.
+pub struct Sampling {
+    /// There is a new phase: its index, that of the phase around it, and whether it is the profiler's own.
+    pub known: fn(index: u16, parent: u16, is_automatic: bool),
+    /// A phase begins or ends, with signals blocked.
+    pub edge: fn(index: u16, begins: bool),
+    /// Calls `work` with the most each component had resident while a phase was open, if that is more than when it was
+    /// last called, or `anyway`. `is_open` until its end has been told.
+    pub peaks:
+        fn(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; COMPONENTS])),
+    /// Phases of which a sample has told what is not written yet: a bit for each.
+    pub unwritten: fn() -> u64,
+    /// The most the process had resident at a sample while a phase was open.
+    pub total: fn(index: u16) -> u64,
+    /// Takes a sample now.
+    pub request: fn() -> bool,
+}
+
+static SAMPLING: Registered<Sampling> = Registered::none();
+
+/// What sampling has registered; without it there are no samples.
+pub fn sampling() -> Option<&'static Sampling> {
+    SAMPLING.get()
+}
+
+fn request() {
+    if let Some(sampling) = sampling() {
+        (sampling.request)();
+    }
+}
+
 /// Held while the phases change; `fork` takes it. Outside of the locks of heap and writer.
 pub fn lock() -> &'static SpinLock {
     &LOCK
@@ -174,7 +207,7 @@ pub fn write_peaks() {
             raise(peaks, owned);
             writer::phase_peaks(index, true, true, peaks);
         }
-        let unwritten = sampler::unwritten_phases();
+        let unwritten = sampling().map_or(0, |sampling| (sampling.unwritten)());
         for (index, peaks) in (0..64).zip(&peaks[..book.count]) {
             if unwritten >> index & 1 == 1 {
                 writer::phase_peaks(index, false, false, peaks);
@@ -192,9 +225,10 @@ pub fn each(mut each: impl FnMut(u16, &Phase)) {
     });
 }
 
-/// The process begins: the phase `main`.
-pub fn start() {
-    with(|_, _| ());
+/// The process begins: the phase `main`. Sampling is told of phases from now on, and of those there are already.
+pub fn start(sampling: &'static Sampling) {
+    SAMPLING.set(sampling);
+    each(|index, phase| (sampling.known)(index, phase.parent, phase.kind == Kind::Automatic));
 }
 
 /// MPI begins to be initialised.
@@ -242,7 +276,7 @@ pub fn pcontrol(level: i32, second: usize) {
         0 => pause(true),
         1 => pause(false),
         2 => {
-            sampler::request();
+            request();
         }
         3.. if !paused() => {
             let mut text = [0; NAME + 1];
@@ -273,7 +307,7 @@ fn pause(paused: bool) {
     writer::flags(bit(paused), bit(!paused));
     if before && !paused {
         region_end(SILENT.swap(0, Ordering::Relaxed));
-        sampler::request();
+        request();
     }
 }
 

@@ -15,8 +15,8 @@ use crate::note::{self, Code};
 use crate::options::{self, Options, Record, Text};
 use crate::thread::{Guard, local};
 use crate::{
-    boundary, conflicts, faults, file, fork, heap, kernel, limit, memory, objects, phases, ranges,
-    sampler, sites, writer,
+    boundary, conflicts, deferred, faults, file, fork, heap, kernel, limit, memory, objects,
+    phases, ranges, sampler, sites, writer,
 };
 
 /// What is known of the process once it is loaded.
@@ -141,9 +141,10 @@ extern "C" fn load() {
     if standing_aside {
         heap::stand_aside();
     } else {
-        boundary::start();
+        boundary::start(&MPI_EVENTS);
     }
-    phases::start();
+    heap::on_release(&sampler::BEFORE_RELEASE);
+    phases::start(&sampler::PHASES);
     found();
     // A program that brings no MPI along may load it later, as Python does, or be a shell or a tool
     // that a rank has started. Its trace stays in memory until it calls MPI.
@@ -272,11 +273,6 @@ fn record(keep: bool) {
     }
 }
 
-/// Nanoseconds between two times that the trace is written to its disk, if that is wanted.
-pub fn flush_interval() -> Option<u64> {
-    settled().map(|settled| settled.options.flush).filter(|time| *time > 0)
-}
-
 /// For [`crate::fork`].
 pub fn lock() -> &'static SpinLock {
     &OPENING
@@ -293,29 +289,29 @@ pub fn forked(was_kept: bool) {
         (false, false) => Forked::No,
     };
     if all || was_kept {
-        // So that little brings it to `late`.
+        // So that little brings it to `after_fork`.
         heap::begin_own_anew();
         OWNED_AT_FORK.store(heap::all().0, Ordering::Relaxed);
         PARENT.store(kernel::parent(), Ordering::Relaxed);
     }
+    let waits = !matches!(duty, Forked::No);
     FORKED.store(duty as u8, Ordering::Release);
-}
-
-/// A child begins: its parent, a child itself, may not have come to [`late`], which would open a trace here, under
-/// the locks of the fork. Returns what [`forked`] asks.
-pub fn forget_fork() -> bool {
-    let duty = FORKED.swap(Forked::No as u8, Ordering::AcqRel);
-    KEPT.swap(false, Ordering::AcqRel) || duty == Forked::Tells as u8
-}
-
-/// To be called where work is done that is not on a hot path: a child of a fork opens its file there,
-/// since in the handler of the fork it may do little.
-pub fn late() {
-    if FORKED.load(Ordering::Relaxed) != Forked::No as u8 {
-        after_fork();
+    if waits {
+        const WORK: fn() = after_fork;
+        deferred::defer(&WORK);
     }
 }
 
+/// A child begins: its parent, a child itself, may not have come to
+/// [`after_fork`], which would open a trace here, under
+/// the locks of the fork. Returns what [`forked`] asks.
+pub fn forget_fork() -> bool {
+    let duty = FORKED.swap(Forked::No as u8, Ordering::AcqRel);
+    deferred::cancel();
+    KEPT.swap(false, Ordering::AcqRel) || duty == Forked::Tells as u8
+}
+
+/// Work of a child of a fork: it opens its file here, since in the handler of the fork it may do little.
 #[cold]
 fn after_fork() {
     let duty = FORKED.load(Ordering::Relaxed);
@@ -327,6 +323,7 @@ fn after_fork() {
     {
         return;
     }
+    deferred::cancel();
     if duty == Forked::Records as u8 {
         record(true);
         sampler::start();
@@ -338,26 +335,33 @@ fn after_fork() {
     }
 }
 
+static MPI_EVENTS: boundary::MpiEvents = boundary::MpiEvents {
+    begins: mpi_begins,
+    is_ready: mpi_ready,
+    ends: mpi_ends,
+    has_ended: mpi_ended,
+};
+
 /// The first call of `MPI_Init` or one like it begins.
-pub fn mpi_begins() {
+fn mpi_begins() {
     record(true);
     writer::flags(flags::MPI_SEEN, 0);
     sampler::start();
 }
 
 /// It has returned.
-pub fn mpi_ready() {
+fn mpi_ready() {
     writer::flags(flags::INITIALIZED, 0);
     conflicts::look_at_hooks();
 }
 
 /// `MPI_Finalize` begins.
-pub fn mpi_ends() {
+fn mpi_ends() {
     sampler::ending();
 }
 
 /// It has returned.
-pub fn mpi_ended() {
+fn mpi_ended() {
     writer::flags(flags::FINALIZED, 0);
 }
 

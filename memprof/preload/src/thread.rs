@@ -2,19 +2,11 @@
 
 #![allow(unsafe_code)]
 
-mod current;
-mod level;
-
 use core::cell::Cell;
-use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::arch;
-use crate::component::{Component, LIMIT};
-
-pub use current::{Current, Since};
-pub use level::Level;
+use crate::component::Component;
 
 /// The thread's own block. All zero is its first state. What calls of MPI and of malloc touch is its
 /// first line of the cache.
@@ -39,10 +31,13 @@ pub struct Local {
     pub object_owns: Cell<usize>,
     /// What a tag of the component that the counters are at begins with; 0 without counters.
     pub mark: Cell<u64>,
-    /// Counters of this thread; null before the first allocation and after the last destructor.
-    pub state: Cell<*const State>,
+    /// Counters of this thread in the heap's ledger, which knows their type; null before the first allocation and
+    /// after the last destructor.
+    pub state: Cell<*const ()>,
     pub object_length: Cell<usize>,
     pub object_component: Cell<Component>,
+    /// Objects of recent callers; null without counters.
+    pub recent: Cell<*const RecentCallers>,
     /// The component a thread's allocations go to when their caller does not tell.
     pub home: Cell<Component>,
     /// The thread has given its counters back: it is about to end.
@@ -63,9 +58,10 @@ impl Local {
             object_low: Cell::new(0),
             object_owns: Cell::new(0),
             mark: Cell::new(0),
-            state: Cell::new(ptr::null()),
+            state: Cell::new(core::ptr::null()),
             object_length: Cell::new(0),
             object_component: Cell::new(Component::UNATTRIBUTED),
+            recent: Cell::new(core::ptr::null()),
             home: Cell::new(Component::UNATTRIBUTED),
             ended: Cell::new(false),
         }
@@ -132,51 +128,6 @@ fn far_return_address(entry: usize) -> Option<usize> {
     crate::kernel::peek(entry, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
-/// What one thread allocated and freed for one component.
-#[repr(C, align(64))]
-pub struct Account {
-    pub level: Level,
-    pub allocations: AtomicU64,
-    pub frees: AtomicU64,
-    pub allocated_total: AtomicU64,
-}
-
-const _: () = assert!(size_of::<Account>() == 64);
-
-/// How many leaves of the granule table a thread finds without a search.
-pub const LEAVES_AT_HAND: usize = 64;
-
-/// One of the leaves of the granule table that were used before (see [`crate::heap::granules`]): two of them
-/// are a line of the cache. They stand at the places that their regions have.
-#[repr(C, align(32))]
-pub struct Hand {
-    /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].
-    pub region: AtomicUsize,
-    /// The fronts of its granules, less as many as come before that region.
-    pub fronts: AtomicPtr<crate::heap::granules::Front>,
-    /// How large granules are: as a power of two, and in bytes.
-    pub shift: AtomicU32,
-    pub granule: AtomicU32,
-    pub leaf: AtomicPtr<crate::heap::granules::Leaf>,
-}
-
-const _: () = assert!(size_of::<Hand>() == 32);
-
-impl Hand {
-    const fn new() -> Hand {
-        Hand {
-            region: AtomicUsize::new(NOT_OWN),
-            fronts: AtomicPtr::new(ptr::null_mut()),
-            shift: AtomicU32::new(0),
-            granule: AtomicU32::new(0),
-            leaf: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-}
-
-/// No region.
-pub const NOT_OWN: usize = usize::MAX;
-
 /// How many callers' objects a thread finds without a search.
 pub const RECENT: usize = 64;
 
@@ -192,80 +143,16 @@ pub struct Recent {
     pub what: AtomicU32,
 }
 
+/// The objects of callers that a thread finds without a search.
+pub type RecentCallers = [Recent; RECENT];
+
 impl Recent {
-    const fn new() -> Recent {
+    pub const fn new() -> Recent {
         Recent {
             low: AtomicUsize::new(0),
             length: AtomicUsize::new(0),
             version: AtomicU32::new(0),
             what: AtomicU32::new(0),
-        }
-    }
-}
-
-/// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
-/// nothing has to be moved when a thread ends.
-#[repr(C, align(64))]
-pub struct State {
-    pub current: Current,
-    /// When the next stack is kept.
-    pub samples: crate::sites::Samples,
-    pub next: AtomicPtr<State>,
-    /// From 1 on. Names the owner of a leaf.
-    pub number: AtomicU32,
-    /// 1 while a thread has it.
-    pub taken: AtomicU32,
-    /// How often the destructors of the thread have come by.
-    pub rounds: AtomicU32,
-    /// Of all components together.
-    pub all: Level,
-    pub accounts: [Account; LIMIT],
-    pub hands: [Hand; LEAVES_AT_HAND],
-    pub recent: [Recent; RECENT],
-    /// Stacks that were unwound.
-    pub seen: crate::sites::Seen,
-}
-
-const _: () = assert!(core::mem::offset_of!(State, samples) == 64);
-
-impl State {
-    pub const fn new(number: u32) -> State {
-        State {
-            current: Current::new(),
-            samples: crate::sites::Samples::new(),
-            next: AtomicPtr::new(ptr::null_mut()),
-            number: AtomicU32::new(number),
-            taken: AtomicU32::new(0),
-            rounds: AtomicU32::new(0),
-            all: Level::new(),
-            accounts: [const {
-                Account {
-                    level: Level::new(),
-                    allocations: AtomicU64::new(0),
-                    frees: AtomicU64::new(0),
-                    allocated_total: AtomicU64::new(0),
-                }
-            }; LIMIT],
-            hands: [const { Hand::new() }; LEAVES_AT_HAND],
-            recent: [const { Recent::new() }; RECENT],
-            seen: crate::sites::Seen::new(),
-        }
-    }
-
-    /// Makes one of zeroes: its number, and that nothing is at hand.
-    pub fn begin(&self, number: u32) {
-        self.number.store(number, Relaxed);
-        for hand in &self.hands {
-            hand.region.store(NOT_OWN, Relaxed);
-        }
-    }
-
-    /// The level of one component, or of all (`LIMIT`).
-    #[inline(always)]
-    pub fn level(&self, index: usize) -> &Level {
-        match self.accounts.get(index) {
-            Some(account) => &account.level,
-            None => &self.all,
         }
     }
 }

@@ -16,8 +16,9 @@ use crate::kernel::{self, Errno, File};
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
 use crate::options::Options;
+use crate::pagemap::{Run, Scanner};
 use crate::thread::Guard;
-use crate::{memory, phases, sampler};
+use crate::{memory, phases};
 
 struct Live {
     writer: Option<Writer<'static>>,
@@ -256,8 +257,8 @@ fn each_written(
     end: usize,
     each: &mut dyn FnMut(usize, usize) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let Ok(mut scanner) = sampler::Scanner::open() else { return each(0, end - start) };
-    let mut runs = [sampler::Run::EMPTY; 32];
+    let Ok(mut scanner) = Scanner::open() else { return each(0, end - start) };
+    let mut runs = [Run::EMPTY; 32];
     let mut at = start;
     let mut result = Ok(());
     while at < end && result.is_ok() {
@@ -291,12 +292,16 @@ pub fn flags(set: u64, clear: u64) {
 
 /// There is a new phase. Its row is written by [`phases()`].
 pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
-    sampler::phase_known(index, parent, kind == phases::Kind::Automatic);
+    if let Some(sampling) = phases::sampling() {
+        (sampling.known)(index, parent, kind == phases::Kind::Automatic);
+    }
 }
 
 /// A phase begins or ends now.
 pub fn phase_edge(index: u16, begins: bool) {
-    sampler::phase_edge(index, begins);
+    if let Some(sampling) = phases::sampling() {
+        (sampling.edge)(index, begins);
+    }
     with(|writer, time| writer.phase_edge(time, u32::from(index), begins));
 }
 
@@ -308,7 +313,8 @@ pub fn phases() {
     let began = BEGAN.load(Ordering::Relaxed);
     phases::write_peaks();
     phases::each(|index, phase| {
-        let kib = sampler::phase_total(index) >> 10;
+        let total = phases::sampling().map_or(0, |sampling| (sampling.total)(index));
+        let kib = total >> 10;
         let row = PhaseRow {
             name: Field::new(phase.name()),
             kind: phase.kind as u32,
@@ -327,7 +333,8 @@ pub fn phases() {
 /// The most that was owned while a phase was open, and what was resident then, if one of them is more than was written:
 /// `rose` says so of what was owned.
 pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) {
-    sampler::phase_peaks(index, is_open, rose, &mut |resident| {
+    let Some(sampling) = phases::sampling() else { return };
+    (sampling.peaks)(index, is_open, rose, &mut |resident| {
         with(|writer, _| writer.set_phase_peaks(u32::from(index), owned, resident));
     });
 }

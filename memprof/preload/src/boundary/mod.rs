@@ -20,17 +20,34 @@ pub(crate) mod threads;
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::objects;
-use crate::thread::{Guard, local};
+use crate::registered::Registered;
+use crate::thread::Guard;
+use crate::{mpi_position, objects};
 
-/// The main thread's words.
-static MAIN: AtomicUsize = AtomicUsize::new(0);
+/// What is to be done when MPI begins and ends.
+pub struct MpiEvents {
+    /// The first call of `MPI_Init` or one like it begins.
+    pub begins: fn(),
+    /// It has returned.
+    pub is_ready: fn(),
+    /// `MPI_Finalize` begins.
+    pub ends: fn(),
+    /// It has returned.
+    pub has_ended: fn(),
+}
+
+static EVENTS: Registered<MpiEvents> = Registered::none();
+
+/// How [`mpi_position`] names functions.
+static NAMES: mpi_position::Names = thunks::name;
 
 /// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
 /// the program has not begun.
-pub fn start() {
+pub fn start(events: &'static MpiEvents) {
     let _guard = Guard::enter();
-    MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
+    EVENTS.set(events);
+    mpi_position::named_by(&NAMES);
+    mpi_position::be_main();
     objects::holder::prepare();
     objects::refresh();
     if let Some(trouble) = objects::overrides::trouble() {
@@ -91,23 +108,10 @@ fn join() {
 
 /// In a child after fork, which is the main thread there.
 pub fn after_fork() {
-    MAIN.store(core::ptr::from_ref(local()) as usize, Ordering::Release);
+    mpi_position::be_main();
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {
         patch::after_fork();
         threads::after_fork();
     }
-}
-
-/// Where the main thread is now: the index of an MPI function plus one, 0 outside MPI.
-pub fn main_thread() -> usize {
-    let main = MAIN.load(Ordering::Acquire) as *const core::sync::atomic::AtomicUsize;
-    // SAFETY: the first word of the main thread's block, which lasts as long as the process; it is
-    // aligned and written whole.
-    if main.is_null() { 0 } else { unsafe { (*main).load(Ordering::Relaxed) } }
-}
-
-/// The name of what [`crate::thread::Local::mpi`] says, empty for 0.
-pub fn function_name(word: usize) -> &'static str {
-    word.checked_sub(1).map_or("", thunks::name)
 }

@@ -6,8 +6,9 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::thunks::{self, Name};
+use super::{EVENTS, MpiEvents};
 use crate::component::Component;
-use crate::{heap, kernel, objects, phases, ranges, sampler, start};
+use crate::{heap, kernel, objects, phases, ranges, sampler};
 
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
@@ -88,25 +89,31 @@ fn succeeded(result: usize) -> bool {
     result as i32 == 0
 }
 
+fn tell(event: fn(&MpiEvents)) {
+    if let Some(events) = EVENTS.get() {
+        event(events);
+    }
+}
+
 unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    start::mpi_begins();
+    tell(|events| (events.begins)());
     phases::mpi_begins();
     #[cfg(all(feature = "archive", not(test)))]
     crate::subscription::start();
     // SAFETY: the program's words.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_is_ready();
-    start::mpi_ready();
+    tell(|events| (events.is_ready)());
     result
 }
 
 unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    start::mpi_ends();
+    tell(|events| (events.ends)());
     phases::mpi_ends();
     // SAFETY: the program's words.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_has_ended();
-    start::mpi_ended();
+    tell(|events| (events.has_ended)());
     result
 }
 

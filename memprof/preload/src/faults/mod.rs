@@ -21,9 +21,9 @@ use crate::component::{self, Component};
 use crate::kernel::SignalsBlocked;
 use crate::lock::SpinLock;
 use crate::note::{self, Code};
-use crate::sampler::{Run, Scanner};
+use crate::pagemap::{Run, Scanner};
 use crate::thread::{Guard, local};
-use crate::{boundary, heap, kernel, memory, objects, ranges, writer};
+use crate::{heap, kernel, memory, mpi_position, objects, ranges, writer};
 use perf::Ring;
 use ring::Fault;
 
@@ -187,7 +187,7 @@ pub fn changes(each: &mut dyn FnMut(u32, &TouchRow, &'static str)) -> (u64, u64)
                 bytes: cell.bytes,
                 ..TouchRow::default()
             };
-            each(index as u32, &row, boundary::function_name(cell.function));
+            each(index as u32, &row, mpi_position::function_name(cell.function));
         });
         (faults.seen, faults.lost + faults.matrix.left_out)
     })

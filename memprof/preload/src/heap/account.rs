@@ -1,7 +1,7 @@
 //! Counters of each thread: for each component, the bytes it owns in blocks, and the most it ever owned.
 //!
 //! A thread writes its own accounts only, and in front of them the changes of the component it works for
-//! ([`crate::thread::Current`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
+//! ([`Current`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
 //! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread at work, and in
 //! exact mode; with more it is exact to 256 KiB for each of them.
 
@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use super::sums::{self, ALL, in_use, know};
-use super::{real, registry, tag};
+use super::{Current, State, real, registry, tag};
 use crate::component::{Component, LIMIT};
-use crate::thread::{Current, Local, State, local};
+use crate::thread::{Local, local};
 
 /// A word that all threads read, in a line of the cache that nobody writes.
 #[repr(align(64))]
@@ -142,7 +142,7 @@ pub fn freed(state: &State, component: Component, size: usize) {
 /// back runs it.
 fn run_deferred(state: &State) {
     if !registry::is_shared(state) {
-        crate::start::late();
+        crate::deferred::run();
     }
 }
 
@@ -200,6 +200,20 @@ pub fn work_for(local: &Local, state: &State, component: Component) {
     let mark = if real::is_quick() { tag::quick(0, 0, component, real::key()) } else { 0 };
     local.mark.set(mark);
     state.current.mark.store(mark, Relaxed);
+}
+
+/// Has the thread count for the object of its last caller, which is not neutral. The fast path asks for its owner no
+/// more as long as it stays the same.
+pub fn work_for_caller(local: &Local) {
+    if local.guard.get() == 0
+        && let Some(state) = super::own_state(local)
+    {
+        work_for(local, state, local.object_component.get());
+        // Without a mark, as while the allocator is still looked for, there is no fast path.
+        if local.mark.get() != 0 {
+            local.object_owns.set(local.object_length.get());
+        }
+    }
 }
 
 /// A block goes from one component to another; neither allocates nor frees.

@@ -7,17 +7,17 @@
 #![allow(unsafe_code)]
 
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::tag::{self, Tag};
 use super::{
-    GRANULES, IN_FLIGHT, LARGE, account, bootstrap, fast_path, large, own_state, real, registry,
+    GRANULES, IN_FLIGHT, LARGE, State, account, bootstrap, fast_path, large, own_state, real,
+    registry,
 };
 use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::losses::{self, Table};
-use crate::thread::{Local, State, local};
-use crate::{objects, sampler, sites};
+use crate::thread::{Local, local};
+use crate::{objects, sites};
 
 /// Blocks of this size are looked at before they are released.
 pub const LOOK_BEFORE_RELEASE: usize = 1 << 20;
@@ -31,7 +31,7 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     if caller != 0 && local.guard.get() == 0 {
         let found = objects::caller(caller);
         if !found.neutral {
-            objects::remember(local);
+            account::work_for_caller(local);
             return found.component;
         }
     }
@@ -127,7 +127,7 @@ fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
 
 fn place(state: &State, start: usize, size: usize, owner: Component) {
     let is_large = size >= large::FROM;
-    if !is_large || !LARGE.insert(start, size, owner, state.number.load(Relaxed)) {
+    if !is_large || !LARGE.insert(start, size, owner, state.number()) {
         if is_large {
             losses::add(Table::Blocks);
         }
@@ -189,7 +189,7 @@ fn leave(block: *mut u8) {
 #[inline(never)]
 fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
     if size >= LOOK_BEFORE_RELEASE {
-        sampler::before_release(start, size);
+        super::before_release(start, size);
     }
     if sampled {
         sites::freed(start);
@@ -307,7 +307,7 @@ pub unsafe extern "C-unwind" fn realloc(
     let before = tag_of(block);
     if let Some((tag, place)) = before {
         if tag.size >= LOOK_BEFORE_RELEASE && size < tag.size {
-            sampler::before_release(block as usize, tag.size);
+            super::before_release(block as usize, tag.size);
         }
         // SAFETY: the tag of a live block.
         unsafe { place.write_unaligned(0) };

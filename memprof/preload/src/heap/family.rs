@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{blocks, operators, real};
 use crate::arch::Errno;
+use crate::symbols;
 use crate::thread::{Guard, local};
 
 const UNKNOWN: u32 = 0;
@@ -43,12 +44,12 @@ fn look() -> bool {
     let errno = Errno::save();
     let _guard = Guard::enter();
     let passed =
-        !operators::is_ours(real::look(libc::RTLD_DEFAULT, c"malloc")) || real::is_partial();
+        !operators::is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc")) || real::is_partial();
     if passed {
         for next in [&REALLOCARRAY, &VALLOC, &FREE_SIZED, &FREE_ALIGNED_SIZED] {
             next.find();
         }
-        FREE.store(real::look(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
+        FREE.store(symbols::look(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
     }
     MODE.store(if passed { PASSED } else { WHOLE }, Ordering::Release);
     errno.restore();
@@ -67,7 +68,7 @@ impl Next {
     }
 
     fn find(&self) {
-        self.address.store(real::next(self.name), Ordering::Relaxed);
+        self.address.store(symbols::next(self.name), Ordering::Relaxed);
     }
 
     fn get(&self) -> Option<usize> {

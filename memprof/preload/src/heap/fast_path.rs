@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::account::{allocated_in_front, freed_in_front, left_after};
 use super::blocks::{self, free_generally};
-use super::{GRANULES, IN_FLIGHT, LARGE, large, real, tag};
+use super::{GRANULES, IN_FLIGHT, LARGE, State, large, real, tag};
 use crate::component::{Component, LIMIT};
 use crate::objects;
-use crate::thread::{State, local};
+use crate::thread::local;
 
 /// Blocks that take as much from the C library, or more, go the general way.
 const TOO_LARGE: usize = blocks::LOOK_BEFORE_RELEASE;
@@ -30,7 +30,7 @@ pub extern "C-unwind" fn enter(
         && objects::is_same_caller(local, caller)
     {
         // SAFETY: who has a caller has counters, which are never given back.
-        let state: &State = unsafe { &*local.state.get() };
+        let state: &State = unsafe { &*local.state.get().cast::<State>() };
         if let Some(left) = left_after(state, size)
             && insert(state, block as usize, size)
         {
@@ -67,7 +67,7 @@ pub unsafe fn free(block: *mut u8) {
             && let Some(size) = (place as usize - block as usize).checked_sub(slack)
         {
             // SAFETY: who has a mark has counters, which are never given back.
-            let state: &State = unsafe { &*local.state.get() };
+            let state: &State = unsafe { &*local.state.get().cast::<State>() };
             if remove(state, block as usize, size) {
                 // SAFETY: the tag of a live block.
                 unsafe { place.write_unaligned(0) };
@@ -99,7 +99,7 @@ fn insert(state: &State, start: usize, size: usize) -> bool {
 
 #[inline(never)]
 fn insert_large(state: &State, start: usize, size: usize, component: Component) -> bool {
-    let is_inserted = LARGE.insert(start, size, component, state.number.load(Relaxed));
+    let is_inserted = LARGE.insert(start, size, component, state.number());
     if is_inserted {
         IN_FLIGHT.entered(usize::from(component.0) % LIMIT, size);
     }

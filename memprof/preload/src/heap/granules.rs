@@ -17,6 +17,7 @@
 
 #![allow(unsafe_code)]
 
+mod leaf_cache;
 mod near;
 mod place;
 
@@ -24,12 +25,14 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
-use super::{large, pool};
+use super::{State, large, pool};
 use crate::arch::Errno;
 use crate::component::{Component, LIMIT};
 use crate::lock::SpinLock;
 use crate::losses;
-use crate::thread::{Guard, Hand, LEAVES_AT_HAND, NOT_OWN, State};
+use crate::thread::Guard;
+pub use leaf_cache::LeafCache;
+use leaf_cache::{CachedLeaf, NOT_OWN};
 use place::Place;
 
 pub const REGION_SHIFT: u32 = 22;
@@ -310,7 +313,7 @@ impl Table {
     /// The leaf of a region, its shift, and whether the thread owns it. Kept at hand.
     #[inline(always)]
     fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, u32, bool)> {
-        let hand = &state.hands[region % LEAVES_AT_HAND];
+        let hand = state.leaves.place(region);
         if hand.region.load(Relaxed) == region
             // SAFETY: a leaf of this table, which stays.
             && let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
@@ -325,7 +328,7 @@ impl Table {
     fn take_in_hand(
         &self,
         state: &State,
-        hand: &Hand,
+        hand: &CachedLeaf,
         region: usize,
     ) -> Option<(&Leaf, u32, bool)> {
         // SAFETY: a leaf of this table, which stays.
@@ -335,7 +338,7 @@ impl Table {
             return Some((leaf, leaf.shift.load(Relaxed), hand.region.load(Relaxed) == region));
         }
         let leaf = self.find(region).or_else(|| self.make(state, region))?;
-        let own = leaf.owner.load(Relaxed) == state.number.load(Relaxed);
+        let own = leaf.owner.load(Relaxed) == state.number();
         let shift = leaf.shift.load(Relaxed);
         let before = region << (REGION_SHIFT - shift);
         // A handler of a signal that comes in the middle of it finds nothing here, or puts its own here.
@@ -405,7 +408,7 @@ impl Table {
         // are multiples of 16, and so are addresses.
         let leaf = unsafe { &*(memory as *const Leaf) };
         leaf.region.store(region, Relaxed);
-        leaf.owner.store(state.number.load(Relaxed), Relaxed);
+        leaf.owner.store(state.number(), Relaxed);
         leaf.shift.store(shift, Relaxed);
         self.places[place].store(memory as *mut Leaf, Release);
         self.leaves.store(leaves + 1, Relaxed);

@@ -1,7 +1,7 @@
 //! Random blocks of many components by several threads, held against a plain model.
 
 use super::*;
-use crate::thread::State;
+use crate::heap::State;
 use proptest::prelude::*;
 
 fn table() -> &'static Table {

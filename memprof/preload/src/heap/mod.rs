@@ -5,6 +5,7 @@
 pub mod account;
 pub(crate) mod blocks;
 mod bootstrap;
+mod current;
 #[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
 mod family;
@@ -12,6 +13,7 @@ mod fast_path;
 pub mod granules;
 pub mod in_flight;
 mod large;
+mod level;
 mod operators;
 mod peaks;
 mod pool;
@@ -21,16 +23,20 @@ mod sums;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod thread_counters;
 
-pub use account::{be_exact, count_down, mapped, work_for};
+pub use account::{be_exact, count_down, mapped};
 pub use blocks::give;
 pub use family::look_around;
 pub use peaks::{peaks_begin, peaks_end, peaks_open};
-pub use real::{look, next, stand_aside, stands_aside};
+pub use real::{stand_aside, stands_aside};
 pub use sums::{all, ledger, owned, snapshot};
 
 use crate::component::{Component, LIMIT};
-use crate::thread::{Local, State};
+use crate::registered::Registered;
+use crate::thread::Local;
+pub use current::Current;
+pub use thread_counters::State;
 
 /// Bytes that live blocks have more than was asked for. A block may have come as one component's and gone as
 /// another's.
@@ -63,12 +69,28 @@ pub struct Ledger {
 #[inline(always)]
 fn own_state(local: &Local) -> Option<&'static State> {
     // SAFETY: states are never given back.
-    unsafe { local.state.get().as_ref() }
+    unsafe { local.state.get().cast::<State>().as_ref() }
 }
 
 /// Calls `each` with start, length and owner of every live block of at least 32 KiB.
 pub fn each_large(each: &mut dyn FnMut(usize, usize, Component)) {
     LARGE.each(&mut |large| each(large.start, large.length, large.component));
+}
+
+/// Looks at memory that is about to be released, from `start` on, `length` bytes.
+pub type BeforeRelease = fn(start: usize, length: usize);
+
+static BEFORE_RELEASE: Registered<BeforeRelease> = Registered::none();
+
+/// Has `look` called before large blocks are released.
+pub fn on_release(look: &'static BeforeRelease) {
+    BEFORE_RELEASE.set(look);
+}
+
+fn before_release(start: usize, length: usize) {
+    if let Some(look) = BEFORE_RELEASE.get() {
+        look(start, length);
+    }
 }
 
 /// The large block that starts there.

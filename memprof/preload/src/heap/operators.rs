@@ -10,9 +10,10 @@ use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::{blocks, real};
+use super::blocks;
 use crate::arch::Errno;
 use crate::objects::holder;
+use crate::symbols;
 use crate::thread::Guard;
 
 const UNKNOWN: u32 = 0;
@@ -50,7 +51,7 @@ fn decide() -> bool {
     let errno = Errno::save();
     let _guard = Guard::enter();
     let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced)
-        || !is_ours(real::look(libc::RTLD_DEFAULT, c"malloc"));
+        || !is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc"));
     MODE.store(if replaced { REPLACED } else { OURS }, Ordering::Relaxed);
     errno.restore();
     replaced
@@ -58,8 +59,8 @@ fn decide() -> bool {
 
 /// Whether what the program would call, or would have called without us, is not a C++ library's.
 fn is_replaced(name: &CStr) -> bool {
-    let first = real::look(libc::RTLD_DEFAULT, name);
-    let next = real::next(name);
+    let first = symbols::look(libc::RTLD_DEFAULT, name);
+    let next = symbols::next(name);
     [first, next]
         .into_iter()
         .filter(|address| *address != 0)
@@ -69,7 +70,7 @@ fn is_replaced(name: &CStr) -> bool {
 /// As [`super::family::look_around`].
 pub fn look_around() {
     // Without a C++ library there is nothing to be decided yet.
-    if real::next(c"_Znwm") != 0 && decide() {
+    if symbols::next(c"_Znwm") != 0 && decide() {
         NEWS.iter().chain(DELETES).for_each(|original| {
             original.find();
         });
@@ -119,7 +120,7 @@ impl Original {
     fn find(&self) -> usize {
         let errno = Errno::save();
         let _guard = Guard::enter();
-        let mut found = real::next(self.name);
+        let mut found = symbols::next(self.name);
         if found == 0 {
             // A C++ library that was loaded for one object only is not behind us.
             let in_any = |library: &CStr| in_library(library, self.name);
@@ -139,7 +140,7 @@ fn in_library(library: &CStr, name: &CStr) -> usize {
     if handle.is_null() {
         return 0;
     }
-    let found = real::look(handle, name);
+    let found = symbols::look(handle, name);
     // SAFETY: gives back what dlopen counted; the object stays for those who loaded it.
     unsafe { libc::dlclose(handle) };
     found

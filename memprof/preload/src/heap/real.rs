@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,6 +10,7 @@ use super::tag;
 use crate::arch;
 use crate::arch::Errno;
 use crate::objects::holder;
+use crate::symbols;
 use crate::thread::Guard;
 
 /// The address of a function, 0 until it is known.
@@ -227,7 +228,7 @@ fn headers_tell() -> bool {
     if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
         return false;
     }
-    let of_c_library = next(c"gnu_get_libc_version");
+    let of_c_library = symbols::next(c"gnu_get_libc_version");
     let allocator = MALLOC.0.load(Ordering::Acquire);
     if of_c_library == 0 || !same_object(of_c_library, allocator) {
         return false;
@@ -320,7 +321,7 @@ fn resolve() {
         (&PVALLOC, c"pvalloc"),
         (&MALLOC, c"malloc"),
     ] {
-        slot.0.store(next(name), Ordering::Release);
+        slot.0.store(symbols::next(name), Ordering::Release);
     }
     if cfg!(not(any(test, feature = "archive"))) && !sizes_are_told() {
         stand_aside();
@@ -345,26 +346,6 @@ pub fn settled() -> bool {
         }
     }
     false
-}
-
-/// The function of this name in the objects behind ours, 0 if there is none.
-pub fn next(name: &CStr) -> usize {
-    look(libc::RTLD_NEXT, name)
-}
-
-/// The function of this name as a handle sees it, 0 if there is none.
-#[cfg(all(feature = "archive", not(test)))]
-pub fn look(_handle: *mut c_void, name: &CStr) -> usize {
-    crate::archive::real(name)
-}
-
-/// The function of this name as a handle sees it, 0 if there is none.
-#[cfg(any(not(feature = "archive"), test))]
-pub fn look(handle: *mut c_void, name: &CStr) -> usize {
-    // SAFETY: the name ends with a zero. The loader tells the objects behind ours by the address this
-    // call returns to, so it must not become a jump: the result is used after it.
-    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    core::hint::black_box(address) as usize
 }
 
 /// From the kernel's own random bytes for this process.

@@ -11,10 +11,11 @@ use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use super::account;
+use super::thread_counters::State;
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::lock::SpinLock;
-use crate::thread::{Guard, Local, State, local};
+use crate::thread::{Guard, Local, local};
 
 /// How often a thread's destructor lets the destructors of others go first. Within what POSIX
 /// promises (4).
@@ -35,6 +36,29 @@ static NUMBERS: AtomicU32 = AtomicU32::new(2);
 
 const NO_KEY: i32 = -1;
 static KEY: AtomicI32 = AtomicI32::new(NO_KEY);
+
+/// What the registry keeps of one thread's counters.
+#[repr(C)]
+pub struct Registration {
+    next: AtomicPtr<State>,
+    /// From 1 on.
+    pub number: AtomicU32,
+    /// 1 while a thread has them.
+    taken: AtomicU32,
+    /// How often the destructors of the thread have come by.
+    rounds: AtomicU32,
+}
+
+impl Registration {
+    pub const fn new(number: u32) -> Registration {
+        Registration {
+            next: AtomicPtr::new(ptr::null_mut()),
+            number: AtomicU32::new(number),
+            taken: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
+        }
+    }
+}
 
 /// Called once, before the first thread registers.
 pub fn prepare() {
@@ -64,7 +88,7 @@ pub fn leave(local: &Local, state: &State) {
     if is_shared(state) {
         SHARED_LOCK.unlock();
         local.leave();
-        crate::start::late();
+        crate::deferred::run();
     }
 }
 
@@ -79,17 +103,18 @@ fn take(local: &Local, block: usize) -> Option<&'static State> {
     let errno = Errno::save();
     let _guard = Guard::enter();
     LIST_LOCK.lock();
-    let free = each().skip(1).filter(|state| state.taken.load(Ordering::Relaxed) == 0);
+    let free = each().skip(1).filter(|state| state.registration.taken.load(Ordering::Relaxed) == 0);
     let states = NUMBERS.load(Ordering::Relaxed);
     let state = choose(free.clone(), super::GRANULES.owner_of(block), states)
         .or_else(make)
         .or_else(|| free.clone().next())
-        .inspect(|state| state.taken.store(1, Ordering::Relaxed));
+        .inspect(|state| state.registration.taken.store(1, Ordering::Relaxed));
     LIST_LOCK.unlock();
     if let Some(state) = state {
-        state.rounds.store(0, Ordering::Relaxed);
+        state.registration.rounds.store(0, Ordering::Relaxed);
         state.seen.forget();
-        local.state.set(state);
+        local.state.set(ptr::from_ref(state).cast());
+        local.recent.set(&raw const state.recent);
         account::work_for(
             local,
             state,
@@ -108,7 +133,7 @@ fn choose<'a>(
     owner: Option<u32>,
     states: u32,
 ) -> Option<&'a State> {
-    let number = |state: &State| Some(state.number.load(Ordering::Relaxed));
+    let number = |state: &State| Some(state.number());
     free.clone()
         .find(|state| number(state) == owner)
         .or_else(|| free.next().filter(|_| states >= APART))
@@ -133,7 +158,7 @@ fn make() -> Option<&'static State> {
     // SAFETY: fresh pages of zeroes, aligned, are a state that has not begun.
     let state: &'static State = unsafe { &*memory };
     state.begin(NUMBERS.fetch_add(1, Ordering::Relaxed));
-    state.next.store(LATEST.load(Ordering::Relaxed), Ordering::Relaxed);
+    state.registration.next.store(LATEST.load(Ordering::Relaxed), Ordering::Relaxed);
     LATEST.store(memory, Ordering::Release);
     Some(state)
 }
@@ -142,20 +167,21 @@ extern "C" fn thread_ends(state: *mut c_void) {
     let local = local();
     // SAFETY: the value of our key is always a state, and states are never given back.
     let state: &'static State = unsafe { &*state.cast::<State>() };
-    if !ptr::eq(local.state.get(), state) {
+    if !ptr::eq(local.state.get().cast(), state) {
         return;
     }
-    if state.rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS {
+    if state.registration.rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS {
         promise(state);
         return;
     }
     let _guard = Guard::enter();
     local.ended.set(true);
     local.state.set(ptr::null());
+    local.recent.set(ptr::null());
     local.mark.set(0);
     account::fold_all(state);
     LIST_LOCK.lock();
-    state.taken.store(0, Ordering::Relaxed);
+    state.registration.taken.store(0, Ordering::Relaxed);
     LIST_LOCK.unlock();
 }
 
@@ -164,7 +190,7 @@ pub fn each() -> impl Iterator<Item = &'static State> + Clone {
     // SAFETY: states in the list are never given back.
     let of = |state: *mut State| unsafe { state.as_ref() };
     let listed = core::iter::successors(of(LATEST.load(Ordering::Acquire)), move |state| {
-        of(state.next.load(Ordering::Acquire))
+        of(state.registration.next.load(Ordering::Acquire))
     });
     core::iter::once(&SHARED).chain(listed)
 }
@@ -183,10 +209,10 @@ pub fn after_fork() {
 
 /// In the child, after [`after_fork`]: the other threads are gone, and what they held is kept.
 pub fn forget_other_threads() {
-    let own = local().state.get();
+    let own = local().state.get().cast::<State>();
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {
         account::fold_all(state);
-        state.taken.store(0, Ordering::Relaxed);
+        state.registration.taken.store(0, Ordering::Relaxed);
     }
 }
 
@@ -198,8 +224,7 @@ mod tests {
     fn a_thread_gets_the_leaves_of_its_own_arena_and_leaves_those_of_others_alone() {
         let states = [State::new(7), State::new(8)];
         let chosen = |owner, states_made| {
-            choose(states.iter(), owner, states_made)
-                .map(|state| state.number.load(Ordering::Relaxed))
+            choose(states.iter(), owner, states_made).map(|state| state.number())
         };
         assert_eq!(chosen(Some(8), 9), Some(8), "the one that knows its memory");
         assert_eq!(chosen(None, 9), None, "new memory, new counters");

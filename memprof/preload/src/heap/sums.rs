@@ -4,9 +4,10 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
+use super::current::Since;
+use super::thread_counters::State;
 use super::{Ledger, registry};
 use crate::component::{self, Component, LIMIT};
-use crate::thread::{Since, State};
 
 /// The account of all components together.
 pub const ALL: usize = LIMIT;
@@ -16,7 +17,7 @@ static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 /// The peaks of the innermost phase.
 pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 
-/// Changes of mappings begun and done, and folds of all threads by [`folding`](crate::thread::Current::folding). A reader that saw one under
+/// Changes of mappings begun and done, and folds of all threads by [`folding`](super::Current::folding). A reader that saw one under
 /// way, or any since, reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);

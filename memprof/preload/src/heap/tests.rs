@@ -48,7 +48,7 @@ fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
         local.object_low.set(0x1000);
         local.object_length.set(0x1000);
         local.object_component.set(Component(component));
-        crate::objects::remember(local);
+        account::work_for_caller(local);
     }
     let frame = CALLER;
     // SAFETY: no precondition.
@@ -490,7 +490,7 @@ fn large_blocks_go_the_quick_way_to_their_table() {
         let (mut made, mut freed) = (0, 0);
         for round in 0..2_000_usize {
             // Not near a call stack.
-            account::count_down(state, crate::thread::Current::FAR);
+            account::count_down(state, Current::FAR);
             let place = &mut live[round * 31 % 40];
             let before = GENERAL.get();
             free(place.0);

@@ -63,8 +63,8 @@ pub fn caller(return_address: usize) -> Caller {
     look_back(local, return_address)
 }
 
-/// Whether it is still the object that [`remember`] was told of. The thread then has counters, which are
-/// at the component of this object, and no guard.
+/// Returns true if it is still the object that the thread counts for: it then has counters, which are at the
+/// component of this object, and no guard.
 #[inline(always)]
 pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
     return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
@@ -77,9 +77,9 @@ const WRITING: u32 = u32::MAX;
 /// Where the object of a caller is kept, if the thread has counters.
 #[inline(always)]
 fn recent(local: &Local, address: usize) -> Option<&'static Recent> {
-    // SAFETY: states are never given back.
-    let state = unsafe { local.state.get().as_ref() }?;
-    Some(&state.recent[(address >> 12) % RECENT])
+    // SAFETY: what was ever there for a thread is never given back.
+    let recent = unsafe { local.recent.get().as_ref() }?;
+    Some(&recent[(address >> 12) % RECENT])
 }
 
 /// Callers of several objects come by turns as often as not.
@@ -112,21 +112,6 @@ fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
     local.object_length.set(length);
     local.object_component.set(found.component);
     local.object_version.set(version);
-}
-
-/// What [`caller`] found, and is not neutral, is no longer asked for as long as it stays the same.
-pub fn remember(local: &Local) {
-    // SAFETY: states are never given back.
-    let state = unsafe { local.state.get().as_ref() };
-    if local.guard.get() == 0
-        && let Some(state) = state
-    {
-        crate::heap::work_for(local, state, local.object_component.get());
-        // Without a mark, as while the allocator is still looked for, there is no quick way.
-        if local.mark.get() != 0 {
-            local.object_owns.set(local.object_length.get());
-        }
-    }
 }
 
 #[cold]

@@ -57,7 +57,7 @@ fn insert(start: usize, length: usize, owner: Component, kind: Kind) {
 
 /// `owner` mapped `length` bytes at `start`.
 pub fn mapped(start: usize, length: usize, owner: Component, shared: bool) {
-    crate::start::late();
+    crate::deferred::run();
     insert(start, length, owner, if shared { Kind::Shared } else { Kind::Private });
 }
 

@@ -4,8 +4,8 @@
 //! The order of what counts: the tool's own memory; blocks of the allocator; mappings that were seen
 //! to be made; loaded objects; what the mapping itself tells; nobody.
 
-use super::scan::Run;
 use crate::component::{Component, LIMIT};
+use crate::pagemap::Run;
 
 /// Addresses of one owner.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

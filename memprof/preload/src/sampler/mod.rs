@@ -13,7 +13,6 @@ mod owed;
 mod publish;
 mod release;
 mod rows;
-mod scan;
 mod segments;
 mod status;
 mod thread;
@@ -29,10 +28,9 @@ use crate::component::{Component, LIMIT};
 use crate::kernel::{self, File, SignalsBlocked};
 use crate::lock::SpinLock;
 use crate::thread::Guard;
-use crate::writer;
+use crate::{heap, phases, writer};
 
 pub use release::before_release;
-pub use scan::{Run, Scanner};
 pub use thread::{settle, start};
 use walk::Sampler;
 
@@ -125,7 +123,7 @@ pub fn request() -> bool {
     writer::is_recording()
         && with(|sampler| {
             sampler.full(sample::ASKED);
-            sampler.is_ready() && !crate::phases::paused()
+            sampler.is_ready() && !phases::paused()
         })
 }
 
@@ -157,6 +155,19 @@ pub fn last() {
     }
 }
 
+/// What phases are told and asked ([`phases::start`]).
+pub static PHASES: phases::Sampling = phases::Sampling {
+    known: phase_known,
+    edge: phase_edge,
+    peaks: phase_peaks,
+    unwritten: unwritten_phases,
+    total: phase_total,
+    request,
+};
+
+/// What the heap calls before it releases a large block ([`crate::heap::on_release`]).
+pub static BEFORE_RELEASE: heap::BeforeRelease = before_release;
+
 /// The phase around each when it first began.
 static PARENTS: [AtomicU16; edges::PHASES] = [const { AtomicU16::new(u16::MAX) }; edges::PHASES];
 
@@ -166,7 +177,7 @@ static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(edges::PHASES <= 64);
 
 /// There is a new phase.
-pub fn phase_known(index: u16, parent: u16, is_automatic: bool) {
+fn phase_known(index: u16, parent: u16, is_automatic: bool) {
     if let Some(place) = PARENTS.get(usize::from(index)) {
         place.store(parent, Ordering::Relaxed);
         AUTOMATIC.fetch_or(u64::from(is_automatic) << index, Ordering::Relaxed);
@@ -182,7 +193,7 @@ fn parent(phase: u16) -> u16 {
 }
 
 /// A phase begins or ends. From where phases change, with signals blocked.
-pub fn phase_edge(index: u16, begins: bool) {
+fn phase_edge(index: u16, begins: bool) {
     if writer::is_recording() {
         with_signals_blocked(|sampler| sampler.phase_edge(index, begins));
     }
@@ -190,7 +201,7 @@ pub fn phase_edge(index: u16, begins: bool) {
 
 /// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`; of
 /// one that is, or has just ended, with what there is now. From where phases change, with signals blocked.
-pub fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
+fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
         with_signals_blocked(|sampler| {
             let (resident, is_more) = sampler.phase_resident(index, is_open);
@@ -202,7 +213,7 @@ pub fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut
 }
 
 /// Phases of which a sample has told what is not written yet: a bit for each.
-pub fn unwritten_phases() -> u64 {
+fn unwritten_phases() -> u64 {
     let mut unwritten = 0;
     if writer::is_recording() {
         with(|sampler| unwritten = sampler.phases.unwritten());
@@ -211,7 +222,7 @@ pub fn unwritten_phases() -> u64 {
 }
 
 /// The most the process had resident at a sample while a phase was open; 0 where none was taken.
-pub fn phase_total(index: u16) -> u64 {
+fn phase_total(index: u16) -> u64 {
     let mut total = 0;
     if writer::is_recording() {
         with(|sampler| total = sampler.phases.total(index));

@@ -4,20 +4,23 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::component::Component;
 use crate::kernel::{self, SignalsBlocked};
 use crate::note::{self, Code};
 use crate::options::Options;
 use crate::thread::Guard;
-use crate::{conflicts, faults, heap, memory, phases, start, writer};
+use crate::{conflicts, faults, heap, memory, phases, writer};
 
 use super::duty::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// What the thread waits for between ticks; it never comes.
 static NEVER: AtomicU32 = AtomicU32::new(0);
+
+/// Nanoseconds between two times that the trace is written to its disk; 0 for never.
+static FLUSH: AtomicU64 = AtomicU64::new(0);
 
 /// What the thread needs beside what the C library puts on its stack.
 const STACK: usize = 128 * 1024;
@@ -26,6 +29,7 @@ const STACK: usize = 128 * 1024;
 /// the program does not wait for it.
 pub fn settle(options: &Options, allocator: Option<Component>) {
     let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
+    FLUSH.store(options.flush, Ordering::Relaxed);
     super::with(|sampler| sampler.prepare(duty, allocator));
 }
 
@@ -96,7 +100,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     conflicts::be_unseen();
     let mut idle = 0;
     let mut last = Last { record: kernel::monotonic(), ..Last::default() };
-    let between_flushes = start::flush_interval();
+    let between_flushes = Some(FLUSH.load(Ordering::Relaxed)).filter(|time| *time > 0);
     let mut flushed = kernel::monotonic();
     // What the thread had cost when it last said so, and how often it has.
     let (mut charged, mut ticks) = (0, 0_u64);

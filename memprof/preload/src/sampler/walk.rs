@@ -10,7 +10,6 @@ use super::edges::{PHASES, Peaks};
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::list::{List, Visitor};
 use super::maps;
-use super::scan::{Run, Scanner};
 use super::segments::Segments;
 use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
@@ -20,7 +19,8 @@ use crate::kept::Kept;
 use crate::kernel;
 use crate::losses::{self, Table};
 use crate::note::{self, Code};
-use crate::{boundary, memory, objects, phases, ranges, writer};
+use crate::pagemap::{Run, Scanner};
+use crate::{memory, mpi_position, objects, phases, ranges, writer};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The mappings as they are told, for the entries of a sampler.
@@ -582,11 +582,11 @@ fn system() -> Component {
 
 /// Where the main thread is, as a number in the trace.
 fn function() -> u32 {
-    let word = boundary::main_thread();
+    let word = mpi_position::main_thread();
     if word == 0 {
         return 0;
     }
-    let name = boundary::function_name(word);
+    let name = mpi_position::function_name(word);
     writer::with(|writer, _| writer.intern(name)).unwrap_or(0)
 }
 

@@ -15,9 +15,10 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::arch::Errno;
 use crate::component::Component;
 use crate::heap;
+use crate::heap::{Current, State};
 use crate::lock::SpinLock;
 use crate::losses::{self, Table};
-use crate::thread::{Current, Guard, Local, State, local};
+use crate::thread::{Guard, Local, local};
 
 pub use seen::Seen;
 
@@ -157,7 +158,7 @@ pub fn allocated(
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    let number = state.number.load(Ordering::Relaxed);
+    let number = state.number();
     let mut apart = samples.mean(mean);
     let beyond = samples.beyond.load(Ordering::Relaxed);
     let mut to_go = beyond.saturating_add(left);

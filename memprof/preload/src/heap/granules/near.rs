@@ -4,9 +4,9 @@
 use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::{BYTES_SHIFT, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond, bytes};
+use super::{BYTES_SHIFT, CachedLeaf, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond, bytes};
 use crate::component::Component;
-use crate::thread::{Hand, LEAVES_AT_HAND, State};
+use crate::heap::State;
 
 /// Does what [`super::Table::change`] does; false if it cannot be done here.
 #[inline(always)]
@@ -14,9 +14,9 @@ pub fn change(state: &State, start: usize, length: usize, component: Component, 
     if length.wrapping_sub(1) >= FAR - 1 {
         return false;
     }
-    let Some(hand) = own_hand(state, start) else { return false };
-    let front = front(hand, start);
-    let granule = hand.granule.load(Relaxed) as usize;
+    let Some(leaf) = own_leaf(state, start) else { return false };
+    let front = front(leaf, start);
+    let granule = leaf.granule.load(Relaxed) as usize;
     let room = granule - (start & (granule - 1));
     // Processors foretell badly which blocks go on beyond their granule.
     let inside = select_unpredictable(length > room, room, length);
@@ -26,7 +26,7 @@ pub fn change(state: &State, start: usize, length: usize, component: Component, 
     if first as u32 & 0xff == wanted {
         let Some(after) = first.checked_add(amount << FIRST_SHIFT) else { return false };
         front.first.store(after, Relaxed);
-    } else if !change_other(state, hand, start, amount, wanted) {
+    } else if !change_other(state, leaf, start, amount, wanted) {
         return false;
     }
     let more = if sign == 1 { beyond(component, length - inside) } else { 0 };
@@ -37,14 +37,14 @@ pub fn change(state: &State, start: usize, length: usize, component: Component, 
 
 /// The same in another of the owner's slots than the first.
 #[inline(never)]
-fn change_other(state: &State, hand: &Hand, start: usize, amount: i64, wanted: u32) -> bool {
+fn change_other(state: &State, leaf: &CachedLeaf, start: usize, amount: i64, wanted: u32) -> bool {
     // What the thread works for is to come first.
     if state.current.component.load(Relaxed) == wanted {
         return false;
     }
     // SAFETY: leaves stay.
-    let leaf: Option<&Leaf> = unsafe { hand.leaf.load(Relaxed).as_ref() };
-    let Some(place) = leaf.map(|leaf| leaf.place(start)) else { return false };
+    let found: Option<&Leaf> = unsafe { leaf.leaf.load(Relaxed).as_ref() };
+    let Some(place) = found.map(|found| found.place(start)) else { return false };
     let mut slots = place.granule.own.iter();
     let Some(slot) = slots.find(|slot| slot.load(Relaxed) & 0xff == wanted) else {
         return false;
@@ -59,19 +59,19 @@ fn change_other(state: &State, hand: &Hand, start: usize, amount: i64, wanted: u
 
 /// The leaf that an address is in, if it is at hand and the calling thread's own.
 #[inline(always)]
-fn own_hand(state: &State, address: usize) -> Option<&Hand> {
+fn own_leaf(state: &State, address: usize) -> Option<&CachedLeaf> {
     let region = address >> REGION_SHIFT;
-    let hand = &state.hands[region % LEAVES_AT_HAND];
-    (hand.region.load(Relaxed) == region).then_some(hand)
+    let leaf = state.leaves.place(region);
+    (leaf.region.load(Relaxed) == region).then_some(leaf)
 }
 
 /// What most blocks touch of the granule that an address is in.
 #[inline(always)]
-fn front(hand: &Hand, address: usize) -> &Front {
-    let granule = address.wrapping_shr(hand.shift.load(Relaxed));
+fn front(leaf: &CachedLeaf, address: usize) -> &Front {
+    let granule = address.wrapping_shr(leaf.shift.load(Relaxed));
     // SAFETY: of a leaf of the thread's own, which stays; the granules before its region are taken off the address of
     // the fronts.
-    unsafe { &*hand.fronts.load(Relaxed).wrapping_add(granule) }
+    unsafe { &*leaf.fronts.load(Relaxed).wrapping_add(granule) }
 }
 
 /// The most in one of the owner's slots: half of what a shared one holds, so that it is full before they are.

@@ -223,7 +223,7 @@ fn unordered(present: Option<OsString>) -> OsString {
     options
 }
 
-/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+/// What the object in the ranks reads. Names and meaning are those of `preload/src/base/options.rs`.
 fn variables(options: &Options) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let mut variables: Vec<(&'static str, OsString)> = Vec::new();
     let mut set = |name, value: Option<String>| {

@@ -5,40 +5,15 @@
 //! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
 //! aside. After start it allocates nothing from the heap of the program.
 //!
-//! floors: options < arch < kernel < lock < component < thread < memory < kept < identity < note < losses <
-//!     limit < file < objects < sites < heap < ranges < phases < conflicts < faults < writer < sampler <
-//!     boundary < subscription < start < hooks < archive < fork
+//! floors: base < owners < ledger < recording < sampling < interpose < lifecycle
 
 // As an archive (memprof/archive), and in tests, which interpose nothing, it uses less of itself.
 #![cfg_attr(any(test, feature = "archive"), allow(unused_imports, dead_code))]
 
-mod arch;
-#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
-mod archive;
-mod boundary;
-mod component;
-mod conflicts;
-mod faults;
-mod file;
-mod fork;
-mod heap;
-mod hooks;
-mod identity;
-mod kept;
-mod kernel;
-mod limit;
-mod lock;
-mod losses;
-mod memory;
-mod note;
-mod objects;
-mod options;
-mod phases;
-mod ranges;
-mod sampler;
-mod sites;
-mod start;
-#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
-mod subscription;
-mod thread;
-mod writer;
+mod base;
+mod interpose;
+mod ledger;
+mod lifecycle;
+mod owners;
+mod recording;
+mod sampling;

@@ -1,7 +1,7 @@
 //! The profiler's counters of large blocks in flight: a reader that misses a block in the table and finds its pages
 //! touched is told of its bytes, in every interleaving.
 
-#[path = "../../../memprof/preload/src/heap/in_flight.rs"]
+#[path = "../../../memprof/preload/src/ledger/heap/in_flight.rs"]
 #[allow(dead_code)] // The profiler uses more of it than the models do.
 mod protocol;
 

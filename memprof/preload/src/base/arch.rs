@@ -1,0 +1,192 @@
+//! The parts that depend on the processor: the thread's own block, and entry points that know their
+//! caller.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Acquire;
+
+use crate::base::thread::Local;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod block {
+    use super::Local;
+
+    // Initial-exec storage: an access is two instructions, and never allocates.
+    core::arch::global_asm!(
+        ".section .tbss.memprof_local,\"awT\",@nobits",
+        ".p2align 6",
+        ".hidden memprof_local",
+        ".globl memprof_local",
+        ".type memprof_local,@object",
+        ".size memprof_local, 256",
+        "memprof_local:",
+        ".zero 256",
+        ".previous",
+    );
+
+    #[inline(always)]
+    pub fn local() -> *mut Local {
+        let block: *mut Local;
+        // SAFETY: reads the thread pointer and the offset of the block, which is in the static block
+        // of every thread.
+        unsafe {
+            core::arch::asm!(
+                "mov {block}, qword ptr fs:[0]",
+                "add {block}, qword ptr [rip + memprof_local@GOTTPOFF]",
+                block = out(reg) block,
+                options(pure, nomem, nostack),
+            );
+        }
+        block
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod block {
+    use super::Local;
+
+    std::thread_local! {
+        static LOCAL: Local = const { Local::new() };
+    }
+
+    pub fn local() -> *mut Local {
+        LOCAL
+            .try_with(|local| core::ptr::from_ref(local).cast_mut())
+            .unwrap_or(core::ptr::null_mut())
+    }
+}
+
+pub use block::local;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod present {
+    // References that may lead nowhere: the loader fills them before any code runs, so they can be
+    // asked when no function of a library that is being replaced may be called yet.
+    pub fn sanitizer() -> bool {
+        let (address, thread, memory, leaks): (usize, usize, usize, usize);
+        // SAFETY: reads four words of the table of addresses of this object.
+        unsafe {
+            core::arch::asm!(
+                ".weak __asan_init",
+                ".weak __tsan_init",
+                ".weak __msan_init",
+                ".weak __lsan_init",
+                "mov {address}, qword ptr [rip + __asan_init@GOTPCREL]",
+                "mov {thread}, qword ptr [rip + __tsan_init@GOTPCREL]",
+                "mov {memory}, qword ptr [rip + __msan_init@GOTPCREL]",
+                "mov {leaks}, qword ptr [rip + __lsan_init@GOTPCREL]",
+                address = out(reg) address,
+                thread = out(reg) thread,
+                memory = out(reg) memory,
+                leaks = out(reg) leaks,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        address | thread | memory | leaks != 0
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod present {
+    pub fn sanitizer() -> bool {
+        false
+    }
+}
+
+/// True if a sanitizer is loaded. Calls nothing.
+pub use present::sanitizer;
+
+const _: () = assert!(size_of::<Local>() <= 256);
+
+/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything: a change by a
+/// signal handler between the look and the instruction stays, and since the instruction is not a locked one, it does
+/// not wait for earlier stores. A word that did say something is only looked at: others may be about to clear it.
+#[inline(always)]
+pub fn claim(word: &AtomicUsize, with: usize) -> bool {
+    if word.load(Acquire) != 0 {
+        return false;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        let before: usize;
+        // SAFETY: a word that lives.
+        unsafe {
+            core::arch::asm!("cmpxchg qword ptr [{word}], {with}", word = in(reg) word.as_ptr(),
+                with = in(reg) with, inout("rax") 0_usize => before, options(nostack));
+        }
+        before == 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    word.compare_exchange(0, with, Acquire, Acquire).is_ok()
+}
+
+/// The error number of the thread, kept over what the tool does.
+pub struct Errno(i32);
+
+impl Errno {
+    #[inline]
+    pub fn save() -> Errno {
+        // SAFETY: the C library's own word of this thread.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+
+    #[inline]
+    pub fn restore(self) {
+        Errno::set(self.0);
+    }
+
+    /// Tells the program why a call failed.
+    #[inline]
+    pub fn set(code: i32) {
+        // SAFETY: the C library's own word of this thread.
+        unsafe { *libc::__errno_location() = code };
+    }
+}
+
+/// Defines exported functions of the C library that pass on their arguments, and after them the
+/// address they return to and the stack pointer they were entered with.
+///
+/// The entry is a jump: no frame of ours stands between the caller and the function that does the
+/// work, whose own return is the one of the entry.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+macro_rules! entry {
+    (@code 1, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rsi, qword ptr [rsp]", "mov rdx, rsp", "jmp {work}", work = sym $work)
+    };
+    (@code 2, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rdx, qword ptr [rsp]", "mov rcx, rsp", "jmp {work}", work = sym $work)
+    };
+    (@code 3, $work:path) => {
+        core::arch::naked_asm!(
+            "mov rcx, qword ptr [rsp]", "mov r8, rsp", "jmp {work}", work = sym $work)
+    };
+    ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C or C++ library asks for.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name($(_: $kind),*) $(-> $result)? {
+            $crate::base::arch::entry!(@code $words, $work)
+        }
+    )*};
+}
+
+/// Entry points for processors on which the caller cannot be seen: the thread tells the owner.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+macro_rules! entry {
+    ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C or C++ library asks for.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) $(-> $result)? {
+            // SAFETY: passed on.
+            unsafe { $work($($argument,)* 0, 0) }
+        }
+    )*};
+}
+
+pub(crate) use entry;

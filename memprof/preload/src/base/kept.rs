@@ -1,0 +1,117 @@
+//! Files of the kernel that stay open, though the program may use descriptors as it likes.
+//!
+//! They have high numbers, which programs and shells do not choose for themselves. A program that closes all numbers,
+//! or takes one of ours over, keeps its own: before a descriptor is used or closed, it is asked whether it is still the
+//! file that was opened.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+
+use crate::base::kernel::{self, Errno, File};
+
+/// The first numbers tried are so many below the limit, or below those that `select` can take.
+const BELOW: u64 = 32;
+const SELECT: u64 = 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Kept {
+    path: &'static CStr,
+    file: File,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Kept {
+    /// Opens for reading.
+    pub fn open(path: &'static CStr) -> Result<Kept, Errno> {
+        let low = kernel::open(path)?;
+        let file = match kernel::duplicate(low, first()) {
+            Ok(high) => {
+                kernel::close(low);
+                high
+            }
+            Err(_) => low,
+        };
+        let identity = kernel::identity(file);
+        identity.map(|identity| Kept { path, file, identity }).inspect_err(|_| kernel::close(file))
+    }
+
+    fn is_ours(&self) -> bool {
+        kernel::identity(self.file) == Ok(self.identity)
+    }
+
+    /// The file; opened anew if the program has closed it.
+    pub fn file(&mut self) -> Result<File, Errno> {
+        if !self.is_ours() {
+            *self = Kept::open(self.path)?;
+        }
+        Ok(self.file)
+    }
+
+    /// As [`kernel::read_at`].
+    pub fn read_at(&mut self, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        kernel::read_at(self.file()?, into, offset)
+    }
+
+    /// Closes those that are still ours.
+    pub fn close(self) {
+        if self.is_ours() {
+            kernel::close(self.file);
+        }
+    }
+}
+
+fn first() -> i32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills what it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let end = if known { limit.rlim_cur.min(SELECT) } else { SELECT };
+    end.saturating_sub(BELOW) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn text(kept: &mut Kept) -> String {
+        let mut text = [0; 64];
+        let length = kept.read_at(&mut text, 0).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
+
+    #[test]
+    fn a_file_that_the_program_has_closed_or_replaced_is_opened_anew_and_the_programs_is_left_alone()
+     {
+        let mut kept = Kept::open(c"/proc/self/comm").unwrap();
+        assert!(kept.file.0 >= first(), "{kept:?}");
+        let before = text(&mut kept);
+        kernel::close(kept.file);
+        assert_eq!(text(&mut kept), before);
+        let taken = kept.file;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("theirs"), "the program's").unwrap();
+        let theirs = File::open(folder.path().join("theirs")).unwrap();
+        // SAFETY: the number is this test's, which closes it below.
+        unsafe { libc::dup3(theirs.as_raw_fd(), taken.0, libc::O_CLOEXEC) };
+        assert_eq!(text(&mut kept), before);
+        assert_ne!(kept.file, taken);
+        let other = kept.file;
+        // SAFETY: as above: now it is the kept one's number.
+        unsafe { libc::dup3(theirs.as_raw_fd(), other.0, libc::O_CLOEXEC) };
+        kept.close();
+        for number in [taken, other] {
+            // SAFETY: both are open still, and belong to nobody else.
+            let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(number.0) };
+            let mut content = String::new();
+            file.read_to_string(&mut content).unwrap();
+            std::io::Seek::rewind(&mut file).unwrap();
+            assert_eq!(content, "the program's");
+        }
+    }
+}

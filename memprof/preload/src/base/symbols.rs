@@ -1,0 +1,61 @@
+//! Addresses of functions by name, as the loader finds them.
+
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_void};
+
+/// Returns the function of this name in the objects behind ours, 0 if there is none.
+pub fn next(name: &CStr) -> usize {
+    look(libc::RTLD_NEXT, name)
+}
+
+/// Returns the function of this name as a handle sees it, 0 if there is none.
+#[cfg(any(not(feature = "archive"), test))]
+pub fn look(handle: *mut c_void, name: &CStr) -> usize {
+    // SAFETY: the name ends with a zero. The loader tells the objects behind ours by the address this
+    // call returns to, so it must not become a jump: the result is used after it.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    core::hint::black_box(address) as usize
+}
+
+/// Declares functions that the linker has put other functions in front of, and [`look`] for them.
+#[cfg(all(feature = "archive", not(test)))]
+macro_rules! wrapped {
+    ($($name:literal $real:ident,)*) => {
+        unsafe extern "C" {
+            $(fn $real();)*
+        }
+
+        /// Returns the function that the linker has put another in front of, 0 for other names.
+        pub fn look(_handle: *mut c_void, name: &CStr) -> usize {
+            match name.to_bytes() {
+                $($name => $real as *const () as usize,)*
+                _ => 0,
+            }
+        }
+    };
+}
+
+#[cfg(all(feature = "archive", not(test)))]
+wrapped! {
+    b"malloc" __real_malloc,
+    b"calloc" __real_calloc,
+    b"realloc" __real_realloc,
+    b"reallocarray" __real_reallocarray,
+    b"free" __real_free,
+    b"memalign" __real_memalign,
+    b"aligned_alloc" __real_aligned_alloc,
+    b"posix_memalign" __real_posix_memalign,
+    b"valloc" __real_valloc,
+    b"pvalloc" __real_pvalloc,
+    b"malloc_usable_size" __real_malloc_usable_size,
+    b"mmap" __real_mmap,
+    b"mmap64" __real_mmap64,
+    b"munmap" __real_munmap,
+    b"mremap" __real_mremap,
+    b"shmat" __real_shmat,
+    b"shmdt" __real_shmdt,
+    b"brk" __real_brk,
+    b"sbrk" __real_sbrk,
+    b"pthread_create" __real_pthread_create,
+}

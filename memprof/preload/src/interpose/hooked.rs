@@ -1,0 +1,162 @@
+//! Calls of the program and its libraries to the loader and for mappings and threads, which pass through the tool: each
+//! works as ever, and the tool takes note.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{loader, mappings, threads};
+
+/// Functions that are passed through, by name.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Function {
+    Mmap,
+    Mmap64,
+    Munmap,
+    Mremap,
+    Shmat,
+    Shmdt,
+    Brk,
+    Sbrk,
+    Dlopen,
+    Dlsym,
+    PthreadCreate,
+    /// UCX's own way to map memory, past the hooks that it has put before the C library's functions.
+    UcxMmap,
+    UcxMunmap,
+}
+
+/// Number of functions.
+const FUNCTIONS: usize = UcxMunmap as usize + 1;
+
+use Function::*;
+
+struct Hook {
+    function: Function,
+    name: &'static CStr,
+    target: unsafe extern "C-unwind" fn(),
+}
+
+const HOOKS: [Hook; 11] = [
+    Hook { function: Mmap, name: c"mmap", target: mappings::mmap },
+    Hook { function: Mmap64, name: c"mmap64", target: mappings::mmap },
+    Hook { function: Munmap, name: c"munmap", target: mappings::munmap },
+    Hook { function: Mremap, name: c"mremap", target: mappings::mremap },
+    Hook { function: Shmat, name: c"shmat", target: mappings::shmat },
+    Hook { function: Shmdt, name: c"shmdt", target: mappings::shmdt },
+    Hook { function: Brk, name: c"brk", target: mappings::brk },
+    Hook { function: Sbrk, name: c"sbrk", target: mappings::sbrk },
+    Hook { function: Dlopen, name: c"dlopen", target: loader::dlopen },
+    Hook { function: Dlsym, name: c"dlsym", target: loader::dlsym },
+    Hook { function: PthreadCreate, name: c"pthread_create", target: threads::pthread_create },
+];
+
+/// Hooks of libraries that may be loaded late; the first of them found is the one.
+const LATE: [Hook; 2] = [
+    Hook { function: UcxMmap, name: c"ucm_orig_mmap", target: mappings::ucx_mmap },
+    Hook { function: UcxMunmap, name: c"ucm_orig_munmap", target: mappings::ucx_munmap },
+];
+
+static REAL: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
+
+/// Functions that calls reach without the tool: the program, or an object preloaded before the tool, may define the
+/// function too.
+static FIRST: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
+
+/// Finds the real functions. Before anything is patched.
+pub fn start() {
+    for hook in &HOOKS {
+        let found = crate::base::symbols::next(hook.name);
+        REAL[hook.function as usize].store(found, Ordering::Release);
+        let first = crate::base::symbols::look(libc::RTLD_DEFAULT, hook.name);
+        FIRST[hook.function as usize].store(first, Ordering::Release);
+    }
+    DLSYM.store(real(Dlsym), Ordering::Release);
+}
+
+/// The real function; it is there when its hook is called, since nothing is hooked without. A static program's linker
+/// has hooked it whether or not something is recorded.
+pub fn real(function: Function) -> usize {
+    let found = REAL[function as usize].load(Ordering::Acquire);
+    if !cfg!(feature = "archive") || found != 0 {
+        return found;
+    }
+    let hook = HOOKS.iter().find(|hook| hook.function == function);
+    hook.map_or(0, |hook| crate::base::symbols::next(hook.name))
+}
+
+/// Returns the target of a call to `symbol`, if it is one of ours.
+pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
+    let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol)?;
+    let wanted = match hook.function {
+        Dlopen | PthreadCreate => true,
+        Dlsym => look_ups,
+        _ => memory,
+    };
+    (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
+}
+
+/// Returns true if `symbol` is one of those that may be loaded late.
+pub fn is_late(symbol: &[u8]) -> bool {
+    LATE.iter().any(|hook| hook.name.to_bytes() == symbol)
+}
+
+/// Returns the target of a call to `symbol`, one of those, if it is defined at `found`.
+pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
+    let hook = LATE.iter().find(|hook| hook.name.to_bytes() == symbol)?;
+    let real = &REAL[hook.function as usize];
+    let before = real.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
+    before.err().is_none_or(|before| before == found).then_some(hook.target as *const () as usize)
+}
+
+/// Returns the function that a call to `symbol`, which is one of ours, reaches without the tool.
+pub fn first(symbol: &[u8]) -> usize {
+    let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol);
+    hook.map_or(0, |hook| FIRST[hook.function as usize].load(Ordering::Acquire))
+}
+
+/// The real `dlsym`, for an entry that is written out.
+pub static DLSYM: AtomicUsize = AtomicUsize::new(0);
+
+/// Defines an entry of up to six words. `work` gets them, the address it returns to and the stack pointer
+/// it was entered with.
+macro_rules! hook {
+    ($($name:ident => $work:path;)*) => {$(
+        /// # Safety
+        /// As the function of this name in the C library asks for.
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov rax, rsp",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "push rax",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rax]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {work}",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_endproc",
+                work = sym $work,
+            )
+        }
+    )*};
+}
+
+pub(crate) use hook;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hooked_is_among_the_names_that_are_read() {
+        let firsts = super::super::patch::FIRSTS;
+        assert!(HOOKS.iter().all(|hook| firsts.contains(&hook.name.to_bytes()[0])));
+    }
+}

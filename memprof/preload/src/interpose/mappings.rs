@@ -1,0 +1,315 @@
+//! Mappings that the program and its libraries make, change and give back.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::hooked::{Function, hook, real};
+use crate::base::component::{self, Component};
+use crate::base::thread::local;
+use crate::ledger::ranges;
+use crate::owners;
+use crate::sampling::sampler;
+
+/// Releases in smaller pieces are not looked at first.
+pub const LOOKED_AT: usize = 1 << 20;
+
+/// Since Linux 5.7.
+const MREMAP_DONTUNMAP: usize = 4;
+
+type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
+
+/// # Safety
+///
+/// The words are those of a call to this function.
+unsafe fn pass(function: Function, words: [usize; 6]) -> usize {
+    let [a, b, c, d, e, f] = words;
+    // SAFETY: the real function, which takes as many of the words as it needs.
+    unsafe {
+        let real: Call = core::mem::transmute(real(function));
+        real(a, b, c, d, e, f)
+    }
+}
+
+fn failed(address: usize) -> bool {
+    address == libc::MAP_FAILED as usize
+}
+
+/// The tool's own mappings are entered by the tool.
+fn is_tools() -> bool {
+    local().guard.get() > 0
+}
+
+/// Owner of a shared mapping that an object has made: segments of an MPI, and memory that the program shares, are
+/// components of their own; a file that the program maps is the mapper's.
+fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
+    match component::class(maker) {
+        class if class.is_mpi() => Component::MPI_SHARED,
+        _ if memory || lies_in_memory(file) => Component::APPLICATION_SHARED,
+        _ => maker,
+    }
+}
+
+/// Returns true for files of /dev/shm, memfd_create and hugetlbfs.
+fn lies_in_memory(file: c_int) -> bool {
+    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    unsafe {
+        let error = *libc::__errno_location();
+        let mut about: libc::statfs = core::mem::zeroed();
+        let known = libc::fstatfs(file, &raw mut about) == 0;
+        *libc::__errno_location() = error;
+        known && matches!(about.f_type as i64, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC)
+    }
+}
+
+hook! {
+    mmap => mmap_work;
+    munmap => munmap_work;
+    ucx_mmap => ucx_mmap_work;
+    ucx_munmap => ucx_munmap_work;
+    mremap => mremap_work;
+    shmat => shmat_work;
+    shmdt => shmdt_work;
+    brk => brk_work;
+    sbrk => sbrk_work;
+}
+
+macro_rules! mmap_by {
+    ($work:ident, $function:expr, $maker:expr) => {
+        unsafe extern "C-unwind" fn $work(
+            address: usize,
+            length: usize,
+            protection: usize,
+            flags: usize,
+            file: usize,
+            offset: usize,
+            caller: usize,
+            stack: usize,
+        ) -> usize {
+            let words = [address, length, protection, flags, file, offset];
+            // SAFETY: the caller's words.
+            let result = unsafe { pass($function, words) };
+            let maker: fn(usize, usize) -> Option<Component> = $maker;
+            if !failed(result)
+                && let Some(maker) = maker(caller, stack)
+            {
+                mapped(result, length, flags as c_int, file as c_int, maker);
+            }
+            result
+        }
+    };
+}
+
+mmap_by!(mmap_work, Function::Mmap, |caller, stack| {
+    (!is_tools()).then(|| owners::owner(caller, stack))
+});
+// UCX's also where it maps in a call that the tool has made, as when that frees something.
+mmap_by!(ucx_mmap_work, Function::UcxMmap, |caller, _| Some(owners::caller(caller).component));
+
+/// `maker` has mapped `length` bytes with these flags of `mmap(2)`.
+pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Component) {
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let owner = match shared {
+        true => shared_owner(maker, flags & libc::MAP_ANONYMOUS != 0, file),
+        false => maker,
+    };
+    ranges::mapped(start, length, owner, shared);
+}
+
+macro_rules! munmap_by {
+    ($work:ident, $function:expr) => {
+        unsafe extern "C-unwind" fn $work(
+            address: usize,
+            length: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            f: usize,
+            _caller: usize,
+            _stack: usize,
+        ) -> usize {
+            let words = [address, length, c, d, e, f];
+            if is_tools() {
+                // SAFETY: the caller's words.
+                return unsafe { pass($function, words) };
+            }
+            if length >= LOOKED_AT {
+                sampler::before_release(address, length);
+            }
+            local().forget_stack(address, length);
+            let leaving = ranges::leaves(address, length);
+            // SAFETY: the caller's words.
+            let result = unsafe { pass($function, words) };
+            ranges::left(&leaving, result as c_int == 0);
+            result
+        }
+    };
+}
+
+munmap_by!(munmap_work, Function::Munmap);
+munmap_by!(ucx_munmap_work, Function::UcxMunmap);
+
+unsafe extern "C-unwind" fn mremap_work(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: usize,
+    new: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    if !is_tools() && old_length > length && old_length - length >= LOOKED_AT {
+        sampler::before_release(old.wrapping_add(length), old_length - length);
+    }
+    // A length of zero makes a second mapping of what is shared, and leaves the first where it is.
+    let moving = (!is_tools() && old_length != 0).then(|| ranges::moves(old, old_length));
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Mremap, [old, old_length, length, flags, new, f]) };
+    if let Some(moving) = moving {
+        match failed(result) {
+            true => ranges::stayed(&moving),
+            // Only the pages move: the old addresses stay mapped, and the owner's.
+            false if flags & MREMAP_DONTUNMAP != 0 => ranges::doubled(&moving, result, length),
+            false => ranges::moved(&moving, result, length),
+        }
+    }
+    if !failed(result) && !is_tools() && old_length == 0 {
+        let owner = shared_owner(owners::owner(caller, stack), true, -1);
+        ranges::mapped(result, length, owner, true);
+    }
+    result
+}
+
+/// Attached segments: where, and how long.
+static ATTACHED: [[AtomicUsize; 2]; 128] = [const { [const { AtomicUsize::new(0) }; 2] }; 128];
+
+unsafe extern "C-unwind" fn shmat_work(
+    segment: usize,
+    address: usize,
+    flags: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Shmat, [segment, address, flags, d, e, f]) };
+    if !failed(result) && !is_tools() {
+        attached(result, segment as c_int, owners::owner(caller, stack));
+    }
+    result
+}
+
+/// `maker` has attached a segment at `start`.
+pub fn attached(start: usize, segment: c_int, maker: Component) {
+    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    let length = unsafe {
+        let error = *libc::__errno_location();
+        let mut status: libc::shmid_ds = core::mem::zeroed();
+        let known = libc::shmctl(segment, libc::IPC_STAT, &raw mut status) == 0;
+        *libc::__errno_location() = error;
+        if known { status.shm_segsz } else { 0 }
+    };
+    if length == 0 {
+        return;
+    }
+    ranges::mapped(start, length, shared_owner(maker, true, -1), true);
+    // Where something else was mapped over it, nobody has detached what was there.
+    for [at, size] in ATTACHED.iter().filter(|[at, _]| starts_at(at, start)) {
+        size.store(0, Ordering::Release);
+        at.store(0, Ordering::Release);
+    }
+    let free = |[at, _]: &&[AtomicUsize; 2]| {
+        at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    if let Some([_, size]) = ATTACHED.iter().find(free) {
+        size.store(length, Ordering::Release);
+    }
+}
+
+unsafe extern "C-unwind" fn shmdt_work(
+    address: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    _caller: usize,
+    _stack: usize,
+) -> usize {
+    let place = ATTACHED.iter().find(|[start, _]| !is_tools() && starts_at(start, address));
+    let length = place.map_or(0, |[_, size]| size.load(Ordering::Acquire));
+    if length >= LOOKED_AT {
+        sampler::before_release(address, length);
+    }
+    let leaving = (length > 0).then(|| ranges::leaves(address, length));
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Shmdt, [address, b, c, d, e, f]) };
+    if let (Some(leaving), Some([start, size])) = (leaving, place) {
+        let detached = result as c_int == 0;
+        ranges::left(&leaving, detached);
+        if detached {
+            size.store(0, Ordering::Release);
+            start.store(0, Ordering::Release);
+        }
+    }
+    result
+}
+
+fn starts_at(start: &AtomicUsize, address: usize) -> bool {
+    address != 0 && start.load(Ordering::Acquire) == address
+}
+
+/// The end of the data segment now.
+fn end_of_data() -> usize {
+    // SAFETY: asks only.
+    unsafe { pass(Function::Sbrk, [0; 6]) }
+}
+
+fn grown(from: usize, to: usize, caller: usize, stack: usize) {
+    if to > from {
+        ranges::mapped(from, to - from, owners::owner(caller, stack), false);
+    } else if to < from {
+        ranges::unmapped(to, from - to);
+    }
+}
+
+unsafe extern "C-unwind" fn brk_work(
+    address: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    let before = end_of_data();
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Brk, [address, b, c, d, e, f]) };
+    if result as c_int == 0 && !is_tools() && !failed(before) {
+        grown(before, address, caller, stack);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn sbrk_work(
+    increment: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    // SAFETY: the caller's words.
+    let result = unsafe { pass(Function::Sbrk, [increment, b, c, d, e, f]) };
+    if !failed(result) && increment != 0 && !is_tools() {
+        grown(result, result.wrapping_add(increment), caller, stack);
+    }
+    result
+}

@@ -1,0 +1,122 @@
+//! Entries and exits of the program at MPI, the loader and the kernel's mappings.
+
+#![allow(unsafe_code)]
+
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod archive;
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+mod subscription;
+mod thunks;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod hooked;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod loader;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod mappings;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod patch;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod special;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod threads;
+
+use core::ffi::c_char;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::base::registered::Registered;
+use crate::base::thread::Guard;
+use crate::owners;
+use crate::recording::mpi_position;
+
+/// What is to be done when MPI begins and ends.
+pub struct MpiEvents {
+    /// The first call of `MPI_Init` or one like it begins.
+    pub begins: fn(),
+    /// It has returned.
+    pub is_ready: fn(),
+    /// `MPI_Finalize` begins.
+    pub ends: fn(),
+    /// It has returned.
+    pub has_ended: fn(),
+}
+
+static EVENTS: Registered<MpiEvents> = Registered::none();
+
+/// How [`mpi_position`] names functions.
+static NAMES: mpi_position::Names = thunks::name;
+
+/// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
+/// the program has not begun.
+pub fn start(events: &'static MpiEvents) {
+    let _guard = Guard::enter();
+    EVENTS.set(events);
+    mpi_position::named_by(&NAMES);
+    mpi_position::be_main();
+    owners::holder::prepare();
+    owners::refresh();
+    if let Some(trouble) = owners::overrides::trouble() {
+        crate::base::note::say(
+            crate::base::note::Code::BadOverride,
+            format_args!("MEMPROF_COMPONENTS: {trouble}"),
+        );
+    }
+    if let Some(text) = owners::overrides::text() {
+        owners::overrides::each_fault(text, |line, fault| {
+            crate::base::note::say(
+                crate::base::note::Code::BadOverride,
+                format_args!("MEMPROF_COMPONENTS, line {line}: {}", fault.text()),
+            );
+        });
+    }
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        hooked::start();
+        #[cfg(not(feature = "archive"))]
+        {
+            patch::everything(core::ptr::null_mut());
+            join();
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    crate::base::note::say(
+        crate::base::note::Code::NoBoundary,
+        format_args!("calls of MPI are seen on x86_64 only"),
+    );
+}
+
+/// Tells where calls of the function that is called `name` and lies at `real` go; 0 for there.
+pub type Bind = unsafe extern "C-unwind" fn(name: *const c_char, real: usize) -> usize;
+
+/// See [`Bind`].
+///
+/// # Safety
+///
+/// `name` is a text with its end mark, and `real` the MPI function of that name.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub unsafe extern "C-unwind" fn bind(name: *const c_char, real: usize) -> usize {
+    let _guard = Guard::enter();
+    // SAFETY: as promised.
+    let name = unsafe { core::ffi::CStr::from_ptr(name) };
+    patch::mpi_target(name.to_bytes(), real).unwrap_or(0)
+}
+
+/// Has a program that holds MPI and the archive send its calls through this instance.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(feature = "archive")))]
+fn join() {
+    if let Some(word) = owners::archive_word() {
+        // SAFETY: the archive's own word, which it has made for this, in the program's data.
+        let word = unsafe { &*(word as *const AtomicUsize) };
+        word.store(bind as Bind as usize, Ordering::Release);
+    }
+}
+
+/// In a child after fork, which is the main thread there.
+pub fn after_fork() {
+    mpi_position::be_main();
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        patch::after_fork();
+        threads::after_fork();
+    }
+}

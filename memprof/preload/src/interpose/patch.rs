@@ -1,0 +1,336 @@
+//! Sends the calls of loaded objects through the tool, by the addresses in their global offset tables.
+//! No symbol is defined and no code is written.
+//!
+//! It happens at moments when no lock of the loader is needed: at start, after `dlopen` and in `dlsym`.
+//! An object that another thread is still loading shows link-time addresses in its table; it is left
+//! for the next time.
+
+#![allow(unsafe_code)]
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::{hooked, special, thunks};
+use crate::base::component::Class;
+use crate::base::thread::Guard;
+use crate::base::{kernel, note};
+use crate::owners::elf::{Image, Relocation};
+use crate::owners::turn::Turn;
+use crate::owners::{self, Known};
+
+const JUMP_SLOT: u32 = 7;
+const GLOBAL_DATA: u32 = 6;
+const ADDRESS: u32 = 1;
+
+/// For each object of the list: the walk that found the one that is done.
+static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
+
+static TURN: Turn = Turn::new();
+
+/// Patches new objects; on return it is done, by whichever thread. The object of the handle `opened`, if it is one,
+/// stays loaded meanwhile.
+pub fn everything(opened: *mut c_void) {
+    let _guard = Guard::enter();
+    TURN.walk(true, || {
+        let mut index = 0;
+        while let Some(since) = owners::since(index) {
+            if let (Some(since), Some(done)) = (since, DONE.get(index))
+                && done.load(Ordering::Relaxed) != since
+                && let Some(Some(object)) = owners::at(index)
+                && one(&object, opened)
+            {
+                done.store(object.since, Ordering::Relaxed);
+            }
+            index += 1;
+        }
+    });
+}
+
+/// In a child after fork: whoever was patching is not here.
+pub fn after_fork() {
+    TURN.give();
+}
+
+/// Keeps an object loaded while it is patched.
+struct Pin {
+    handle: *mut c_void,
+    /// The handle is another's, which closes it.
+    is_borrowed: bool,
+}
+
+/// Address of a handle's object.
+fn base_of(handle: *mut c_void) -> usize {
+    // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+    unsafe { *handle.cast::<usize>() }
+}
+
+impl Pin {
+    fn new(object: &Known, opened: *mut c_void) -> Option<Pin> {
+        if object.initial {
+            return Some(Pin { handle: core::ptr::null_mut(), is_borrowed: true });
+        }
+        if !opened.is_null() && base_of(opened) == object.base {
+            return Some(Pin { handle: opened, is_borrowed: true });
+        }
+        // SAFETY: a text with its end mark; nothing is loaded by it.
+        let handle = unsafe {
+            libc::dlopen(object.loader_path()?.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY)
+        };
+        if handle.is_null() {
+            // Nobody is to find our error.
+            // SAFETY: no arguments.
+            unsafe { libc::dlerror() };
+            return None;
+        }
+        let pin = Pin { handle, is_borrowed: false };
+        (base_of(handle) == object.base).then_some(pin)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if !self.is_borrowed {
+            // SAFETY: the handle that this pin opened.
+            unsafe { libc::dlclose(self.handle) };
+        }
+    }
+}
+
+/// True when nothing is left to be done for an object.
+fn one(object: &Known, opened: *mut c_void) -> bool {
+    let Some(plan) = Plan::of(object) else {
+        return true;
+    };
+    let Some(pin) = Pin::new(object, opened) else {
+        return object.loader_path().is_none();
+    };
+    // SAFETY: pinned.
+    let image = unsafe { object.image() };
+    let size = object.high - object.low;
+    // Loaders fill the slots in by their order: where the last has its address, so have all.
+    if !object.initial
+        && let Some(slot) = image.last_slot(JUMP_SLOT).filter(|slot| slot.is_multiple_of(8))
+    {
+        // SAFETY: within a segment of the pinned object.
+        let value = unsafe { cell(slot) }.load(Ordering::Acquire);
+        if value != 0 && value < size && owners::is_nobodys(value) {
+            return false;
+        }
+    }
+    let mut open = Open { image: &image, page: None };
+    image.each_relocation(&[JUMP_SLOT, GLOBAL_DATA, ADDRESS], |relocation| {
+        if relocation.addend == 0
+            && let Some(symbol) = relocation.symbol(FIRSTS)
+        {
+            fill(object, &mut open, &pin, plan, relocation, symbol);
+        }
+    });
+    true
+}
+
+/// Symbols that are looked for in an object.
+#[derive(Copy, Clone)]
+struct Plan {
+    mpi: bool,
+    /// Mapping of memory.
+    memory: bool,
+    /// `dlsym`.
+    look_ups: bool,
+}
+
+impl Plan {
+    fn of(object: &Known) -> Option<Plan> {
+        let name = object.name();
+        match object.class {
+            Class::Tool => return None,
+            Class::System if !name.starts_with("libstdc++") && !name.starts_with("libgfortran") => {
+                return None;
+            }
+            _ => {}
+        }
+        let inside = object.class == Class::MpiDependency || object.defines_mpi;
+        // They hook these functions themselves, and have to find the originals.
+        let hooker = ["libopen-pal", "libucm", "mca_patcher_", "mca_memory_"];
+        Some(Plan {
+            mpi: !inside,
+            memory: !hooker.iter().any(|start| name.starts_with(start)),
+            look_ups: !inside,
+        })
+    }
+}
+
+/// # Safety
+///
+/// A word that lives on, is aligned and only read and written whole.
+unsafe fn cell(address: usize) -> &'static AtomicUsize {
+    // SAFETY: as promised.
+    unsafe { &*(address as *const AtomicUsize) }
+}
+
+/// First letters of the names of MPI's functions and of those of [`hooked`].
+pub const FIRSTS: &[u8] = b"MPbdmpsu";
+
+fn fill(
+    object: &Known,
+    open: &mut Open<'_>,
+    pin: &Pin,
+    plan: Plan,
+    relocation: Relocation<'_>,
+    symbol: &[u8],
+) {
+    if !relocation.slot.is_multiple_of(8) {
+        return;
+    }
+    // SAFETY: within a segment of the pinned object, aligned.
+    let value = unsafe { cell(relocation.slot) }.load(Ordering::Relaxed);
+    // Zero is a weak symbol that nobody has.
+    if value == 0 {
+        return;
+    }
+    let own = value >= object.low && value < object.high;
+    let target = if symbol.starts_with(b"MPI") || symbol.starts_with(b"PMPI") {
+        // The stub of a program at a fixed address stands for the function; the way leads through it.
+        if !plan.mpi || (!own && owners::is_executables(value)) {
+            return;
+        }
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
+        real.and_then(|real| mpi_target(symbol, real))
+    } else if relocation.kind == ADDRESS {
+        None
+    } else if hooked::is_late(symbol) {
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
+        let real = real.filter(|_| plan.memory);
+        real.and_then(|real| hooked::late_target(symbol, real))
+    } else {
+        hooked::target(symbol, plan.memory, plan.look_ups)
+            // One that has not been called yet leads to the object's own table.
+            .filter(|_| is_systems(if own { hooked::first(symbol) } else { value }))
+    };
+    let Some(target) = target.filter(|&target| target != value) else {
+        return;
+    };
+    if !open.write(relocation.slot, target) {
+        note::say(
+            note::Code::NoBoundary,
+            format_args!("calls of {} cannot be redirected", object.name()),
+        );
+    }
+}
+
+fn is_systems(address: usize) -> bool {
+    owners::component_at(address)
+        .is_some_and(|component| crate::base::component::class(component) == Class::System)
+}
+
+/// Returns the target of a call to the MPI function `symbol` whose definition is at `real`.
+pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
+    if owners::component_at(real) == Some(crate::base::component::Component::TOOL) {
+        return None;
+    }
+    if let Some(pcontrol) = special::pcontrol(symbol, real) {
+        return Some(pcontrol);
+    }
+    let name = thunks::find(symbol)?;
+    let entry = thunks::entry(name)?;
+    if !thunks::set_real(name, real) {
+        // Two libraries define it; the calls to the second go there as they are.
+        note::say(
+            note::Code::NoBoundary,
+            format_args!("a second MPI library is loaded: its calls are not seen"),
+        );
+        return None;
+    }
+    Some(special::around(name).unwrap_or(entry))
+}
+
+/// Returns the address that the loader would find for a slot that has not been called through yet.
+fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
+    if kind != JUMP_SLOT {
+        // It is the object's own function.
+        return None;
+    }
+    let mut name = [0u8; 64];
+    name.get_mut(..symbol.len())?.copy_from_slice(symbol);
+    if symbol.len() == name.len() {
+        return None;
+    }
+    // The tool comes right after the program in the order of search, so that `RTLD_NEXT` from here means
+    // everything but the program's own stubs.
+    let mut found = look_up(libc::RTLD_NEXT, name.as_ptr().cast());
+    if found == 0 && !pin.handle.is_null() {
+        found = look_up(pin.handle, name.as_ptr().cast());
+    }
+    (found != 0 && !owners::is_executables(found)).then_some(found)
+}
+
+/// The result of `dlsym` is used after the call, so that the call stays one: the loader looks at where
+/// it comes from.
+#[inline(never)]
+fn look_up(handle: *mut c_void, name: *const c_char) -> usize {
+    // SAFETY: a handle that is open, or a special one, and a text with its end mark.
+    let found = unsafe { libc::dlsym(handle, name) } as usize;
+    if found == 0 {
+        // Nobody is to find our error.
+        // SAFETY: no arguments.
+        unsafe { libc::dlerror() };
+    }
+    core::hint::black_box(found)
+}
+
+/// Fills slots in, also where the object has been made read-only: the page of the last slot stays writable
+/// until another is written to or all is done, since most slots are in one page.
+struct Open<'i> {
+    image: &'i Image,
+    /// The page that may be written to for now.
+    page: Option<usize>,
+}
+
+fn protect(page: usize, rights: c_int) -> bool {
+    // SAFETY: a page of an object's own data that only the loader has made read-only.
+    unsafe { libc::mprotect(page as *mut c_void, kernel::page(), rights) == 0 }
+}
+
+impl Open<'_> {
+    fn write(&mut self, slot: usize, value: usize) -> bool {
+        let (from, to) = self.image.read_only;
+        let page = slot & !(kernel::page() - 1);
+        if slot >= from && slot < to && self.page != Some(page) {
+            self.close();
+            if !protect(page, libc::PROT_READ | libc::PROT_WRITE) {
+                return write_as_debugger(slot, value);
+            }
+            self.page = Some(page);
+        }
+        // SAFETY: a word of a writable segment, or of one that is writable now.
+        unsafe { cell(slot) }.store(value, Ordering::Release);
+        true
+    }
+
+    fn close(&mut self) {
+        // The last page may hold writable data behind what is read-only.
+        if let Some(page) = self.page.take()
+            && page + kernel::page() <= self.image.read_only.1
+        {
+            protect(page, libc::PROT_READ);
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Writes as a debugger does: where rights may not be changed, the kernel may still write for us.
+fn write_as_debugger(slot: usize, value: usize) -> bool {
+    let Ok(file) = kernel::open_with(c"/proc/self/mem", libc::O_RDWR | libc::O_CLOEXEC, 0) else {
+        return false;
+    };
+    let bytes = value.to_ne_bytes();
+    // SAFETY: as many bytes as there are; the kernel checks the address.
+    let written =
+        unsafe { libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), slot as libc::off_t) };
+    kernel::close(file);
+    written == bytes.len() as isize
+}

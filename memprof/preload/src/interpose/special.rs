@@ -1,0 +1,341 @@
+//! The few functions of MPI that tell the tool something: the beginning and end of MPI, memory for the program, and
+//! `MPI_Pcontrol`.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::thunks::{self, Name};
+use super::{EVENTS, MpiEvents};
+use crate::base::component::Component;
+use crate::base::kernel;
+use crate::ledger::{heap, ranges};
+use crate::owners;
+use crate::recording::phases;
+use crate::sampling::sampler;
+
+type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
+
+/// Wrapper of a function's entry.
+struct Around {
+    name: &'static str,
+    /// By `MPI_` and by `PMPI_` name: each leads to its own entry.
+    by_name: [Function; 2],
+}
+
+macro_rules! around {
+    ($($name:literal => $work:ident;)*) => {
+        const AROUND: &[Around] = &[$(Around {
+            name: $name,
+            by_name: [
+                {
+                    unsafe extern "C-unwind" fn call(
+                        a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+                    ) -> usize {
+                        // SAFETY: the words of the program's call.
+                        unsafe { $work($name, false, [a, b, c, d, e, f]) }
+                    }
+                    call
+                },
+                {
+                    unsafe extern "C-unwind" fn call(
+                        a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+                    ) -> usize {
+                        // SAFETY: the words of the program's call.
+                        unsafe { $work($name, true, [a, b, c, d, e, f]) }
+                    }
+                    call
+                },
+            ],
+        }),*];
+    };
+}
+
+around! {
+    "MPI_Init" => begin;
+    "MPI_Init_thread" => begin;
+    "MPI_Session_init" => begin;
+    "MPI_Finalize" => end;
+    "MPI_Alloc_mem" => allocate;
+    "MPI_Free_mem" => free;
+    "MPI_Win_allocate" => window;
+    "MPI_Win_allocate_c" => window;
+    "MPI_Win_allocate_shared" => window;
+    "MPI_Win_allocate_shared_c" => window;
+}
+
+/// Returns the wrapper of a function's entry, if there is one.
+pub fn around(name: Name) -> Option<usize> {
+    let text = thunks::name(name.function);
+    let around = AROUND.iter().find(|around| around.name == text)?;
+    Some(around.by_name[usize::from(name.profiling)] as *const () as usize)
+}
+
+/// Through the entry.
+///
+/// # Safety
+///
+/// The words are those of a call to this function, which is patched.
+unsafe fn call(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    let entry = thunks::find(name.as_bytes())
+        .and_then(|found| thunks::entry(Name { profiling, ..found }))
+        .unwrap_or(0);
+    let [a, b, c, d, e, f] = words;
+    // SAFETY: as promised; a function that is not in the table is not patched.
+    unsafe {
+        let entry: Function = core::mem::transmute(entry);
+        entry(a, b, c, d, e, f)
+    }
+}
+
+/// MPI's results are `int`.
+fn succeeded(result: usize) -> bool {
+    result as i32 == 0
+}
+
+fn tell(event: fn(&MpiEvents)) {
+    if let Some(events) = EVENTS.get() {
+        event(events);
+    }
+}
+
+unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    tell(|events| (events.begins)());
+    phases::mpi_begins();
+    #[cfg(all(feature = "archive", not(test)))]
+    crate::interpose::subscription::start();
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    phases::mpi_is_ready();
+    tell(|events| (events.is_ready)());
+    result
+}
+
+unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    tell(|events| (events.ends)());
+    phases::mpi_ends();
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    phases::mpi_has_ended();
+    tell(|events| (events.has_ended)());
+    result
+}
+
+/// Blocks given to the program, to be taken back. Of those that find no place here the owner stays
+/// until they are freed, which is all that most libraries do with them.
+static BLOCKS: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
+
+/// Mappings given to the program, to be taken back: start and length.
+static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
+
+/// Smaller blocks have no entry in the ledger's table of large ones.
+const LARGE: usize = 32 << 10;
+
+/// Bytes that a library puts before and behind memory that it hands out, at most.
+const WRAPPING: usize = 8 << 10;
+
+/// The block of the heap that is handed out as `length` bytes at `start`, so that its owner can be changed. MPI's
+/// result may also be a mapping, or a part of a block that serves many; then the words around it mean something else,
+/// and must not be followed.
+fn block_of(start: usize, length: usize) -> Option<usize> {
+    let mut block = None;
+    heap::each_large(&mut |from, size, _| {
+        if from <= start && start + length <= from + size && size - length <= WRAPPING {
+            block = Some(from);
+        }
+    });
+    if block.is_some() || length >= LARGE || !heap::knows(start) {
+        return block;
+    }
+    // The C library keeps the size of a block, with three marks, in the word before it.
+    let mut word = [0; 8];
+    if !kernel::peek(start.wrapping_sub(8), &mut word) {
+        return None;
+    }
+    let size = usize::from_ne_bytes(word) & !7;
+    let fits = size >= length + 8
+        && size <= length + WRAPPING
+        && kernel::peek(start + size - 16, &mut word);
+    fits.then_some(start)
+}
+
+/// `length` bytes at `start`, which MPI allocated, are for the program; for a window until MPI frees or
+/// unmaps them, else until the program gives them back.
+fn give(start: usize, length: usize, window: bool) {
+    if start == 0 || length == 0 {
+        return;
+    }
+    if let Some(block) = block_of(start, length) {
+        if heap::give(block as *const u8, Component::MPI_FOR_USER) && !window {
+            note_down(&BLOCKS, start, length);
+        }
+        return;
+    }
+    // A mapping of MPI's, known as such: the pages that are the program's alone.
+    let Some(piece) = ranges::next(start).filter(|piece| piece.start <= start) else {
+        return;
+    };
+    let end = (start + length).min(piece.end);
+    let shared = matches!(piece.kind, ranges::Kind::Shared);
+    ranges::mapped(start, end - start, Component::MPI_FOR_USER, shared);
+    if !window {
+        note_down(&GIVEN, start, end - start);
+    }
+}
+
+fn note_down(book: &[[AtomicUsize; 2]], start: usize, length: usize) {
+    // Memory of the same place may have gone in a way that was not seen.
+    let same = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start);
+    let free = || {
+        book.iter().find(|[at, _]| {
+            at.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
+    };
+    if let Some([_, size]) = same.or_else(free) {
+        size.store(length, Ordering::Release);
+    }
+}
+
+/// The length noted down for the memory that starts there; it is noted no longer.
+fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
+    let [at, size] = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start)?;
+    let length = size.swap(0, Ordering::AcqRel);
+    at.store(0, Ordering::Release);
+    Some(length)
+}
+
+/// The program gives memory back to MPI, which may keep it.
+fn take_back(start: usize) {
+    let owner = owners::mpi().unwrap_or(Component::UNATTRIBUTED);
+    if start == 0 {
+        return;
+    }
+    if let Some(length) = strike_out(&BLOCKS, start) {
+        // It may have been freed by another way, and be something else by now.
+        if let Some(block) = block_of(start, length) {
+            // While it is the program's: after that its peak would be MPI's own.
+            sampler::before_release(block, length);
+            heap::give(block as *const u8, owner);
+        }
+    } else if let Some(length) = strike_out(&GIVEN, start) {
+        sampler::before_release(start, length);
+        let shared =
+            ranges::next(start).is_some_and(|piece| matches!(piece.kind, ranges::Kind::Shared));
+        let owner = if shared { Component::MPI_SHARED } else { owner };
+        ranges::mapped(start, length, owner, shared);
+    }
+}
+
+/// `MPI_Alloc_mem(size, info, &base)`
+unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    if succeeded(result) && words[2] != 0 {
+        // SAFETY: MPI has just written there.
+        give(unsafe { *(words[2] as *const usize) }, words[0], false);
+    }
+    result
+}
+
+/// `MPI_Free_mem(base)`
+unsafe fn free(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    take_back(words[0]);
+    // SAFETY: the program's words.
+    unsafe { call(name, profiling, words) }
+}
+
+/// `MPI_Win_allocate(size, unit, info, comm, &base, &win)`, shared ones too
+unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // SAFETY: the program's words.
+    let result = unsafe { call(name, profiling, words) };
+    if succeeded(result) && words[4] != 0 {
+        // SAFETY: MPI has just written there.
+        give(unsafe { *(words[4] as *const usize) }, words[0], true);
+    }
+    result
+}
+
+/// Targets of the two names of `MPI_Pcontrol`.
+static PCONTROL: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Returns the function that calls to `MPI_Pcontrol` go through, if `symbol` is it.
+pub fn pcontrol(symbol: &[u8], real: usize) -> Option<usize> {
+    let (slot, entry) = match symbol {
+        b"MPI_Pcontrol" => (0, enter_pcontrol as *const () as usize),
+        b"PMPI_Pcontrol" => (1, enter_pmpi_pcontrol as *const () as usize),
+        _ => return None,
+    };
+    match PCONTROL[slot].compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(entry),
+        Err(before) => (before == real).then_some(entry),
+    }
+}
+
+unsafe extern "C-unwind" fn pcontrol_work(level: i32, second: usize) -> usize {
+    phases::pcontrol(level, second);
+    PCONTROL[0].load(Ordering::Acquire)
+}
+
+unsafe extern "C-unwind" fn pmpi_pcontrol_work(level: i32, second: usize) -> usize {
+    phases::pcontrol(level, second);
+    PCONTROL[1].load(Ordering::Acquire)
+}
+
+/// An entry that changes nothing of a call, however many arguments it has and wherever they are:
+/// `work` tells where it goes on. Before that come the instructions given.
+macro_rules! forward {
+    ($name:ident, $work:ident $(, $before:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 184",
+                ".cfi_adjust_cfa_offset 184",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov [rsp + 48], rax",
+                "movups [rsp + 56], xmm0",
+                "movups [rsp + 72], xmm1",
+                "movups [rsp + 88], xmm2",
+                "movups [rsp + 104], xmm3",
+                "movups [rsp + 120], xmm4",
+                "movups [rsp + 136], xmm5",
+                "movups [rsp + 152], xmm6",
+                "movups [rsp + 168], xmm7",
+                $($before,)*
+                "call {work}",
+                "mov r11, rax",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "mov r9, [rsp + 40]",
+                "mov rax, [rsp + 48]",
+                "movups xmm0, [rsp + 56]",
+                "movups xmm1, [rsp + 72]",
+                "movups xmm2, [rsp + 88]",
+                "movups xmm3, [rsp + 104]",
+                "movups xmm4, [rsp + 120]",
+                "movups xmm5, [rsp + 136]",
+                "movups xmm6, [rsp + 152]",
+                "movups xmm7, [rsp + 168]",
+                "add rsp, 184",
+                ".cfi_adjust_cfa_offset -184",
+                "jmp r11",
+                ".cfi_endproc",
+                work = sym $work,
+            )
+        }
+    };
+}
+
+#[cfg(feature = "archive")]
+pub(crate) use forward;
+
+forward!(enter_pcontrol, pcontrol_work);
+forward!(enter_pmpi_pcontrol, pmpi_pcontrol_work);

@@ -1,0 +1,368 @@
+//! Counters of each thread: for each component, the bytes it owns in blocks, and the most it ever owned.
+//!
+//! A thread writes its own accounts only, and in front of them the changes of the component it works for
+//! ([`Current`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
+//! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread at work, and in
+//! exact mode; with more it is exact to 256 KiB for each of them.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI64, AtomicU64};
+
+use super::sums::{self, ALL, in_use, know};
+use super::{Current, State, real, registry, tag};
+use crate::base::component::{Component, LIMIT};
+use crate::base::thread::{Local, local};
+
+/// A word that all threads read, in a line of the cache that nobody writes.
+#[repr(align(64))]
+struct Alone(AtomicI64);
+
+/// Bytes that a thread keeps to itself in its accounts; negative in exact mode.
+static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
+
+/// Bytes that a thread keeps in front of its accounts, as [`Current::most`] has it. Together 256 KiB.
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
+const IN_FRONT: i64 = 176 * 1024;
+
+/// Blocks of this size and larger are counted in the accounts: the words in front of them hold little more.
+pub const MOST_IN_FRONT: usize = super::blocks::LOOK_BEFORE_RELEASE;
+
+/// One block more than may be kept fits the words.
+const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < Current::FAR);
+
+/// Every change goes to the sums at once, so that peaks are exact with any number of threads.
+pub fn be_exact() {
+    KEEP.0.store(-1, Relaxed);
+    KEEP_CURRENT.0.store(Current::most(-1), Relaxed);
+    fold_own();
+}
+
+/// Adds without the price of an atomic addition: only one thread writes the word.
+#[inline(always)]
+pub fn bump(word: &AtomicU64, by: u64) {
+    word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+#[inline(always)]
+fn most() -> i64 {
+    KEEP_CURRENT.0.load(Relaxed)
+}
+
+/// Returns true if the counters in front of the accounts are those of this component.
+#[inline(always)]
+pub fn works_for(state: &State, component: Component) -> bool {
+    state.current.component.load(Relaxed) == u32::from(component.0)
+}
+
+/// The countdown after an allocation of the component that the thread works for; none if it ends.
+#[inline(always)]
+pub fn left_after(state: &State, size: usize) -> Option<i64> {
+    if size >= MOST_IN_FRONT {
+        return None;
+    }
+    let left = state.current.countdown.load(Relaxed) - ((size as i64) << Current::SHIFT) + 1;
+    (left >= 0).then_some(left)
+}
+
+/// Counts an allocation of the component that the thread works for, after which the countdown is `left`
+/// ([`left_after`]).
+#[inline(always)]
+pub fn allocated_in_front(state: &State, left: i64, size: usize) {
+    let current = &state.current;
+    current.countdown.store(left, Relaxed);
+    let room = current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
+    if room >= 0 {
+        current.room.store(room, Relaxed);
+        return;
+    }
+    let folds = current.raised(room) > most() >> Current::SHIFT;
+    current.raise(room);
+    if folds {
+        fold_front(state);
+    }
+}
+
+/// Counts a release of a block of the component that the thread works for, smaller than [`MOST_IN_FRONT`].
+#[inline(always)]
+pub fn freed_in_front(state: &State, size: usize) {
+    let current = &state.current;
+    let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
+    current.room.store(room, Relaxed);
+    // That the thread is as far below its own highest is seen here; whether it is as far below the sums is asked.
+    if room > most() && current.is_below(most()) {
+        fold_front(state);
+    }
+}
+
+/// Counts an allocation of any component.
+pub fn allocated(state: &State, component: Component, size: usize) {
+    settle(state);
+    know(usize::from(component.0) % LIMIT);
+    let own = &state.accounts[usize::from(component.0) % LIMIT];
+    let keep = KEEP.0.load(Relaxed);
+    bump(&own.allocations, 1);
+    bump(&own.allocated_total, size as u64);
+    if own.level.rise(size as i64, keep) | state.all.rise(size as i64, keep) {
+        fold(state, &[usize::from(component.0) % LIMIT, ALL], middle(size as i64, keep));
+    }
+    run_deferred(state);
+}
+
+/// Part of a change beyond the limit that is kept: an opposite change then does not pass the limit. Programs that free
+/// a large block often make another as large.
+fn middle(by: i64, keep: i64) -> i64 {
+    if by.abs() <= 2 * keep { by / 2 } else { 0 }
+}
+
+/// Counts a release of a block of any component.
+pub fn freed(state: &State, component: Component, size: usize) {
+    if works_for(state, component) {
+        if size < MOST_IN_FRONT {
+            return freed_in_front(state, size);
+        }
+        settle(state);
+    } else {
+        // What is in front of the accounts stays there. It may have been higher than it is, beside what goes
+        // now: that is entered, and what it comes to from now on is beside less.
+        let high = state.current.high.load(Relaxed);
+        if state.all.is_below(high) {
+            state.current.guarded(|| state.all.was_above(high));
+        }
+    }
+    let own = &state.accounts[usize::from(component.0) % LIMIT];
+    let keep = KEEP.0.load(Relaxed);
+    bump(&own.frees, 1);
+    if own.level.fall(size as i64, keep) | state.all.fall(size as i64, keep) {
+        fold(state, &[usize::from(component.0) % LIMIT, ALL], middle(-(size as i64), keep));
+        run_deferred(state);
+    }
+}
+
+/// Runs deferred work, unless the calling thread holds the lock of the counters that threads share: who gives that
+/// back runs it.
+fn run_deferred(state: &State) {
+    if !registry::is_shared(state) {
+        crate::base::deferred::run();
+    }
+}
+
+/// Enters the thread's pending counters into the account of the component it works for. Only by the thread that has the
+/// state, or when no thread has it.
+fn settle(state: &State) {
+    if !state.current.is_empty() {
+        restart(state, state.current.left(), state.current.component.load(Relaxed));
+    }
+}
+
+/// As [`settle`]; then so many bytes are to go, and the work is for this component.
+fn restart(state: &State, left: i64, component: u32) {
+    let was_empty = state.current.is_empty();
+    let own = enter_current(state, left, component);
+    let keep = KEEP.0.load(Relaxed);
+    if !was_empty && (state.level(own).is_beyond(keep) || state.all.is_beyond(keep)) {
+        fold(state, &[own, ALL], 0);
+        run_deferred(state);
+    }
+}
+
+/// The same, whatever the thread then keeps. Returns the index of the account that has changed.
+#[inline]
+fn enter_current(state: &State, left: i64, component: u32) -> usize {
+    let since = state.current.since();
+    let index = since.component as usize % LIMIT;
+    if state.current.is_empty() {
+        state.current.restart(left, component, || {});
+        return index;
+    }
+    let own = &state.accounts[index];
+    state.current.restart(left, component, || {
+        bump(&own.allocations, since.allocations);
+        bump(&own.frees, since.frees);
+        bump(&own.allocated_total, since.allocated);
+        own.level.follow(since.owned, since.high);
+        state.all.follow(since.owned, since.high);
+    });
+    index
+}
+
+/// So many bytes are to go until an allocation is looked at closely.
+pub fn count_down(state: &State, left: i64) {
+    restart(state, left, state.current.component.load(Relaxed));
+}
+
+/// The thread works for this component: its blocks go the quick way.
+pub fn work_for(local: &Local, state: &State, component: Component) {
+    if !works_for(state, component) {
+        know(usize::from(component.0) % LIMIT);
+        restart(state, state.current.left(), u32::from(component.0));
+    }
+    // Without a mark nothing goes the quick way.
+    let mark = if real::is_quick() { tag::quick(0, 0, component, real::key()) } else { 0 };
+    local.mark.set(mark);
+    state.current.mark.store(mark, Relaxed);
+}
+
+/// Has the thread count for the object of its last caller, which is not neutral. The fast path asks for its owner no
+/// more as long as it stays the same.
+pub fn work_for_caller(local: &Local) {
+    if local.guard.get() == 0
+        && let Some(state) = super::own_state(local)
+    {
+        work_for(local, state, local.object_component.get());
+        // Without a mark, as while the allocator is still looked for, there is no fast path.
+        if local.mark.get() != 0 {
+            local.object_owns.set(local.object_length.get());
+        }
+    }
+}
+
+/// A block goes from one component to another; neither allocates nor frees.
+pub fn given(state: &State, from: Component, to: Component, size: usize) {
+    settle(state);
+    let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
+    know(to);
+    state.level(from).fall(size as i64, 0);
+    state.level(to).rise(size as i64, 0);
+    fold(state, &[from, to], 0);
+}
+
+/// Enters a change of a component's mapped bytes. `peaks` is false where it may be memory that another thread is about
+/// to enter under another name.
+pub fn mapped(component: Component, by: i64, peaks: bool) {
+    let index = usize::from(component.0) % LIMIT;
+    sums::know(index);
+    for index in [index, ALL] {
+        // Not in a handler of a signal that came during another.
+        if let Some(state) = super::own_state(local())
+            && state.current.is_at_rest()
+        {
+            // The highest of the blocks was beside what was mapped until now.
+            fold(state, &[index], 0);
+        }
+        sums::mapped(index, by, peaks);
+    }
+}
+
+/// Folds the account of the component that the thread works for, and that of all.
+#[cold]
+#[inline(never)]
+fn fold_front(state: &State) {
+    fold(state, &[state.current.component.load(Relaxed) as usize % LIMIT, ALL], 0);
+    run_deferred(state);
+}
+
+/// Adds what the thread keeps in some accounts, but for `kept` bytes, to the sums. Only by the thread that has the
+/// state, or when no thread has it.
+#[cold]
+#[inline(never)]
+fn fold(state: &State, indexes: &[usize], kept: i64) {
+    // What was in front of the accounts may be more than they are to keep, and of another component.
+    let mut other = None;
+    if !state.current.is_empty() {
+        let (left, component) = (state.current.left(), state.current.component.load(Relaxed));
+        let index = enter_current(state, left, component);
+        let is_beyond = state.level(index).is_beyond(KEEP.0.load(Relaxed));
+        other = Some(index).filter(|index| is_beyond && !indexes.contains(index));
+    }
+    state.current.folding(|| {
+        let one = |index: usize, kept: i64| {
+            let level = state.level(index);
+            let (owned, high) = level.read();
+            sums::fold(index, owned - kept, high.max(owned));
+            level.start_at(kept);
+        };
+        indexes.iter().for_each(|index| one(*index, kept));
+        other.into_iter().for_each(|index| one(index, 0));
+    });
+}
+
+/// Folds all of a thread that ends, or is gone, or begins a phase.
+pub fn fold_all(state: &State) {
+    settle(state);
+    for index in in_use() {
+        if state.level(index).read() != (0, 0) {
+            fold(state, &[index], 0);
+        }
+    }
+}
+
+/// As [`fold_all`], of the calling thread, which begins a phase or ends one.
+pub fn fold_own() {
+    if let Some(state) = super::own_state(local()) {
+        fold_all(state);
+    }
+}
+
+/// In the child: a fold that another thread was in will not end.
+pub fn forget_other_threads() {
+    sums::forget_other_threads();
+    registry::each().for_each(|state| state.current.forget_thread());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Little enough that nothing is folded into the sums, which all tests share.
+        #[test]
+        fn the_most_of_all_components_together_is_exact(
+            steps in prop::collection::vec((0_u16..3, 1_usize..200, any::<bool>()), 0..80)
+        ) {
+            let state = Box::new(State::new(7));
+            let (mut owned, mut most) = ([0_i64; 3], 0_i64);
+            for (which, size, more) in steps {
+                let component = Component(250 + which);
+                let bytes = size as i64;
+                if more && which == 2 {
+                    // As an object does that owns what it allocates.
+                    restart(&state, 100_000, 252);
+                }
+                if more {
+                    match left_after(&state, size).filter(|_| works_for(&state, component)) {
+                        Some(left) => allocated_in_front(&state, left, size),
+                        None => allocated(&state, component, size),
+                    }
+                    owned[usize::from(which)] += bytes;
+                } else {
+                    freed(&state, component, size);
+                    owned[usize::from(which)] -= bytes;
+                }
+                let sum = owned.iter().sum::<i64>();
+                most = most.max(sum);
+                prop_assert_eq!(sums::level_seen(&state, ALL), (sum, most));
+                for (component, owned) in (250..).zip(owned) {
+                    prop_assert_eq!(sums::level_seen(&state, component).0, owned);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_from_the_front_to_the_accounts_is_no_more_than_they_keep() {
+        let (own, other) = (Component(248), Component(249));
+        let state = Box::new(State::new(7));
+        let keep = KEEP.0.load(Relaxed);
+        for round in 0..6 {
+            // By turns it makes much of what it works for, and frees what others made.
+            restart(&state, Current::FAR, 248);
+            for _ in 0..150 {
+                let left = left_after(&state, 1024).unwrap();
+                allocated_in_front(&state, left, 1024);
+            }
+            freed(&state, other, 90_000);
+            let kept = state.level(248).read();
+            assert!(kept.0 <= keep && kept.1 <= keep, "{round}: {kept:?} of {keep}");
+        }
+        [248, 249].into_iter().for_each(know);
+        fold_all(&state);
+        let sums = || [248, 249].map(sums::owned_beyond_threads);
+        assert_eq!(sums(), [6 * 150 * 1024, -6 * 90_000]);
+        // All tests have one sum of all.
+        freed(&state, own, 6 * 150 * 1024);
+        allocated(&state, other, 6 * 90_000);
+        fold_all(&state);
+        assert_eq!(sums(), [0, 0]);
+    }
+}

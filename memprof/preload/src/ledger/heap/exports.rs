@@ -1,0 +1,35 @@
+//! The names under which the program finds us instead of the C library.
+
+#![allow(unsafe_code)]
+
+use super::{blocks, family};
+use crate::base::arch::entry;
+
+entry! {
+    1 malloc(size: usize) -> *mut u8 = blocks::malloc;
+    2 calloc(count: usize, each: usize) -> *mut u8 = blocks::calloc;
+    2 realloc(block: *mut u8, size: usize) -> *mut u8 = blocks::realloc;
+    3 reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8 = family::reallocarray;
+    1 cfree(block: *mut u8) = family::cfree;
+    2 free_sized(block: *mut u8, size: usize) = family::free_sized;
+    3 free_aligned_sized(block: *mut u8, alignment: usize, size: usize)
+        = family::free_aligned_sized;
+    2 memalign(alignment: usize, size: usize) -> *mut u8 = family::memalign;
+    2 aligned_alloc(alignment: usize, size: usize) -> *mut u8 = family::aligned_alloc;
+    3 posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
+        = family::posix_memalign;
+    1 valloc(size: usize) -> *mut u8 = family::valloc;
+    1 pvalloc(size: usize) -> *mut u8 = family::pvalloc;
+    1 malloc_usable_size(block: *mut u8) -> usize = family::malloc_usable_size;
+}
+
+/// Frees a block; its tag names the owner, whoever calls.
+///
+/// # Safety
+/// As the function of this name in the C library asks for.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C-unwind" fn free(block: *mut u8) {
+    // SAFETY: as the caller's.
+    unsafe { blocks::free(block, 0, 0) }
+}

@@ -1,0 +1,244 @@
+//! Functions of the malloc family that an allocator need not define.
+//!
+//! A program that brings an allocator, or has one preloaded before the tool, calls that one, and reaches the tool only
+//! for functions missing there, with blocks that are not the tool's. So does one whose allocator comes behind the tool
+//! and lacks some. Each function then works as it would without the tool: the next of its name.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::{blocks, operators, real};
+use crate::base::arch::Errno;
+use crate::base::symbols;
+use crate::base::thread::{Guard, local};
+
+const UNKNOWN: u32 = 0;
+/// All blocks come through the tool, from one allocator.
+const WHOLE: u32 = 1;
+const PASSED: u32 = 2;
+static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+/// Looks whose functions are called, while the loader does not have to be waited for.
+pub fn look_around() {
+    passes();
+    operators::look_around();
+}
+
+#[inline]
+fn passes() -> bool {
+    match MODE.load(Ordering::Relaxed) {
+        UNKNOWN => look(),
+        mode => mode == PASSED,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    if cfg!(any(test, feature = "archive")) || local().guard.get() > 0 && !real::settled() {
+        return false;
+    }
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    let passed =
+        !operators::is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc")) || real::is_partial();
+    if passed {
+        for next in [&REALLOCARRAY, &VALLOC, &FREE_SIZED, &FREE_ALIGNED_SIZED] {
+            next.find();
+        }
+        FREE.store(symbols::look(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
+    }
+    MODE.store(if passed { PASSED } else { WHOLE }, Ordering::Release);
+    errno.restore();
+    passed
+}
+
+/// A function that only this module asks for.
+struct Next {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Next {
+        Next { name, address: AtomicUsize::new(0) }
+    }
+
+    fn find(&self) {
+        self.address.store(symbols::next(self.name), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<usize> {
+        Some(self.address.load(Ordering::Relaxed)).filter(|address| *address != 0)
+    }
+}
+
+static REALLOCARRAY: Next = Next::new(c"reallocarray");
+static VALLOC: Next = Next::new(c"valloc");
+static FREE_SIZED: Next = Next::new(c"free_sized");
+static FREE_ALIGNED_SIZED: Next = Next::new(c"free_aligned_sized");
+/// The one that the program calls.
+static FREE: AtomicUsize = AtomicUsize::new(0);
+
+/// One that the program's allocator has no better way for.
+unsafe fn free_first(block: *mut u8, caller: usize, stack: usize) {
+    match FREE.load(Ordering::Relaxed) {
+        address if address == 0 || operators::is_ours(address) => {
+            // SAFETY: as the caller's.
+            unsafe { blocks::free(block, caller, stack) }
+        }
+        address => {
+            // SAFETY: the function of this name.
+            let free = unsafe { core::mem::transmute::<usize, real::Free>(address) };
+            // SAFETY: as the caller's.
+            unsafe { free(block) }
+        }
+    }
+}
+
+pub unsafe extern "C-unwind" fn reallocarray(
+    block: *mut u8,
+    count: usize,
+    each: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    type Next = unsafe extern "C" fn(*mut u8, usize, usize) -> *mut u8;
+    if passes()
+        && let Some(next) = REALLOCARRAY.get()
+    {
+        // SAFETY: the function of this name, and the caller's words.
+        return unsafe { core::mem::transmute::<usize, Next>(next)(block, count, each) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::reallocarray(block, count, each, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn cfree(block: *mut u8, caller: usize, stack: usize) {
+    if passes() {
+        // SAFETY: as the caller's.
+        return unsafe { free_first(block, caller, stack) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::free(block, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn free_sized(
+    block: *mut u8,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) {
+    type Next = unsafe extern "C" fn(*mut u8, usize);
+    match FREE_SIZED.get().filter(|_| passes()) {
+        // SAFETY: the function of this name, and the caller's words.
+        Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, size) },
+        // SAFETY: as the caller's.
+        None => unsafe { cfree(block, caller, stack) },
+    }
+}
+
+pub unsafe extern "C-unwind" fn free_aligned_sized(
+    block: *mut u8,
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) {
+    type Next = unsafe extern "C" fn(*mut u8, usize, usize);
+    match FREE_ALIGNED_SIZED.get().filter(|_| passes()) {
+        // SAFETY: the function of this name, and the caller's words.
+        Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, alignment, size) },
+        // SAFETY: as the caller's.
+        None => unsafe { cfree(block, caller, stack) },
+    }
+}
+
+pub unsafe extern "C-unwind" fn memalign(
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    if passes()
+        && let Some(real) = real::memalign()
+    {
+        // SAFETY: as the caller's.
+        return unsafe { real(alignment, size) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::memalign(alignment, size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn aligned_alloc(
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    if passes()
+        && let Some(real) = real::aligned_alloc()
+    {
+        // SAFETY: as the caller's.
+        return unsafe { real(alignment, size) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::aligned_alloc(alignment, size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn posix_memalign(
+    into: *mut *mut u8,
+    alignment: usize,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> i32 {
+    if passes()
+        && let Some(real) = real::posix_memalign()
+    {
+        // SAFETY: as the caller's.
+        return unsafe { real(into, alignment, size) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::posix_memalign(into, alignment, size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    if passes()
+        && let Some(next) = VALLOC.get()
+    {
+        // SAFETY: the function of this name, and the caller's words.
+        return unsafe { core::mem::transmute::<usize, real::Allocate>(next)(size) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::valloc(size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
+    if passes()
+        && let Some(real) = real::pvalloc()
+    {
+        // SAFETY: as the caller's.
+        return unsafe { real(size) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::pvalloc(size, caller, stack) }
+}
+
+pub unsafe extern "C-unwind" fn malloc_usable_size(
+    block: *mut u8,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    if passes() && !block.is_null() {
+        let Some(real) = real::usable() else { return 0 };
+        // SAFETY: as the caller's: it may be nobody's that knows this function, as without the tool.
+        let bytes = unsafe { real(block) };
+        // What a program's wrapper got from the tool has a tag.
+        return blocks::without_tag(block, bytes);
+    }
+    // SAFETY: as the caller's.
+    unsafe { blocks::malloc_usable_size(block, caller, stack) }
+}

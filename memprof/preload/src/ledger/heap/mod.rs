@@ -1,0 +1,171 @@
+//! The ledger of bytes: which component owns which block.
+
+#![allow(unsafe_code)]
+
+pub mod account;
+pub(crate) mod blocks;
+mod bootstrap;
+mod current;
+#[cfg(any(not(feature = "archive"), test))]
+pub(crate) mod exports;
+mod family;
+mod fast_path;
+pub mod granules;
+pub mod in_flight;
+mod large;
+mod level;
+mod operators;
+mod peaks;
+mod pool;
+mod real;
+mod registry;
+mod sums;
+mod tag;
+#[cfg(test)]
+mod tests;
+mod thread_counters;
+
+pub use account::{be_exact, count_down, mapped};
+pub use blocks::give;
+pub use family::look_around;
+pub use peaks::{peaks_begin, peaks_end, peaks_open};
+pub use real::{stand_aside, stands_aside};
+pub use sums::{all, ledger, owned, owned_each, snapshot};
+
+use crate::base::component::{Component, LIMIT};
+use crate::base::registered::Registered;
+use crate::base::thread::Local;
+pub use current::Current;
+pub use thread_counters::State;
+
+/// Bytes that live blocks have more than was asked for. A block may have come as one component's and gone as
+/// another's.
+pub fn tags(ledgers: &[Ledger; LIMIT]) -> u64 {
+    let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    sum(|ledger| ledger.allocations).saturating_sub(sum(|ledger| ledger.frees)) * tag::SIZE as u64
+}
+
+static GRANULES: granules::Table = granules::Table::new();
+/// As many as there can be for [`each_large`].
+pub const MOST_LARGE: usize = large::MOST;
+
+static LARGE: large::Table = large::Table::new();
+
+/// Large blocks that a reader of the tables may miss.
+pub static IN_FLIGHT: in_flight::InFlight<LIMIT> = in_flight::InFlight::new();
+
+/// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
+/// blocks alone.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    pub owned: u64,
+    pub peak: u64,
+    pub allocations: u64,
+    pub frees: u64,
+    pub allocated_total: u64,
+}
+
+/// The counters of the calling thread, if it has its own.
+#[inline(always)]
+fn own_state(local: &Local) -> Option<&'static State> {
+    // SAFETY: states are never given back.
+    unsafe { local.state.get().cast::<State>().as_ref() }
+}
+
+/// Calls `each` with start, length and owner of every live block of at least 32 KiB.
+pub fn each_large(each: &mut dyn FnMut(usize, usize, Component)) {
+    LARGE.each(&mut |large| each(large.start, large.length, large.component));
+}
+
+/// Looks at memory that is about to be released, from `start` on, `length` bytes.
+pub type BeforeRelease = fn(start: usize, length: usize);
+
+static BEFORE_RELEASE: Registered<BeforeRelease> = Registered::none();
+
+/// Has `look` called before large blocks are released.
+pub fn on_release(look: &'static BeforeRelease) {
+    BEFORE_RELEASE.set(look);
+}
+
+fn before_release(start: usize, length: usize) {
+    if let Some(look) = BEFORE_RELEASE.get() {
+        look(start, length);
+    }
+}
+
+/// The large block that starts there.
+pub fn large(start: usize) -> Option<large::Large> {
+    LARGE.get(start)
+}
+
+/// Bytes of live small blocks of each component between two addresses: `each(component, bytes)`.
+/// Both ends are multiples of the page size. False where the ledger knows nothing.
+pub fn share(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> bool {
+    share_and_rest(start, end, each).is_some()
+}
+
+/// As [`share`]. Gives the bytes, contained in the shares, whose owner in this place is a guess: they
+/// found no slot of their own and are spread as the others are.
+pub fn share_and_rest(
+    start: usize,
+    end: usize,
+    each: &mut dyn FnMut(Component, u64),
+) -> Option<u64> {
+    // Where no block begins in this region or the one before, there is none.
+    let region = 1 << granules::REGION_SHIFT;
+    let is_one = start / region == (end - 1) / region;
+    if is_one && !knows(start) && !knows(start.saturating_sub(region)) {
+        return None;
+    }
+    let mut split = granules::Split { bytes: [0; LIMIT], rest: 0 };
+    let known = GRANULES.split(start, end, &mut split);
+    let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
+    // Where no block ever began, one from before may go on.
+    if !known && named == 0 {
+        return None;
+    }
+    // Bytes without a slot may have been noted under a name when they went, or when they came.
+    let below: i64 = split.bytes.iter().filter(|bytes| **bytes < 0).sum();
+    let rest = (split.rest + below).clamp(-named, (end - start) as i64);
+    for (index, bytes) in split.bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
+        let more = i128::from(rest) * i128::from(*bytes) / i128::from(named);
+        each(Component(index as u16), (*bytes + more as i64) as u64);
+    }
+    if named == 0 && rest > 0 {
+        each(Component::UNATTRIBUTED, rest as u64);
+    }
+    Some(rest.unsigned_abs())
+}
+
+/// True if small blocks lived within 4 MiB around this address at some time.
+pub fn knows(address: usize) -> bool {
+    GRANULES.knows(address)
+}
+
+/// Before a fork: the data under the locks are whole in the child.
+pub fn before_fork() {
+    registry::before_fork();
+    peaks::before_fork();
+    GRANULES.before_fork();
+    crate::ledger::sites::before_fork();
+}
+
+/// Restarts the high-water mark of the calling thread: its later bytes soon exceed the limit of
+/// unreported ones.
+pub fn begin_own_anew() {
+    account::fold_own();
+}
+
+/// After a fork, in parent (`child` false) and child. The child keeps the bytes that other threads
+/// held.
+pub fn after_fork(child: bool) {
+    crate::ledger::sites::after_fork();
+    GRANULES.after_fork();
+    peaks::after_fork();
+    registry::after_fork();
+    if child {
+        account::forget_other_threads();
+        registry::forget_other_threads();
+        IN_FLIGHT.forget_other_threads();
+    }
+}

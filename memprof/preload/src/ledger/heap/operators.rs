@@ -1,0 +1,294 @@
+//! C++'s `operator new` and `delete`, so that the owner is who says `new`, not the C++ library.
+//!
+//! They work as the C++ library's do, as far as malloc succeeds; when it fails the library's own is called, with its
+//! handlers and exceptions. A program that has operators of its own keeps them: ours then pass everything on to the
+//! function that would have been called without us.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::blocks;
+use crate::base::arch::Errno;
+use crate::base::symbols;
+use crate::base::thread::Guard;
+use crate::owners::holder;
+
+const UNKNOWN: u32 = 0;
+/// The operators are those of a C++ library: ours do the same.
+const OURS: u32 = 1;
+/// The program or another object replaced them.
+const REPLACED: u32 = 2;
+static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+/// Libraries that define the operators as the language says.
+const LIBRARIES: [&CStr; 4] =
+    [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1", c"libc++.so.2"];
+
+type New = unsafe extern "C-unwind" fn(usize, usize, usize) -> *mut u8;
+type Delete = unsafe extern "C-unwind" fn(*mut u8, usize, usize);
+
+#[inline(always)]
+fn replaced() -> bool {
+    match MODE.load(Ordering::Relaxed) {
+        UNKNOWN => look(),
+        mode => mode == REPLACED,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    if crate::base::thread::local().guard.get() > 0 {
+        return false;
+    }
+    decide()
+}
+
+fn decide() -> bool {
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced)
+        || !is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc"));
+    MODE.store(if replaced { REPLACED } else { OURS }, Ordering::Relaxed);
+    errno.restore();
+    replaced
+}
+
+/// Returns true if the operator that the program would call, or would have called without us, is
+/// not a C++ library's.
+fn is_replaced(name: &CStr) -> bool {
+    let first = symbols::look(libc::RTLD_DEFAULT, name);
+    let next = symbols::next(name);
+    [first, next]
+        .into_iter()
+        .filter(|address| *address != 0)
+        .any(|address| !is_ours(address) && !is_of_a_library(address))
+}
+
+/// As [`super::family::look_around`].
+pub fn look_around() {
+    // Without a C++ library there is nothing to be decided yet.
+    if symbols::next(c"_Znwm") != 0 && decide() {
+        NEWS.iter().chain(DELETES).for_each(|original| {
+            original.find();
+        });
+    }
+}
+
+/// Returns true if an address is in this very object. A program with an allocator of its own has a malloc that is not:
+/// the C++ library's operators would use it, and so they have to be called.
+pub fn is_ours(address: usize) -> bool {
+    match (holder::of(address), holder::of(replaced as *const () as usize)) {
+        (Some(holder), Some(own)) => holder == own,
+        (found, own) => found.is_none() && own.is_none(),
+    }
+}
+
+fn is_of_a_library(address: usize) -> bool {
+    let Some(holder) = holder::of(address) else { return false };
+    let path = holder.path();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libstdc++.so")
+        || name.starts_with(b"libc++.so")
+        || name.starts_with(b"libc++abi.so")
+}
+
+/// The operator of a name that would have been called without us.
+pub struct Original {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Original {
+    const fn new(name: &'static CStr) -> Original {
+        Original { name, address: AtomicUsize::new(0) }
+    }
+
+    /// 0 if no C++ library is loaded. Looked for until it is found: later that could mean to wait for the
+    /// loader.
+    fn get(&self) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> usize {
+        let errno = Errno::save();
+        let _guard = Guard::enter();
+        let mut found = symbols::next(self.name);
+        if found == 0 {
+            // A C++ library that was loaded for one object only is not behind us.
+            let in_any = |library: &CStr| in_library(library, self.name);
+            found = LIBRARIES.into_iter().map(in_any).find(|found| *found != 0).unwrap_or(0);
+        }
+        self.address.store(found, Ordering::Relaxed);
+        errno.restore();
+        found
+    }
+}
+
+fn in_library(library: &CStr, name: &CStr) -> usize {
+    // It stays, since its operator is remembered.
+    const KEPT: i32 = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+    // SAFETY: the name ends with a zero; nothing is loaded.
+    let handle = unsafe { libc::dlopen(library.as_ptr(), KEPT) };
+    if handle.is_null() {
+        return 0;
+    }
+    let found = symbols::look(handle, name);
+    // SAFETY: gives back what dlopen counted; the object stays for those who loaded it.
+    unsafe { libc::dlclose(handle) };
+    found
+}
+
+/// Calls the original. Null if there is none.
+#[cold]
+#[inline(never)]
+unsafe fn call_new(original: &Original, words: [usize; 3]) -> *mut u8 {
+    match original.get() {
+        0 => ptr::null_mut(),
+        // SAFETY: the operator of this name; words beyond its own are not looked at.
+        address => unsafe {
+            core::mem::transmute::<usize, New>(address)(words[0], words[1], words[2])
+        },
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
+    match original.get() {
+        // SAFETY: as the caller's.
+        0 => unsafe { blocks::free(block, 0, 0) },
+        // SAFETY: as in `call_new`.
+        address => unsafe {
+            core::mem::transmute::<usize, Delete>(address)(block, words[0], words[1]);
+        },
+    }
+}
+
+/// Defines the work of each operator: its words after the first, and which of them is the
+/// alignment.
+macro_rules! work {
+    (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {
+        static NEWS: &[&Original] = &[$(&$work::ORIGINAL),*];
+        $(
+        mod $work {
+            pub static ORIGINAL: super::Original = super::Original::new($name);
+        }
+
+        unsafe extern "C-unwind" fn $work(
+            size: usize,
+            $($word: usize,)*
+            caller: usize,
+            stack: usize,
+        ) -> *mut u8 {
+            if !replaced() {
+                // SAFETY: as the caller's.
+                let block = unsafe { blocks::$allocate($($argument,)* size, caller, stack) };
+                if !block.is_null() {
+                    return block;
+                }
+            }
+            let mut words = [size, 0, 0];
+            words[1..].iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
+            // SAFETY: as the caller's.
+            unsafe { call_new(&$work::ORIGINAL, words) }
+        }
+        )*
+    };
+    (delete $($work:ident = $name:literal ($($word:ident),*);)*) => {
+        static DELETES: &[&Original] = &[$(&$work::ORIGINAL),*];
+        $(
+        mod $work {
+            pub static ORIGINAL: super::Original = super::Original::new($name);
+        }
+
+        unsafe extern "C-unwind" fn $work(
+            block: *mut u8,
+            $($word: usize,)*
+            caller: usize,
+            stack: usize,
+        ) {
+            if replaced() {
+                let mut words = [0, 0];
+                words.iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
+                // SAFETY: as the caller's.
+                return unsafe { call_delete(&$work::ORIGINAL, block, words) };
+            }
+            // SAFETY: as the caller's.
+            unsafe { blocks::free(block, caller, stack) }
+        }
+        )*
+    };
+}
+
+work! { new
+    new_one = c"_Znwm" () malloc ();
+    new_many = c"_Znam" () malloc ();
+    new_one_or_null = c"_ZnwmRKSt9nothrow_t" (quiet) malloc ();
+    new_many_or_null = c"_ZnamRKSt9nothrow_t" (quiet) malloc ();
+    new_one_aligned = c"_ZnwmSt11align_val_t" (alignment) memalign (alignment);
+    new_many_aligned = c"_ZnamSt11align_val_t" (alignment) memalign (alignment);
+    new_one_aligned_or_null = c"_ZnwmSt11align_val_tRKSt9nothrow_t" (alignment, quiet)
+        memalign (alignment);
+    new_many_aligned_or_null = c"_ZnamSt11align_val_tRKSt9nothrow_t" (alignment, quiet)
+        memalign (alignment);
+}
+
+work! { delete
+    delete_one = c"_ZdlPv" ();
+    delete_many = c"_ZdaPv" ();
+    delete_one_quietly = c"_ZdlPvRKSt9nothrow_t" (quiet);
+    delete_many_quietly = c"_ZdaPvRKSt9nothrow_t" (quiet);
+    delete_one_sized = c"_ZdlPvm" (size);
+    delete_many_sized = c"_ZdaPvm" (size);
+    delete_one_aligned = c"_ZdlPvSt11align_val_t" (alignment);
+    delete_many_aligned = c"_ZdaPvSt11align_val_t" (alignment);
+    delete_one_aligned_quietly = c"_ZdlPvSt11align_val_tRKSt9nothrow_t" (alignment, quiet);
+    delete_many_aligned_quietly = c"_ZdaPvSt11align_val_tRKSt9nothrow_t" (alignment, quiet);
+    delete_one_aligned_sized = c"_ZdlPvmSt11align_val_t" (size, alignment);
+    delete_many_aligned_sized = c"_ZdaPvmSt11align_val_t" (size, alignment);
+}
+
+#[cfg(any(not(feature = "archive"), test))]
+#[allow(non_snake_case)]
+mod exports {
+    use super::*;
+    use crate::base::arch::entry;
+
+    entry! {
+        1 _Znwm(size: usize) -> *mut u8 = new_one;
+        1 _Znam(size: usize) -> *mut u8 = new_many;
+        2 _ZnwmRKSt9nothrow_t(size: usize, quiet: usize) -> *mut u8 = new_one_or_null;
+        2 _ZnamRKSt9nothrow_t(size: usize, quiet: usize) -> *mut u8 = new_many_or_null;
+        2 _ZnwmSt11align_val_t(size: usize, alignment: usize) -> *mut u8 = new_one_aligned;
+        2 _ZnamSt11align_val_t(size: usize, alignment: usize) -> *mut u8 = new_many_aligned;
+        3 _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, alignment: usize, quiet: usize) -> *mut u8
+            = new_one_aligned_or_null;
+        3 _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, alignment: usize, quiet: usize) -> *mut u8
+            = new_many_aligned_or_null;
+        1 _ZdlPv(block: *mut u8) = delete_one;
+        1 _ZdaPv(block: *mut u8) = delete_many;
+        2 _ZdlPvRKSt9nothrow_t(block: *mut u8, quiet: usize) = delete_one_quietly;
+        2 _ZdaPvRKSt9nothrow_t(block: *mut u8, quiet: usize) = delete_many_quietly;
+        2 _ZdlPvm(block: *mut u8, size: usize) = delete_one_sized;
+        2 _ZdaPvm(block: *mut u8, size: usize) = delete_many_sized;
+        2 _ZdlPvSt11align_val_t(block: *mut u8, alignment: usize) = delete_one_aligned;
+        2 _ZdaPvSt11align_val_t(block: *mut u8, alignment: usize) = delete_many_aligned;
+        3 _ZdlPvSt11align_val_tRKSt9nothrow_t(block: *mut u8, alignment: usize, quiet: usize)
+            = delete_one_aligned_quietly;
+        3 _ZdaPvSt11align_val_tRKSt9nothrow_t(block: *mut u8, alignment: usize, quiet: usize)
+            = delete_many_aligned_quietly;
+        3 _ZdlPvmSt11align_val_t(block: *mut u8, size: usize, alignment: usize)
+            = delete_one_aligned_sized;
+        3 _ZdaPvmSt11align_val_t(block: *mut u8, size: usize, alignment: usize)
+            = delete_many_aligned_sized;
+    }
+}

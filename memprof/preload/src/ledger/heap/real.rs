@@ -1,0 +1,362 @@
+//! The allocator that the program would have had without us.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_int;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::tag;
+use crate::base::arch;
+use crate::base::arch::Errno;
+use crate::base::symbols;
+use crate::base::thread::Guard;
+use crate::owners::holder;
+
+/// The address of a function, 0 until it is known.
+pub struct Slot(AtomicUsize);
+
+impl Slot {
+    const fn new() -> Slot {
+        Slot(AtomicUsize::new(0))
+    }
+
+    /// The function; looked up by the first who asks. Zero while somebody looks it up, or if the
+    /// process has none.
+    #[inline(always)]
+    fn get(&self) -> usize {
+        match self.0.load(Ordering::Acquire) {
+            0 => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> usize {
+        resolve();
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+static MALLOC: Slot = Slot::new();
+static CALLOC: Slot = Slot::new();
+static REALLOC: Slot = Slot::new();
+static FREE: Slot = Slot::new();
+static MEMALIGN: Slot = Slot::new();
+static ALIGNED_ALLOC: Slot = Slot::new();
+static POSIX_MEMALIGN: Slot = Slot::new();
+static PVALLOC: Slot = Slot::new();
+static USABLE: Slot = Slot::new();
+
+const UNKNOWN: u32 = 0;
+const LOOKING: u32 = 1;
+const KNOWN: u32 = 2;
+static PROGRESS: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+pub type Allocate = unsafe extern "C" fn(usize) -> *mut u8;
+type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut u8;
+type Reallocate = unsafe extern "C" fn(*mut u8, usize) -> *mut u8;
+type AllocateInto = unsafe extern "C" fn(*mut *mut u8, usize, usize) -> c_int;
+pub type Free = unsafe extern "C" fn(*mut u8);
+type Usable = unsafe extern "C" fn(*const u8) -> usize;
+
+/// Defines a look at each function: none while it is not known.
+macro_rules! functions {
+    ($($name:ident: $kind:ty = $slot:ident;)*) => {$(
+        #[inline(always)]
+        pub fn $name() -> Option<$kind> {
+            match $slot.get() {
+                0 => None,
+                // SAFETY: the address that the loader gave for the function of this name.
+                address => Some(unsafe { core::mem::transmute::<usize, $kind>(address) }),
+            }
+        }
+    )*};
+}
+
+functions! {
+    malloc: Allocate = MALLOC;
+    calloc: AllocateTwo = CALLOC;
+    realloc: Reallocate = REALLOC;
+    free: Free = FREE;
+    memalign: AllocateTwo = MEMALIGN;
+    aligned_alloc: AllocateTwo = ALIGNED_ALLOC;
+    posix_memalign: AllocateInto = POSIX_MEMALIGN;
+    pvalloc: Allocate = PVALLOC;
+    usable: Usable = USABLE;
+}
+
+/// Words that the fast paths of malloc and free read, in a line of the cache that nothing writes.
+#[repr(C, align(64))]
+pub struct Quick {
+    /// The real allocator is the GNU C library's, in whose blocks the size stands before each: a look at
+    /// blocks of many sizes has shown that it is so.
+    pub open: AtomicBool,
+    pub malloc: AtomicUsize,
+    free: AtomicUsize,
+    /// Key of the tags.
+    key: AtomicU64,
+}
+
+pub static QUICK: Quick = Quick {
+    open: AtomicBool::new(false),
+    malloc: AtomicUsize::new(0),
+    free: AtomicUsize::new(0),
+    key: AtomicU64::new(0),
+};
+
+/// Returns true if blocks tell their size.
+#[inline(always)]
+pub fn is_quick() -> bool {
+    QUICK.open.load(Ordering::Acquire)
+}
+
+/// The real malloc.
+///
+/// # Safety
+/// [`is_quick`] was true.
+#[inline(always)]
+pub unsafe fn quick_malloc() -> Allocate {
+    // SAFETY: the address that the loader gave for malloc was written before.
+    unsafe { core::mem::transmute::<usize, Allocate>(QUICK.malloc.load(Ordering::Relaxed)) }
+}
+
+/// The real free.
+///
+/// # Safety
+/// [`is_quick`] was true.
+#[inline(always)]
+pub unsafe fn quick_free() -> Free {
+    // SAFETY: the address that the loader gave for free was written before.
+    unsafe { core::mem::transmute::<usize, Free>(QUICK.free.load(Ordering::Relaxed)) }
+}
+
+/// Usable bytes of a block; 0 where no tag is wanted, or the size is not known.
+///
+/// # Safety
+/// A live block of the real allocator.
+#[inline(always)]
+pub unsafe fn room_for_tag(block: *const u8) -> usize {
+    if is_quick() {
+        // SAFETY: the block is a live one, and its size stands before it.
+        unsafe { size_by_header(block) }
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { size_by_question(block) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn size_by_question(block: *const u8) -> usize {
+    if stands_aside() {
+        return 0;
+    }
+    // SAFETY: as the caller's.
+    usable().map_or(0, |usable| unsafe { usable(block) })
+}
+
+/// The ledger is not kept: everything passes through.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is counted. Blocks that have tags are freed as all others.
+pub fn stand_aside() {
+    ASIDE.store(true, Ordering::SeqCst);
+    QUICK.open.store(false, Ordering::SeqCst);
+}
+
+/// Returns true if the ledger has been given up.
+pub fn stands_aside() -> bool {
+    ASIDE.load(Ordering::Relaxed)
+}
+
+/// The word before a block of the GNU C library: its size with that word, and three bits. This one says
+/// that the block was mapped, and then two words belong to the C library.
+pub const MAPPED: usize = 2;
+const BITS: usize = 7;
+
+/// Bytes of a block of the C library with its header, if it is in no mapping of its own and that is less than `limit`,
+/// a power of two. Where [`is_quick`]; of blocks of our own arena nothing.
+///
+/// # Safety
+/// A live block of the real allocator or the arena.
+#[inline(always)]
+pub unsafe fn chunk_below(block: *const u8, limit: usize) -> Option<usize> {
+    // SAFETY: the word belongs to the block.
+    let header = unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() };
+    (header & (MAPPED | !(limit - 1)) == 0).then_some(header & !BITS)
+}
+
+/// What of that is neither the program's nor the allocator's slack: the header, and a tag.
+pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
+
+/// The word before a block, read by the kernel if it does that: of who replaces the allocator unseen, as valgrind does,
+/// the word is none of the block's, and reading it would be told as a mistake of the program.
+///
+/// # Safety
+/// A live block.
+unsafe fn header_of(block: *const u8) -> usize {
+    let mut word = [0; size_of::<usize>()];
+    let before = block.wrapping_sub(word.len());
+    if crate::base::kernel::peek(before as usize, &mut word) {
+        return usize::from_ne_bytes(word);
+    }
+    // SAFETY: allocators have something of their own before a block.
+    unsafe { before.cast::<usize>().read() }
+}
+
+#[inline(always)]
+fn size_in_header(header: usize) -> usize {
+    const WORD: usize = size_of::<usize>();
+    let mapped = header >> 1 & 1;
+    (header & !BITS).wrapping_sub(WORD + WORD * mapped)
+}
+
+#[inline(always)]
+unsafe fn size_by_header(block: *const u8) -> usize {
+    // SAFETY: the word belongs to the block.
+    size_in_header(unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() })
+}
+
+/// Sizes of blocks that are tried. None is a mapping of its own: the C library maps less and trims later once such a
+/// one has been freed, and the program's blocks would lie elsewhere than without the tool.
+const TRIED: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 100_000];
+
+/// Returns true if the headers of blocks agree with malloc_usable_size.
+fn headers_tell() -> bool {
+    if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
+        return false;
+    }
+    let of_c_library = symbols::next(c"gnu_get_libc_version");
+    let allocator = MALLOC.0.load(Ordering::Acquire);
+    if of_c_library == 0 || !same_object(of_c_library, allocator) {
+        return false;
+    }
+    let (Some(malloc), Some(memalign), Some(free), Some(usable)) =
+        (malloc(), memalign(), free(), usable())
+    else {
+        return false;
+    };
+    TRIED.into_iter().all(|size| {
+        // SAFETY: blocks made, looked at and freed here.
+        unsafe {
+            let blocks = [malloc(size), memalign(64, size)];
+            let told = blocks.iter().all(|block| {
+                !block.is_null() && {
+                    let bytes = usable(*block);
+                    bytes >= size && size_in_header(header_of(*block)) == bytes
+                }
+            });
+            blocks.into_iter().for_each(|block| free(block));
+            told
+        }
+    })
+}
+
+/// The allocator behind the tool, which is another than the C library's, leaves to it the calls that only one of the
+/// two can serve: aligned blocks by some of the names, or the size of a block.
+pub fn is_partial() -> bool {
+    let allocator = MALLOC.0.load(Ordering::Acquire);
+    let its = |slot: &Slot| same_object(slot.0.load(Ordering::Acquire), allocator);
+    stands_aside() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
+}
+
+/// Returns true if the size of blocks can be asked for: the allocator tells it, or passes on blocks of the C library,
+/// as its header before each block shows.
+fn sizes_are_told() -> bool {
+    let (allocator, tells) = (MALLOC.0.load(Ordering::Acquire), USABLE.0.load(Ordering::Acquire));
+    if tells == 0 || same_object(allocator, tells) {
+        return true;
+    }
+    let (Some(malloc), Some(free)) = (malloc(), free()) else { return false };
+    TRIED.into_iter().all(|size| {
+        // SAFETY: a block made and freed here; its header is asked of the kernel.
+        unsafe {
+            let block = malloc(size);
+            let mut word = [0; 8];
+            let known =
+                !block.is_null() && crate::base::kernel::peek(block as usize - 8, &mut word);
+            free(block);
+            let chunk = usize::from_ne_bytes(word) & !7;
+            known && chunk.is_multiple_of(16) && (size + 8..=size + 8192).contains(&chunk)
+        }
+    })
+}
+
+fn same_object(one: usize, other: usize) -> bool {
+    holder::of(one).is_some_and(|holder| holder::of(other).is_some_and(|other| holder == other))
+}
+
+/// The key of the tags.
+#[inline(always)]
+pub fn key() -> u64 {
+    QUICK.key.load(Ordering::Relaxed)
+}
+
+/// Finds the functions. Whoever comes while another thread, or the same one further up, is at it
+/// goes on without them.
+fn resolve() {
+    if PROGRESS.compare_exchange(UNKNOWN, LOOKING, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        return;
+    }
+    if arch::sanitizer() {
+        // It replaces even comparing bytes, and may not have come to itself yet.
+        stand_aside();
+    }
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    // Not zero, which is the mark of a thread without counters.
+    QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
+    super::registry::prepare();
+    holder::prepare();
+    // Those that work on blocks come first: who sees `malloc` sees them too.
+    for (slot, name) in [
+        (&USABLE, c"malloc_usable_size"),
+        (&FREE, c"free"),
+        (&REALLOC, c"realloc"),
+        (&CALLOC, c"calloc"),
+        (&MEMALIGN, c"memalign"),
+        (&ALIGNED_ALLOC, c"aligned_alloc"),
+        (&POSIX_MEMALIGN, c"posix_memalign"),
+        (&PVALLOC, c"pvalloc"),
+        (&MALLOC, c"malloc"),
+    ] {
+        slot.0.store(symbols::next(name), Ordering::Release);
+    }
+    if cfg!(not(any(test, feature = "archive"))) && !sizes_are_told() {
+        stand_aside();
+    }
+    if headers_tell() && !stands_aside() {
+        QUICK.malloc.store(MALLOC.0.load(Ordering::Acquire), Ordering::Release);
+        QUICK.free.store(FREE.0.load(Ordering::Acquire), Ordering::Release);
+        QUICK.open.store(true, Ordering::Release);
+    }
+    PROGRESS.store(KNOWN, Ordering::Release);
+    errno.restore();
+}
+
+/// Waits for the thread that looks the functions up, unless that is this one.
+pub fn settled() -> bool {
+    for _ in 0..1_000_000 {
+        match PROGRESS.load(Ordering::Acquire) {
+            KNOWN => return true,
+            LOOKING if crate::base::thread::local().guard.get() > 0 => return false,
+            UNKNOWN => resolve(),
+            _ => core::hint::spin_loop(),
+        }
+    }
+    false
+}
+
+/// From the kernel's own random bytes for this process.
+fn random_word() -> u64 {
+    // SAFETY: no precondition.
+    let bytes = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const u64;
+    if bytes.is_null() {
+        return ptr::from_ref(&PROGRESS) as u64;
+    }
+    // SAFETY: the kernel put 16 bytes there. The second half: the first keys stack protectors.
+    let word = unsafe { bytes.add(1).read_unaligned() };
+    word.rotate_left(23) ^ 0x6d65_6d70_726f_6621
+}

@@ -1,0 +1,215 @@
+//! The sums of the process: bytes of each component beyond those that threads keep to themselves, and the high-water
+//! mark of all together.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI64, AtomicU64, fence};
+
+use super::current::Since;
+use super::thread_counters::State;
+use super::{Ledger, registry};
+use crate::base::component::{self, Component, LIMIT};
+
+/// The account of all components together.
+pub const ALL: usize = LIMIT;
+
+static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+/// The peaks of the innermost phase.
+pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
+
+/// Changes of mappings begun and done, and folds of all threads by [`folding`](super::Current::folding). A reader that saw one under
+/// way, or any since, reads again.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static DONE: AtomicU64 = AtomicU64::new(0);
+/// Number of tries of a reader before it takes the values it gets.
+const TRIES: u32 = 1000;
+
+/// Which components ever had anything, as a bit for each: most objects never allocate.
+static KNOWN: [AtomicU64; LIMIT / 64] = [const { AtomicU64::new(0) }; LIMIT / 64];
+
+/// Before the component gets something.
+#[inline]
+pub fn know(index: usize) {
+    let (word, bit) = (&KNOWN[index / 64 % KNOWN.len()], 1 << (index % 64));
+    if word.load(Relaxed) & bit == 0 {
+        word.fetch_or(bit, Release);
+    }
+}
+
+fn is_known(index: usize) -> bool {
+    index == usize::from(Component::UNATTRIBUTED.0)
+        || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
+}
+
+/// Adds what a thread kept of a component, or of all, to the sums: `by` bytes. It never was further above them than
+/// `high`, which is looked at for a peak.
+pub fn fold(index: usize, by: i64, high: i64) {
+    raise(index, OWNED[index].fetch_add(by, AcqRel) + high);
+}
+
+/// Enters a change of the mapped bytes of a component, or of all. Peaks are not looked for where another thread may be
+/// about to enter it under another name.
+pub fn mapped(index: usize, by: i64, peaks: bool) {
+    BEGUN.fetch_add(1, AcqRel);
+    if peaks {
+        fold(index, by, by.max(0));
+    } else {
+        OWNED[index].fetch_add(by, AcqRel);
+    }
+    DONE.fetch_add(1, AcqRel);
+}
+
+/// In the child of a fork: a change that another thread was in will not end.
+pub fn forget_other_threads() {
+    BEGUN.store(DONE.load(Relaxed), Relaxed);
+}
+
+fn raise(index: usize, to: i64) {
+    for peak in [&PEAK[index], &PHASE[index]] {
+        if peak.load(Relaxed) < to {
+            peak.fetch_max(to, Relaxed);
+        }
+    }
+}
+
+/// Number of components; a later one begins with nothing. Tests have some of their own.
+fn count() -> usize {
+    if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
+}
+
+/// Accounts of those that ever had anything, and that of all.
+pub fn in_use() -> impl Iterator<Item = usize> {
+    (0..count()).filter(|index| is_known(*index)).chain([ALL])
+}
+
+/// Returns a number that changes with each change of the sums; none while one is under way.
+fn changes() -> Option<u64> {
+    let mut changes = DONE.load(Acquire);
+    if BEGUN.load(Acquire) != changes {
+        return None;
+    }
+    for state in registry::each() {
+        changes = changes.wrapping_add(state.current.folds()?);
+    }
+    Some(changes)
+}
+
+/// Reads the accounts, one after the other.
+#[derive(Default)]
+pub struct Reader {
+    /// The last result of [`changes`].
+    seen: Option<u64>,
+}
+
+impl Reader {
+    /// Owned bytes now, and the highest that can be told: (owned, peak, peak of the innermost phase).
+    pub fn read(&mut self, index: usize) -> (i64, i64, i64) {
+        let mut result = (0, 0, 0);
+        for _ in 0..TRIES {
+            let before = self.seen.or_else(changes);
+            let base = OWNED[index].load(Acquire);
+            let (mut owned, mut active, mut most) = (base, 0, 0);
+            for state in registry::each() {
+                let (own, high) = state.current.look(|| level_seen(state, index));
+                owned += own;
+                if own != 0 || high != 0 {
+                    active += 1;
+                    most = base + high;
+                }
+            }
+            // With one thread at work its highest is that of all.
+            let most = if active == 1 { owned.max(most) } else { owned };
+            let peak = PEAK[index].load(Acquire).max(most);
+            let phase = PHASE[index].load(Acquire).max(most);
+            result = (owned, peak, phase);
+            fence(AcqRel);
+            self.seen = changes();
+            if self.seen.is_some() && self.seen == before {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        result
+    }
+}
+
+/// Owned bytes by the sums alone.
+#[cfg(test)]
+pub fn owned_beyond_threads(index: usize) -> i64 {
+    OWNED[index].load(Relaxed)
+}
+
+fn read(index: usize) -> (i64, i64, i64) {
+    Reader::default().read(index)
+}
+
+/// A thread's own bytes of a component, or of all, and their high-water mark, as a look sees them.
+pub fn level_seen(state: &State, index: usize) -> (i64, i64) {
+    let (owned, high) = state.level(index).read();
+    let since = since(state, index);
+    (owned + since.owned, high.max(owned + since.high))
+}
+
+/// The thread's pending counters for a component, or for all, that its accounts lack.
+fn since(state: &State, index: usize) -> Since {
+    if index != ALL && index != state.current.component.load(Relaxed) as usize {
+        return Since::default();
+    }
+    state.current.since()
+}
+
+/// The ledger of one component.
+pub fn ledger(component: Component) -> Ledger {
+    ledger_at(&mut Reader::default(), usize::from(component.0) % LIMIT)
+}
+
+fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
+    let (owned, peak, _) = reader.read(index);
+    let mut ledger =
+        Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
+    for state in registry::each() {
+        let account = &state.accounts[index];
+        let (allocations, frees, total) = state.current.look(|| {
+            let since = since(state, index);
+            (
+                account.allocations.load(Relaxed) + since.allocations,
+                account.frees.load(Relaxed) + since.frees,
+                account.allocated_total.load(Relaxed) + since.allocated,
+            )
+        });
+        ledger.allocations += allocations;
+        ledger.frees += frees;
+        ledger.allocated_total += total;
+    }
+    ledger
+}
+
+/// The ledgers of all components.
+pub fn snapshot(into: &mut [Ledger; LIMIT]) {
+    let mut reader = Reader::default();
+    for (index, ledger_of) in into.iter_mut().enumerate().take(count()) {
+        *ledger_of = match is_known(index) {
+            true => ledger_at(&mut reader, index),
+            false => Ledger::default(),
+        };
+    }
+}
+
+/// What each component owns now.
+pub fn owned_each(into: &mut [u64; LIMIT]) {
+    let mut reader = Reader::default();
+    for (index, owned) in into.iter_mut().enumerate().take(count()) {
+        *owned = if is_known(index) { reader.read(index).0.max(0) as u64 } else { 0 };
+    }
+}
+
+/// What all components own together now, and the most they did.
+pub fn all() -> (u64, u64) {
+    let (owned, peak, _) = read(ALL);
+    (owned.max(0) as u64, peak.max(0) as u64)
+}
+
+/// Bytes of one component now.
+pub fn owned(component: Component) -> u64 {
+    read(usize::from(component.0) % LIMIT).0.max(0) as u64
+}

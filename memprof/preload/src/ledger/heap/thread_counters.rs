@@ -1,0 +1,85 @@
+//! Counters of one thread: each part belongs to the module that uses it, which names its type.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::current::Current;
+use super::granules::LeafCache;
+use super::level::Level;
+use super::registry::Registration;
+use crate::base::component::LIMIT;
+use crate::base::thread::{RECENT, Recent, RecentCallers};
+use crate::ledger::sites::{Samples, Seen};
+
+/// What one thread allocated and freed for one component.
+#[repr(C, align(64))]
+pub struct Account {
+    pub level: Level,
+    pub allocations: AtomicU64,
+    pub frees: AtomicU64,
+    pub allocated_total: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Account>() == 64);
+
+/// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
+/// nothing has to be moved when a thread ends.
+#[repr(C, align(64))]
+pub struct State {
+    pub current: Current,
+    /// When the next stack is kept.
+    pub samples: Samples,
+    pub registration: Registration,
+    /// Of all components together.
+    pub all: Level,
+    pub accounts: [Account; LIMIT],
+    pub leaves: LeafCache,
+    pub recent: RecentCallers,
+    /// Stacks that were unwound.
+    pub seen: Seen,
+}
+
+const _: () = assert!(core::mem::offset_of!(State, samples) == 64);
+
+impl State {
+    pub const fn new(number: u32) -> State {
+        State {
+            current: Current::new(),
+            samples: Samples::new(),
+            registration: Registration::new(number),
+            all: Level::new(),
+            accounts: [const {
+                Account {
+                    level: Level::new(),
+                    allocations: AtomicU64::new(0),
+                    frees: AtomicU64::new(0),
+                    allocated_total: AtomicU64::new(0),
+                }
+            }; LIMIT],
+            leaves: LeafCache::new(),
+            recent: [const { Recent::new() }; RECENT],
+            seen: Seen::new(),
+        }
+    }
+
+    /// Makes one of zeroes: its number, and that nothing is at hand.
+    pub fn begin(&self, number: u32) {
+        self.registration.number.store(number, Relaxed);
+        self.leaves.begin();
+    }
+
+    /// The number of these counters, from 1 on: it names the owner of leaves and buckets.
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.registration.number.load(Relaxed)
+    }
+
+    /// The level of one component, or of all (`LIMIT`).
+    #[inline(always)]
+    pub fn level(&self, index: usize) -> &Level {
+        match self.accounts.get(index) {
+            Some(account) => &account.level,
+            None => &self.all,
+        }
+    }
+}

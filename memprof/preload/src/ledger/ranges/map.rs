@@ -1,0 +1,406 @@
+//! A map from addresses to owners: sorted chunks of sorted pieces, in memory of the tool. A change
+//! moves two kilobytes at most, however many pieces there are.
+
+#![allow(unsafe_code)]
+
+use core::ptr::NonNull;
+
+use super::given::Stacks;
+use crate::base::component::{Component, LIMIT};
+use crate::base::memory;
+
+/// Addresses from `start` to `end` (exclusive) and whose they are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub start: usize,
+    pub end: usize,
+    pub owner: Component,
+    pub kind: Kind,
+    /// The walk through the mappings before which it was known. A piece as old as the walk that
+    /// finds nothing mapped there is gone.
+    pub known: u32,
+}
+
+impl Piece {
+    /// Returns true if a call is about to move it or to give it back.
+    pub fn moves(&self) -> bool {
+        self.known >= MARK
+    }
+
+    /// Returns true if a piece beside it can become one with it.
+    fn joins(&self, other: &Piece) -> bool {
+        let apart = (self.moves() || other.moves()) && self.known != other.known;
+        self.owner == other.owner && self.kind == other.kind && !apart
+    }
+}
+
+/// From here on [`Piece::known`] names a call that moves the piece or gives it back, and has not come
+/// back. No walk has such a number.
+pub const MARK: u32 = 1 << 31;
+
+/// Kind of a mapping.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    Private = 0,
+    Shared = 1,
+    /// The stack of a thread, which no ledger counts as owned.
+    Stack = 2,
+    /// Known to be mapped when the tool was loaded; by whom is a guess, and no ledger counts it.
+    Found = 3,
+    /// A walk found it mapped, and could tell whose it is. Owned, though since when is not known.
+    Seen = 4,
+    /// Nothing that is known; a walk that began before must not enter its findings.
+    Hole = 5,
+}
+
+impl Kind {
+    fn is_owned(self) -> bool {
+        matches!(self, Kind::Private | Kind::Shared | Kind::Seen)
+    }
+}
+
+const PIECES: usize = 60;
+const CHUNKS: usize = 1024;
+const SLAB: usize = 32;
+
+struct Chunk {
+    count: usize,
+    pieces: [Piece; PIECES],
+}
+
+/// See the module. All zero is an empty map.
+pub struct Map {
+    /// Chunks in use in the order of their addresses, then those to use again.
+    chunks: [Option<NonNull<Chunk>>; CHUNKS],
+    /// The first address of each chunk in use.
+    firsts: [usize; CHUNKS],
+    used: usize,
+    made: usize,
+    owned: [u64; LIMIT],
+    /// Answers that others have got on it, and owners for which these may no longer hold: a bit for
+    /// each.
+    told: [u64; LIMIT],
+    changed: [u64; LIMIT / 64],
+    /// Ever taken in. Memory taken in again after a move counts again.
+    mapped: [u64; LIMIT],
+    /// Bytes of [`Kind::Seen`].
+    pub seen: u64,
+    /// The walk under way.
+    pub walking: Option<u32>,
+    /// Calls marked so far.
+    pub marks: u32,
+    /// Pieces not taken in since there was no memory for them.
+    pub lost: u64,
+    /// Memory of others that is in use as stacks.
+    pub given: Stacks,
+}
+
+impl Map {
+    pub const fn new() -> Map {
+        Map {
+            chunks: [None; CHUNKS],
+            firsts: [0; CHUNKS],
+            used: 0,
+            made: 0,
+            owned: [0; LIMIT],
+            told: [0; LIMIT],
+            changed: [0; LIMIT / 64],
+            mapped: [0; LIMIT],
+            seen: 0,
+            walking: None,
+            marks: 0,
+            lost: 0,
+            given: Stacks::new(),
+        }
+    }
+
+    /// Bytes of pieces that count as owned by a component.
+    pub fn owned(&self, component: Component) -> u64 {
+        self.owned[usize::from(component.0) % LIMIT]
+    }
+
+    /// As [`Self::owned`], of all components.
+    pub fn total(&self) -> u64 {
+        self.owned.iter().sum()
+    }
+
+    /// Calls `each` with the components that own more or less than when this was last asked.
+    pub fn changes(&mut self, mut each: impl FnMut(Component, i64)) {
+        for word in 0..self.changed.len() {
+            let mut bits = core::mem::take(&mut self.changed[word]);
+            while bits != 0 {
+                let index = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let by = self.owned[index].wrapping_sub(self.told[index]) as i64;
+                self.told[index] = self.owned[index];
+                if by != 0 {
+                    each(Component(index as u16), by);
+                }
+            }
+        }
+    }
+
+    /// Bytes ever taken in for a component.
+    pub fn mapped(&self, component: Component) -> u64 {
+        self.mapped[usize::from(component.0) % LIMIT]
+    }
+
+    /// The first piece that ends above `address`.
+    pub fn next(&self, address: usize) -> Option<Piece> {
+        let (chunk, index) = self.find(address)?;
+        Some(self.chunk(chunk).pieces[index])
+    }
+
+    /// Takes a piece in, over whatever was there.
+    pub fn insert(&mut self, piece: Piece) {
+        if piece.start >= piece.end {
+            return;
+        }
+        self.remove(piece.start, piece.end);
+        self.place(piece);
+    }
+
+    /// Takes a piece in that is there already and was known otherwise: it is not mapped anew.
+    pub fn renew(&mut self, piece: Piece) {
+        let mapped = self.mapped(piece.owner);
+        self.insert(piece);
+        self.mapped[usize::from(piece.owner.0) % LIMIT] = mapped;
+    }
+
+    /// Forgets all between two addresses.
+    pub fn remove(&mut self, start: usize, end: usize) {
+        self.carve(start, end, u32::MAX);
+    }
+
+    /// Forgets all between two addresses that was known before the walk `known`.
+    pub fn remove_known(&mut self, start: usize, end: usize, known: u32) {
+        self.carve(start, end, known);
+    }
+
+    /// In the child of a fork, where nobody comes back from a call.
+    pub fn forget_marks(&mut self) {
+        for chunk in 0..self.used {
+            let chunk = self.chunk_mut(chunk);
+            for piece in chunk.pieces[..chunk.count].iter_mut().filter(|piece| piece.moves()) {
+                piece.known = 0;
+            }
+        }
+    }
+
+    fn carve(&mut self, start: usize, end: usize, known: u32) {
+        let mut at = start;
+        while at < end {
+            let Some((chunk, index)) = self.find(at) else { return };
+            let piece = self.chunk(chunk).pieces[index];
+            if piece.start >= end {
+                return;
+            }
+            at = piece.end;
+            if piece.known > known {
+                continue;
+            }
+            let (low, high) = (piece.start.max(start), piece.end.min(end));
+            self.count(&Piece { start: low, end: high, ..piece }, false);
+            match (piece.start < low, piece.end > high) {
+                (false, false) => self.delete(chunk, index),
+                (true, false) => self.chunk_mut(chunk).pieces[index].end = low,
+                (false, true) => {
+                    self.chunk_mut(chunk).pieces[index].start = high;
+                    if index == 0 {
+                        self.firsts[chunk] = high;
+                    }
+                }
+                (true, true) => {
+                    self.chunk_mut(chunk).pieces[index].end = low;
+                    let right = Piece { start: high, ..piece };
+                    // Counted already as part of the whole.
+                    self.count(&right, false);
+                    let mapped = self.mapped(right.owner);
+                    self.place(right);
+                    self.mapped[usize::from(right.owner.0) % LIMIT] = mapped;
+                }
+            }
+        }
+    }
+
+    /// Takes in a piece that overlaps none.
+    pub fn place(&mut self, piece: Piece) {
+        let (chunk, index) = match self.find(piece.start) {
+            Some(place) => place,
+            None if self.used == 0 => {
+                if !self.open(0) {
+                    self.lost += 1;
+                    return;
+                }
+                (0, 0)
+            }
+            None => (self.used - 1, self.chunk(self.used - 1).count),
+        };
+        // The end of the chunk before is as good, and keeps neighbours together.
+        let (chunk, index) = if index == 0 && chunk > 0 {
+            (chunk - 1, self.chunk(chunk - 1).count)
+        } else {
+            (chunk, index)
+        };
+        if index > 0 {
+            let left = &mut self.chunk_mut(chunk).pieces[index - 1];
+            if left.end == piece.start && left.joins(&piece) {
+                left.end = piece.end;
+                left.known = left.known.max(piece.known);
+                self.count(&piece, true);
+                return;
+            }
+        }
+        if index < self.chunk(chunk).count {
+            let right = &mut self.chunk_mut(chunk).pieces[index];
+            if right.start == piece.end && right.joins(&piece) {
+                right.start = piece.start;
+                right.known = right.known.max(piece.known);
+                if index == 0 {
+                    self.firsts[chunk] = piece.start;
+                }
+                self.count(&piece, true);
+                return;
+            }
+        }
+        let (chunk, index) = if self.chunk(chunk).count == PIECES {
+            if !self.split(chunk) {
+                self.lost += 1;
+                return;
+            }
+            let half = self.chunk(chunk).count;
+            if index > half { (chunk + 1, index - half) } else { (chunk, index) }
+        } else {
+            (chunk, index)
+        };
+        let target = self.chunk_mut(chunk);
+        target.pieces.copy_within(index..target.count, index + 1);
+        target.pieces[index] = piece;
+        target.count += 1;
+        if index == 0 {
+            self.firsts[chunk] = piece.start;
+        }
+        self.count(&piece, true);
+    }
+
+    fn count(&mut self, piece: &Piece, more: bool) {
+        if !piece.kind.is_owned() {
+            return;
+        }
+        let length = (piece.end - piece.start) as u64;
+        let change = |sum: &mut u64| {
+            *sum = if more { sum.wrapping_add(length) } else { sum.wrapping_sub(length) };
+        };
+        let index = usize::from(piece.owner.0) % LIMIT;
+        change(&mut self.owned[index]);
+        self.changed[index / 64] |= 1 << (index % 64);
+        let mapped = &mut self.mapped[index];
+        *mapped = mapped.wrapping_add(if more { length } else { 0 });
+        if piece.kind == Kind::Seen {
+            change(&mut self.seen);
+        }
+    }
+
+    /// Chunk and place of the first piece that ends above `address`.
+    fn find(&self, address: usize) -> Option<(usize, usize)> {
+        let after = self.firsts[..self.used].partition_point(|&first| first <= address);
+        let chunk = after.saturating_sub(1);
+        if chunk < self.used {
+            let here = self.chunk(chunk);
+            let index = here.pieces[..here.count].partition_point(|piece| piece.end <= address);
+            if index < here.count {
+                return Some((chunk, index));
+            }
+        }
+        (chunk + 1 < self.used).then_some((chunk + 1, 0))
+    }
+
+    fn delete(&mut self, chunk: usize, index: usize) {
+        let here = self.chunk_mut(chunk);
+        here.pieces.copy_within(index + 1..here.count, index);
+        here.count -= 1;
+        let count = here.count;
+        if count == 0 {
+            self.shut(chunk);
+            return;
+        }
+        self.firsts[chunk] = self.chunk(chunk).pieces[0].start;
+        if chunk + 1 < self.used && count + self.chunk(chunk + 1).count <= PIECES / 2 {
+            let next = self.chunk(chunk + 1);
+            let (more, pieces) = (next.count, next.pieces);
+            let here = self.chunk_mut(chunk);
+            here.pieces[count..count + more].copy_from_slice(&pieces[..more]);
+            here.count += more;
+            self.shut(chunk + 1);
+        }
+    }
+
+    /// Moves the upper half of a chunk into one after it.
+    fn split(&mut self, chunk: usize) -> bool {
+        if !self.open(chunk + 1) {
+            return false;
+        }
+        let half = PIECES / 2;
+        let from = self.chunk_mut(chunk);
+        from.count = half;
+        let pieces = from.pieces;
+        let to = self.chunk_mut(chunk + 1);
+        to.pieces[..PIECES - half].copy_from_slice(&pieces[half..]);
+        to.count = PIECES - half;
+        self.firsts[chunk + 1] = pieces[half].start;
+        true
+    }
+
+    /// Makes room for an empty chunk at a place in the order.
+    fn open(&mut self, place: usize) -> bool {
+        if self.used == self.made && !self.make() {
+            return false;
+        }
+        let fresh = self.chunks[self.used];
+        self.chunks.copy_within(place..self.used, place + 1);
+        self.firsts.copy_within(place..self.used, place + 1);
+        self.chunks[place] = fresh;
+        self.used += 1;
+        self.chunk_mut(place).count = 0;
+        true
+    }
+
+    fn shut(&mut self, place: usize) {
+        let chunk = self.chunks[place];
+        self.chunks.copy_within(place + 1..self.used, place);
+        self.firsts.copy_within(place + 1..self.used, place);
+        self.used -= 1;
+        self.chunks[self.used] = chunk;
+    }
+
+    fn make(&mut self) -> bool {
+        if self.made + SLAB > CHUNKS {
+            return false;
+        }
+        let Some(memory) = memory::map(SLAB * size_of::<Chunk>()) else { return false };
+        let first = memory.cast::<Chunk>();
+        for index in 0..SLAB {
+            // SAFETY: inside the memory just mapped.
+            self.chunks[self.made + index] = Some(unsafe { first.add(index) });
+        }
+        self.made += SLAB;
+        true
+    }
+
+    fn chunk(&self, place: usize) -> &Chunk {
+        let chunk = self.chunks[place].expect("a chunk in use");
+        // SAFETY: made by `make`, where all zero is a valid chunk; only this map has it.
+        unsafe { chunk.as_ref() }
+    }
+
+    fn chunk_mut(&mut self, place: usize) -> &mut Chunk {
+        let mut chunk = self.chunks[place].expect("a chunk in use");
+        // SAFETY: as above, and the map is borrowed mutably.
+        unsafe { chunk.as_mut() }
+    }
+}
+
+#[cfg(test)]
+#[path = "map_tests.rs"]
+mod tests;

@@ -1,0 +1,268 @@
+//! Call stacks of allocations: a random sample, each with the bytes that it stands for.
+
+#![allow(unsafe_code)]
+
+mod pace;
+mod random;
+mod seen;
+mod table;
+mod unwind;
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::base::arch::Errno;
+use crate::base::component::Component;
+use crate::base::lock::SpinLock;
+use crate::base::losses::{self, Table};
+use crate::base::thread::{Guard, Local, local};
+use crate::ledger::heap;
+use crate::ledger::heap::{Current, State};
+
+pub use seen::Seen;
+
+/// Number of frames of a stack that are kept.
+pub const DEPTH: usize = 16;
+
+/// One stack that was seen. Bytes are estimates of all, not only of the sampled ones.
+#[derive(Copy, Clone, Debug)]
+pub struct Site {
+    /// Addresses that calls continue at, innermost first. None in the place for stacks that came when
+    /// there was no room.
+    pub frames: [usize; DEPTH],
+    pub depth: usize,
+    pub component: Component,
+    pub samples: u64,
+    pub live: u64,
+    pub peak: u64,
+    /// Live bytes at the peak of the process, as far as was seen.
+    pub at_peak: u64,
+    pub total: u64,
+}
+
+/// Before anybody has said how often: looks again after this many bytes.
+const UNDECIDED: u64 = u64::MAX;
+const LOOK_AGAIN: i64 = 64 * 1024;
+
+/// The mean number of bytes between samples; 0 for none.
+static MEAN: AtomicU64 = AtomicU64::new(UNDECIDED);
+
+struct Shared {
+    lock: SpinLock,
+    table: UnsafeCell<table::Table>,
+}
+
+// SAFETY: the table is only touched under the lock.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared =
+    Shared { lock: SpinLock::new(), table: UnsafeCell::new(table::Table::new()) };
+
+impl Shared {
+    /// The caller holds a guard.
+    fn with<R>(&self, work: impl FnOnce(&mut table::Table) -> R) -> R {
+        self.lock.lock();
+        // SAFETY: the lock is held, and `work` does not come back here.
+        let result = work(unsafe { &mut *self.table.get() });
+        self.lock.unlock();
+        result
+    }
+}
+
+/// Sets the bytes allocated between two samples on average, as long as a thread keeps few; 0 for no samples.
+pub fn configure(mean: u64) {
+    MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
+}
+
+/// When a thread keeps its next stack. Only the thread itself touches it.
+#[repr(C)]
+pub struct Samples {
+    /// State of the random numbers; 0 before the first.
+    random: AtomicU64,
+    /// Bytes from the end of the countdown to the sample; less than nothing where none was drawn.
+    beyond: AtomicI64,
+    pace: Own<pace::Pace>,
+}
+
+struct Own<T>(UnsafeCell<T>);
+
+// SAFETY: only the thread that has the state touches it, and no two have one at a time.
+unsafe impl<T> Sync for Own<T> {}
+
+const NOT_DRAWN: i64 = -1;
+
+impl Samples {
+    pub const fn new() -> Samples {
+        Samples {
+            random: AtomicU64::new(0),
+            beyond: AtomicI64::new(0),
+            pace: Own(UnsafeCell::new(pace::Pace::NEW)),
+        }
+    }
+
+    /// The pace, put back after `work`.
+    fn pace<R>(&self, work: impl FnOnce(&mut pace::Pace) -> R) -> R {
+        // SAFETY: as above; `work` does not come back here.
+        work(unsafe { &mut *self.pace.0.get() })
+    }
+
+    /// Bytes between samples of this thread.
+    fn mean(&self, mean: u64) -> f64 {
+        mean as f64 * f64::from(1 << self.pace(|pace| pace.doubled))
+    }
+
+    /// Bytes to the next sample.
+    fn draw(&self, mean: f64, number: u32) -> i64 {
+        let mut random = self.random.load(Ordering::Relaxed);
+        if random == 0 {
+            random = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        let distance = random::distance(random::next(&mut random), mean);
+        self.random.store(random, Ordering::Relaxed);
+        distance
+    }
+}
+
+fn milliseconds() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time; the error number is put back by the callers.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// The countdown of a thread has run out with this allocation, and says `left`, less than nothing. True if
+/// its stack is kept. The call is the address that the caller continues at, and where that stands.
+#[cold]
+#[inline(never)]
+pub fn allocated(
+    local: &Local,
+    state: &State,
+    (block, size): (usize, usize),
+    left: i64,
+    owner: Component,
+    (caller, stack): (usize, usize),
+) -> bool {
+    let samples = &state.samples;
+    // Countdowns are short, so that what is beyond is looked at now and then.
+    let arm = |distance: i64| {
+        heap::count_down(state, distance);
+        samples.beyond.store((distance - Current::FAR).max(0), Ordering::Relaxed);
+    };
+    let mean = MEAN.load(Ordering::Relaxed);
+    if mean == UNDECIDED || mean == 0 || local.guard.get() > 0 {
+        arm(if mean == 0 { Current::FAR } else { LOOK_AGAIN });
+        samples.beyond.store(NOT_DRAWN, Ordering::Relaxed);
+        return false;
+    }
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    let number = state.number();
+    let mut apart = samples.mean(mean);
+    let beyond = samples.beyond.load(Ordering::Relaxed);
+    let mut to_go = beyond.saturating_add(left);
+    if beyond == NOT_DRAWN || samples.random.load(Ordering::Relaxed) == 0 {
+        to_go = samples.draw(apart, number) - size as i64;
+    } else if to_go >= 0 && samples.pace(|pace| pace.passed(milliseconds)) {
+        // What is still to go has no memory: it may be drawn again, nearer.
+        apart = samples.mean(mean);
+        to_go = samples.draw(apart, number);
+    }
+    let hit = to_go < 0;
+    if hit {
+        samples.pace(|pace| pace.sampled(milliseconds));
+        to_go = samples.draw(samples.mean(mean), number);
+    }
+    arm(to_go);
+    let kept = hit && size > 0 && {
+        let (frames, depth) = unwind::stack(caller, stack, &state.seen);
+        let weight = random::weight(size, apart);
+        let kept = SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner));
+        if !kept {
+            losses::add(Table::Sites);
+        }
+        kept
+    };
+    errno.restore();
+    kept
+}
+
+/// A sampled block is freed.
+#[cold]
+#[inline(never)]
+pub fn freed(block: usize) {
+    // In a handler of a signal that came while this thread held the table it stays as it is.
+    if local().guard.get() > 0 {
+        return;
+    }
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.remove(block));
+}
+
+/// Calls `each` with the place, below 512, and the numbers of every stack seen. It must not allocate
+/// or free.
+pub fn each(each: &mut dyn FnMut(usize, &Site)) {
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.each(each));
+}
+
+/// The process is at a new peak: the bytes that live now are those of the peak.
+pub fn at_peak() {
+    let _guard = Guard::enter();
+    SHARED.with(table::Table::at_peak);
+}
+
+/// As for the other locks of a fork.
+pub fn before_fork() {
+    SHARED.lock.lock();
+}
+
+/// In parent and child.
+pub fn after_fork() {
+    SHARED.lock.unlock();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::heap::exports;
+
+    #[inline(never)]
+    fn allocate(count: usize, size: usize) -> Vec<*mut u8> {
+        // SAFETY: no precondition.
+        (0..count).map(|_| unsafe { exports::malloc(size) }).collect()
+    }
+
+    fn live_from_here() -> (u64, usize) {
+        let code = allocate as *const () as usize;
+        let mut sum = (0, 0);
+        each(&mut |_, site| {
+            if site.depth > 2
+                && site.frames[..3].iter().any(|frame| frame.wrapping_sub(code) < 2000)
+            {
+                sum = (sum.0 + site.live, sum.1.max(site.depth));
+            }
+        });
+        sum
+    }
+
+    #[test]
+    fn stacks_tell_where_what_lives_was_allocated() {
+        configure(4096);
+        std::thread::spawn(|| {
+            let blocks = allocate(20_000, 500);
+            let large = allocate(1, 30 << 20);
+            let (live, depth) = live_from_here();
+            let expected = 20_000.0 * 500.0 + f64::from(30 << 20);
+            assert!((live as f64 / expected - 1.0).abs() < 0.1, "{live} of {expected}");
+            assert!(depth > 3, "more than the caller is seen: {depth}");
+            for block in blocks.into_iter().chain(large) {
+                // SAFETY: allocated above.
+                unsafe { exports::free(block) };
+            }
+            assert_eq!(live_from_here().0, 0);
+        })
+        .join()
+        .unwrap();
+        configure(0);
+    }
+}

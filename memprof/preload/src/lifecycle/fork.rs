@@ -1,0 +1,157 @@
+//! A child is on its own: it keeps the ledgers, and leaves the file to its parent.
+//!
+//! All locks are taken before a fork, outer ones first, so that the data under them are whole in the child.
+//!
+//! Handlers of others may do whatever a program does: wait for threads that allocate, map and end. So
+//! ours are registered before everybody else's, by the first who registers one at all: then they run
+//! last before a fork, and first after it.
+
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::base::thread::{Guard, local};
+use crate::base::{component, memory, note, symbols};
+use crate::interpose;
+use crate::ledger::{heap, ranges};
+use crate::lifecycle::{hooks, start};
+use crate::owners;
+use crate::recording::{phases, writer};
+use crate::sampling::{faults, sampler};
+
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// The C library's function behind `pthread_atfork`, which each object brings along itself.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+type Handler = Option<unsafe extern "C" fn()>;
+type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+}
+
+/// Has the three handlers called from now on.
+pub fn register() {
+    if !REGISTERED.swap(true, Ordering::AcqRel) {
+        let _guard = Guard::enter();
+        // SAFETY: the handlers stay as long as the object, which is never unloaded.
+        unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    }
+}
+
+/// Found once, before the program runs: later it could mean to wait for the loader.
+fn real() -> Option<Register> {
+    let mut found = REAL.load(Ordering::Acquire);
+    if found == 0 {
+        let _guard = Guard::enter();
+        found = symbols::next(c"__register_atfork");
+        REAL.store(found, Ordering::Release);
+    }
+    // SAFETY: the address that the loader gave for the function of this name.
+    (found != 0).then(|| unsafe { core::mem::transmute::<usize, Register>(found) })
+}
+
+/// Replaces the function that `pthread_atfork` of every object calls, so that ours come first though our object's turn
+/// to be initialized comes after the libraries that the program brings.
+///
+/// # Safety
+///
+/// As the function of this name in the C library asks for.
+#[cfg_attr(not(any(test, feature = "archive")), unsafe(no_mangle))]
+#[cfg_attr(any(test, feature = "archive"), allow(dead_code))]
+pub unsafe extern "C" fn __register_atfork(
+    prepare: Handler,
+    parent: Handler,
+    child: Handler,
+    object: *mut c_void,
+) -> c_int {
+    register();
+    // SAFETY: the caller's words.
+    real().map_or(libc::ENOMEM, |real| unsafe { real(prepare, parent, child, object) })
+}
+
+/// The process keeps nothing, and no child of it will.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is done at a fork: of a process that starts others, each page that is written to there
+/// is copied, in it and in its child.
+pub fn stand_aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
+/// The thread that has taken the locks for its fork, by its own words; 0 if none has.
+static FORKER: AtomicUsize = AtomicUsize::new(0);
+
+fn this_thread() -> usize {
+    core::ptr::from_ref(local()) as usize
+}
+
+unsafe extern "C" fn prepare() {
+    // A handler of a signal may fork while the thread is inside the tool, with locks taken already.
+    if local().guard.get() > 0 || ASIDE.load(Ordering::Relaxed) {
+        return;
+    }
+    let guard = Guard::enter();
+    start::lock().lock();
+    hooks::lock().lock();
+    phases::lock().lock();
+    sampler::lock().lock();
+    faults::lock().lock();
+    owners::before_fork();
+    writer::lock().lock();
+    heap::before_fork();
+    component::lock().lock();
+    ranges::lock().lock();
+    note::lock().lock();
+    memory::lock().lock();
+    FORKER.store(this_thread(), Ordering::Relaxed);
+    // Until the handler after the fork the thread is the tool's.
+    core::mem::forget(guard);
+}
+
+/// False where [`prepare`] has taken nothing.
+fn release(child: bool) -> bool {
+    if FORKER.load(Ordering::Relaxed) != this_thread() {
+        return false;
+    }
+    FORKER.store(0, Ordering::Relaxed);
+    memory::lock().unlock();
+    note::lock().unlock();
+    ranges::lock().unlock();
+    component::lock().unlock();
+    heap::after_fork(child);
+    writer::lock().unlock();
+    owners::after_fork(child);
+    faults::lock().unlock();
+    sampler::lock().unlock();
+    phases::lock().unlock();
+    hooks::lock().unlock();
+    start::lock().unlock();
+    let guard = &local().guard;
+    guard.set(guard.get() - 1);
+    true
+}
+
+unsafe extern "C" fn parent() {
+    release(false);
+}
+
+unsafe extern "C" fn child() {
+    if ASIDE.load(Ordering::Relaxed) {
+        return;
+    }
+    let was_kept = start::forget_fork();
+    writer::detach();
+    sampler::forget();
+    faults::forget();
+    if !release(true) {
+        // What other threads held is not given back: the tool does nothing more in this child.
+        core::mem::forget(Guard::enter());
+        return;
+    }
+    ranges::forget_calls();
+    interpose::after_fork();
+    start::forked(was_kept);
+}

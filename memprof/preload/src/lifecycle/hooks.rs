@@ -1,0 +1,289 @@
+//! Questions of the program and other libraries in the process: regions and numbers. They find it by the one name the
+//! tool exports beside those of the allocator, `memprof_hooks`, and hold a table of functions from then on.
+
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int};
+use core::fmt::Write;
+
+use crate::base::component::{self, Component, LIMIT};
+use crate::base::deferred;
+use crate::base::lock::SpinLock;
+use crate::base::thread::{Guard, local};
+use crate::ledger::heap;
+use crate::ledger::heap::Ledger;
+use crate::lifecycle::start;
+use crate::recording::phases;
+use crate::recording::phases::Kind;
+use crate::sampling::sampler;
+
+/// The version of the table.
+pub const VERSION: u32 = 1;
+
+/// The functions. Each may be called by any thread at any time, and takes no memory.
+#[repr(C)]
+pub struct MemprofHooks {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Bytes of this table.
+    pub size: u32,
+    /// A region begins: its number, 0 if it is not recorded. The name is `length` bytes of UTF-8; kind 0
+    /// is the program's own, 1 quo's.
+    pub region_begin: unsafe extern "C" fn(name: *const c_char, length: usize, kind: u32) -> u32,
+    /// The region of this number ends, with all that are open inside it. 0 is no region.
+    pub region_end: extern "C" fn(id: u32),
+    /// One more than the highest index of a component.
+    pub component_count: extern "C" fn() -> u32,
+    /// Numbers of a component: 0, or -1 if there is none of this index.
+    pub component: unsafe extern "C" fn(index: u32, into: *mut MemprofComponent) -> c_int,
+    /// Numbers of the process: 0, or -1 before the first sample.
+    pub totals: unsafe extern "C" fn(into: *mut MemprofTotals) -> c_int,
+    /// Takes a sample now, in the calling thread: 0, or -1 if none is taken, because nothing is recorded or
+    /// recording pauses.
+    pub flush: extern "C" fn() -> c_int,
+}
+
+/// One component. Owned bytes are of this moment, resident ones of the last sample.
+#[repr(C)]
+#[derive(Clone)]
+pub struct MemprofComponent {
+    /// As in reports, ended by 0.
+    pub name: [c_char; 96],
+    pub owned: u64,
+    pub owned_peak: u64,
+    pub resident: u64,
+    pub resident_peak: u64,
+    /// When the last sample was taken, nanoseconds since recording began; 0 if there was none.
+    pub sample_time_ns: u64,
+}
+
+/// The process. Owned bytes are of this moment, the others of the last sample.
+#[repr(C)]
+#[derive(Clone, Default)]
+pub struct MemprofTotals {
+    pub resident: u64,
+    pub resident_peak: u64,
+    pub unattributed: u64,
+    pub owned: u64,
+    /// When the last sample was taken, nanoseconds since recording began; 0 if there was none.
+    pub sample_time_ns: u64,
+}
+
+static HOOKS: MemprofHooks = MemprofHooks {
+    version: VERSION,
+    size: size_of::<MemprofHooks>() as u32,
+    region_begin,
+    region_end,
+    component_count,
+    component,
+    totals,
+    flush,
+};
+
+/// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn memprof_hooks(version: u32) -> *const MemprofHooks {
+    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+    if crate::interpose::archive::stands_aside() {
+        return loaded(version);
+    }
+    let is_there = version == VERSION && start::may_record();
+    if is_there { &raw const HOOKS } else { core::ptr::null() }
+}
+
+/// The table of the tool that was loaded: libraries that refer to it by name find the program's first.
+#[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
+fn loaded(version: u32) -> *const MemprofHooks {
+    type Give = extern "C" fn(u32) -> *const MemprofHooks;
+    // SAFETY: the name ends with a zero; looking a name up has no other effect.
+    let function = unsafe { libc::dlsym(libc::RTLD_NEXT, c"memprof_hooks".as_ptr()) };
+    // SAFETY: whoever exports this name promises this type.
+    let give = unsafe { core::mem::transmute::<*mut libc::c_void, Option<Give>>(function) };
+    give.map_or(core::ptr::null(), |give| give(version))
+}
+
+unsafe extern "C" fn region_begin(name: *const c_char, length: usize, kind: u32) -> u32 {
+    if name.is_null() || length > 4096 {
+        return 0;
+    }
+    // SAFETY: the caller gives as many bytes as it says.
+    let bytes = unsafe { core::slice::from_raw_parts(name.cast::<u8>(), length) };
+    let text = match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    if local().guard.get() > 0 {
+        return 0;
+    }
+    let kind = match kind {
+        0 => Kind::User,
+        1 => Kind::Quo,
+        _ => return 0,
+    };
+    phases::region_begin(text, kind)
+}
+
+extern "C" fn region_end(id: u32) {
+    phases::region_end(id);
+}
+
+extern "C" fn component_count() -> u32 {
+    component::count() as u32
+}
+
+struct Work(UnsafeCell<[Ledger; LIMIT]>);
+
+// SAFETY: used with LOCK held only.
+unsafe impl Sync for Work {}
+
+static WORK: Work = Work(UnsafeCell::new(
+    [const { Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 } }; LIMIT],
+));
+static LOCK: SpinLock = SpinLock::new();
+
+/// Held while numbers are gathered; `fork` takes it. Outside of the lock of the heap.
+pub fn lock() -> &'static SpinLock {
+    &LOCK
+}
+
+fn with_ledgers<R>(work: impl FnOnce(&[Ledger; LIMIT]) -> R) -> R {
+    let _guard = Guard::enter();
+    LOCK.lock();
+    // SAFETY: the lock is held.
+    let ledgers = unsafe { &mut *WORK.0.get() };
+    heap::snapshot(ledgers);
+    let result = work(ledgers);
+    LOCK.unlock();
+    result
+}
+
+unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int {
+    let first = u32::from(Component::FIRST_FREE.0);
+    let unused = index > u32::from(Component::APPLICATION_SHARED.0) && index < first;
+    if into.is_null() || index as usize >= component::count() || unused {
+        return -1;
+    }
+    let which = Component(index as u16);
+    let Ledger { mut owned, peak, .. } = {
+        let _guard = Guard::enter();
+        heap::ledger(which)
+    };
+    if which == Component::TOOL {
+        owned += with_ledgers(heap::tags);
+    }
+    let resident = sampler::resident(which);
+    let mut name = Name { text: [0; 96], length: 0 };
+    let _ = write!(name, "{}", component::entered(which));
+    // SAFETY: the caller gives room for one.
+    unsafe {
+        *into = MemprofComponent {
+            name: name.text,
+            owned,
+            owned_peak: peak.max(owned),
+            resident: resident.now,
+            resident_peak: resident.peak,
+            sample_time_ns: sampler::seen_time(),
+        };
+    }
+    0
+}
+
+/// Text ended by 0, cut where the room ends.
+struct Name {
+    text: [c_char; 96],
+    length: usize,
+}
+
+impl Write for Name {
+    fn write_str(&mut self, more: &str) -> core::fmt::Result {
+        for byte in more.bytes() {
+            if self.length < self.text.len() - 1 {
+                self.text[self.length] = byte as c_char;
+                self.length += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
+    if into.is_null() || sampler::seen_time() == 0 {
+        return -1;
+    }
+    let owned = with_ledgers(|ledgers| {
+        ledgers.iter().map(|ledger| ledger.owned).sum::<u64>() + heap::tags(ledgers)
+    });
+    let resident = sampler::total();
+    // SAFETY: the caller gives room for one.
+    unsafe {
+        *into = MemprofTotals {
+            resident: resident.now,
+            resident_peak: resident.peak,
+            unattributed: sampler::resident(Component::UNATTRIBUTED).now,
+            owned,
+            sample_time_ns: sampler::seen_time(),
+        };
+    }
+    0
+}
+
+extern "C" fn flush() -> c_int {
+    // In a handler of a signal the thread may be taking one.
+    if local().guard.get() > 0 {
+        return -1;
+    }
+    // The child of a fork may have a trace of its own.
+    deferred::run();
+    if sampler::request() { 0 } else { -1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_of_one_version() {
+        assert!(memprof_hooks(0).is_null());
+        assert!(memprof_hooks(2).is_null());
+        let table = memprof_hooks(1);
+        assert!(!table.is_null());
+        // SAFETY: not null, and lives as long as the process.
+        let table = unsafe { &*table };
+        assert_eq!((table.version, table.size as usize), (1, size_of::<MemprofHooks>()));
+        assert_eq!(size_of::<MemprofComponent>(), 136);
+        assert_eq!(size_of::<MemprofTotals>(), 40);
+    }
+
+    #[test]
+    fn components_have_names_and_what_is_none_is_refused() {
+        // SAFETY: all zero is a valid one.
+        let mut into: MemprofComponent = unsafe { core::mem::zeroed() };
+        // SAFETY: room for one.
+        unsafe {
+            assert_eq!(component(1, &raw mut into), 0);
+            assert_eq!(
+                into.name[..5].iter().map(|&byte| byte as u8).collect::<Vec<_>>(),
+                b"tool\0"
+            );
+            assert_eq!(component(9, &raw mut into), -1);
+            assert_eq!(component(u32::MAX, &raw mut into), -1);
+            assert_eq!(component(0, core::ptr::null_mut()), -1);
+            assert_eq!(totals(core::ptr::null_mut()), -1);
+        }
+    }
+
+    #[test]
+    fn regions_begin_and_end_from_outside() {
+        let name = "assemble";
+        // SAFETY: the name is as long as said.
+        unsafe {
+            let id = region_begin(name.as_ptr().cast(), name.len(), 0);
+            assert_ne!(id, 0);
+            region_end(id);
+            region_end(id);
+            assert_eq!(region_begin(core::ptr::null(), 0, 0), 0);
+            assert_eq!(region_begin(name.as_ptr().cast(), name.len(), 7), 0);
+        }
+    }
+}

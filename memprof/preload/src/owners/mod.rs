@@ -1,0 +1,275 @@
+//! The loaded objects: whose code an address is in.
+//!
+//! The list is read from the loader by `dl_iterate_phdr`, which takes only the lock that exceptions
+//! take, so that it may be read inside an allocation and inside `dlopen`. No lock of ours is ever
+//! waited for while the loader's is held, and the other way round.
+
+#![allow(unsafe_code)]
+
+pub mod elf;
+pub mod holder;
+mod known;
+pub mod overrides;
+mod parts;
+mod symbols;
+mod table;
+pub mod turn;
+mod walk;
+
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::base::component::{self, Class, Component};
+use crate::base::thread::{Local, RECENT, Recent, local};
+
+pub use known::Known;
+pub use parts::are_known as parts_are_known;
+pub use table::LIMIT;
+pub use walk::{
+    after_fork, at, before_fork, each, mark_opened, refresh, refresh_surely, serial, since,
+};
+
+/// Object of a caller.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub component: Component,
+    /// Allocates for others (libc, libstdc++, ...): its caller or thread tells the owner.
+    pub neutral: bool,
+}
+
+static TABLE: table::Table = table::Table::new();
+
+/// Rises when earlier findings may no longer hold. Never 0, the value of new threads.
+static VERSION: AtomicU32 = AtomicU32::new(1);
+
+/// Changes with the objects at the addresses.
+pub fn version() -> u32 {
+    VERSION.load(Ordering::Acquire)
+}
+
+static MPI: AtomicU32 = AtomicU32::new(0);
+static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
+
+/// The owner of the code that a return address points into. Fast for the object of the last call, and for
+/// those of calls before.
+#[inline]
+pub fn caller(return_address: usize) -> Caller {
+    let local = local();
+    if return_address.wrapping_sub(local.object_low.get()) < local.object_length.get()
+        && local.object_version.get() == VERSION.load(Ordering::Relaxed)
+    {
+        return Caller { component: local.object_component.get(), neutral: false };
+    }
+    look_back(local, return_address)
+}
+
+/// Returns true if it is still the object that the thread counts for: it then has counters, which are at the
+/// component of this object, and no guard.
+#[inline(always)]
+pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
+    return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
+        && local.object_version.get() == VERSION.load(Ordering::Relaxed)
+}
+
+/// No version: half of the kept words have been written.
+const WRITING: u32 = u32::MAX;
+
+/// Place at which the object of a caller is kept, if the thread has counters.
+#[inline(always)]
+fn recent(local: &Local, address: usize) -> Option<&'static Recent> {
+    // SAFETY: what was ever there for a thread is never given back.
+    let recent = unsafe { local.recent.get().as_ref() }?;
+    Some(&recent[(address >> 12) % RECENT])
+}
+
+/// Callers of several objects come by turns as often as not.
+#[inline(never)]
+fn look_back(local: &Local, address: usize) -> Caller {
+    if let Some(recent) = recent(local, address)
+        && let low = recent.low.load(Ordering::Relaxed)
+        && let length = recent.length.load(Ordering::Relaxed)
+        && address.wrapping_sub(low) < length
+        && let version = recent.version.load(Ordering::Relaxed)
+        && version == VERSION.load(Ordering::Relaxed)
+    {
+        let what = recent.what.load(Ordering::Relaxed);
+        let found = Caller { component: Component(what as u16), neutral: what >> 16 != 0 };
+        keep(local, found, low, length, version);
+        return found;
+    }
+    look_up(local, address)
+}
+
+/// This was the last caller. Those that allocate for others are asked for too often between two of one that
+/// does not to take its place.
+#[inline(always)]
+fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
+    if found.neutral {
+        return;
+    }
+    local.object_owns.set(0);
+    local.object_low.set(low);
+    local.object_length.set(length);
+    local.object_component.set(found.component);
+    local.object_version.set(version);
+}
+
+#[cold]
+fn look_up(local: &Local, address: usize) -> Caller {
+    // Before the table, so that what is found in an older one is not kept as of a newer version.
+    let version = VERSION.load(Ordering::Acquire);
+    let mut found = TABLE.find(address);
+    if found.is_none() && local.guard.get() == 0 && holder::may_be_new(address) {
+        walk::refresh();
+        found = TABLE.find(address);
+    }
+    let Some(range) = found else {
+        // Code made at run time: nothing tells whose it is.
+        return Caller { component: Component::UNATTRIBUTED, neutral: true };
+    };
+    let found = Caller { component: range.component, neutral: range.neutral };
+    let length = range.high - range.low;
+    keep(local, found, range.low, length, version);
+    // A handler of a signal that comes while this is written leaves it alone.
+    if let Some(recent) = recent(local, address)
+        && recent.version.load(Ordering::Relaxed) != WRITING
+    {
+        recent.version.store(WRITING, Ordering::Relaxed);
+        fence(Ordering::Release);
+        recent.low.store(range.low, Ordering::Relaxed);
+        recent.length.store(length, Ordering::Relaxed);
+        let what = u32::from(found.component.0) | u32::from(found.neutral) << 16;
+        recent.what.store(what, Ordering::Relaxed);
+        recent.version.store(version, Ordering::Release);
+    }
+    found
+}
+
+/// The owner of any mapped address of an object: code, constants, data, bss.
+pub fn component_at(address: usize) -> Option<Component> {
+    TABLE.find(address).map(|range| range.component)
+}
+
+/// Range of the first object that ends above an address.
+pub fn next_above(address: usize) -> Option<(usize, usize)> {
+    TABLE.next_above(address).map(|range| (range.low, range.high))
+}
+
+/// Returns true if an address is in no object at all.
+pub fn is_nobodys(address: usize) -> bool {
+    TABLE.find(address).is_none()
+}
+
+/// Returns true if an address is in the program's own file.
+pub fn is_executables(address: usize) -> bool {
+    TABLE.find(address).is_some_and(|range| range.executable)
+}
+
+/// The component of the MPI library, once one is loaded.
+pub fn mpi() -> Option<Component> {
+    match MPI.load(Ordering::Relaxed) {
+        0 => None,
+        index => Some(Component(index as u16)),
+    }
+}
+
+/// In a program that was linked with the archive, the word through which its calls of MPI are told
+/// where to go.
+pub fn archive_word() -> Option<usize> {
+    let mut word = 0;
+    each(|object| word |= object.archive_word);
+    (word != 0).then_some(word)
+}
+
+/// The component of the program itself: the home of threads that nobody else started.
+pub fn executable() -> Component {
+    Component(EXECUTABLE.load(Ordering::Relaxed) as u16)
+}
+
+/// Owner of memory that is allocated or mapped by a call from `return_address`, made with this stack pointer: the
+/// object that calls; where it allocates for others, MPI if the thread is inside it, else the thread's home.
+pub fn owner(return_address: usize, stack: usize) -> Component {
+    let local = local();
+    if local.guard.get() > 0 {
+        return Component::TOOL;
+    }
+    let caller = caller(return_address);
+    if !caller.neutral {
+        return caller.component;
+    }
+    if local.inside_mpi(stack)
+        && let Some(mpi) = mpi()
+    {
+        return mpi;
+    }
+    match local.home.get() {
+        Component::UNATTRIBUTED => executable(),
+        home => home,
+    }
+}
+
+/// The component of the stacks of threads that `owner` starts.
+pub fn stacks_of(owner: Component) -> Component {
+    component::define(Class::Stack, component::entered(owner).name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::thread::Guard;
+
+    #[test]
+    fn this_program_and_its_libraries_are_told_apart() {
+        refresh();
+        let own = caller(this_program_and_its_libraries_are_told_apart as *const () as usize);
+        assert_eq!(component::class(own.component), Class::Tool, "it holds the tool");
+        let mut names = Vec::new();
+        each(|object| {
+            names.push((object.name().to_owned(), object.component, object.low, object.high))
+        });
+        let (name, component, low, high) = names
+            .iter()
+            .find(|entry| entry.0.starts_with("libc.so"))
+            .cloned()
+            .expect("a C library");
+        assert_eq!(component::entered(component).to_string(), format!("system:{name}"));
+        assert_eq!(component_at(low), Some(component));
+        assert_eq!(component_at(high - 1), Some(component));
+        // SAFETY: only its address is wanted.
+        let inside = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) } as usize;
+        assert_eq!(caller(inside), Caller { component, neutral: true });
+        assert_eq!(caller(inside + 1), Caller { component, neutral: true });
+    }
+
+    #[test]
+    fn code_of_nobody_is_neutral() {
+        let heap = Box::new(0u64);
+        let found = caller(core::ptr::from_ref(&*heap) as usize);
+        assert_eq!(found, Caller { component: Component::UNATTRIBUTED, neutral: true });
+    }
+
+    #[test]
+    fn objects_that_come_and_go_are_noticed() {
+        // Something small that nobody has loaded here.
+        let name = c"libutil.so.1";
+        refresh();
+        // SAFETY: a library of the system is loaded and closed again.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        if handle.is_null() {
+            return;
+        }
+        refresh();
+        let count = || {
+            let mut count = 0;
+            each(|object| count += usize::from(object.name().starts_with("libutil")));
+            count
+        };
+        assert_eq!(count(), 1);
+        refresh();
+        assert_eq!(count(), 1);
+        // SAFETY: the handle is the one from above.
+        unsafe { libc::dlclose(handle) };
+        refresh();
+        let _guard = Guard::enter();
+        assert!(count() <= 1);
+    }
+}

@@ -1,0 +1,251 @@
+//! Others that stand where we do: allocators, sanitizers, preloaded tools.
+
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+use memprof_trace::layout::flags;
+
+use crate::base::component::{Class, Component};
+use crate::base::note::{self, Code};
+use crate::base::thread::Guard;
+use crate::base::{component, kernel, symbols};
+use crate::ledger::heap;
+use crate::owners;
+
+/// Symbols of sanitizers' run-time libraries, and their names.
+const SANITIZERS: &[(&CStr, &str)] = &[
+    (c"__asan_init", "AddressSanitizer"),
+    (c"__tsan_init", "ThreadSanitizer"),
+    (c"__msan_init", "MemorySanitizer"),
+    (c"__hwasan_init", "HWAddressSanitizer"),
+    (c"__lsan_do_leak_check", "LeakSanitizer"),
+];
+
+/// Beginnings of the file names of objects that watch allocations as well.
+const WATCHERS: &[&str] = &["libheaptrack", "libmtrace", "libmemusage", "libbytehound", "libvtune"];
+const VALGRIND: &str = "vgpreload";
+
+static FLAGS: AtomicU64 = AtomicU64::new(0);
+static ALLOCATOR: AtomicU16 = AtomicU16::new(0);
+
+fn defined(name: &CStr) -> usize {
+    // SAFETY: a name with a zero at its end. The message of a name that is not there is fetched, since
+    // the C library would free it at a moment of its choice.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize;
+        if found == 0 {
+            libc::dlerror();
+        }
+        found
+    }
+}
+
+/// Owner of the object that is the first to define a function, as the loader looks for it. It is not asked: its answer
+/// for a function whose address a program without position independence takes is a stub in that program.
+fn first_with(name: &[u8]) -> Option<Component> {
+    let mut first = None;
+    owners::each(|object| {
+        // SAFETY: the loader has started the program with it and keeps it.
+        if first.is_none() && object.initial && unsafe { object.image() }.defines(name) {
+            first = Some(object.component);
+        }
+    });
+    first
+}
+
+/// Looks for conflicts, and notes them. True if blocks must not be touched.
+pub fn look() -> bool {
+    linked_statically();
+    emulated();
+    if cfg!(feature = "archive") {
+        // The linker has put the tool where it belongs; there is no loader to ask.
+        return false;
+    }
+    if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
+        note::say(
+            Code::Sanitizer,
+            format_args!("{name} is in the process: blocks and calls of MPI are not seen"),
+        );
+        FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
+        return true;
+    }
+    // The first definition is the one that the program and its libraries call.
+    match first_with(b"malloc") {
+        Some(owner) if component::class(owner) == Class::Tool => {}
+        Some(owner) if owner == owners::executable() => {
+            note::say(
+                Code::OwnAllocator,
+                format_args!("the program brings its own malloc: its blocks are not seen"),
+            );
+            FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
+            ALLOCATOR.store(owner.0, Ordering::Relaxed);
+        }
+        Some(owner) => {
+            let name = component::entered(owner).name;
+            note::say(
+                Code::OtherPreload,
+                format_args!(
+                    "{name} stands before the profiler: blocks are not seen, or count as its own"
+                ),
+            );
+            FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
+        }
+        None => {}
+    }
+    watchers();
+    // SAFETY: a name with a zero at its end.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc".as_ptr()) as usize };
+    if let Some(owner) = owners::component_at(next)
+        && component::class(owner) != Class::System
+        && owner != owners::executable()
+    {
+        ALLOCATOR.store(owner.0, Ordering::Relaxed);
+    }
+    false
+}
+
+/// Has ThreadSanitizer not look at this thread's work, which is for the rest of its life the tool's: it does not know
+/// the tool's locks, and would end the program with complaints.
+pub fn be_unseen() {
+    if FLAGS.load(Ordering::Relaxed) & flags::OWN_ALLOCATOR == 0 {
+        return;
+    }
+    for name in [c"AnnotateIgnoreReadsBegin", c"AnnotateIgnoreWritesBegin"] {
+        let begin = defined(name);
+        if begin != 0 {
+            type Begin = unsafe extern "C" fn(*const core::ffi::c_char, core::ffi::c_int);
+            // SAFETY: functions of these names have this type, wherever they are defined.
+            unsafe { core::mem::transmute::<usize, Begin>(begin)(c"memprof".as_ptr(), 0) };
+        }
+    }
+}
+
+/// Says which objects watch allocations beside the tool.
+fn watchers() {
+    owners::each(|object| {
+        let path = object.path();
+        let file = path.rsplit('/').next().unwrap_or(path);
+        if file.starts_with(VALGRIND) {
+            note::say(
+                Code::Emulated,
+                format_args!(
+                    "valgrind replaces the allocator, and its own memory counts: blocks are not seen"
+                ),
+            );
+        } else if WATCHERS.iter().any(|watcher| file.starts_with(watcher)) {
+            let lost = if heap::stands_aside() { ": blocks are not seen" } else { "" };
+            note::say(
+                Code::OtherPreload,
+                format_args!("{file} watches the allocator as well{lost}"),
+            );
+        }
+    });
+}
+
+/// Functions whose first bytes MPI libraries replace, to be told of memory that comes and goes.
+const HOOKED: [&CStr; 7] = [c"mmap", c"munmap", c"mremap", c"madvise", c"shmat", c"shmdt", c"brk"];
+
+/// Target of a function's jump by its first bytes, in one of the ways in which they are replaced.
+fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
+    let number = |from: usize| Some(i32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
+    match code {
+        [0xe9, ..] => Some(at.wrapping_add(5).wrapping_add_signed(number(1)? as isize)),
+        // movabs r11, TARGET; jmp r11
+        [0x49, 0xbb, target @ .., 0x41, 0xff, 0xe3, _, _, _] => Some(usize::from_le_bytes(*target)),
+        _ => None,
+    }
+}
+
+/// Looks whether a library of MPI has made itself the one that is called for mappings, which it does
+/// while MPI begins. Nothing is lost by that: the tool sits where such calls come from.
+pub fn look_at_hooks() {
+    let _guard = Guard::enter();
+    let found = HOOKED.iter().find_map(|name| {
+        let at = symbols::next(name);
+        let mut code = [0; 16];
+        if at == 0 || !kernel::peek(at, &mut code) {
+            return None;
+        }
+        let owner = owners::component_at(jump(at, &code)?)?;
+        (Some(owner) != owners::component_at(at)).then_some((name, owner))
+    });
+    if let Some((name, owner)) = found {
+        let (who, name) = (component::entered(owner), name.to_str().unwrap_or("?"));
+        note::say(
+            Code::MemoryHooks,
+            format_args!("{who} has put itself before {name} of the C library; both see mappings"),
+        );
+    }
+}
+
+/// Says if the processor is an emulator, which has the program's memory in its own: the kernel tells of
+/// pages as the emulator has them.
+fn emulated() {
+    // It shows the program's own file under the name that everybody uses.
+    let (mut shown, mut real) = ([0; 512], [0; 512]);
+    let shown = kernel::read_link(c"/proc/self/exe", &mut shown).unwrap_or(b"");
+    let real = kernel::read_link(c"/proc/thread-self/exe", &mut real).unwrap_or(b"");
+    let name = real.rsplit(|&byte| byte == b'/').next().unwrap_or(real);
+    if shown != real && name.starts_with(b"qemu-") {
+        note::say(
+            Code::Emulated,
+            format_args!(
+                "the program runs under qemu: owned is right, of what is resident much is not seen"
+            ),
+        );
+    }
+}
+
+/// Notes the parts that cannot be told apart where the linker has made one object of several.
+fn linked_statically() {
+    let lost = match (cfg!(feature = "archive"), owners::parts_are_known()) {
+        (true, true) => {
+            "linked statically: libraries are one with the program, MPI's are one component"
+        }
+        (true, false) => "linked statically, without symbols: calls alone tell what is MPI's",
+        (false, true) => {
+            "MPI is linked into the program: its code, and libraries it needs, count as the program's"
+        }
+        (false, false) if owners::archive_word().is_some() => {
+            "MPI is linked into the program, without symbols: calls alone tell what is MPI's"
+        }
+        (false, false) => return,
+    };
+    note::say(Code::Static, format_args!("{lost}"));
+    FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
+}
+
+/// Flags of the trace for the conflicts found.
+pub fn flags() -> u64 {
+    FLAGS.load(Ordering::Relaxed)
+}
+
+/// Owner of the heap's mappings, if that is not the C library. The program itself never is: it may
+/// map for other reasons.
+pub fn allocator() -> Option<Component> {
+    match ALLOCATOR.load(Ordering::Relaxed) {
+        0 => None,
+        index => Some(Component(index)).filter(|owner| *owner != owners::executable()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_of_others_are_read() {
+        let mut code = [0x90; 16];
+        assert_eq!(jump(0x1000, &code), None);
+        code[0] = 0xe9;
+        code[1..5].copy_from_slice(&(-0x105_i32).to_le_bytes());
+        assert_eq!(jump(0x1000, &code), Some(0xf00));
+        code[..2].copy_from_slice(&[0x49, 0xbb]);
+        code[2..10].copy_from_slice(&0x7f12_3456_789a_u64.to_le_bytes());
+        assert_eq!(jump(0x1000, &code), None, "nothing jumps there");
+        code[10..13].copy_from_slice(&[0x41, 0xff, 0xe3]);
+        assert_eq!(jump(0x1000, &code), Some(0x7f12_3456_789a));
+    }
+}

@@ -1,0 +1,9 @@
+//! The trace of the process: its file, its phases, and what is known of the process as a whole.
+
+pub mod conflicts;
+pub mod file;
+pub mod identity;
+pub mod limit;
+pub mod mpi_position;
+pub mod phases;
+pub mod writer;

@@ -1,0 +1,393 @@
+//! The live file: the only place that writes it.
+
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use memprof_trace::Text as Field;
+use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow, SectionKind};
+use memprof_trace::write::Writer;
+
+use crate::base::component::LIMIT;
+use crate::base::kernel::{self, Errno, File};
+use crate::base::lock::SpinLock;
+use crate::base::memory;
+use crate::base::note::{self, Code};
+use crate::base::options::Options;
+use crate::base::pagemap::{Run, Scanner};
+use crate::base::thread::Guard;
+use crate::recording::file::{self, New, Path, Way};
+use crate::recording::identity::{Place, Process};
+use crate::recording::phases;
+
+struct Live {
+    writer: Option<Writer<'static>>,
+    /// Number of this program in the process.
+    image: u32,
+    /// Of the file, once there is one.
+    path: Option<Path>,
+}
+
+struct Shared(UnsafeCell<Live>);
+
+// SAFETY: used with LOCK held only.
+unsafe impl Sync for Shared {}
+
+static LIVE: Shared = Shared(UnsafeCell::new(Live { writer: None, image: 0, path: None }));
+static LOCK: SpinLock = SpinLock::new();
+/// The process that may write; 0: none.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Monotonic time at which the trace began.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+static MEMORY: AtomicUsize = AtomicUsize::new(0);
+static SIZE: AtomicUsize = AtomicUsize::new(0);
+static SEEN_MPI: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if this process writes a trace. The number is asked for each time: a child made
+/// behind the library's back has its parent's memory, and must not wait for locks of threads it
+/// does not have.
+pub fn is_recording() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    owner != 0 && owner == kernel::process()
+}
+
+/// When the trace of this process began, which no other of its traces did; 0 where it writes none.
+pub fn began() -> u64 {
+    if is_recording() { BEGAN.load(Ordering::Relaxed).max(1) } else { 0 }
+}
+
+/// Returns true if a trace was begun, by this process or by one whose memory it has a copy of.
+pub fn has_begun() -> bool {
+    OWNER.load(Ordering::Acquire) != 0
+}
+
+/// Nanoseconds since the trace began.
+pub fn now() -> u64 {
+    kernel::monotonic().saturating_sub(BEGAN.load(Ordering::Relaxed))
+}
+
+/// Writes, if this process has a trace.
+pub fn with<R>(work: impl FnOnce(&mut Writer<'static>, u64) -> R) -> Option<R> {
+    live(|live| live.writer.as_mut().map(|writer| work(writer, now())))?
+}
+
+fn live<R>(work: impl FnOnce(&mut Live) -> R) -> Option<R> {
+    if !is_recording() {
+        return None;
+    }
+    let _guard = Guard::enter();
+    LOCK.lock();
+    // SAFETY: the lock is held.
+    let result = work(unsafe { &mut *LIVE.0.get() });
+    LOCK.unlock();
+    Some(result)
+}
+
+/// Begins a trace in memory of our own. [`keep`] puts it into a file; one that turns out to be of no
+/// rank, as of a shell that a rank starts, never comes to any.
+pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) -> bool {
+    let _guard = Guard::enter();
+    let size = options.file_size as usize / 4096 * 4096;
+    let Some(geometry) = Geometry::for_file(size) else { return false };
+    let Ok(address) = kernel::map_anonymous(size) else {
+        note::say(Code::NoFile, format_args!("no memory for a trace; nothing is recorded"));
+        return false;
+    };
+    memory::adopt(address, size);
+    let began = kernel::monotonic();
+    let identity = Identity {
+        rank: place.rank,
+        size: place.size,
+        local_rank: place.local_rank,
+        pid: process.pid,
+        parent_pid: kernel::parent(),
+        image: file::image(options.directory.as_bytes(), process),
+        start_ticks: process.start_ticks,
+        realtime_ns: kernel::realtime(),
+        monotonic_ns: began,
+        page_size: kernel::page() as u32,
+        boot_id: process.boot,
+        host: Field::bytes(process.host.as_bytes()),
+        job: Field::bytes(job),
+        program: Field::path(process.program.as_bytes()),
+        ..Identity::default()
+    };
+    // SAFETY: mapped just now, zero, of that size, and stays.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, size) };
+    let Ok(writer) = Writer::create(bytes, &identity, &geometry) else { return false };
+    BEGAN.store(began, Ordering::Relaxed);
+    MEMORY.store(address, Ordering::Relaxed);
+    SIZE.store(size, Ordering::Relaxed);
+    LOCK.lock();
+    // SAFETY: the lock is held.
+    let live = unsafe { &mut *LIVE.0.get() };
+    *live = Live { writer: Some(writer), image: identity.image, path: None };
+    LOCK.unlock();
+    OWNER.store(process.pid, Ordering::Release);
+    true
+}
+
+/// Lets a trace begun in memory go on in a file. Where that cannot be, it is said, and nothing more is recorded.
+pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
+    let folder = options.directory.as_bytes();
+    // The file system may take its time: no lock is held.
+    let Some((image, false)) = live(|live| (live.image, live.path.is_some())) else {
+        return is_recording();
+    };
+    let mut moved = prepare(folder, process, image, Way::Unnamed).and_then(become_file);
+    if moved.is_err_and(file::needs_a_name) {
+        moved = prepare(folder, process, image, Way::Renamed).and_then(become_file);
+    }
+    let Err(error) = moved else { return true };
+    let why = file::why(error);
+    if matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EFBIG) {
+        let size = SIZE.load(Ordering::Relaxed);
+        note::say(
+            Code::NoFile,
+            format_args!("no room for a trace of {size} bytes, {why}: nothing is recorded"),
+        );
+    } else {
+        note::say(
+            Code::NoDirectory,
+            format_args!(
+                "no trace in the folder MEMPROF_DIR, {why} (error {}): nothing is recorded",
+                error.0
+            ),
+        );
+    }
+    file::leave_word(folder, process, place.rank, error);
+    give_up();
+    false
+}
+
+/// A new file with room for the trace.
+fn prepare(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New, Errno> {
+    let new = file::create(folder, process, image, way)?;
+    match file::allocate(new.file, SIZE.load(Ordering::Relaxed)) {
+        Ok(()) => Ok(new),
+        Err(error) => {
+            new.discard();
+            Err(error)
+        }
+    }
+}
+
+/// The trace goes on in the file, which has its name once all of it is there: who finds it by that can read it.
+fn become_file(new: New) -> Result<(), Errno> {
+    let moved = live(|live| {
+        into(new.file)?;
+        live.path = Some(new.path);
+        Ok(())
+    });
+    // The file system may take its time: no lock is held.
+    let named = moved.unwrap_or(Err(Errno(libc::ECANCELED))).and_then(|()| new.publish());
+    if let Err(error) = named {
+        let _ = live(|live| live.path = None);
+        new.discard();
+        return Err(error);
+    }
+    // Mapped by its name: lists of mappings show it for as long as it is mapped.
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    if let Ok(named) = kernel::open_with(file::c_path(&new.path), flags, 0) {
+        if kernel::identity(named) == kernel::identity(new.file) {
+            let _ = live(|_| map(named));
+        }
+        kernel::close(named);
+    }
+    kernel::close(new.file);
+    Ok(())
+}
+
+/// Puts the file in the place of the memory, with all that is written there. With the lock held.
+fn into(file: File) -> Result<(), Errno> {
+    let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    // SAFETY: our own memory, to which nobody writes while the lock is held.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, size) };
+    // The first page last: before it is there, the file is no trace.
+    let (first, rest) = bytes.split_at(4096.min(size));
+    // Where rows will come first the file gets its pages now, many at once: each that is first touched
+    // through the mapping costs tens of microseconds on some file systems.
+    let mut done = first.len();
+    let placement = Geometry::for_file(size).and_then(|geometry| geometry.place(size));
+    let sections = placement.iter().flat_map(|placement| {
+        SectionKind::ALL.map(|kind| (placement.section(kind), beginning(kind)))
+    });
+    for (section, beginning) in sections {
+        let end =
+            (section.offset + section.length().min(beginning)).next_multiple_of(4096).min(size);
+        let start = done.max(section.offset / 4096 * 4096);
+        if start < end {
+            kernel::write_zeroes_at(file, end - start, start as u64)?;
+            done = end;
+        }
+    }
+    each_written(address + first.len(), address + size, &mut |start, end| {
+        let mut pages = rest[start..end].chunks(4096).zip((first.len() + start..).step_by(4096));
+        pages.try_for_each(|(page, at)| match page.iter().any(|byte| *byte != 0) {
+            true => kernel::write_at(file, page, at as u64),
+            false => Ok(()),
+        })
+    })?;
+    kernel::write_at(file, first, 0)?;
+    map(file)
+}
+
+/// Maps the file in the place of the memory.
+fn map(file: File) -> Result<(), Errno> {
+    let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0)?;
+    // Else the first page touched has the kernel fill all that it would read ahead: a millisecond.
+    kernel::advise_random(address, size);
+    Ok(())
+}
+
+/// Bytes that a rank writes of a section in its first half second: of most it is a few rows.
+fn beginning(kind: SectionKind) -> usize {
+    match kind {
+        SectionKind::Segments => 80 << 10,
+        SectionKind::Timeline => 160 << 10,
+        _ => 16 << 10,
+    }
+}
+
+/// Calls `each` with the parts that were ever written to, counted from `start`: to read the others would take longer
+/// than all else at a start.
+fn each_written(
+    start: usize,
+    end: usize,
+    each: &mut dyn FnMut(usize, usize) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let Ok(mut scanner) = Scanner::open() else { return each(0, end - start) };
+    let mut runs = [Run::EMPTY; 32];
+    let mut at = start;
+    let mut result = Ok(());
+    while at < end && result.is_ok() {
+        let Ok((count, to)) = scanner.next(at, end, false, &mut runs) else {
+            result = each(at - start, end - start);
+            break;
+        };
+        let mut parts = runs[..count].iter();
+        result =
+            parts.try_for_each(|run| each(run.start as usize - start, run.end as usize - start));
+        at = to;
+    }
+    scanner.close();
+    result
+}
+
+/// Asks for the written bytes to be on the disk. Takes as long as the disk does; no lock is held.
+pub fn flush() {
+    if is_recording() {
+        kernel::flush(MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    }
+}
+
+/// Bits of [`layout::flags`] to set and to clear.
+pub fn flags(set: u64, clear: u64) {
+    if set & layout::flags::MPI_SEEN != 0 {
+        SEEN_MPI.store(true, Ordering::Relaxed);
+    }
+    with(|writer, _| writer.set_flags(set, clear));
+}
+
+/// There is a new phase. Its row is written by [`phases()`].
+pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
+    if let Some(sampling) = phases::sampling() {
+        (sampling.known)(index, parent, kind == phases::Kind::Automatic);
+    }
+}
+
+/// A phase begins or ends now.
+pub fn phase_edge(index: u16, begins: bool) {
+    if let Some(sampling) = phases::sampling() {
+        (sampling.edge)(index, begins);
+    }
+    with(|writer, time| writer.phase_edge(time, u32::from(index), begins));
+}
+
+/// Writes the rows of all phases, and the peaks of those that are open. Not from where phases change.
+pub fn phases() {
+    if !is_recording() {
+        return;
+    }
+    let began = BEGAN.load(Ordering::Relaxed);
+    phases::write_peaks();
+    phases::each(|index, phase| {
+        let total = phases::sampling().map_or(0, |sampling| (sampling.total)(index));
+        let kib = total >> 10;
+        let row = PhaseRow {
+            name: Field::new(phase.name()),
+            kind: phase.kind as u32,
+            parent: if phase.parent == u16::MAX { NONE } else { u32::from(phase.parent) },
+            entries: phase.entries,
+            total_ns: phase.total,
+            first_time: phase.first.saturating_sub(began),
+            last_time: phase.last.saturating_sub(began),
+            open: phase.open,
+            resident_kib: u32::try_from(kib).unwrap_or(u32::MAX),
+        };
+        with(|writer, _| writer.set_phase(u32::from(index), &row));
+    });
+}
+
+/// The highest owned bytes while a phase was open, and the resident ones then, if one of them is more than was written:
+/// `rose` says so of the owned ones.
+pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) {
+    let Some(sampling) = phases::sampling() else { return };
+    (sampling.peaks)(index, is_open, rose, &mut |resident| {
+        with(|writer, _| writer.set_phase_peaks(u32::from(index), owned, resident));
+    });
+}
+
+/// The process ends by itself. `keep` is false for one that turned out to be no rank.
+pub fn finish(keep: bool) {
+    let _ = live(|live| {
+        let Some(writer) = &mut live.writer else { return };
+        writer.close(now());
+        if let Some(path) = &live.path
+            && !keep
+        {
+            let _ = kernel::unlink(file::c_path(path));
+        }
+    });
+}
+
+/// Returns true if the trace of this process is in a file.
+pub fn is_kept() -> bool {
+    live(|live| live.path.is_some()).unwrap_or(false)
+}
+
+/// Returns true if MPI was ever begun.
+pub fn has_seen_mpi() -> bool {
+    SEEN_MPI.load(Ordering::Relaxed)
+}
+
+/// In the child of a fork, where no other thread is: the file is the parent's alone.
+pub fn detach() {
+    if OWNER.swap(0, Ordering::AcqRel) == 0 {
+        return;
+    }
+    forget_memory();
+    SEEN_MPI.store(false, Ordering::Relaxed);
+    // SAFETY: the only thread of the process.
+    unsafe { *LIVE.0.get() = Live { writer: None, image: 0, path: None } };
+}
+
+/// There can be no trace. Whoever writes still, writes into memory that nobody reads.
+fn give_up() {
+    let _ = live(|live| live.writer = None);
+    OWNER.store(0, Ordering::Release);
+    forget_memory();
+}
+
+fn forget_memory() {
+    let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let _ = kernel::map_at(address, size, flags, -1);
+}
+
+/// For [`crate::lifecycle::fork`].
+pub fn lock() -> &'static SpinLock {
+    &LOCK
+}

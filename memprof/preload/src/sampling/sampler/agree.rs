@@ -1,0 +1,170 @@
+//! Agreement of a walk's findings with the kernel's counts. A walk takes its time: memory that moves from a place that
+//! it has not reached to one that it has passed is found nowhere, and twice if it goes the other way.
+
+use super::walk::Sampler;
+use crate::base::kernel;
+use crate::ledger::heap;
+
+/// Walks for one sample.
+const WALKS: u32 = 3;
+
+/// Difference of the kernel's counts of the processors from one moment to the next, beside a part of all.
+const SLACK: i64 = 1 << 20;
+const PART: i64 = 1024;
+
+/// Distance of walks from the kernel's total where nothing moves: it may count memory that they do not see, and on
+/// machines of many processors it is a sum that is behind.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    usual: i64,
+}
+
+/// Findings of one walk, and the kernel's total before and after it, in bytes.
+#[derive(Copy, Clone, Debug)]
+pub struct Found {
+    pub walked: u64,
+    pub before: u64,
+    pub after: u64,
+}
+
+impl Found {
+    /// The least and the most that it is off the kernel's total, whichever that was at any time of the walk.
+    fn off(&self) -> (i64, i64) {
+        let [walked, before, after] = [self.walked, self.before, self.after]
+            .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX / 2));
+        (walked - before.max(after), walked - before.min(after))
+    }
+
+    fn slack(&self) -> i64 {
+        SLACK + i64::try_from(self.walked).unwrap_or(i64::MAX / 2) / PART
+    }
+}
+
+impl Agreement {
+    pub const fn new() -> Agreement {
+        Agreement { usual: 0 }
+    }
+
+    /// Returns true if a walk is as far off as walks are; or as far as the one before it, for the same sample: then
+    /// that is usual from now on.
+    pub fn accepts(&mut self, found: &Found, before: Option<&Found>) -> bool {
+        let ((least, most), slack) = (found.off(), found.slack());
+        if (least - slack..=most + slack).contains(&self.usual) {
+            return true;
+        }
+        let Some((low, high)) = before.map(Found::off) else { return false };
+        let agrees = least - slack <= high && low <= most + slack;
+        if agrees {
+            self.usual = if self.usual < least { least } else { most };
+        }
+        agrees
+    }
+}
+
+impl Sampler {
+    /// Walks over all mappings, again where that does not agree with the kernel's total: a few times at most, and as
+    /// long as there is time for it. Cost of those walks that another has replaced, in processor time.
+    pub fn walk_well(&mut self) -> u64 {
+        let began = kernel::thread_time();
+        let owed = (self.nobodys, self.slacks);
+        let (mut last, mut replaced) = (None, 0);
+        for walk in 0..WALKS {
+            (self.nobodys, self.slacks) = owed;
+            self.totals.clear();
+            heap::IN_FLIGHT.before(&mut self.moved);
+            if walk == 0 {
+                self.owners.look();
+                self.segments.begin();
+            } else {
+                self.owners.look_again();
+                self.segments.begin_again();
+            }
+            // Before it is unloaded: what is found of it is to have an object.
+            self.published.objects();
+            let before = self.kernel_resident();
+            self.walk();
+            self.give_what_moved();
+            // Huge pages of a file system of theirs are no part of the kernel's total.
+            let walked = self.totals.resident().saturating_sub(self.totals.hugetlb);
+            let found = Found { walked, before, after: self.kernel_resident() };
+            let spent = kernel::thread_time() - began;
+            // The next costs as much as this one.
+            let with_next = spent + (spent - replaced);
+            if self.agreement.accepts(&found, last.as_ref()) || !self.may_overdraw_by(with_next) {
+                break;
+            }
+            (last, replaced) = (Some(found), spent);
+        }
+        replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MEBI: u64 = 1 << 20;
+
+    fn still(walked: u64, kernel: u64) -> Found {
+        Found { walked, before: kernel, after: kernel }
+    }
+
+    #[test]
+    fn a_walk_that_misses_a_block_or_meets_it_twice_is_not_accepted() {
+        let mut agreement = Agreement::new();
+        for walked in [20 * MEBI, 36 * MEBI] {
+            assert!(!agreement.accepts(&still(walked, 28 * MEBI), None));
+            assert!(
+                agreement.accepts(&still(28 * MEBI, 28 * MEBI), Some(&still(walked, 28 * MEBI)))
+            );
+        }
+    }
+
+    #[test]
+    fn what_two_walks_say_alike_is_usual_from_then_on() {
+        let mut agreement = Agreement::new();
+        let found = still(20 * MEBI, 28 * MEBI);
+        assert!(!agreement.accepts(&found, None));
+        assert!(agreement.accepts(&found, Some(&found)));
+        assert!(agreement.accepts(&still(50 * MEBI, 58 * MEBI), None));
+        assert!(!agreement.accepts(&still(50 * MEBI, 50 * MEBI), None));
+        assert!(
+            agreement.accepts(&still(50 * MEBI, 50 * MEBI), Some(&still(50 * MEBI, 50 * MEBI)))
+        );
+        assert_eq!(agreement, Agreement::new());
+    }
+
+    #[test]
+    fn what_grows_during_a_walk_may_be_found_or_not() {
+        let mut agreement = Agreement::new();
+        for walked in [100, 150, 200] {
+            let found = Found { walked: walked * MEBI, before: 100 * MEBI, after: 200 * MEBI };
+            assert!(agreement.accepts(&found, None));
+        }
+        let found = Found { walked: 90 * MEBI, before: 100 * MEBI, after: 200 * MEBI };
+        assert!(!agreement.accepts(&found, None));
+    }
+
+    proptest! {
+        /// Whatever the kernel's count is off by, as long as that stays: no more than one walk is done twice.
+        #[test]
+        fn a_count_that_is_always_as_far_off_costs_one_walk(
+            off in 0_u64..1 << 40,
+            walks in proptest::collection::vec(0_u64..1 << 40, 1..50),
+            is_more: bool,
+        ) {
+            let mut agreement = Agreement::new();
+            let mut again = 0;
+            for walked in walks {
+                let found = if is_more { still(walked + off, walked) } else { still(walked, walked + off) };
+                if !agreement.accepts(&found, None) {
+                    again += 1;
+                    prop_assert!(agreement.accepts(&found, Some(&found)));
+                }
+            }
+            prop_assert!(again <= 1);
+        }
+    }
+}

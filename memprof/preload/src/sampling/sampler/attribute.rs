@@ -1,0 +1,442 @@
+//! Owners of the present pages of a mapping. Pure: facts about owners come through [`World`].
+//!
+//! Every present byte is given to exactly one component, so the sum is the walk's. The order of precedence: the tool's
+//! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; no
+//! owner.
+
+use memprof_trace::classify;
+
+use crate::base::component::{Component, LIMIT};
+use crate::base::pagemap::Run;
+
+/// Addresses of one owner.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+    pub owner: Component,
+}
+
+/// Facts about owners. Each function but the last two gives the span with the lowest end above an
+/// address; spans of one kind do not overlap.
+pub trait World {
+    fn tool(&self, address: usize) -> Option<Span>;
+    /// Large blocks, with their exact bytes.
+    fn block(&self, address: usize) -> Option<Span>;
+    /// Mappings seen to be made. Those of an allocator have [`Component::SLACK`].
+    fn range(&self, address: usize) -> Option<Span>;
+    fn object(&self, address: usize) -> Option<Span>;
+    /// Live bytes of small blocks between two addresses by owner, and how many of them are a guess.
+    /// None where none ever lived.
+    fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64>;
+    fn is_mpi(&self, component: Component) -> bool;
+    /// Returns true if a block was there a moment ago: it may be free while its pages still are
+    /// there.
+    fn was_block(&self, start: usize, end: usize) -> bool;
+}
+
+/// Backing of a mapping.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    Anonymous,
+    /// The one that `brk` moves.
+    Heap,
+    /// The first thread's.
+    Stack,
+    /// Made by the kernel: vdso and others.
+    Kernel,
+    /// Pages of a file, or changed copies of them.
+    File,
+    /// Of a file, where all processes see changes.
+    SharedFile,
+    /// Memory shared with other processes.
+    SharedMemory,
+    /// Memory shared with other processes by an MPI library, as its name tells.
+    MpiMemory,
+}
+
+/// One mapping.
+#[derive(Copy, Clone, Debug)]
+pub struct Mapping {
+    pub start: usize,
+    pub end: usize,
+    pub backing: Backing,
+    /// In huge pages that the kernel does not count as resident.
+    pub hugetlb: bool,
+}
+
+/// Memory of a component.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    pub resident: u64,
+    pub shared: u64,
+    pub huge: u64,
+    pub swapped: u64,
+    /// `resident` is not further off than this,
+    pub error: u64,
+    /// and the bytes given to it beyond that.
+    pub moved: u64,
+}
+
+impl Share {
+    /// So much of its private memory was another's.
+    pub fn give(&mut self, to: &mut Share, bytes: u64) {
+        self.resident -= bytes;
+        to.resident += bytes;
+        let huge = self.huge.saturating_sub(self.resident);
+        self.huge -= huge;
+        to.huge += huge;
+    }
+}
+
+/// Memory of all.
+pub struct Totals {
+    pub components: [Share; LIMIT],
+    /// Of the resident memory, the part in huge pages that the kernel does not count.
+    pub hugetlb: u64,
+    /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
+    small: [u64; LIMIT],
+}
+
+impl Totals {
+    pub const fn new() -> Totals {
+        const NOTHING: Share =
+            Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0, moved: 0 };
+        Totals { components: [NOTHING; LIMIT], hugetlb: 0, small: [0; LIMIT] }
+    }
+
+    pub fn clear(&mut self) {
+        self.components.fill(Share::default());
+        self.hugetlb = 0;
+    }
+
+    pub fn resident(&self) -> u64 {
+        self.components.iter().map(|share| share.resident).sum()
+    }
+
+    fn add(&mut self, owner: Component, bytes: u64, run: &Run) {
+        let share = &mut self.components[usize::from(owner.0) % LIMIT];
+        if run.is_present() {
+            share.resident += bytes;
+            if run.is_shared() {
+                share.shared += bytes;
+            }
+            if run.is_huge() {
+                share.huge += bytes;
+            }
+        } else {
+            share.swapped += bytes;
+        }
+    }
+}
+
+/// Heaps of glibc's arenas begin at multiples of this.
+const ARENA: usize = 64 << 20;
+/// Addresses asked for at once: the regions of the table of small blocks.
+const REGION: usize = 4 << 20;
+
+/// Kept for one kind of span, so that each is looked up once.
+#[derive(Copy, Clone)]
+enum Cursor {
+    Unknown,
+    At(Span),
+    None,
+}
+
+impl Cursor {
+    fn at(&mut self, address: usize, look: impl FnOnce(usize) -> Option<Span>) -> Option<Span> {
+        let stale = match self {
+            Cursor::Unknown => true,
+            Cursor::At(span) => span.end <= address,
+            Cursor::None => false,
+        };
+        if stale {
+            *self = look(address).map_or(Cursor::None, Cursor::At);
+        }
+        match self {
+            Cursor::At(span) => Some(*span),
+            _ => None,
+        }
+    }
+}
+
+/// Unclaimed memory, until the whole mapping was seen: the runs are alike as far as the sums go.
+#[derive(Copy, Clone, Default)]
+struct Pending {
+    plain: u64,
+    shared: u64,
+    huge: u64,
+    swapped: u64,
+}
+
+/// Walks through the present pages of mappings in the order of their addresses.
+pub struct Walker<'w, W> {
+    world: &'w W,
+    /// The component of the C library.
+    system: Component,
+    totals: &'w mut Totals,
+    tool: Cursor,
+    range: Cursor,
+    object: Cursor,
+    pending: Pending,
+    /// Small blocks live in this mapping.
+    small: bool,
+    /// Large blocks in this mapping.
+    large: u64,
+}
+
+impl<'w, W: World> Walker<'w, W> {
+    pub fn new(world: &'w W, system: Component, totals: &'w mut Totals) -> Walker<'w, W> {
+        Walker {
+            world,
+            system,
+            totals,
+            tool: Cursor::Unknown,
+            range: Cursor::Unknown,
+            object: Cursor::Unknown,
+            pending: Pending::default(),
+            small: false,
+            large: 0,
+        }
+    }
+
+    /// Pages of a mapping that are alike. Runs of a mapping come in order, then [`Self::end`].
+    pub fn run(&mut self, mapping: &Mapping, run: &Run) {
+        let (mut at, end) = (run.start as usize, run.end as usize);
+        if mapping.hugetlb && run.is_present() {
+            self.totals.hugetlb += (end - at) as u64;
+        }
+        while at < end {
+            let world = self.world;
+            let tool = self.tool.at(at, |address| world.tool(address));
+            let range = self.range.at(at, |address| world.range(address));
+            let object = self.object.at(at, |address| world.object(address));
+            let mut stop = end;
+            let mut owner = None;
+            // The first that covers the place has it; the others bound how far.
+            for span in [tool, range, object].into_iter().flatten() {
+                if span.start > at {
+                    stop = stop.min(span.start);
+                } else {
+                    stop = stop.min(span.end);
+                    owner = owner.or(Some(span.owner));
+                }
+            }
+            let is_tool = tool.is_some_and(|span| span.start <= at);
+            if is_tool {
+                self.totals.add(Component::TOOL, (stop - at) as u64, run);
+            } else {
+                self.stretch(mapping, run, at, stop, owner);
+            }
+            at = stop;
+        }
+    }
+
+    /// Owner of a shared mapping or one of a file, by its beginning.
+    pub fn owner(&self, mapping: &Mapping) -> Component {
+        let covers = |span: &Span| span.start <= mapping.start;
+        let claim = self.world.range(mapping.start).filter(covers);
+        let claim = claim.or_else(|| self.world.object(mapping.start).filter(covers));
+        let claim = claim.map(|span| span.owner);
+        if self.world.tool(mapping.start).is_some_and(|span| covers(&span)) {
+            Component::TOOL
+        } else if mapping.backing == Backing::File {
+            claim.unwrap_or(self.system)
+        } else {
+            self.shared_owner(mapping.backing, claim)
+        }
+    }
+
+    /// Present pages with one claim, or none.
+    fn stretch(
+        &mut self,
+        mapping: &Mapping,
+        run: &Run,
+        start: usize,
+        end: usize,
+        claim: Option<Component>,
+    ) {
+        let length = (end - start) as u64;
+        match mapping.backing {
+            Backing::Anonymous | Backing::Heap => {
+                let given = self.blocks(run, start, end, claim);
+                let rest = length - given;
+                match (mapping.backing, claim) {
+                    (_, Some(owner)) => self.totals.add(owner, rest, run),
+                    (_, None) if given == 0 && self.world.was_block(start, end) => {
+                        self.totals.add(Component::SLACK, rest, run);
+                    }
+                    (Backing::Heap, None) => self.totals.add(Component::SLACK, rest, run),
+                    _ => self.keep(rest, run),
+                }
+            }
+            Backing::Stack => {
+                self.totals.add(claim.unwrap_or(Component::MAIN_STACK), length, run);
+            }
+            Backing::Kernel => self.totals.add(self.system, length, run),
+            Backing::File => self.totals.add(claim.unwrap_or(self.system), length, run),
+            Backing::SharedFile | Backing::SharedMemory | Backing::MpiMemory => {
+                let owner = self.shared_owner(mapping.backing, claim);
+                self.totals.add(owner, length, run);
+            }
+        }
+    }
+
+    /// The component of shared pages whose mapping was made by `claim`.
+    fn shared_owner(&self, backing: Backing, claim: Option<Component>) -> Component {
+        match claim {
+            Some(Component::MPI_FOR_USER) => Component::MPI_FOR_USER,
+            Some(owner) if self.world.is_mpi(owner) => Component::MPI_SHARED,
+            _ if backing == Backing::MpiMemory => Component::MPI_SHARED,
+            _ if backing == Backing::SharedMemory => Component::APPLICATION_SHARED,
+            Some(owner) => owner,
+            None => self.system,
+        }
+    }
+
+    /// Gives to their owners the bytes of blocks between two addresses. How many they are.
+    fn blocks(&mut self, run: &Run, start: usize, end: usize, claim: Option<Component>) -> u64 {
+        // Who maps memory seldom lives in it in small blocks, unless it is the allocator.
+        let has_small = claim.is_none_or(|owner| owner == Component::SLACK);
+        let mut given = 0;
+        let mut at = start;
+        while at < end {
+            let stop = if has_small { ((at / REGION + 1) * REGION).min(end) } else { end };
+            let large = self.large_blocks(run, at, stop, start);
+            given += large;
+            if has_small {
+                given += self.small_blocks(run, at, stop, (stop - at) as u64 - large);
+            }
+            at = stop;
+        }
+        given
+    }
+
+    /// As [`Self::blocks`] for large ones, between two addresses of the block that began at
+    /// `start`.
+    fn large_blocks(&mut self, run: &Run, from: usize, stop: usize, start: usize) -> u64 {
+        let mut given = 0;
+        let mut at = from;
+        while at < stop
+            && let Some(block) = self.world.block(at).filter(|block| block.start < stop)
+        {
+            let bytes = (block.end.min(stop) - block.start.max(at)) as u64;
+            self.totals.add(block.owner, bytes, run);
+            // Where it was not counted before.
+            self.large += u64::from(from == start || block.start >= from);
+            given += bytes;
+            at = block.end;
+        }
+        given
+    }
+
+    /// As [`Self::blocks`] for small ones in one region, of which there can be no more than there is
+    /// room beside large ones.
+    fn small_blocks(&mut self, run: &Run, at: usize, stop: usize, room: u64) -> u64 {
+        let mut sum = 0;
+        let small = &mut self.totals.small;
+        small.fill(0);
+        let guess = self.world.share(at, stop, &mut |component, bytes| {
+            sum += bytes;
+            small[usize::from(component.0) % LIMIT] += bytes;
+        });
+        let Some(guess) = guess else { return 0 };
+        if sum == 0 {
+            return 0;
+        }
+        self.small = true;
+        let scale = |bytes: u64| {
+            if sum <= room {
+                bytes
+            } else {
+                (u128::from(bytes) * u128::from(room) / u128::from(sum)) as u64
+            }
+        };
+        let mut total = 0;
+        for index in 0..LIMIT {
+            let bytes = scale(self.totals.small[index]);
+            if bytes == 0 {
+                continue;
+            }
+            self.totals.add(Component(index as u16), bytes, run);
+            let error = if sum > room { bytes } else { guess.min(bytes) };
+            self.totals.components[index].error += error;
+            total += bytes;
+        }
+        total
+    }
+
+    fn keep(&mut self, bytes: u64, run: &Run) {
+        if run.is_present() {
+            self.pending.plain += bytes;
+            self.pending.shared += if run.is_shared() { bytes } else { 0 };
+            self.pending.huge += if run.is_huge() { bytes } else { 0 };
+        } else {
+            self.pending.swapped += bytes;
+        }
+    }
+
+    /// The mapping is done: its unclaimed part is the allocator's if blocks live there.
+    pub fn end(&mut self, mapping: &Mapping) {
+        let pending = core::mem::take(&mut self.pending);
+        let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
+        // A large block with a mapping of its own has a head and an end that is not used.
+        let page = crate::base::kernel::page() as u64;
+        let slack = if self.small || arena { u64::MAX } else { self.large * 2 * page };
+        (self.small, self.large) = (false, 0);
+        let taken = pending.plain.min(slack);
+        let all = taken == pending.plain;
+        let part = |bytes: u64| if all { bytes } else { bytes.min(taken) };
+        let (shared, huge, swapped) =
+            (part(pending.shared), part(pending.huge), pending.swapped.min(slack));
+        let allocator = &mut self.totals.components[usize::from(Component::SLACK.0)];
+        allocator.resident += taken;
+        allocator.shared += shared;
+        allocator.huge += huge;
+        allocator.swapped += swapped;
+        let nobody = &mut self.totals.components[usize::from(Component::UNATTRIBUTED.0)];
+        nobody.resident += pending.plain - taken;
+        nobody.shared += pending.shared - shared;
+        nobody.huge += pending.huge - huge;
+        nobody.swapped += pending.swapped - swapped;
+    }
+}
+
+/// What the path of a mapping tells. The kernel's own names are in brackets.
+pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
+    match path {
+        b"[heap]" => Backing::Heap,
+        b"[stack]" => Backing::Stack,
+        b"" | b"[anon]" if !shared => Backing::Anonymous,
+        _ if path.starts_with(b"[anon:") => Backing::Anonymous,
+        _ if path.starts_with(b"[") && inode == 0 => Backing::Kernel,
+        // Huge pages without a file.
+        _ if path.starts_with(b"/anon_hugepage") && !shared => Backing::Anonymous,
+        _ if !shared => Backing::File,
+        _ if classify::is_mpi_memory(path) => Backing::MpiMemory,
+        _ if path.starts_with(b"/dev/shm/")
+            || path.starts_with(b"/memfd:")
+            || path.starts_with(b"/SYSV")
+            || path.starts_with(b"/dev/zero")
+            || path.starts_with(b"/anon_hugepage")
+            || path.starts_with(b"/run/shm/")
+            || path.is_empty() =>
+        {
+            Backing::SharedMemory
+        }
+        _ => Backing::SharedFile,
+    }
+}
+
+/// Maker of a shared mapping that was not seen to be made.
+pub fn maker(backing: Backing) -> Option<Component> {
+    match backing {
+        Backing::MpiMemory => Some(Component::MPI_SHARED),
+        Backing::SharedMemory => Some(Component::APPLICATION_SHARED),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "attribute_tests.rs"]
+mod tests;

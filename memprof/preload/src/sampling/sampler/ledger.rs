@@ -1,0 +1,33 @@
+//! What is owned between full samples: the ledger knows it exactly at any time, so cheap looks and edges of phases write
+//! it into the timeline where it has changed.
+
+use super::walk::Sampler;
+use crate::base::component::{self, LIMIT};
+use crate::ledger::heap;
+use crate::recording::{phases, writer};
+
+/// What was last written.
+pub struct Owned {
+    /// All components together.
+    total: u64,
+    each: [u64; LIMIT],
+}
+
+impl Owned {
+    pub const fn new() -> Owned {
+        Owned { total: 0, each: [0; LIMIT] }
+    }
+}
+
+impl Sampler {
+    /// Writes what components own, which is `total` together, unless nothing has changed since that was done.
+    pub fn write_owned(&mut self, total: u64) {
+        if total == self.owned.total || phases::paused() {
+            return;
+        }
+        self.owned.total = total;
+        heap::owned_each(&mut self.owned.each);
+        let each = &self.owned.each[..component::count().min(LIMIT)];
+        writer::with(|writer, time| writer.owned(time, each));
+    }
+}

@@ -1,0 +1,239 @@
+//! List of mappings, one after the other: the kernel's `PROCMAP_QUERY`, or the text of `/proc/self/maps` where it is
+//! older than 6.11. Most of the cost of the text is the path in each line, though the files were there at the last
+//! sample too: a question asks for it where it is not known.
+
+#![allow(unsafe_code)]
+
+use super::maps::{self, Line, Lines};
+use crate::base::kept::Kept;
+use crate::base::kernel::{self, Errno, File};
+use crate::base::memory;
+
+/// A visitor of mappings.
+pub trait Visitor {
+    /// Returns true if a private mapping of this file needs no path.
+    fn knows(&self, device: u64, inode: u64) -> bool;
+    /// The next mapping, above all before it but for those that have grown meanwhile. Without its path if it is known:
+    /// then [`KNOWN`] stands for it.
+    fn mapping(&mut self, line: &mut Line<'_>);
+}
+
+/// Instead of a path that nobody needs.
+pub const KNOWN: &[u8] = b"/";
+
+/// Way in which this process asks.
+pub struct List {
+    file: Kept,
+    /// True if the kernel has the question.
+    asks: bool,
+    /// Room for text of the kernel; not on the stack, which may be a program's small one.
+    text: &'static mut [u8],
+}
+
+/// Bytes of text read at once; no path is longer.
+const TEXT: usize = 8192;
+
+/// The question of `PROCMAP_QUERY`.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    flags: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    rights: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    major: u32,
+    minor: u32,
+    name_size: u32,
+    build_id_size: u32,
+    name: u64,
+    build_id: u64,
+}
+
+const QUERY: usize = 0xC068_6611;
+const COVERING_OR_NEXT: u64 = 0x10;
+const READABLE: u64 = 1;
+const WRITABLE: u64 = 2;
+const EXECUTABLE: u64 = 4;
+const SHARED: u64 = 8;
+
+const _: () = assert!(size_of::<Query>() == 0x68);
+
+impl List {
+    /// None where the kernel does not tell.
+    pub fn open() -> Option<List> {
+        let mut file = Kept::open(c"/proc/self/maps").ok()?;
+        // SAFETY: all zero is text.
+        let Some(text) = (unsafe { memory::slice(TEXT) }) else {
+            file.close();
+            return None;
+        };
+        let asks = file.file().is_ok_and(|file| query(file, 0, &mut []).is_ok());
+        Some(List { file, asks, text })
+    }
+
+    pub fn close(self) {
+        self.file.close();
+    }
+
+    /// Tells of all mappings. Whether that was all of them.
+    pub fn each(&mut self, visitor: &mut dyn Visitor) -> bool {
+        if self.asks { self.ask(visitor) } else { self.read(visitor) }
+    }
+
+    fn ask(&mut self, visitor: &mut dyn Visitor) -> bool {
+        let Ok(file) = self.file.file() else { return false };
+        let mut at = 0;
+        loop {
+            let mut found = match query(file, at, &mut []) {
+                Ok(found) => found,
+                Err(Errno(error)) => return error == libc::ENOENT,
+            };
+            let mut path = KNOWN;
+            let is_plain = |found: &Query| found.inode != 0 && found.rights & SHARED == 0;
+            if !is_plain(&found) || !visitor.knows(found.device(), found.inode) {
+                // It may be another by now.
+                match query(file, at, self.text) {
+                    Ok(named) => found = named,
+                    Err(Errno(error)) => return error == libc::ENOENT,
+                }
+                // The last byte of a name is its end.
+                let length = (found.name_size as usize).saturating_sub(1).min(self.text.len());
+                path = &self.text[..length];
+            }
+            at = found.end;
+            visitor.mapping(&mut Line {
+                start: found.start as usize,
+                end: found.end as usize,
+                readable: found.rights & READABLE != 0,
+                writable: found.rights & WRITABLE != 0,
+                executable: found.rights & EXECUTABLE != 0,
+                shared: found.rights & SHARED != 0,
+                offset: found.offset,
+                device: found.device(),
+                inode: found.inode,
+                path,
+            });
+        }
+    }
+
+    fn read(&mut self, visitor: &mut dyn Visitor) -> bool {
+        let (mut offset, mut whole) = (0, true);
+        let file = &mut self.file;
+        let mut read = |into: &mut [u8]| match file.read_at(into, offset) {
+            Ok(count) => {
+                offset += count as u64;
+                count
+            }
+            Err(_) => {
+                whole = false;
+                0
+            }
+        };
+        let mut lines = Lines::new(self.text);
+        while let Some(line) = lines.next(&mut read) {
+            if let Some(mut line) = maps::parse(line) {
+                visitor.mapping(&mut line);
+            }
+        }
+        whole
+    }
+}
+
+impl Query {
+    fn device(&self) -> u64 {
+        libc::makedev(self.major, self.minor)
+    }
+}
+
+/// The mapping that ends first above an address, with its path if there is room for one.
+fn query(file: File, address: u64, path: &mut [u8]) -> Result<Query, Errno> {
+    let mut query = Query {
+        size: size_of::<Query>() as u64,
+        flags: COVERING_OR_NEXT,
+        address,
+        name_size: path.len() as u32,
+        name: if path.is_empty() { 0 } else { path.as_mut_ptr() as u64 },
+        ..Query::default()
+    };
+    let words = [file.0 as usize, QUERY, (&raw mut query) as usize, 0, 0, 0];
+    // SAFETY: the question is as long as it says, and the path has the room it says.
+    unsafe { kernel::call(libc::SYS_ioctl, words) }?;
+    Ok(query)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Told = (usize, usize, [bool; 4], u64, u64, u64, Vec<u8>);
+
+    struct All {
+        told: Vec<Told>,
+        known: bool,
+    }
+
+    impl Visitor for All {
+        fn knows(&self, _: u64, _: u64) -> bool {
+            self.known
+        }
+
+        fn mapping(&mut self, line: &mut Line<'_>) {
+            let Line { start, end, offset, device, inode, path, .. } = *line;
+            let rights = [line.readable, line.writable, line.executable, line.shared];
+            self.told.push((start, end, rights, offset, device, inode, path.to_vec()));
+        }
+    }
+
+    fn all(list: &mut List, asks: bool, known: bool) -> Vec<Told> {
+        list.asks = asks;
+        let mut all = All { told: Vec::with_capacity(4096), known };
+        assert!(list.each(&mut all));
+        all.told
+    }
+
+    /// Mappings of one object that nobody changes, among others that threads come and go with.
+    fn stable(told: &[Told]) -> Vec<&Told> {
+        let object = told.iter().find(|told| told.6.ends_with(b"/libc.so.6"));
+        let (device, inode) = object.map(|told| (told.4, told.5)).expect("a C library");
+        told.iter().filter(|told| (told.4, told.5) == (device, inode)).collect()
+    }
+
+    #[test]
+    fn questions_and_the_text_tell_the_same() {
+        let mut list = List::open().expect("a list");
+        if !list.asks {
+            eprintln!("skipped: the kernel has no question for a mapping");
+            return;
+        }
+        let (asked, read) = (all(&mut list, true, false), all(&mut list, false, false));
+        assert!(stable(&read).len() > 3);
+        assert_eq!(stable(&asked), stable(&read));
+        for special in [&b"[stack]"[..], b"[vdso]"] {
+            let find =
+                |told: &[Told]| told.iter().find(|told| told.6 == special).map(|told| told.1);
+            assert_eq!(find(&asked), find(&read));
+        }
+        assert!(asked.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        list.close();
+    }
+
+    #[test]
+    fn the_paths_of_files_that_are_known_are_not_asked_for() {
+        let mut list = List::open().expect("a list");
+        if !list.asks {
+            eprintln!("skipped: the kernel has no question for a mapping");
+            return;
+        }
+        let asked = all(&mut list, true, true);
+        let private = |told: &&Told| told.5 != 0 && !told.2[3];
+        assert!(asked.iter().filter(private).count() > 3);
+        assert!(asked.iter().filter(private).all(|told| told.6 == KNOWN));
+        assert!(asked.iter().any(|told| told.6 == b"[stack]"));
+        list.close();
+    }
+}

@@ -1,0 +1,249 @@
+//! Resident memory, asked a few times a second, and before much is given back.
+
+#![allow(unsafe_code)]
+
+mod agree;
+mod attribute;
+mod duty;
+mod edges;
+mod entry;
+mod ledger;
+mod list;
+mod maps;
+mod owed;
+mod publish;
+mod release;
+mod rows;
+mod segments;
+mod status;
+mod thread;
+mod walk;
+mod world;
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+
+use memprof_trace::layout::sample;
+
+use crate::base::component::{Component, LIMIT};
+use crate::base::kernel::{self, File, SignalsBlocked};
+use crate::base::lock::SpinLock;
+use crate::base::thread::Guard;
+use crate::ledger::heap;
+use crate::recording::{phases, writer};
+
+pub use release::before_release;
+pub use thread::{settle, start};
+use walk::Sampler;
+
+struct Shared(UnsafeCell<Sampler>);
+
+// SAFETY: used with LOCK held only.
+unsafe impl Sync for Shared {}
+
+static SAMPLER: Shared = Shared(UnsafeCell::new(Sampler::new()));
+/// Held while a sample is taken; who waits for it sleeps.
+static LOCK: SpinLock = SpinLock::new();
+
+/// Resident bytes, now and at most, and when that was seen, for whoever asks without a lock.
+struct Seen {
+    resident: AtomicU64,
+    peak: AtomicU64,
+}
+
+static SEEN: [Seen; LIMIT] =
+    [const { Seen { resident: AtomicU64::new(0), peak: AtomicU64::new(0) } }; LIMIT];
+static TOTAL: Seen = Seen { resident: AtomicU64::new(0), peak: AtomicU64::new(0) };
+static SEEN_TIME: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers of the last full sample.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    pub now: u64,
+    pub peak: u64,
+}
+
+/// Resident bytes of a component at the last full sample, and at most.
+pub fn resident(component: Component) -> Resident {
+    let seen = &SEEN[usize::from(component.0) % LIMIT];
+    Resident { now: seen.resident.load(Ordering::Relaxed), peak: seen.peak.load(Ordering::Relaxed) }
+}
+
+/// As [`resident`], of all together.
+pub fn total() -> Resident {
+    Resident {
+        now: TOTAL.resident.load(Ordering::Relaxed),
+        peak: TOTAL.peak.load(Ordering::Relaxed),
+    }
+}
+
+/// When the last full sample was taken: nanoseconds since the trace began.
+pub fn seen_time() -> u64 {
+    SEEN_TIME.load(Ordering::Relaxed)
+}
+
+/// Set once it was used: the kept state is not that of the beginning.
+static TOUCHED: AtomicBool = AtomicBool::new(false);
+
+/// Works with the sampler, of which there is one. Signals wait: a handler that leaves by longjmp
+/// would leave the lock taken.
+fn with<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
+    let _guard = Guard::enter();
+    let _signals = SignalsBlocked::enter();
+    with_signals_blocked(work)
+}
+
+/// As [`with`], for who has blocked them: to do so again is two system calls.
+fn with_signals_blocked<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
+    LOCK.lock();
+    TOUCHED.store(true, Ordering::Relaxed);
+    // SAFETY: the lock is held.
+    let result = work(unsafe { &mut *SAMPLER.0.get() });
+    LOCK.unlock();
+    result
+}
+
+/// Calls `each` with every mapping of the process.
+pub fn each_mapping(file: File, each: &mut dyn FnMut(&maps::Line<'_>)) {
+    let mut text = [0; 8192];
+    let mut lines = maps::Lines::new(&mut text);
+    let mut offset = 0;
+    let mut read = |into: &mut [u8]| {
+        let count = kernel::read_at(file, into, offset).unwrap_or(0);
+        offset += count as u64;
+        count
+    };
+    while let Some(line) = lines.next(&mut read) {
+        if let Some(line) = maps::parse(line) {
+            each(&line);
+        }
+    }
+}
+
+/// Takes a sample now, in this thread. False where none is taken.
+pub fn request() -> bool {
+    writer::is_recording()
+        && with(|sampler| {
+            sampler.full(sample::ASKED);
+            sampler.is_ready() && !phases::paused()
+        })
+}
+
+/// A sample, if there is time for one beside the last: the process is about to end.
+pub fn ending() {
+    if writer::is_recording() {
+        with(|sampler| {
+            let resident = sampler.kernel_resident();
+            if sampler.affordable(resident) {
+                sampler.full(sample::ASKED);
+            }
+        });
+    }
+}
+
+/// The last sample: the process ends by itself. No other follows.
+pub fn last() {
+    if writer::is_recording() {
+        crate::sampling::faults::look();
+        with(|sampler| {
+            sampler.full(sample::LAST);
+            let began = kernel::thread_time();
+            sampler.published.sites();
+            // What the sample itself has cost is in the summary that is written after it.
+            sampler.charge(kernel::thread_time().saturating_sub(began));
+            sampler.publish();
+            sampler.stop();
+        });
+    }
+}
+
+/// What phases are told and asked ([`phases::start`]).
+pub static PHASES: phases::Sampling = phases::Sampling {
+    known: phase_known,
+    edge: phase_edge,
+    peaks: phase_peaks,
+    unwritten: unwritten_phases,
+    total: phase_total,
+    request,
+};
+
+/// What the heap calls before it releases a large block ([`crate::ledger::heap::on_release`]).
+pub static BEFORE_RELEASE: heap::BeforeRelease = before_release;
+
+/// The phase around each when it first began.
+static PARENTS: [AtomicU16; edges::PHASES] = [const { AtomicU16::new(u16::MAX) }; edges::PHASES];
+
+/// Which are the profiler's own, as a bit for each.
+static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
+
+const _: () = assert!(edges::PHASES <= 64);
+
+/// There is a new phase.
+fn phase_known(index: u16, parent: u16, is_automatic: bool) {
+    if let Some(place) = PARENTS.get(usize::from(index)) {
+        place.store(parent, Ordering::Relaxed);
+        AUTOMATIC.fetch_or(u64::from(is_automatic) << index, Ordering::Relaxed);
+    }
+}
+
+fn is_automatic(phase: u16) -> bool {
+    phase < 64 && AUTOMATIC.load(Ordering::Relaxed) >> phase & 1 == 1
+}
+
+fn parent(phase: u16) -> u16 {
+    PARENTS.get(usize::from(phase)).map_or(u16::MAX, |place| place.load(Ordering::Relaxed))
+}
+
+/// A phase begins or ends. From where phases change, with signals blocked.
+fn phase_edge(index: u16, begins: bool) {
+    if writer::is_recording() {
+        with_signals_blocked(|sampler| sampler.phase_edge(index, begins));
+    }
+}
+
+/// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`; of
+/// one that is, or has just ended, with what there is now. From where phases change, with signals blocked.
+fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
+    if writer::is_recording() {
+        with_signals_blocked(|sampler| {
+            let (resident, is_more) = sampler.phase_resident(index, is_open);
+            if anyway || is_more {
+                work(resident);
+            }
+        });
+    }
+}
+
+/// Phases of which a sample has told what is not written yet: a bit for each.
+fn unwritten_phases() -> u64 {
+    let mut unwritten = 0;
+    if writer::is_recording() {
+        with(|sampler| unwritten = sampler.phases.unwritten());
+    }
+    unwritten
+}
+
+/// The most the process had resident at a sample while a phase was open; 0 where none was taken.
+fn phase_total(index: u16) -> u64 {
+    let mut total = 0;
+    if writer::is_recording() {
+        with(|sampler| total = sampler.phases.total(index));
+    }
+    total
+}
+
+/// For [`crate::lifecycle::fork`].
+pub fn lock() -> &'static SpinLock {
+    &LOCK
+}
+
+/// In the child of a fork, where no other thread is: all begins anew, if at all.
+pub fn forget() {
+    // Else nothing is written to: the child, which often is about to start a program, would get pages of its own.
+    if TOUCHED.swap(false, Ordering::Relaxed) {
+        // SAFETY: the only thread of the process, and the lock is held since before the fork.
+        unsafe { (*SAMPLER.0.get()).forget() };
+    }
+    SEEN_TIME.store(0, Ordering::Relaxed);
+    thread::forget();
+}

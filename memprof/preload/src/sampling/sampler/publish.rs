@@ -1,0 +1,209 @@
+//! Rows of the file beside the samples themselves: names, objects, notes, the summary.
+
+use memprof_trace::Text as Field;
+use memprof_trace::layout::{
+    ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
+};
+
+use super::duty::{LONGEST_AGE, LONGEST_TICK};
+use super::rows::{self, Place, Rows};
+use super::walk::Sampler;
+use crate::base::component;
+use crate::base::losses::{self, Table};
+use crate::base::{memory, note};
+use crate::ledger::sites;
+use crate::owners;
+use crate::recording::writer;
+use crate::sampling::faults;
+
+/// Call stacks that have rows.
+const SITES: usize = 512;
+
+/// Number of rows of each written so far.
+pub struct Published {
+    components: u32,
+    objects: u32,
+    rows: Rows,
+    notes: usize,
+    /// Allocated and live bytes of each call stack, when it was last written.
+    sites: Option<&'static mut [(u64, u64, u64)]>,
+    /// When the last summary was, and the last call stacks.
+    pub time: u64,
+    pub sites_time: u64,
+}
+
+impl Published {
+    pub const fn new() -> Published {
+        Published {
+            components: u32::MAX,
+            objects: u32::MAX,
+            rows: Rows::new(),
+            notes: 0,
+            sites: None,
+            time: 0,
+            sites_time: 0,
+        }
+    }
+
+    fn components(&mut self) {
+        let changes = component::changes();
+        if changes == self.components {
+            return;
+        }
+        self.components = changes;
+        writer::with(|writer, _| {
+            component::each(|entered| {
+                let row = ComponentRow {
+                    class: entered.class as u8,
+                    object: NONE_SHORT,
+                    parent: NONE_SHORT,
+                    name: Field::new(entered.name),
+                    ..ComponentRow::default()
+                };
+                writer.set_component(entered.component.0, &row);
+            });
+        });
+    }
+
+    /// Writes the loaded objects, and those that no longer are.
+    pub fn objects(&mut self) {
+        let serial = owners::serial();
+        if serial == self.objects {
+            return;
+        }
+        self.rows.begin();
+        let mut refused = 0;
+        let read = owners::each(|object| {
+            let path = rows::number(object.path());
+            let place = Place { low: object.low, high: object.high, base: object.base, path };
+            let Some(index) = self.rows.find(place) else {
+                refused += 1;
+                return;
+            };
+            let id = object.build_id();
+            let mut build_id = [0; 20];
+            let length = id.len().min(20);
+            build_id[..length].copy_from_slice(&id[..length]);
+            let row = ObjectRow {
+                base: object.base as u64,
+                start: object.low as u64,
+                size: (object.high - object.low) as u64,
+                component: u32::from(object.component.0),
+                build_id_length: length as u32,
+                build_id,
+                path: Field::path(object.path().as_bytes()),
+                ..ObjectRow::default()
+            };
+            writer::with(|writer, _| writer.set_object(index as u32, &row));
+        });
+        // Where others were at the list for long, it is asked for again.
+        if !read {
+            return;
+        }
+        self.objects = serial;
+        losses::at_least(Table::Objects, refused);
+        self.rows.end(|index| {
+            writer::with(|writer, _| writer.flag_object(index as u32, object::UNLOADED));
+        });
+        if core::mem::take(&mut self.rows.reused)
+            && let Some(written) = &mut self.sites
+        {
+            // Call stacks refer to rows that are others' now.
+            written.fill((0, 0, 0));
+        }
+        if let Some(mpi) = owners::mpi() {
+            let name = component::entered(mpi).name;
+            writer::with(|writer, _| writer.set_mpi_library(name));
+        }
+    }
+
+    /// The call stacks that allocate most; those that changed.
+    pub fn sites(&mut self) {
+        if self.sites.is_none() {
+            // SAFETY: all zero are numbers.
+            #[allow(unsafe_code)]
+            let sites = unsafe { memory::slice(SITES) };
+            self.sites = sites;
+        }
+        let Some(written) = self.sites.take() else { return };
+        sites::each(&mut |index, site| {
+            let now = (site.total, site.live, site.at_peak);
+            if written.get(index).is_none_or(|before| *before == now) {
+                return;
+            }
+            written[index] = now;
+            let mut row = SiteRow {
+                component: u32::from(site.component.0),
+                frames: site.depth.min(FRAMES) as u32,
+                live: site.live,
+                peak: site.peak,
+                total: site.total,
+                samples: site.samples,
+                at_peak: site.at_peak,
+                objects: [NONE; FRAMES],
+                ..SiteRow::default()
+            };
+            for (place, &frame) in site.frames[..site.depth].iter().take(FRAMES).enumerate() {
+                // The address continued at is behind the call.
+                match self.rows.at(frame.wrapping_sub(1)) {
+                    Some((object, offset)) => {
+                        row.objects[place] = object;
+                        row.offsets[place] = offset + 1;
+                    }
+                    None => row.offsets[place] = frame as u64,
+                }
+            }
+            writer::with(|writer, _| writer.set_site(index as u32, &row));
+        });
+        self.sites = Some(written);
+    }
+
+    fn notes(&mut self) {
+        let mut next = self.notes;
+        note::each(self.notes, &mut |index, code, text| {
+            let text = core::str::from_utf8(text).unwrap_or("?");
+            writer::with(|writer, time| writer.add_note(time, u32::from(code), text));
+            next = index + 1;
+        });
+        self.notes = next;
+    }
+}
+
+impl Sampler {
+    /// Age of the last summary.
+    pub fn age(&self) -> u64 {
+        writer::now().saturating_sub(self.published.time)
+    }
+
+    /// Returns true if it is time for another.
+    pub fn is_stale(&self) -> bool {
+        self.age() >= LONGEST_AGE
+    }
+
+    /// Writes the summary, and the rows that it refers to.
+    pub fn publish(&mut self) {
+        self.published.components();
+        self.published.objects();
+        self.published.notes();
+        let time = writer::now();
+        self.published.time = time;
+        if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {
+            self.published.sites_time = time;
+            self.published.sites();
+        }
+        let (faults, lost) = faults::changes(&mut |index, row, name| {
+            writer::with(|writer, _| {
+                let function = writer.intern(name);
+                writer.set_touch(index, &TouchRow { function, ..*row });
+            });
+        });
+        (self.head.faults, self.head.faults_lost) = (faults, lost);
+        self.head.lost = losses::all();
+        let rows = &self.rows[..component::count().min(self.rows.len())];
+        let (segments, head) = (&mut self.segments, &self.head);
+        writer::with(|writer, _| {
+            segments.publish(writer, time);
+            writer.publish_summary(head, rows);
+        });
+    }
+}

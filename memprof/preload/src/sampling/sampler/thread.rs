@@ -1,0 +1,210 @@
+//! The thread that samples.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::base::component::Component;
+use crate::base::kernel::{self, SignalsBlocked};
+use crate::base::memory;
+use crate::base::note::{self, Code};
+use crate::base::options::Options;
+use crate::base::thread::Guard;
+use crate::ledger::heap;
+use crate::recording::{conflicts, phases, writer};
+use crate::sampling::faults;
+
+use super::duty::{Duty, LONGEST_AGE};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// Word that the thread waits for between ticks; it never comes.
+static NEVER: AtomicU32 = AtomicU32::new(0);
+
+/// Nanoseconds between two times that the trace is written to its disk; 0 for never.
+static FLUSH: AtomicU64 = AtomicU64::new(0);
+
+/// What the thread needs beside what the C library puts on its stack.
+const STACK: usize = 128 * 1024;
+
+/// There is a trace: files of the kernel that are read again and again are opened. The first sample is the thread's:
+/// the program does not wait for it.
+pub fn settle(options: &Options, allocator: Option<Component>) {
+    let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
+    FLUSH.store(options.flush, Ordering::Relaxed);
+    super::with(|sampler| sampler.prepare(duty, allocator));
+}
+
+/// Starts the thread, once. It lives until the process ends.
+pub fn start() {
+    if !writer::is_recording() || STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let _guard = Guard::enter();
+    // The new thread has the same signals blocked as this one: all.
+    let _signals = SignalsBlocked::enter();
+    let size = (STACK + least_stack()).next_multiple_of(kernel::page());
+    let Some(stack) = memory::map(size) else { return failed(libc::ENOMEM) };
+    // SAFETY: the attributes are made by the first call and given back by the last; the stack is
+    // ours, and nobody else's, for good.
+    let result = unsafe {
+        let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstack(&raw mut attributes, stack.as_ptr().cast(), size);
+        let mut thread = core::mem::zeroed();
+        let result =
+            libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        result
+    };
+    if result != 0 {
+        failed(result);
+    }
+}
+
+fn failed(error: i32) {
+    note::say(
+        Code::NoSampler,
+        format_args!("the sampling thread could not be started (error {error})"),
+    );
+}
+
+/// Bytes of a stack that the C library takes for thread-local variables.
+fn least_stack() -> usize {
+    type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    // SAFETY: a name with a zero at its end.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    if found.is_null() {
+        return libc::PTHREAD_STACK_MIN + 64 * 1024;
+    }
+    // SAFETY: glibc's function of this name has this type, and reads nothing but its own variables.
+    unsafe {
+        let least = core::mem::transmute::<*mut c_void, Least>(found);
+        let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
+        libc::pthread_attr_init(&raw mut attributes);
+        let size = least(&raw const attributes);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        size
+    }
+}
+
+/// In the child of a fork the thread is not there.
+pub fn forget() {
+    STARTED.store(false, Ordering::Release);
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    // For the whole life of the thread.
+    let _guard = Guard::enter();
+    // SAFETY: names this thread; the name ends with a zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"memprof".as_ptr(), 0, 0, 0) };
+    conflicts::be_unseen();
+    let mut idle = 0;
+    let mut last = Last { record: kernel::monotonic(), ..Last::default() };
+    let between_flushes = Some(FLUSH.load(Ordering::Relaxed)).filter(|time| *time > 0);
+    let mut flushed = kernel::monotonic();
+    // What the thread had cost when it last said so, and how often it has.
+    let (mut charged, mut ticks) = (0, 0_u64);
+    loop {
+        let tick = super::with(|sampler| {
+            let cost = kernel::thread_time();
+            let look = cost.saturating_sub(charged).saturating_sub(last.sampled);
+            if ticks > 0 {
+                sampler.looked(look)
+            } else {
+                sampler.charge(look)
+            }
+            ticks += 1;
+            (charged, last.sampled) = (cost, 0);
+            let age = sampler.age().max(kernel::monotonic().saturating_sub(last.record));
+            sampler.duty.map_or(LONGEST_AGE, |duty| duty.tick(idle, age))
+        });
+        wait(between_flushes.map_or(tick, |time| tick.min(time)));
+        if !writer::is_recording() {
+            return ptr::null_mut();
+        }
+        let publishes = super::with(|sampler| sampler.is_stale());
+        if publishes {
+            writer::phases();
+        }
+        idle = if look(&mut last) { 0 } else { idle + 1 };
+        if between_flushes.is_some_and(|time| kernel::monotonic().saturating_sub(flushed) >= time) {
+            writer::flush();
+            flushed = kernel::monotonic();
+        }
+    }
+}
+
+/// Until the next tick; meanwhile the kernel's events of page faults are taken from it.
+fn wait(tick: u64) {
+    let end = kernel::monotonic().saturating_add(tick);
+    while faults::is_on() && writer::is_recording() {
+        let left = end.saturating_sub(kernel::monotonic());
+        if left == 0 {
+            return;
+        }
+        kernel::wait(&NEVER, 0, left.min(faults::INTERVAL));
+        faults::look();
+    }
+    kernel::wait(&NEVER, 0, end.saturating_sub(kernel::monotonic()));
+}
+
+/// Findings of the last tick.
+#[derive(Default)]
+struct Last {
+    resident: u64,
+    owned: u64,
+    full: u64,
+    record: u64,
+    /// Something has changed since the last full sample.
+    pending: bool,
+    /// Cost of the last full sample, which says so itself.
+    sampled: u64,
+}
+
+/// One tick. Whether anything has changed.
+fn look(last: &mut Last) -> bool {
+    super::with(|sampler| {
+        if !sampler.is_ready() {
+            return false;
+        }
+        let now = kernel::monotonic();
+        let resident = sampler.kernel_resident();
+        let (owned, _) = heap::all();
+        let changed = resident != last.resident || owned != last.owned;
+        (last.resident, last.owned) = (resident, owned);
+        // A change that finds no full sample affordable waits for one.
+        last.pending |= changed;
+        let Some(duty) = sampler.duty else { return false };
+        // A full sample in between, before a release or because somebody asked, counts as well.
+        let is_due = now.saturating_sub(last.full) >= duty.interval();
+        let then = sampler.resident_then;
+        let has_grown = duty.follows_growth(now, then, resident);
+        // Who is killed early is to be told of as well.
+        let is_first = then == 0;
+        let is_affordable = last.pending && is_due && duty.affordable(now, resident);
+        let is_wanted = has_grown || is_first || is_affordable;
+        if is_wanted && !phases::paused() {
+            let before = sampler.head.cpu_ns;
+            sampler.full(0);
+            last.sampled = sampler.head.cpu_ns - before;
+            (last.full, last.record, last.pending) = (now, now, false);
+            return true;
+        }
+        if changed {
+            sampler.write_owned(owned);
+        }
+        let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;
+        if much || now.saturating_sub(last.record) >= LONGEST_AGE {
+            sampler.quick();
+            last.record = now;
+        }
+        if sampler.is_stale() {
+            sampler.head.time = writer::now();
+            sampler.publish();
+        }
+        changed
+    })
+}

@@ -187,13 +187,18 @@ typedef struct QUO_world_options_t {
         NAME.claimed, and at the end to NAME.done, NAME.failed or NAME.refused with its answer. The folder
         is made if it is not there, and has to be closed to others and one job's only; NULL: none. */
     const char *notice_folder;
+    /** In which order joiners go to hosts, parked ones, those that are started on named hosts, and where
+        hosts are given all that are started: "stack" (one host after the other), "round-robin" (one to
+        each in turn, from where the last growth stopped) or "least-loaded" (by the mean load of a minute).
+        NULL: parked ones as a stack, others in turn on named hosts, or as the launcher has it. */
+    const char *fill;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and nobody from outside decides. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
-            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0.0, NULL                      \
+            NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0.0, NULL, NULL                \
     }
 
 /** What has become of a request. */

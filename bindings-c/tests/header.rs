@@ -537,7 +537,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         agent as "agent", command as "command", info as "info",
         control_folder as "control_folder", slurm as "slurm",
         abort_on_death as "abort_on_death", term_notice as "term_notice",
-        notice_folder as "notice_folder");
+        notice_folder as "notice_folder", fill as "fill");
     structure!(QUO_slurm_options_t, size as "size", wait as "wait",
         command_limit as "command_limit", grace as "grace", linger as "linger",
         watch as "watch", least as "least", submit as "submit");

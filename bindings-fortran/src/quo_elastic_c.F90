@@ -37,6 +37,7 @@ module quo_elastic_c
     integer(c_int) :: abort_on_death
     real(c_double) :: term_notice
     type(c_ptr) :: notice_folder = c_null_ptr
+    type(c_ptr) :: fill = c_null_ptr
   end type c_world_options
 
   !> `QUO_slurm_options_t`

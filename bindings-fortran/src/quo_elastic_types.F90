@@ -233,6 +233,8 @@ module quo_elastic_types
     real(c_double) :: term_notice = 0
     !> A folder of notices: files that ask for resizes, as `quo-elastic.h` says.
     character(len=:, kind=c_char), allocatable :: notice_folder
+    !> In which order joiners go to hosts: 'stack', 'round-robin' or 'least-loaded', as `quo-elastic.h` says.
+    character(len=:, kind=c_char), allocatable :: fill
   end type quo_world_options_t
 
   !> A request: a number of ranks that has yet to be said.

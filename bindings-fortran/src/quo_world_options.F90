@@ -18,7 +18,7 @@ module quo_world_options
   type, public :: option_texts
     private
     type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, &
-      notice_folder, submit
+      notice_folder, fill, submit
     type(c_slurm_options) :: slurm
   end type option_texts
 
@@ -58,6 +58,7 @@ contains
     call put(options%info, texts%info, given%info, ready)
     call put(options%control_folder, texts%control_folder, given%control_folder, ready)
     call put(options%notice_folder, texts%notice_folder, given%notice_folder, ready)
+    call put(options%fill, texts%fill, given%fill, ready)
     if (.not. allocated(options%slurm)) return
     call slurm_of(options%slurm, texts%slurm)
     call put(options%slurm%submit, texts%submit, texts%slurm%submit, ready)

@@ -16,7 +16,7 @@ use elastic::data::Pattern;
 use elastic::manager::slurm::Slurm;
 use elastic::manager::{NoticeFolder, Requests, ResourceManager};
 use elastic::member::MemberId;
-use elastic::place::{Allowed, AllowedSizes, Bounds, SizeLimits};
+use elastic::place::{Allowed, AllowedSizes, Bounds, Fill, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{Acceptance, ProcessSets, Progress, Status, World, WorldOptions};
 use quo::group::{Group as _, Patience};
@@ -57,6 +57,7 @@ fn options(seen: &Arc<AtomicU64>) -> Result<WorldOptions> {
         .host("n2", 2)
         .reach_limit(Duration::from_secs(1))
         .term_notice(Duration::from_secs(600))
+        .fill(Fill::LeastLoaded)
         .manager(Counts(Arc::clone(seen)));
     if let Some(slurm) = Slurm::of_this_job() {
         options = options.manager(slurm);

@@ -34,7 +34,9 @@ pub(crate) enum Call {
     Missed,
     /// End the processes of the node because of this rank, where they have guards.
     Lost(usize),
-    /// The last call.
+    /// The load of the node.
+    Load,
+    /// Nobody calls any more.
     Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
@@ -61,6 +63,8 @@ pub(crate) enum Answer {
     Late(Vec<usize>),
     /// Node ranks, or names, of those who have ended.
     Dead(Vec<usize>),
+    /// Busy processors by processors, in thousandths; none where that is not known.
+    Load(Option<u64>),
     /// It could not be done.
     Failed(String),
 }
@@ -80,6 +84,7 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
             let missed = lobby.missed().into_iter();
             return Answer::Dead(missed.map(|member| lobby.name_of(member)).collect());
         }
+        Call::Load => return Answer::Load(load_of_this_node()),
         Call::Lost(rank) => lobby.note_loss(*rank, true),
         Call::Bye => {}
         Call::StrikeOff(members) => lobby.strike_off(members),
@@ -105,6 +110,24 @@ pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
         }
     }
     Answer::Done
+}
+
+fn load_of_this_node() -> Option<u64> {
+    let read = |path| std::fs::read_to_string(path).ok();
+    load(&read("/proc/loadavg")?, &read("/proc/stat")?)
+}
+
+/// Returns the mean number of processes that ran or could run in the last minute by processors, in thousandths.
+fn load(averages: &str, processors: &str) -> Option<u64> {
+    let average: f64 = averages.split_whitespace().next()?.parse().ok()?;
+    let is_processor = |line: &&str| {
+        line.strip_prefix("cpu")
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let count = processors.lines().filter(is_processor).count();
+    let load = average / count as f64 * 1000.0;
+    // Far below what a number of this size holds.
+    (load.is_finite() && (0.0..1e12).contains(&load)).then_some(load as u64)
 }
 
 /// The way to an agent on another node. All its ends have one descriptor.
@@ -220,6 +243,23 @@ impl Agents {
         })
     }
 
+    /// Asks one node for its load: busy processors by processors.
+    pub(crate) fn load(&mut self, node: usize) -> Option<f64> {
+        let answer = match node.checked_sub(1) {
+            None => serve(&self.here, &Call::Load),
+            Some(other) => {
+                let link = self.others.get_mut(other)?;
+                // One that does not answer is found out when it is needed.
+                link.send(&Call::Load).ok()?;
+                link.receive().ok()??
+            }
+        };
+        match answer {
+            Answer::Load(Some(thousandths)) => Some(thousandths as f64 / 1000.0),
+            _ => None,
+        }
+    }
+
     /// Ends the processes of all nodes that have guards.
     pub(crate) fn lost(&mut self, rank: usize) {
         for link in &mut self.others {
@@ -240,7 +280,7 @@ impl Agents {
         self.ask("strike processes off", calls.collect()).map(drop)
     }
 
-    fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         1 + self.others.len()
     }
 
@@ -334,5 +374,21 @@ impl Agents {
     /// Nothing is pending any more.
     pub(crate) fn lower(&mut self) -> Result<(), Error> {
         self.ask_all("lower the signal", &Call::Lower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_the_last_minute_by_processors() {
+        let two = "cpu  1 2\ncpu0 1 2\ncpu1 1 2\nintr 3\ncpufreq 1\n";
+        assert_eq!(load("1.50 0.80 0.20 1/300 7\n", two), Some(750));
+        for (averages, processors) in [("", two), ("x 1 1", two), ("1.5 1 1", ""), ("-1 0 0", two)]
+        {
+            assert_eq!(load(averages, processors), None, "{averages:?} {processors:?}");
+        }
+        assert!(load_of_this_node().is_some());
     }
 }

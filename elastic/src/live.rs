@@ -198,6 +198,11 @@ impl Live {
         self.limits.slots.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots)
     }
 
+    /// The hosts that the program knows the slots of.
+    pub(crate) fn listed(&self) -> Vec<String> {
+        self.limits.slots.iter().map(|(host, _)| host.clone()).collect()
+    }
+
     /// Why not more.
     pub(crate) fn reason(&self) -> &str {
         &self.limits.reason

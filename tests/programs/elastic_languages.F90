@@ -70,6 +70,10 @@ program elastic_languages
   call right(ierr == QUO_ERR_INVLD_ARG, 'a folder that others can open')
   call right(index(quo_last_error(), 'notices: the folder /') > 0, quo_last_error())
   deallocate (options%notice_folder)
+  options%fill = 'random'
+  call quo_world_create(w, options, ierr)
+  call right(index(quo_last_error(), 'stack, round-robin or least-loaded') > 0, quo_last_error())
+  options%fill = 'least-loaded'
   call quo_world_create(w, options, ierr)
   call need(ierr)
   call quo_world_on_event(w, on_any_event, ierr)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use elastic::WorldOptions;
 use elastic::manager::slurm::{self, Slurm};
 use elastic::manager::{ControlSocket, NoticeFolder, ScriptedPlan};
-use elastic::place::{Allowed, Bounds};
+use elastic::place::{Allowed, Bounds, PlaceError};
 
 use crate::collective::limit;
 use crate::guard::{Failure, Mark};
@@ -108,6 +108,8 @@ pub struct QUO_world_options_t {
     pub term_notice: f64,
     /// A folder of notices, or NULL.
     pub notice_folder: Text,
+    /// The order of hosts for joiners, or NULL.
+    pub fill: Text,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
@@ -281,6 +283,10 @@ fn of_hosts(
         options = options.reach_limit(Duration::ZERO);
     } else if given.reach_limit != 0.0 {
         options = options.reach_limit(limit(given.reach_limit)?);
+    }
+    if let Some(fill) = optional(given.fill, "fill")? {
+        let fill = fill.parse().map_err(|error: PlaceError| Failure::invalid(error.to_string()))?;
+        options = options.fill(fill);
     }
     if let Some(agent) = optional(given.agent, "agent")? {
         options = options.agent(agent.split_whitespace());

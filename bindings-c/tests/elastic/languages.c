@@ -311,6 +311,10 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("notices: the folder /");
     options.notice_folder = NULL;
+    options.fill = "random";
+    CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
+    CHECK_ERROR_NAMES("stack, round-robin or least-loaded");
+    options.fill = "least-loaded";
     REQUIRE_OK(QUO_world_create(&w, &options));
     REQUIRE_OK(QUO_world_on_event(w, on_event, &seen));
     REQUIRE_OK(QUO_world_status(w, &status));

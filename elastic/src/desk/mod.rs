@@ -146,6 +146,7 @@ mod tests {
             start: 2,
             bounds: Bounds::new(1, 2, Allowed::Any).unwrap(),
             limits: Limits::default(),
+            fill: None,
         };
         let arbiter = Arbiter::new(job, Journal::default()).unwrap();
         Desk::open(Arc::new(Shared::alone(arbiter)), None).unwrap()

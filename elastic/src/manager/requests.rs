@@ -49,6 +49,7 @@ impl Requests {
             start,
             bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
             limits: crate::live::Limits::default(),
+            fill: None,
         };
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
     }

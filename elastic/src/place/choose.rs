@@ -1,104 +1,167 @@
 //! Nodes for joiners.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Node, NodeState, Nodes, PlaceError};
+use super::{Loads, Node, NodeState, Nodes, PlaceError};
 use crate::member::NodeId;
 
-/// In which order slots are taken.
-#[derive(Debug)]
-pub enum Fill<'a> {
-    /// The lowest free slot first: nodes fill up one after the other, and as few as possible are
-    /// in use. Huber 2021, section 7.2.
+/// In which order joiners go to hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// Hosts fill up one after the other, and as few as possible are in use. Huber 2021, section 7.2.
+    #[default]
     Stack,
-    /// One on each node in turn, from where the cursor stands. Cera 2012, section 4.1.
-    RoundRobin(&'a mut Cursor),
+    /// One to each host in turn, from where the last growth stopped. Cera 2012, section 4.1.
+    RoundRobin,
+    /// Each to the host with the lowest load. Cera 2012, section 4.2.
+    LeastLoaded,
 }
 
-/// Position at which round robin stopped. Kept from one resize to the next, so that many small ones
-/// spread as well as a large one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+impl fmt::Display for Fill {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Fill::Stack => "stack",
+            Fill::RoundRobin => "round-robin",
+            Fill::LeastLoaded => "least-loaded",
+        })
+    }
+}
+
+impl FromStr for Fill {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Fill, PlaceError> {
+        let all = [Fill::Stack, Fill::RoundRobin, Fill::LeastLoaded];
+        let found = all.into_iter().find(|fill| fill.to_string() == text);
+        found.ok_or_else(|| PlaceError::NoFill { text: text.to_owned() })
+    }
+}
+
+/// Where round robin stopped. Kept from one growth to the next, so that many small ones spread as well as a large one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    last: Option<NodeId>,
+    /// The host that was chosen last.
+    last: Option<String>,
 }
 
 impl Cursor {
-    /// Before the first node.
-    pub fn new() -> Cursor {
-        Cursor::default()
-    }
-
-    /// The next of these nodes, which are in ascending order.
-    fn next(&mut self, nodes: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
-        let mut rest = nodes.clone().filter(|node| Some(*node) > self.last);
-        let chosen = rest.next().or_else(|| nodes.clone().next())?;
-        self.last = Some(chosen);
-        Some(chosen)
+    /// Goes by another name of the last host from now on.
+    pub(crate) fn rename(&mut self, name: impl FnOnce(&str) -> String) {
+        self.last = self.last.take().map(|last| name(&last));
     }
 }
 
-/// The node of each of `count` joiners, in the order in which they are appended.
+/// A host that joiners can go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site<'a> {
+    /// Its name.
+    pub host: &'a str,
+    /// How many processes are there.
+    pub processes: u32,
+    /// How many it takes, one for each core; none where that is not known, or cores may be shared.
+    pub slots: Option<u32>,
+}
+
+/// How hosts are chosen.
+#[derive(Debug)]
+pub struct Choice<'a> {
+    /// The order.
+    pub fill: Fill,
+    /// Where round robin goes on. Moves only if there is room for all.
+    pub cursor: &'a mut Cursor,
+    /// What least loaded goes by; of hosts without samples, the processes for each slot.
+    pub loads: &'a Loads,
+}
+
+/// Chooses a host for each of `count` joiners, as places in `sites`. No host gets more processes than it has slots.
 ///
-/// `hosts` names where they may go; empty means all available nodes. No node gets more processes
-/// than it has slots, unless `forced`: then the rest goes where fewest share a slot. The cursor
-/// moves only if this succeeds.
-pub fn place(
-    nodes: &Nodes,
-    count: u32,
-    hosts: &[String],
-    fill: Fill<'_>,
-    forced: bool,
-) -> Result<Vec<NodeId>, PlaceError> {
-    let eligible = eligible(nodes, hosts)?;
-    let mut free: Vec<(NodeId, u32)> =
-        eligible.iter().map(|node| (node.id(), node.free())).collect();
-    let room = free.iter().map(|(_, free)| free).sum();
-    if eligible.is_empty() || (count > room && !forced) {
-        return Err(PlaceError::NoRoom { asked: count, free: room, named: !hosts.is_empty() });
-    }
-    let (mut chosen, fitting) = (Vec::with_capacity(count as usize), count.min(room));
-    match fill {
-        Fill::Stack => {
-            for (node, free) in free {
-                let here = free.min(fitting - chosen.len() as u32);
-                chosen.extend(std::iter::repeat_n(node, here as usize));
+/// ```
+/// use elastic::place::{Choice, Cursor, Fill, Loads, Site, spread};
+/// let sites = ["a", "b", "c"].map(|host| Site { host, processes: 0, slots: Some(2) });
+/// let (mut cursor, loads) = (Cursor::default(), Loads::default());
+/// let mut choose = |count, fill| {
+///     spread(&sites, count, Choice { fill, cursor: &mut cursor, loads: &loads }).unwrap()
+/// };
+/// assert_eq!(choose(3, Fill::Stack), [0, 0, 1]);
+/// assert_eq!(choose(2, Fill::RoundRobin), [0, 1]);
+/// assert_eq!(choose(2, Fill::RoundRobin), [2, 0]);
+/// ```
+///
+/// # Errors
+/// [`PlaceError::NoRoom`].
+pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usize>, PlaceError> {
+    let Choice { fill, cursor, loads } = how;
+    // Names may come twice: each host is chosen as the first of its name.
+    let is_first = |at: usize| sites[..at].iter().all(|other| other.host != sites[at].host);
+    let mut joined = vec![0; sites.len()];
+    let is_open = |at: usize, joined: &[u32]| {
+        let taken = u64::from(sites[at].processes) + u64::from(joined[at]);
+        is_first(at) && sites[at].slots.is_none_or(|slots| taken < u64::from(slots))
+    };
+    let mut last =
+        cursor.last.as_ref().and_then(|host| sites.iter().position(|site| site.host == host));
+    let mut chosen = Vec::new();
+    for placed in 0..count {
+        let mut open = (0..sites.len()).filter(|&at| is_open(at, &joined));
+        let next = match fill {
+            Fill::Stack => open.next(),
+            Fill::RoundRobin => {
+                let after = last.map_or(0, |last| last + 1);
+                open.min_by_key(|&at| (at < after, at))
             }
-        }
-        Fill::RoundRobin(cursor) => {
-            let mut moved = *cursor;
-            while (chosen.len() as u32) < fitting {
-                let open = free.iter().filter(|(_, free)| *free > 0).map(|(node, _)| *node);
-                let Some(node) = moved.next(open) else { break };
-                free.iter_mut().filter(|(id, _)| *id == node).for_each(|(_, free)| *free -= 1);
-                chosen.push(node);
+            Fill::LeastLoaded => {
+                let load = |at: usize| {
+                    let site = &sites[at];
+                    let cores = f64::from(site.slots.unwrap_or(1).max(1));
+                    let before = f64::from(site.processes) / cores;
+                    loads.mean(site.host).unwrap_or(before) + f64::from(joined[at]) / cores
+                };
+                open.min_by(|&a, &b| load(a).total_cmp(&load(b)).then(a.cmp(&b)))
             }
-            *cursor = moved;
-        }
+        };
+        let Some(next) = next else {
+            return Err(PlaceError::NoRoom { asked: count, free: placed, named: false });
+        };
+        joined[next] += 1;
+        last = Some(next);
+        chosen.push(next);
     }
-    overcommit(&eligible, &mut chosen, count);
+    if let (Fill::RoundRobin, Some(last)) = (fill, last) {
+        cursor.last = Some(sites[last].host.to_owned());
+    }
     Ok(chosen)
 }
 
-/// Fills `chosen` up to `count` with the nodes that have fewest processes for each slot then.
-fn overcommit(eligible: &[&Node], chosen: &mut Vec<NodeId>, count: u32) {
-    let here = per_node(chosen);
-    let mut load: Vec<(u64, u64, NodeId)> = eligible
-        .iter()
-        .map(|node| {
-            let joining =
-                here.iter().find(|(id, _)| *id == node.id()).map_or(0, |(_, count)| *count);
-            (u64::from(node.processes() + joining), u64::from(node.slots()), node.id())
-        })
-        .collect();
-    while (chosen.len() as u32) < count {
-        // Cross-multiplied, so that no rounding decides.
-        let lighter = |a: &&mut (u64, u64, NodeId), b: &&mut (u64, u64, NodeId)| {
-            ((a.0 + 1) * b.1).cmp(&((b.0 + 1) * a.1)).then(a.2.cmp(&b.2))
-        };
-        let Some(lightest) = load.iter_mut().min_by(lighter) else { break };
-        lightest.0 += 1;
-        chosen.push(lightest.2);
-    }
+/// Chooses the node of each of `count` joiners, in the order in which they are appended.
+///
+/// `hosts` names where they may go; empty means all available nodes.
+///
+/// # Errors
+/// [`PlaceError::NoRoom`]; [`PlaceError::NoSuchHost`] and [`PlaceError::NotAvailable`] for a host that is named.
+pub fn place<'a>(
+    nodes: &'a Nodes,
+    count: u32,
+    hosts: &[String],
+    how: Choice<'_>,
+) -> Result<Vec<NodeId>, PlaceError> {
+    let eligible = eligible(nodes, hosts)?;
+    let site = |node: &&'a Node| Site {
+        host: node.host(),
+        processes: node.slots() - node.free(),
+        slots: Some(node.slots()),
+    };
+    let sites: Vec<Site<'_>> = eligible.iter().map(site).collect();
+    let chosen = spread(&sites, count, how).map_err(|error| match error {
+        PlaceError::NoRoom { asked, free, .. } => {
+            PlaceError::NoRoom { asked, free, named: !hosts.is_empty() }
+        }
+        error => error,
+    })?;
+    Ok(chosen.into_iter().map(|at| eligible[at].id()).collect())
 }
 
 /// Available nodes, or those of the named hosts, in ascending order.
@@ -118,17 +181,4 @@ fn eligible<'a>(nodes: &'a Nodes, hosts: &[String]) -> Result<Vec<&'a Node>, Pla
     found.sort_unstable_by_key(|node| node.id());
     found.dedup_by_key(|node| node.id());
     Ok(found)
-}
-
-/// Number of processes for each node, in the order in which nodes are first named: one spawn for each, so that each
-/// node can be given back by itself. Joiners are appended in this order.
-pub fn per_node(chosen: &[NodeId]) -> Vec<(NodeId, u32)> {
-    let mut counts: Vec<(NodeId, u32)> = Vec::new();
-    for node in chosen {
-        match counts.iter_mut().find(|(id, _)| id == node) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((*node, 1)),
-        }
-    }
-    counts
 }

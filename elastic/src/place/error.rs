@@ -156,13 +156,11 @@ pub enum PlaceError {
         /// The next larger allowed one.
         above: Option<u32>,
     },
-    /// A text that is no mapping vector.
-    #[error("mapping vector, column {column}: {cause}")]
-    BadVector {
-        /// Counted from 1, in bytes.
-        column: usize,
-        /// The fault there.
-        cause: &'static str,
+    /// A text that names no order in which hosts are chosen.
+    #[error("fill is {text:?}, and it can be stack, round-robin or least-loaded")]
+    NoFill {
+        /// The text.
+        text: String,
     },
 }
 

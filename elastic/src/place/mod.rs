@@ -1,27 +1,26 @@
 //! Places of ranks: the places now, those of joiners, the choice of leavers, and the number that there may be.
 //!
-//! [`Nodes`] is the list of nodes with their slots and who sits there. [`place`] chooses nodes for joiners, [`leavers`]
-//! chooses who goes, [`Bounds`] says which sizes a job may have, and [`JobMap`] writes down which rank is on which node
-//! in the format of process managers. Nothing is changed until [`Nodes::occupy`] and [`Nodes::vacate`] are told the
-//! real events.
+//! [`Nodes`] is the list of nodes with their slots and who sits there. [`place`] and [`spread`] choose nodes and hosts for
+//! joiners, [`leavers`] chooses who goes, and [`Bounds`] says which sizes a job may have. Nothing is changed until
+//! [`Nodes::occupy`] and [`Nodes::vacate`] are told what has really happened.
 //!
 //! Sources: D. Huber, master's thesis, TU München 2021, section 7.2 (stack over slots);
-//! I. A. Comprés Ureña, dissertation, TU München 2017, section 9.1 (mapping vectors, node order, highest ranks
-//! leave, the launcher's node stays); M. C. Cera, dissertation, UFRGS 2012, sections 4.1 and 4.2 (round robin
+//! I. A. Comprés Ureña, dissertation, TU München 2017, section 9.1 (node order, highest ranks leave, the
+//! launcher's node stays); M. C. Cera, dissertation, UFRGS 2012, sections 4.1 and 4.2 (round robin
 //! that goes on where it stopped; last listed leaves first).
 
 mod bounds;
 mod choose;
 mod error;
 mod leave;
-mod mapping;
+mod loads;
 mod nodes;
 #[cfg(test)]
 mod tests;
 
 pub use bounds::{Allowed, AllowedSizes, Bounds, SizeLimits};
-pub use choose::{Cursor, Fill, per_node, place};
+pub use choose::{Choice, Cursor, Fill, Site, place, spread};
 pub use error::PlaceError;
 pub use leave::{Reclaim, leavers};
-pub use mapping::{Block, JobMap, Mapping, Maps};
+pub use loads::Loads;
 pub use nodes::{Node, NodeState, Nodes, Seat};

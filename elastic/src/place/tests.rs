@@ -34,10 +34,20 @@ fn seats(first: u64, chosen: &[NodeId], node_units: bool) -> Vec<Seat> {
 }
 
 fn grow(nodes: &mut Nodes, ranks: &mut Vec<MemberId>, count: u32, node_units: bool) {
-    let chosen = place(nodes, count, &[], Fill::Stack, false).unwrap();
+    let chosen = choose(nodes, count, &[], Fill::Stack, &mut Cursor::default()).unwrap();
     let seats = seats(ranks.last().map_or(0, |last| last.0 + 1), &chosen, node_units);
     nodes.occupy(&seats).unwrap();
     ranks.extend(seats.iter().map(|seat| seat.member));
+}
+
+fn choose(
+    nodes: &Nodes,
+    count: u32,
+    hosts: &[String],
+    fill: Fill,
+    cursor: &mut Cursor,
+) -> Result<Vec<NodeId>, PlaceError> {
+    place(nodes, count, hosts, Choice { fill, cursor, loads: &Loads::default() })
 }
 
 fn count(count: u32) -> Reclaim<'static> {
@@ -88,15 +98,15 @@ fn the_stack_of_figure_7_1() {
 #[test]
 fn round_robin_goes_on_where_it_stopped() {
     let mut nodes = nodes(&[4; 5]);
-    let mut cursor = Cursor::new();
+    let mut cursor = Cursor::default();
     for round in 0..20 {
-        let chosen = place(&nodes, 1, &[], Fill::RoundRobin(&mut cursor), false).unwrap();
+        let chosen = choose(&nodes, 1, &[], Fill::RoundRobin, &mut cursor).unwrap();
         assert_eq!(chosen, [NodeId(round % 5)]);
         nodes.occupy(&seats(u64::from(round), &chosen, false)).unwrap();
     }
     assert!(nodes.iter().all(|node| node.processes() == 4));
-    let before = cursor;
-    let full = place(&nodes, 1, &[], Fill::RoundRobin(&mut cursor), false);
+    let before = cursor.clone();
+    let full = choose(&nodes, 1, &[], Fill::RoundRobin, &mut cursor);
     assert_eq!(full, Err(PlaceError::NoRoom { asked: 1, free: 0, named: false }));
     assert_eq!(cursor, before);
 }
@@ -104,20 +114,58 @@ fn round_robin_goes_on_where_it_stopped() {
 #[test]
 fn round_robin_passes_over_full_nodes_and_wraps() {
     let nodes = nodes(&[1, 3, 2]);
-    let mut cursor = Cursor::new();
-    let chosen = place(&nodes, 6, &[], Fill::RoundRobin(&mut cursor), false).unwrap();
+    let mut cursor = Cursor::default();
+    let chosen = choose(&nodes, 6, &[], Fill::RoundRobin, &mut cursor).unwrap();
     assert_eq!(chosen, [0, 1, 2, 1, 2, 1].map(NodeId));
-    assert_eq!(per_node(&chosen), [(NodeId(0), 1), (NodeId(1), 3), (NodeId(2), 2)]);
+}
+
+#[test]
+fn least_loaded_goes_by_the_mean_and_by_processes_without_samples() {
+    let mut nodes = nodes(&[4, 4, 2]);
+    nodes.occupy(&seats(0, &[NodeId(0), NodeId(1), NodeId(1)], false)).unwrap();
+    let mut loads = Loads::default();
+    let least = |loads: &Loads, count| {
+        let how = Choice { fill: Fill::LeastLoaded, cursor: &mut Cursor::default(), loads };
+        place(&nodes, count, &[], how).unwrap()
+    };
+    assert_eq!(least(&loads, 4), [2, 0, 0, 1].map(NodeId), "1/4, 2/4 and 0/2 in use");
+    // One peak is not the mean, and what is no load is not taken.
+    for load in [9.0, 0.0, 0.0, f64::NAN, -1.0] {
+        loads.add("n2", load);
+    }
+    assert_eq!(loads.mean("n2"), Some(3.0));
+    assert_eq!(least(&loads, 1), [NodeId(0)]);
+    for _ in 0..12 {
+        loads.add("n2", 0.1);
+    }
+    assert!((loads.mean("n2").unwrap() - 0.1).abs() < 1e-9, "the peak is forgotten");
+    assert_eq!(least(&loads, 1), [NodeId(2)]);
+    loads.keep(&hosts(&["n0"]));
+    assert_eq!(loads.mean("n2"), None);
 }
 
 #[test]
 fn no_core_is_shared_unless_forced() {
     let nodes = nodes(&[2, 4]);
-    assert!(place(&nodes, 7, &[], Fill::Stack, false).is_err());
-    let chosen = place(&nodes, 9, &[], Fill::Stack, true).unwrap();
-    assert_eq!(per_node(&chosen), [(NodeId(0), 3), (NodeId(1), 6)], "as many to each slot");
-    let named = place(&nodes, 3, &hosts(&["n0"]), Fill::Stack, false);
-    assert_eq!(named, Err(PlaceError::NoRoom { asked: 3, free: 2, named: true }));
+    let stack = |count, names: &[&str]| {
+        choose(&nodes, count, &hosts(names), Fill::Stack, &mut Cursor::default())
+    };
+    assert!(stack(7, &[]).is_err());
+    assert_eq!(stack(3, &["n0"]), Err(PlaceError::NoRoom { asked: 3, free: 2, named: true }));
+    // Where cores may be shared, slots are not counted.
+    let sites = ["a", "b"].map(|host| Site { host, processes: 2, slots: None });
+    let (mut cursor, loads) = (Cursor::default(), Loads::default());
+    let how = Choice { fill: Fill::LeastLoaded, cursor: &mut cursor, loads: &loads };
+    assert_eq!(spread(&sites, 4, how), Ok(vec![0, 1, 0, 1]));
+}
+
+#[test]
+fn orders_are_read_by_their_names() {
+    for fill in [Fill::Stack, Fill::RoundRobin, Fill::LeastLoaded] {
+        assert_eq!(fill.to_string().parse(), Ok(fill));
+    }
+    let error = "random".parse::<Fill>().unwrap_err().to_string();
+    assert_eq!(error, "fill is \"random\", and it can be stack, round-robin or least-loaded");
 }
 
 #[test]
@@ -125,13 +173,15 @@ fn joiners_go_to_available_nodes_only() {
     let mut nodes = nodes(&[1, 1, 1]);
     nodes.set_state(NodeId(0), NodeState::Leaving).unwrap();
     nodes.add("n9", 8, NodeState::Candidate).unwrap();
-    assert_eq!(place(&nodes, 2, &[], Fill::Stack, false).unwrap(), [NodeId(1), NodeId(2)]);
-    let ask = |host: &str| place(&nodes, 1, &hosts(&[host]), Fill::Stack, true).unwrap_err();
-    assert_eq!(ask("n0").to_string(), "place: host \"n0\" is leaving");
-    assert_eq!(ask("n9").to_string(), "place: host \"n9\" is a candidate");
-    assert_eq!(ask("x").to_string(), "place: host \"x\" is not in the list of nodes");
-    let named = place(&nodes, 2, &hosts(&["n2", "n1", "n2"]), Fill::Stack, false);
-    assert_eq!(named.unwrap(), [NodeId(1), NodeId(2)]);
+    let stack = |count, names: &[&str]| {
+        choose(&nodes, count, &hosts(names), Fill::Stack, &mut Cursor::default())
+    };
+    assert_eq!(stack(2, &[]).unwrap(), [NodeId(1), NodeId(2)]);
+    let ask = |host: &str| stack(1, &[host]).unwrap_err().to_string();
+    assert_eq!(ask("n0"), "place: host \"n0\" is leaving");
+    assert_eq!(ask("n9"), "place: host \"n9\" is a candidate");
+    assert_eq!(ask("x"), "place: host \"x\" is not in the list of nodes");
+    assert_eq!(stack(2, &["n2", "n1", "n2"]).unwrap(), [NodeId(1), NodeId(2)]);
 }
 
 #[test]
@@ -237,59 +287,62 @@ fn sizes_are_bounded_and_the_nearest_named() {
     assert_eq!(Bounds::new(0, 9, Allowed::Any).unwrap().min(), 1);
 }
 
-#[test]
-fn a_job_that_grew_onto_lower_nodes_is_mapped_right() {
-    let before: Vec<NodeId> = [4, 4, 5, 5].map(NodeId).to_vec();
-    let maps = Maps::of(&before, |_| false, &[2, 2, 3, 3].map(NodeId));
-    assert_eq!(maps.after.order(), [2, 3, 0, 1]);
-    let text = |map: &JobMap| map.mapping.to_string();
-    assert_eq!(text(&maps.before), "(vector,(0,2,2))");
-    assert_eq!(text(maps.joining.as_ref().unwrap()), "(vector,(2,2,2))");
-    assert_eq!(text(&maps.after), "(vector,(0,4,2))");
-    assert_eq!(maps.after.node_of_ranks().unwrap(), [4, 4, 5, 5, 2, 2, 3, 3].map(NodeId));
-    let shrunk = Maps::of(&maps.after.node_of_ranks().unwrap(), |rank| rank > 5, &[]);
-    assert_eq!(
-        (shrunk.joining.is_none(), text(&shrunk.after)),
-        (true, "(vector,(0,3,2))".to_owned())
-    );
-}
-
-#[test]
-fn wrong_vectors_are_refused_at_the_right_place() {
-    for (text, column) in [
-        ("", 1),
-        ("vector", 1),
-        ("(vector", 8),
-        ("(vector,)", 9),
-        ("(vector,(0,2))", 13),
-        ("(vector,(0,2,x))", 14),
-        ("(vector,(0,2,8)", 16),
-        ("(vector,(0,2,8))!", 17),
-        ("(vector,(0,1,1),(0,4294967295,4294967295))", 17),
-        ("(vector,(4294967295,1,1))", 9),
-    ] {
-        let Err(PlaceError::BadVector { column: at, .. }) = text.parse::<Mapping>() else {
-            panic!("{text} was accepted")
-        };
-        assert_eq!(at, column, "{text}");
-    }
-    assert_eq!("(vector)".parse::<Mapping>(), Ok(Mapping::default()));
-    let lost = JobMap { nodes: vec![], mapping: "(vector,(0,1,1))".parse().unwrap() };
-    assert!(lost.node_of_ranks().is_err());
-}
-
 proptest! {
     #[test]
-    fn vectors_say_where_each_rank_is(nodes in proptest::collection::vec(0..6u32, 0..40)) {
-        let mapping = Mapping::of_ranks(nodes.clone());
-        prop_assert_eq!(mapping.len(), nodes.len() as u64);
-        prop_assert!(mapping.ranks().eq(nodes.iter().copied()));
-        prop_assert_eq!(mapping.to_string().parse::<Mapping>(), Ok(mapping));
+    fn growths_over_hosts_with_room_differ_by_one_process_at_most(
+        hosts in 1..8usize, growths in proptest::collection::vec(0..5u32, 0..40),
+    ) {
+        let names: Vec<String> = (0..hosts).map(|host| format!("n{host}")).collect();
+        let (mut cursor, loads) = (Cursor::default(), Loads::default());
+        let mut processes = vec![0; hosts];
+        for count in growths {
+            let sites: Vec<Site<'_>> = names.iter().zip(&processes)
+                .map(|(host, &processes)| Site { host, processes, slots: None }).collect();
+            let how = Choice { fill: Fill::RoundRobin, cursor: &mut cursor, loads: &loads };
+            let chosen = spread(&sites, count, how).unwrap();
+            chosen.into_iter().for_each(|at| processes[at] += 1);
+            let (least, most) = (processes.iter().min(), processes.iter().max());
+            prop_assert!(most.unwrap() - least.unwrap() <= 1, "{:?}", processes);
+        }
     }
 
     #[test]
-    fn no_text_makes_a_vector_fail_otherwise(text in "[(),vector0-9]{0,40}") {
-        let _ = text.parse::<Mapping>();
+    fn every_order_places_all_within_the_slots_or_none(
+        taken in proptest::collection::vec((0..4u32, proptest::option::of(0..5u32)), 0..6),
+        count in 0..20u32,
+        fill in prop_oneof![Just(Fill::Stack), Just(Fill::RoundRobin), Just(Fill::LeastLoaded)],
+        measured in proptest::collection::vec(0.0..2.0f64, 0..6),
+        last in proptest::option::of(0..6usize),
+    ) {
+        let names: Vec<String> = (0..6).map(|host| format!("n{host}")).collect();
+        let sites: Vec<Site<'_>> = names.iter().zip(&taken)
+            .map(|(host, &(processes, slots))| Site { host, processes, slots }).collect();
+        let mut loads = Loads::default();
+        names.iter().zip(&measured).for_each(|(host, load)| loads.add(host, *load));
+        let text = serde_json::to_string(&serde_json::json!({ "last": last.map(|at| &names[at]) }));
+        let mut cursor: Cursor = serde_json::from_str(&text.unwrap()).unwrap();
+        let before = cursor.clone();
+        let room = |site: &Site<'_>| site.slots.map(|slots| slots.saturating_sub(site.processes));
+        let free = sites.iter().map(room).try_fold(0, |sum, room| Some(sum + room?));
+        let how = Choice { fill, cursor: &mut cursor, loads: &loads };
+        match spread(&sites, count, how) {
+            Ok(chosen) => {
+                prop_assert_eq!(chosen.len() as u32, count);
+                for (at, site) in sites.iter().enumerate() {
+                    let here = chosen.iter().filter(|&&other| other == at).count() as u32;
+                    prop_assert!(room(site).is_none_or(|room| here <= room));
+                }
+                if fill == Fill::Stack {
+                    prop_assert!(chosen.is_sorted());
+                }
+            }
+            Err(error) => {
+                let free = free.unwrap();
+                prop_assert!(free < count);
+                prop_assert_eq!(error, PlaceError::NoRoom { asked: count, free, named: false });
+                prop_assert_eq!(cursor, before);
+            }
+        }
     }
 
     #[test]
@@ -299,14 +352,14 @@ proptest! {
         node_units in any::<bool>(),
     ) {
         let mut nodes = nodes(&slots);
-        let mut cursor = Cursor::new();
+        let mut cursor = Cursor::default();
         let (mut ranks, mut next) = (Vec::new(), 0u64);
         for (grows, count, stack) in deeds {
             let free = nodes.free();
             let before = ranks.clone();
             if grows || ranks.is_empty() {
-                let fill = if stack { Fill::Stack } else { Fill::RoundRobin(&mut cursor) };
-                match place(&nodes, count, &[], fill, false) {
+                let fill = if stack { Fill::Stack } else { Fill::RoundRobin };
+                match choose(&nodes, count, &[], fill, &mut cursor) {
                     Ok(chosen) => {
                         prop_assert_eq!(chosen.len() as u32, count);
                         let new = seats(next, &chosen, node_units);

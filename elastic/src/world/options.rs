@@ -8,7 +8,7 @@ use crate::coordinator::Job;
 use crate::live::{Limits, NewNodes};
 use crate::manager::control::is_job_name;
 use crate::manager::{ResourceManager, TermNotice};
-use crate::place::{Allowed, Bounds};
+use crate::place::{Allowed, Bounds, Fill};
 use crate::reach::Reach;
 use crate::room;
 use crate::sets::SetName;
@@ -49,6 +49,7 @@ pub struct WorldOptions {
     info: Vec<(String, String)>,
     slots: Vec<(String, u32)>,
     reach: Reach,
+    fill: Option<Fill>,
 }
 
 impl WorldOptions {
@@ -183,7 +184,18 @@ impl WorldOptions {
         self
     }
 
-    /// Time that a named host may take to answer before something is started there: its name has to have an address,
+    /// In which order joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
+    /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
+    /// those on named hosts go to each in turn, and the launcher chooses for others.
+    ///
+    /// No host gets more than its slots, unless the world may be [crowded](Self::crowded). For
+    /// [`Fill::LeastLoaded`] rank 0 asks a node every few seconds for its load; it counts in the mean of a minute.
+    #[must_use]
+    pub fn fill(self, fill: Fill) -> Self {
+        Self { fill: Some(fill), ..self }
+    }
+
+    /// How long a named host may take to answer before something is started there: its name has to have an address,
     /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
     /// none, and nobody looks: for networks that drop such a connection without a word.
     #[must_use]
@@ -220,7 +232,7 @@ impl WorldOptions {
         let all = u32::try_from(limits.most.max(limits.named)).unwrap_or(u32::MAX);
         let any = || Bounds::new(1, all, Allowed::Any);
         let bounds = self.bounds.clone().map_or_else(any, Ok).map_err(|error| error.to_string())?;
-        Ok(Job { name, hosts, places, start, bounds, limits })
+        Ok(Job { name, hosts, places, start, bounds, limits, fill: self.fill })
     }
 
     /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.

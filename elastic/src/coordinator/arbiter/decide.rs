@@ -1,10 +1,10 @@
 //! Decision on a request when its turn comes: joiners, leavers, and refusals.
 
-use super::hosts::{Parts, deal};
+use super::hosts::Parts;
 use super::{Arbiter, of_place, other};
 use crate::change::{Cause, CauseKind, Request, Wish};
 use crate::member::MemberId;
-use crate::place::{Fill, Node, PlaceError, Reclaim, leavers, place};
+use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
 
 /// Processes that are to be in the world.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(super) struct Decision {
     pub leavers: Vec<usize>,
     /// Hosts of those to be started; empty where none were named.
     pub hosts: Parts,
+    /// Where round robin goes on afterwards.
+    pub cursor: Cursor,
 }
 
 impl Arbiter {
@@ -107,7 +109,8 @@ impl Arbiter {
         }
         let joining = if request.wish == Wish::Move { leaving.len() as u64 } else { grow };
         let joining = u32::try_from(joining).unwrap_or(u32::MAX);
-        let (joiners, hosts) = self.joiners(joining, &request.on)?;
+        let mut cursor = self.cursor.clone();
+        let (joiners, hosts) = self.joiners(joining, &request.on, &mut cursor)?;
         self.check_room(&joiners, request)?;
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
@@ -121,7 +124,7 @@ impl Arbiter {
         if request.wish == Wish::Leave {
             self.check_size(request, now - leaving.len() as u64)?;
         }
-        Ok(Decision { joiners, leavers: leaving, hosts })
+        Ok(Decision { joiners, leavers: leaving, hosts, cursor })
     }
 
     /// Joiners are started before any leaver ends: a move needs slots for both.
@@ -148,7 +151,12 @@ impl Arbiter {
 
     /// Sleepers on the nodes that are chosen for them, the lowest there first, and after them those to be started,
     /// with where if that was said.
-    fn joiners(&self, count: u32, hosts: &[String]) -> Result<(Vec<usize>, Parts), Cause> {
+    fn joiners(
+        &self,
+        count: u32,
+        hosts: &[String],
+        cursor: &mut Cursor,
+    ) -> Result<(Vec<usize>, Parts), Cause> {
         if count == 0 {
             return Ok(Default::default());
         }
@@ -167,7 +175,11 @@ impl Arbiter {
         let mut joiners = Vec::with_capacity(count as usize);
         let chosen = match asleep {
             0 => Vec::new(),
-            _ => place(&self.nodes, asleep, &named, Fill::Stack, false).map_err(of_place)?,
+            _ => {
+                let fill = self.job.fill.unwrap_or(Fill::Stack);
+                let how = Choice { fill, cursor: &mut *cursor, loads: &self.loads };
+                place(&self.nodes, asleep, &named, how).map_err(of_place)?
+            }
         };
         for node in chosen {
             let here = |process: &usize| self.job.places[*process] == node.0 as usize;
@@ -186,7 +198,13 @@ impl Arbiter {
                     grow without a host first";
                 return Err(Cause::new(CauseKind::NotAllowed, detail));
             }
-            parts = deal(started, &self.rooms(hosts)).map_err(of_place)?;
+            parts = self.deal(started, hosts, cursor)?;
+        } else if started > 0 && self.job.fill.is_some() {
+            // None where nobody has listed hosts: the launcher chooses.
+            let listed = self.live.listed();
+            if !listed.is_empty() {
+                parts = self.deal(started, &listed, cursor)?;
+            }
         }
         Ok((joiners, parts))
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Arbiter;
+use super::{Arbiter, of_place};
+use crate::change::Cause;
 use crate::order::Resize;
-use crate::place::{Node, PlaceError};
+use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
 
 /// Number of processes to start on each host, by the launcher's names.
 pub(super) type Parts = Vec<(String, u32)>;
@@ -54,54 +55,55 @@ impl Names {
 }
 
 impl Arbiter {
-    /// Number of further processes that fit on hosts, by the launcher's names; none where nothing
-    /// says.
-    pub(super) fn rooms(&self, hosts: &[String]) -> Vec<(String, Option<u32>)> {
-        let room = |host: &String| {
+    /// Chooses hosts, by any of their names, for so many processes that are to be started: in turn unless the program
+    /// said otherwise.
+    pub(super) fn deal(
+        &self,
+        count: u32,
+        hosts: &[String],
+        cursor: &mut Cursor,
+    ) -> Result<Parts, Cause> {
+        let site = |host: &String| {
             let own = self.names.own(host);
-            let launchers = self.names.launchers(own);
-            let there = self.nodes.by_host(own).map_or(0, Node::slots);
-            let slots = self.live.slots_of(launchers).or_else(|| self.live.slots_of(host));
-            (launchers.to_owned(), slots.map(|slots| slots.saturating_sub(there)))
+            let slots = self.live.slots_of(self.names.launchers(own));
+            let processes = self.nodes.by_host(own).map_or(0, Node::slots);
+            (own.to_owned(), processes, slots.or_else(|| self.live.slots_of(host)))
         };
-        hosts.iter().map(room).collect()
-    }
-}
-
-/// Gives each host as many as the others, as far as there is room; none where the room is not known. Hosts that get
-/// none are left out.
-pub(super) fn deal(count: u32, rooms: &[(String, Option<u32>)]) -> Result<Parts, PlaceError> {
-    let mut parts: Parts = rooms.iter().map(|(host, _)| (host.clone(), 0)).collect();
-    let mut left = count;
-    while left > 0 {
-        let before = left;
-        for (part, (_, room)) in parts.iter_mut().zip(rooms) {
-            if left > 0 && room.is_none_or(|room| part.1 < room) {
-                part.1 += 1;
-                left -= 1;
+        let known: Vec<(String, u32, Option<u32>)> = hosts.iter().map(site).collect();
+        let sites: Vec<Site<'_>> = known
+            .iter()
+            .map(|(host, processes, slots)| Site { host, processes: *processes, slots: *slots })
+            .collect();
+        let fill = self.job.fill.unwrap_or(Fill::RoundRobin);
+        let chosen = spread(&sites, count, Choice { fill, cursor, loads: &self.loads });
+        let chosen = chosen.map_err(|error| match error {
+            PlaceError::NoRoom { asked, free, .. } => {
+                of_place(PlaceError::NoRoom { asked, free, named: true })
             }
-        }
-        if left == before {
-            return Err(PlaceError::NoRoom { asked: count, free: count - left, named: true });
+            error => of_place(error),
+        })?;
+        let here = |at: usize| chosen.iter().filter(|&&other| other == at).count() as u32;
+        let part = |at: usize| (self.names.launchers(sites[at].host).to_owned(), here(at));
+        let parts = (0..sites.len()).map(part).filter(|(_, count)| *count > 0);
+        Ok(parts.collect())
+    }
+
+    /// Takes a sample of a node's load: busy processors by processors.
+    pub(crate) fn has_load(&mut self, node: usize, load: f64) {
+        if let Some(host) = self.job.hosts.get(node) {
+            self.loads.add(host, load);
         }
     }
-    parts.retain(|(_, count)| *count > 0);
-    Ok(parts)
+
+    /// Returns true if joiners go by the loads of nodes.
+    pub(crate) fn goes_by_load(&self) -> bool {
+        self.job.fill == Some(Fill::LeastLoaded)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_host_gets_as_many_as_the_others_as_far_as_there_is_room() {
-        let rooms = [("a", Some(1)), ("b", None), ("c", Some(0))]
-            .map(|(host, room)| (host.to_owned(), room));
-        let parts = deal(4, &rooms).unwrap();
-        assert_eq!(parts, [("a".to_owned(), 1), ("b".to_owned(), 3)]);
-        let refused = deal(2, &rooms[..1]).unwrap_err();
-        assert_eq!(refused, PlaceError::NoRoom { asked: 2, free: 1, named: true });
-    }
 
     #[test]
     fn a_host_is_found_by_the_launchers_name_and_its_own() {

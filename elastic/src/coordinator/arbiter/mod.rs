@@ -17,7 +17,7 @@ use crate::live::{Limits, Live};
 use crate::manager::Supply;
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::{Losses, Resize};
-use crate::place::{Bounds, NodeState, Nodes, PlaceError, Seat};
+use crate::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};
 use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError};
 use decide::Decision;
 use hosts::Names;
@@ -37,6 +37,8 @@ pub(crate) struct Job {
     pub bounds: Bounds,
     /// Limits of its growth beyond its processes.
     pub limits: Limits,
+    /// In which order joiners go to hosts, where the program said.
+    pub fill: Option<Fill>,
 }
 
 /// Requests, places, sets and the log of one job. The coordinator carries out its decisions.
@@ -58,6 +60,10 @@ pub(crate) struct Arbiter {
     supply: Option<Arc<dyn Supply>>,
     /// Nodes that were brought for the request whose turn it is.
     brought: Option<(RequestId, Vec<String>)>,
+    /// Where round robin goes on.
+    cursor: Cursor,
+    /// The measured loads of nodes.
+    loads: Loads,
     /// The time that ranks spent in the last resize, in seconds.
     redistribution_seconds: Option<f64>,
 }
@@ -70,6 +76,8 @@ struct UnderWay {
     /// The members that the joiners will be, in their order.
     joining: Vec<MemberId>,
     deltas: Vec<(SetName, DeltaKind)>,
+    /// Where round robin goes on if it is done.
+    cursor: Cursor,
 }
 
 impl Arbiter {
@@ -96,6 +104,8 @@ impl Arbiter {
             under_way: None,
             supply: None,
             brought: None,
+            cursor: Cursor::default(),
+            loads: Loads::default(),
             redistribution_seconds: None,
         };
         arbiter.settle().map_err(|error| error.to_string())?;
@@ -263,7 +273,7 @@ impl Arbiter {
         if let Some((_, nodes)) = brought {
             request.on = nodes;
         }
-        let Decision { joiners, leavers, hosts } = self.decide(&request)?;
+        let Decision { joiners, leavers, hosts, cursor } = self.decide(&request)?;
         let generation = u32::try_from(id.0).map_err(|_| other("there were too many requests"))?;
         let joining: Vec<MemberId> =
             joiners.iter().map(|&process| MemberId::new(generation, process as u32)).collect();
@@ -318,7 +328,7 @@ impl Arbiter {
             gone,
             lost,
         };
-        self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas });
+        self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas, cursor });
         Ok(resize)
     }
 
@@ -364,7 +374,8 @@ impl Arbiter {
         places: Option<(Vec<String>, Vec<usize>)>,
     ) {
         let now = self.now();
-        let Some(UnderWay { id, resize, joining, deltas }) = self.under_way.take() else { return };
+        let Some(under_way) = self.under_way.take() else { return };
+        let UnderWay { id, resize, joining, deltas, cursor } = under_way;
         let done = outcome.and_then(|()| {
             let bound = self.registry.application();
             let joins = !joining.is_empty();
@@ -387,6 +398,9 @@ impl Arbiter {
         if end == DeltaEnd::Finalized {
             self.redistribution_seconds = self.last_redistribution();
             self.take_places(&resize, &joining, places);
+            self.cursor = cursor;
+            // A host that had no process may be known by its own name only now.
+            self.cursor.rename(|host| self.names.own(host).to_owned());
         }
         for (delta, kind) in &deltas {
             if end == DeltaEnd::Finalized {
@@ -450,6 +464,7 @@ impl Arbiter {
         self.running = resize.new.iter().filter_map(|&process| resize.renumber(process)).collect();
         if let Some((hosts, places)) = places {
             (self.job.hosts, self.job.places) = (hosts, places);
+            self.loads.keep(&self.job.hosts);
         }
         // Hosts have different names, and slots for those who are there: it cannot fail.
         let _ = self.settle();

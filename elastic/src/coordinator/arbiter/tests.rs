@@ -3,7 +3,7 @@
 use super::*;
 use crate::change::{Event, Happening, Wish};
 use crate::manager::UnitStatus;
-use crate::place::Allowed;
+use crate::place::{Allowed, Fill};
 
 /// Six processes on three nodes, two of them ranks.
 fn arbiter() -> Arbiter {
@@ -14,6 +14,7 @@ fn arbiter() -> Arbiter {
         start: 2,
         bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
         limits: Limits::default(),
+        fill: None,
     };
     Arbiter::new(job, Journal::default()).unwrap()
 }
@@ -219,6 +220,7 @@ fn growing() -> Arbiter {
         start: 1,
         bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
         limits,
+        fill: None,
     };
     Arbiter::new(job, Journal::default()).unwrap()
 }
@@ -255,6 +257,77 @@ fn processes_are_started_on_the_hosts_that_are_named_a_unit_for_each() {
     let moved = go_to(&mut arbiter, &["a", "c"], &[0, 1, 1]);
     assert_eq!((moved.hosts, moved.gone), (vec!["10.0.0.3".to_owned()], vec![2, 1]));
     assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
+}
+
+/// How many processes each of five hosts has after 20 growths by one.
+fn after_growths_by_one(
+    mut arbiter: Arbiter,
+    on: &[&str],
+    mut grow: impl FnMut(&mut Arbiter),
+) -> Vec<u32> {
+    for _ in 0..20 {
+        ask(&mut arbiter, Wish::Grow(1), on, &[]).unwrap();
+        grow(&mut arbiter);
+    }
+    arbiter.status().hosts.iter().map(|host| host.ranks.len() as u32).collect()
+}
+
+#[test]
+fn twenty_growths_by_one_over_five_hosts_give_each_four() {
+    let hosts = ["a", "b", "c", "d", "e"].map(str::to_owned);
+    let job = |fill| Job {
+        name: "test".to_owned(),
+        hosts: hosts.to_vec(),
+        places: (0..30).map(|process| process / 6).collect(),
+        start: 1,
+        bounds: Bounds::new(1, 30, Allowed::Any).unwrap(),
+        limits: Limits::default(),
+        fill,
+    };
+    let parked = |fill| {
+        let arbiter = Arbiter::new(job(fill), Journal::default()).unwrap();
+        after_growths_by_one(arbiter, &[], |arbiter| drop(go_through(arbiter)))
+    };
+    // With the one that was there on the first of them.
+    assert_eq!(parked(Some(Fill::RoundRobin)), [5, 4, 4, 4, 4]);
+    assert_eq!(parked(Some(Fill::LeastLoaded)), [5, 4, 4, 4, 4]);
+    assert_eq!(parked(None), [6, 6, 6, 3, 0], "one host after the other");
+    // On hosts that are named by an address, each growth where the last one stopped.
+    let started = |fill: Option<Fill>, on: &[&str]| {
+        let listed = hosts.iter().filter(|_| on.is_empty());
+        let slots = listed.map(|host| (host.clone(), 6)).collect();
+        let limits = Limits { most: 30, named: 30, slots, unit: 1, ..Limits::default() };
+        let (mut known, mut places) = (vec!["a".to_owned()], vec![0]);
+        let job = Job { limits, hosts: known.clone(), places: places.clone(), ..job(fill) };
+        let arbiter = Arbiter::new(job, Journal::default()).unwrap();
+        after_growths_by_one(arbiter, on, |arbiter| {
+            let resize = arbiter.announce_next().unwrap();
+            let own = resize.hosts[0].trim_start_matches("10.0.0.").to_owned();
+            let at = known.iter().position(|host| *host == own).unwrap_or_else(|| {
+                known.push(own);
+                known.len() - 1
+            });
+            places.push(at);
+            go_on_to(arbiter, &known.iter().map(String::as_str).collect::<Vec<_>>(), &places);
+        })
+    };
+    let named = ["10.0.0.b", "10.0.0.c", "10.0.0.d", "10.0.0.e", "10.0.0.f"];
+    assert_eq!(started(None, &named), [1, 4, 4, 4, 4, 4]);
+    assert_eq!(started(Some(Fill::RoundRobin), &[]), [5, 4, 4, 4, 4]);
+    assert_eq!(started(Some(Fill::Stack), &[]), [6, 6, 6, 3]);
+}
+
+#[test]
+fn loads_of_nodes_decide_for_the_least_loaded_only() {
+    let mut arbiter = arbiter();
+    assert!(!arbiter.goes_by_load());
+    arbiter.job.fill = Some(Fill::LeastLoaded);
+    assert!(arbiter.goes_by_load());
+    for (node, load) in [(0, 0.5), (1, 1.5), (2, 0.1), (7, 0.0)] {
+        arbiter.has_load(node, load);
+    }
+    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    assert_eq!(go_through(&mut arbiter), [0, 1, 4]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! `quo-elastic manage --slurm` on a real Slurm: elastic jobs fill idle nodes and give them back for a rigid one.
+#![allow(clippy::print_stdout)] // The figures are what it is for.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,12 +15,13 @@ use quo_tests::{Checkout, Family, Launcher};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
+    ("elastic_jobs_fill_nodes_and_give_them_back", given_back),
     ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
     ("manager_goes_on_after_the_controller_was_away", controller_away),
 ];
 
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(200);
 const PAUSE: Duration = Duration::from_millis(50);
 const NODES: usize = 4;
 /// The folder of control sockets: each host has its own.
@@ -55,18 +58,24 @@ impl Bed {
         self.folder.path().join(name)
     }
 
-    /// Submits a world of two ranks on one host, which can have four and does so many units of work.
-    fn elastic(&self, name: &str, host: usize, units: u64) -> Result<()> {
+    /// Submits a world of two ranks on each of these hosts, which can have four in all and does so many units of work.
+    fn elastic(&self, name: &str, hosts: &[usize], units: u64) -> Result<()> {
         let (checkout, launcher) = (Checkout::find()?, Launcher::find()?);
         let folder = self.file(name);
         fs::create_dir(&folder)?;
         let script = format!(
             "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --mca routed direct --bind-to none \
-             --mca ras ^slurm --host {host}:2 --mca plm rsh --mca plm_rsh_agent '{command} slurm-agent' \
-             -np 2 {program} {name} 2 {folder}\n",
+             --mca ras ^slurm --host {hosts} --mca plm rsh --mca plm_rsh_agent '{command} slurm-agent' \
+             -np {ranks} {program} {name} {ranks} {folder}\n",
             folder = folder.display(),
             launcher = launcher.program().display(),
-            host = self.slurm.hosts().host(host).name(),
+            ranks = 2 * hosts.len(),
+            // mpirun knows its own node by its host's name, and the others by Slurm's.
+            hosts = std::iter::once(self.slurm.hosts().host(hosts[0]).name().to_owned())
+                .chain(hosts[1..].iter().map(|host| self.slurm.node(*host)))
+                .map(|name| format!("{name}:2"))
+                .collect::<Vec<String>>()
+                .join(","),
             command = checkout.program("quo-elastic")?.display(),
             program = checkout.program("examples/controlled")?.display(),
         );
@@ -88,15 +97,13 @@ impl Bed {
             command.env(name, value);
         }
         command.env("ELASTIC_UNITS", units.to_string()).env_remove("QUO_TOPOLOGY");
-        let nodes = format!("--nodelist={}", self.slurm.node(host));
-        command.args([
-            "--parsable",
-            "--exclusive",
-            "--nodes=1",
-            "--time=30",
-            "--comment=quo-elastic",
-        ]);
-        command.arg(nodes).arg(format!("--job-name={name}"));
+        let nodes: Vec<String> = hosts.iter().map(|host| self.slurm.node(*host)).collect();
+        let nodes = format!("--nodelist={}", nodes.join(","));
+        command.args(["--parsable", "--exclusive", "--time=30", "--comment=quo-elastic"]);
+        command
+            .arg(format!("--nodes={}", hosts.len()))
+            .arg(nodes)
+            .arg(format!("--job-name={name}"));
         command.arg("--output").arg(folder.join("output")).arg(folder.join("script"));
         let submitted = command.output()?;
         ensure!(submitted.status.success(), "{submitted:?}");
@@ -105,20 +112,11 @@ impl Bed {
         })
     }
 
-    /// Submits a job of two whole nodes, which ends when there is a file `rigid-ends`.
+    /// Submits a job of two whole nodes and ten seconds.
     fn rigid(&self) -> Result<()> {
-        let end = self.file("rigid-ends");
         let mut command = self.slurm.command("sbatch");
-        command.args([
-            "--parsable",
-            "--exclusive",
-            "--nodes=2",
-            "--time=10",
-            "--job-name=rigid",
-            "--output=/dev/null",
-        ]);
-        command.arg(format!("--wrap=while [ ! -e {} ]; do sleep 0.1; done", end.display()));
-        let submitted = command.output()?;
+        command.args(["--exclusive", "--nodes=2", "--time=10", "--job-name=rigid"]);
+        let submitted = command.args(["--output=/dev/null", "--wrap=sleep 10"]).output()?;
         ensure!(submitted.status.success(), "{submitted:?}");
         Ok(())
     }
@@ -177,10 +175,12 @@ impl Bed {
             .any(|line| line.ends_with(&format!(" size {size}"))))
     }
 
-    /// Lets the rigid job end, and waits for the ends of all jobs.
-    fn finish(&self) -> Result<()> {
-        fs::write(self.file("rigid-ends"), "")?;
-        self.until("all jobs have ended", || Ok(self.jobs()?.is_empty()))
+    /// Waits for the ends of all jobs.
+    fn finish(self) -> Result<Figures> {
+        self.until("all jobs have ended", || Ok(self.jobs()?.is_empty()))?;
+        let figures = figures(&self.slurm)?;
+        self.slurm.down()?;
+        Ok(figures)
     }
 }
 
@@ -208,6 +208,16 @@ struct Figures {
     used: f64,
     makespan: u64,
     wait_of_rigid: u64,
+}
+
+impl Figures {
+    fn print(&self, name: &str) {
+        let Figures { used, makespan, wait_of_rigid } = self;
+        let used = used * 100.0;
+        println!(
+            "{name}: nodes used {used:.0} %, makespan {makespan} s, the rigid job waited {wait_of_rigid} s"
+        );
+    }
 }
 
 /// Reads the accounts: lines of `Key=value`, with times such as `2026-11-25T17:36:30`.
@@ -239,54 +249,82 @@ fn figures(slurm: &Slurm) -> Result<Figures> {
     Ok(Figures { used, makespan, wait_of_rigid: wait.context("no rigid job")? })
 }
 
+/// The units of work of an elastic job: 50 s on one node, 25 s on two, and more on a busy machine.
+const UNITS: u64 = 5000;
+
+/// What the managed jobs came to, for the comparison.
+static MANAGED: OnceLock<(Figures, Duration)> = OnceLock::new();
+
+fn given_back() -> Result<()> {
+    let (figures, arrival) = managed()?;
+    figures.print("managed, 1 to 2 nodes each");
+    let _ = MANAGED.set((figures, arrival));
+    Ok(())
+}
+
 fn compared() -> Result<()> {
-    const UNITS: u64 = 4000;
+    // Alone it makes its own.
+    if MANAGED.get().is_none() {
+        given_back()?;
+    }
+    let (managed, arrival) = MANAGED.get().context("no figures")?;
+    let narrow = unchanged("narrow", &[[0], [1]], *arrival)?;
+    narrow.print("static, 1 node each");
+    let wide = unchanged("wide", &[[0, 2], [1, 3]], *arrival)?;
+    wide.print("static, 2 nodes each");
+    ensure!(managed.used > narrow.used, "{managed:?} {narrow:?}");
+    Ok(())
+}
+
+/// Two jobs grow, and give back for a rigid one. Also returns the time from their start to the rigid job's arrival.
+fn managed() -> Result<(Figures, Duration)> {
     let bed = Bed::up("managed")?;
-    bed.elastic("a", 0, UNITS)?;
-    bed.elastic("b", 1, UNITS)?;
+    bed.elastic("a", &[0], UNITS)?;
+    bed.elastic("b", &[1], UNITS)?;
+    let ready = Instant::now();
     let manager = bed.manager()?;
-    bed.until("both have grown", || Ok(bed.size("a", 4)? && bed.size("b", 4)?))?;
-    // The next manager knows what there is to know.
+    let asked = |times| {
+        move |bed: &Bed| bed.read("manager").matches("grows from 1 to 2 nodes").count() >= times
+    };
+    bed.until("both are asked to grow", || Ok(asked(2)(&bed)))?;
+    // The next manager takes over what is under way.
     manager.kill()?;
     let manager = bed.manager()?;
+    bed.until("both have grown", || Ok(bed.size("a", 4)? && bed.size("b", 4)?))?;
+    ensure!(!asked(3)(&bed), "{}", bed.report());
+    let arrival = ready.elapsed();
     bed.rigid()?;
     bed.until("the rigid job runs", || bed.runs("rigid"))?;
     let left = bed.jobs()?;
     ensure!(left.len() == 3, "nodes are still held for worlds: {left:?}\n{}", bed.report());
-    bed.finish()?;
+    bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
     manager.kill()?;
-    let said = bed.read("manager");
-    ensure!(said.matches("grows from 1 to ").count() >= 2, "{said}");
-    ensure!(said.matches("lacks 2").count() >= 1, "{said}");
     for job in ["a", "b"] {
         let events = bed.read(&format!("{job}/events"));
-        ensure!(events.contains("\"why\":\"shrinks from 2 to 1 nodes"), "{events}");
+        ensure!(events.contains("\"why\":\"shrinks from 2 to 1 nodes"), "{}", bed.report());
+        ensure!(events.contains("lacks 2"), "{}", bed.report());
     }
-    let elastic = figures(&bed.slurm)?;
-    bed.slurm.down()?;
-    // The same jobs, which nobody resizes.
-    let bed = Bed::up("static")?;
-    bed.elastic("a", 0, UNITS)?;
-    bed.elastic("b", 1, UNITS)?;
+    Ok((bed.finish()?, arrival))
+}
+
+/// The same jobs, which nobody resizes.
+fn unchanged<const COUNT: usize>(
+    purpose: &str,
+    hosts: &[[usize; COUNT]; 2],
+    arrival: Duration,
+) -> Result<Figures> {
+    let bed = Bed::up(purpose)?;
+    bed.elastic("a", &hosts[0], UNITS)?;
+    bed.elastic("b", &hosts[1], UNITS)?;
+    // Sleeps: the rigid job arrives when it did before.
+    std::thread::sleep(arrival);
     bed.rigid()?;
-    bed.until("the rigid job runs", || bed.runs("rigid"))?;
-    bed.finish()?;
-    let fixed = figures(&bed.slurm)?;
-    bed.slurm.down()?;
-    for (name, figures) in [("managed", &elastic), ("static", &fixed)] {
-        let Figures { used, makespan, wait_of_rigid } = figures;
-        println!(
-            "{name}: nodes used {:.0} %, makespan {makespan} s, the rigid job waited {wait_of_rigid} s",
-            used * 100.0
-        );
-    }
-    ensure!(elastic.used > fixed.used, "{elastic:?} {fixed:?}");
-    Ok(())
+    bed.finish()
 }
 
 fn controller_away() -> Result<()> {
     let bed = Bed::up("away")?;
-    bed.elastic("a", 0, 1_000_000)?;
+    bed.elastic("a", &[0], 1_000_000)?;
     let found = bed.slurm.hosts().leftovers();
     let start = format!("{}: process ", bed.slurm.hosts().front().name());
     let number = found.iter().find_map(|line| {

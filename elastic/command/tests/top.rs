@@ -48,6 +48,7 @@ fn table_ends_with_its_pipe() {
             child.kill().unwrap();
             panic!("it does not end");
         }
+        // Sleeps: the standard library waits for a child without a limit only.
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(child.wait().unwrap().success());

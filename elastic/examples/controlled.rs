@@ -4,8 +4,8 @@
 //! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
 //! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
 //! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
-//! With `ELASTIC_NOTICES` it takes notices from `notices` there, and each rank writes its process number into `pid-R`. With
-//! `ELASTIC_TERM=SECONDS` SIGTERM is a notice, and the program ends when it has come and one rank is left.
+//! With `ELASTIC_UNITS` it ends when so many units of work are done: in an iteration, of `ELASTIC_ITERATION_MS`, each rank
+//! does one.
 //! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
 //! them.
 #![allow(clippy::print_stdout)]
@@ -17,7 +17,7 @@ use std::time::Duration;
 use elastic::change::CauseKind;
 use elastic::manager::slurm::{self, Slurm};
 use elastic::manager::{ControlSocket, NoticeFolder, ScriptedPlan};
-use elastic::{Status, World, WorldOptions};
+use elastic::{Progress, Status, World, WorldOptions};
 use quo::group::Patience;
 use quo_mpi::Mpi;
 use quo_mpi::members::ThreadLevel;
@@ -54,10 +54,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             options = options.manager(impatient(slurm));
         }
     }
+    let work = Work::read()?;
     let mpi = Mpi::initialize_for(level)?;
     let mut world = World::create(options)?;
     let mut context = None;
     let mut iteration: u64 = 0;
+    // Of rank 0.
+    let mut done: u64 = 0;
     if world.status() == Status::New {
         context = Some(world.context()?);
         if notices.is_some() {
@@ -94,12 +97,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("epoch {} size {}", world.epoch(), world.size());
             }
         }
-        world.report_iteration(iteration);
-        if !goes_on(&world, &folder)? {
+        let left = work.units.map(|units| units.saturating_sub(done));
+        match left {
+            None => world.report_iteration(iteration),
+            Some(left) => world.report(&work.progress(iteration, left, world.size()))?,
+        }
+        if !goes_on(&world, &folder, left)? {
             break;
         }
-        compute(world.rank(), &folder);
+        compute(world.rank(), &folder, work.iteration);
         iteration += 1;
+        done += world.size() as u64;
     }
     if let Some(context) = context {
         context.free()?;
@@ -138,19 +146,43 @@ fn is_noticed(world: &World) -> bool {
     causes.into_iter().any(|cause| cause.kind == CauseKind::Deadline)
 }
 
+/// The work that there is.
+#[derive(Clone, Copy)]
+struct Work {
+    units: Option<u64>,
+    iteration: Duration,
+}
+
+impl Work {
+    fn read() -> Result<Work, Box<dyn Error>> {
+        let number = |name| -> Result<Option<u64>, Box<dyn Error>> {
+            Ok(std::env::var(name).ok().map(|text| text.parse()).transpose()?)
+        };
+        let iteration = Duration::from_millis(number("ELASTIC_ITERATION_MS")?.unwrap_or(2));
+        Ok(Work { units: number("ELASTIC_UNITS")?, iteration })
+    }
+
+    fn progress(&self, iteration: u64, left: u64, ranks: usize) -> Progress {
+        let seconds = self.iteration.as_secs_f64();
+        let remaining_seconds = Some(seconds * left as f64 / ranks as f64);
+        Progress { remaining_seconds, mpi_ratio: Some(0.0), ..Progress::new(iteration, seconds) }
+    }
+}
+
 /// What rank 0 sees, all ranks are told.
-fn goes_on(world: &World, folder: &Path) -> Result<bool, Box<dyn Error>> {
+fn goes_on(world: &World, folder: &Path, left: Option<u64>) -> Result<bool, Box<dyn Error>> {
     let all = world.communicator().ok_or("no rank")?;
     let is_last = all.size() == 1 && std::env::var_os("ELASTIC_TERM").is_some();
-    let stops = all.rank() == 0 && (folder.join("stop").exists() || (is_last && is_noticed(world)));
+    let is_over = left == Some(0) || folder.join("stop").exists();
+    let stops = all.rank() == 0 && (is_over || (is_last && is_noticed(world)));
     let patience = Patience::for_at_most(Duration::from_secs(60));
     Ok(all.broadcast(vec![u8::from(!stops)], 0, &patience)? == [1])
 }
 
-fn compute(rank: usize, folder: &Path) {
+fn compute(rank: usize, folder: &Path, iteration: Duration) {
     let held = folder.join(format!("hold-{rank}"));
     // Stands for the computation of an iteration, which leaves the cores to others here.
-    std::thread::sleep(Duration::from_millis(2));
+    std::thread::sleep(iteration);
     while held.exists() {
         std::thread::sleep(Duration::from_millis(2));
     }

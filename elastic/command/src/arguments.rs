@@ -8,6 +8,7 @@ use elastic::manager::control::wire::{Call, Hosts, Many};
 
 use crate::manage::Manage;
 use crate::simulate::Simulate;
+use crate::top::Top;
 
 /// Tells running elastic jobs to grow, shrink and move
 #[derive(Debug, Parser)]
@@ -99,8 +100,10 @@ pub enum Command {
     },
     /// Try schedulers on a workload: a log of a cluster, or a description
     Simulate(Box<Simulate>),
-    /// Decide about real jobs: run a queue on some hosts
+    /// Decide about real jobs: run a queue on some hosts, or resize running jobs of Slurm
     Manage(Box<Manage>),
+    /// Show a live table of the jobs: sizes, iterations, the last request and why
+    Top(Top),
     /// Pass a call to a job, and print what it answers
     #[command(hide = true)]
     Call {
@@ -179,6 +182,7 @@ impl Command {
             | Command::SlurmAgent { .. }
             | Command::Simulate(_)
             | Command::Manage(_)
+            | Command::Top(_)
             | Command::Call { .. } => return None,
             Command::Status { job } => (job, Call::Status {}),
             Command::Grow(more) => more.call(Call::Grow),

@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod simulate;
+mod top;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,6 +64,9 @@ fn run(arguments: Arguments) -> Result<u8> {
     }
     if let Command::Manage(arguments) = &arguments.command {
         return manage::run(arguments, json);
+    }
+    if let Command::Top(arguments) = &arguments.command {
+        return top::run(arguments, json);
     }
     if let Command::Call { job, call } = &arguments.command {
         return pass(job, call);

@@ -17,6 +17,7 @@ const TESTS: &[Test] = &[
     ("c_and_fortran_programs_grow_onto_a_node_of_a_second_job", languages),
     ("a_node_of_the_job_itself_goes_back_in_place_and_the_job_goes_on", shrinks_in_place),
     ("a_growth_that_slurm_refuses_leaves_the_job_as_it_was", refused),
+    ("job_ends_with_ranks_on_the_node_of_a_second_job", ends_grown),
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 
@@ -271,6 +272,14 @@ fn shrinks_in_place() -> Result<()> {
     job.until("the node has gone back", is_back)?;
     // It goes on with what it has, and can grow again.
     ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
+    job.stop()?;
+    slurm.down()
+}
+
+fn ends_grown() -> Result<()> {
+    let slurm = slurm("ends")?;
+    let job = Elastic::start(&slurm, 1, 30)?;
+    job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
     job.stop()?;
     slurm.down()
 }

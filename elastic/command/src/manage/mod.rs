@@ -16,6 +16,8 @@ use scheduler::job::MpiRatio;
 use scheduler::live::POLICIES;
 use scheduler::time::{Span, Time};
 
+pub use contact::{Contact, here};
+
 /// Options of `quo-elastic manage`.
 #[derive(Debug, Args)]
 #[command(
@@ -54,7 +56,7 @@ struct Common {
     /// Who decides
     #[arg(long, value_name = "NAME", default_value = "two-parts-egs", value_parser = POLICIES)]
     policy: String,
-    /// Time between two looks
+    /// Time between two looks [default: 1s, with Slurm 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
     /// Time that a job has to leave nodes
@@ -75,7 +77,8 @@ impl Common {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// Reads a time of the command line.
+pub fn time(text: &str) -> Result<Duration, String> {
     let time = elastic::plan::duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "a time like 30s is expected".to_owned())
 }

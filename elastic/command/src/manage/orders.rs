@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use elastic::change::{Event, Happening, RequestId, Step};
+use elastic::change::{Event, Happening, Request, RequestId, Step};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
 use scheduler::job::Limits;
@@ -13,6 +13,9 @@ use super::contact::Contact;
 
 /// The time in which a job is not asked again for a change that it refused or gave up: at first, and at most.
 const PAUSES: (Span, Span) = (Span(30_000), Span(600_000));
+
+/// The latest events of a job in which requests of a manager before are searched.
+pub const EVENTS: u64 = 64;
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,6 +115,13 @@ impl Orders {
         self.orders.contains_key(job)
     }
 
+    /// Takes over requests that a manager before has sent.
+    pub fn adopt(&mut self, job: &str, change: Change, events: &[Event], open: &[Open]) {
+        let since = events.first().map_or(0, |event| event.sequence);
+        let requests = open.iter().map(|(request, _)| *request).collect();
+        self.orders.insert(job.to_owned(), Order { change, since, requests });
+    }
+
     /// Forgets a job that has ended.
     pub fn forget(&mut self, job: &str) {
         self.orders.remove(job);
@@ -149,6 +159,17 @@ pub fn is_busy(status: &WorldStatus) -> bool {
     status.under_way.is_some() || status.waiting > 0
 }
 
+/// A request that has not ended.
+pub type Open = (RequestId, Request);
+
+/// Returns the requests that have not ended, from the latest events of a job.
+pub fn open(events: &[Event]) -> Vec<Open> {
+    let has_ended =
+        |id: RequestId| events.iter().any(|event| event.is_end() && event.request == Some(id));
+    let asked = events.iter().filter_map(|event| Some((event.request?, event.asked.clone()?)));
+    asked.filter(|(id, _)| !has_ended(*id)).collect()
+}
+
 /// Returns the causes of the requests that have not been done.
 fn failures(events: &[Event], requests: &[RequestId]) -> Vec<String> {
     let ends = events.iter().filter(|event| event.is_end());
@@ -184,6 +205,19 @@ mod tests {
         orders.forget("a");
         orders.pause("b", Change::Grow, Time::seconds(0));
         assert_eq!(limits(&orders, 1).1, 8, "another job's");
+    }
+
+    #[test]
+    fn requests_without_an_end_are_open() {
+        let lines = r#"{"sequence":7,"time_us":1,"event":"requested","request":1,"epoch":1,"size":4,"asked":{"wish":{"grow":1},"origin":"socket"}}
+{"sequence":8,"time_us":1,"event":"requested","request":2,"epoch":1,"size":4,"asked":{"wish":{"grow":2},"origin":"socket"}}
+{"sequence":9,"time_us":1,"event":"finalized","request":1,"epoch":1,"size":5}"#;
+        let events = Event::from_lines(lines).unwrap();
+        let open = open(&events);
+        assert_eq!(open.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [2]);
+        let mut orders = Orders::default();
+        orders.adopt("a", Change::Grow, &events, &open);
+        assert!(orders.has("a") && orders.orders["a"].since == 7);
     }
 
     #[test]

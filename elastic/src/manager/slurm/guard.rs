@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::command::prepared;
 
-/// It reads from a pipe whose other end only this process has: whatever becomes of this process, the pipe ends.
-const SCRIPT: &str =
-    r#"trap "" HUP INT TERM; read -r word; [ "$word" = done ] || exec scancel --quiet "$0""#;
+/// It reads from a pipe whose other end only this process has: whatever becomes of this process, the pipe ends. After
+/// the word `later` others may take two seconds to end, too.
+const SCRIPT: &str = r#"trap "" HUP INT TERM; read -r word
+[ "$word" = later ] && { read -r word; sleep 2; }
+[ "$word" = done ] || exec scancel --quiet "$0""#;
 
 /// Time that it may take to end when it has been told to.
 const END: Duration = Duration::from_secs(1);
@@ -44,6 +46,15 @@ impl Guard {
             let _ = pipe.write_all(b"done\n");
         }
         self.reap();
+    }
+
+    /// Leaves the job to the guard, which cancels it soon after this process has ended.
+    pub(super) fn entrust(mut self) {
+        let is_told = self.pipe.as_mut().is_some_and(|pipe| pipe.write_all(b"later\n").is_ok());
+        if is_told {
+            // The pipe stays open until the process ends.
+            std::mem::forget(self);
+        }
     }
 
     fn reap(&mut self) {

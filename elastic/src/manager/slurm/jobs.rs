@@ -188,7 +188,14 @@ impl Jobs {
 
     /// Ends all that hold nodes, as far as Slurm answers; the rest end by themselves.
     pub(super) fn cancel_all(&self) {
-        let numbers: Vec<u32> = self.state().held.iter().map(|held| held.number).collect();
+        let is_used =
+            |held: &Held| held.nodes.iter().any(|node| node.was_used && node.empty_since.is_none());
+        let (used, unused): (Vec<Held>, Vec<Held>) =
+            std::mem::take(&mut self.state().held).into_iter().partition(is_used);
+        // Ranks there end with this process, which has to wait for them.
+        used.into_iter().filter_map(|held| held.guard).for_each(Guard::entrust);
+        let numbers: Vec<u32> = unused.iter().map(|held| held.number).collect();
+        self.state().held = unused;
         for number in numbers {
             if let Err(CommandError::NoAnswer { .. }) = self.cancel(number) {
                 break;

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use elastic::manager::WorldStatus;
+use elastic::manager::control::FOLDER_VARIABLE;
 use scheduler::action::{Action, Choice};
 use scheduler::job::Class;
 use scheduler::live::{Decided, Snapshot, Stage, decide};
@@ -22,12 +23,12 @@ use scheduler::policy::Policy;
 use scheduler::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
-use super::orders::Orders;
+use super::orders::{EVENTS, Orders, is_busy, open};
 use super::{Manage, now, record};
 use crate::output::{complain, say, say_json};
 use folder::{Fate, Folder, Start};
 use launch::{Launcher, launch};
-use plan::{Flight, View, requests, snapshot};
+use plan::{Flight, View, adopted, requests, snapshot};
 use queue::{Hosts, Queue};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -40,10 +41,6 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
     let path = arguments.queue.as_ref().context("--queue: which jobs are to be run?")?;
     let (queue, changed) = read(path, hosts.slots())?;
     let mut policy = arguments.common.policy()?;
-    let launcher = match queue.launcher.is_empty() {
-        true => Launcher::Of(launch::family()?),
-        false => Launcher::Words(queue.launcher.clone()),
-    };
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let dir = arguments.dir.clone().unwrap_or_else(|| {
         let mut name = path.clone().into_os_string();
@@ -53,6 +50,10 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
     if arguments.common.dry_run {
         return dry_run(&queue, &hosts, &own, policy.as_mut());
     }
+    let launcher = match queue.launcher.is_empty() {
+        true => Launcher::Of(launch::family()?),
+        false => Launcher::Words(queue.launcher.clone()),
+    };
     let folder = Folder::open(&dir, arguments.resume)?;
     let origin = folder.origin();
     let mut pool = Pool {
@@ -94,9 +95,7 @@ fn dry_run(queue: &Queue, hosts: &Hosts, own: &str, policy: &mut dyn Policy) -> 
     let (statuses, flights) = (BTreeMap::new(), BTreeMap::new());
     let jobs = &queue.jobs;
     let view = View { jobs, fates: &fates, statuses: &statuses, flights: &flights, hosts, own };
-    let Some((snapshot, indices)) = snapshot(&view, &Orders::default(), (now(), now())) else {
-        return Ok(0);
-    };
+    let (snapshot, indices) = snapshot(&view, &Orders::default(), (now(), now()));
     for decided in decide(&snapshot, policy)? {
         say(&format!("{}: {}\n", jobs[indices[decided.job]].name, slots(&decided.reason)))?;
     }
@@ -153,6 +152,7 @@ impl Pool {
         let now = now();
         let statuses = self.statuses(&fates, now);
         for (name, status) in &statuses {
+            self.adopt(name, status);
             self.settle(name, status, now);
         }
         let view = View {
@@ -163,9 +163,7 @@ impl Pool {
             hosts: &self.hosts,
             own: &self.own,
         };
-        let Some((snapshot, indices)) = snapshot(&view, &self.orders, (self.origin, now)) else {
-            return Ok(true);
-        };
+        let (snapshot, indices) = snapshot(&view, &self.orders, (self.origin, now));
         self.used.count(&snapshot, self.hosts.slots(), now);
         match decide(&snapshot, policy) {
             Ok(decisions) => {
@@ -263,8 +261,21 @@ impl Pool {
             Launcher::Of(launch::Family::Mpich) => "-hosts",
             _ => "--host",
         };
-        let words = ["mpirun", option, host, "-np", "1"].map(str::to_owned);
-        there(&words).ok()
+        there(&launch_there(option, host)).ok()
+    }
+
+    /// Takes over what a manager before has asked a job for.
+    fn adopt(&mut self, name: &str, status: &WorldStatus) {
+        let Some(contact) = self.contacts.get(name) else { return };
+        if !is_busy(status) || self.orders.has(name) {
+            return;
+        }
+        let Ok(events) = contact.events(status.next_event.saturating_sub(EVENTS)) else { return };
+        let open = open(&events);
+        if let Some(flight) = adopted(&open, status, &self.hosts, &self.own) {
+            self.orders.adopt(name, flight.change, &events, &open);
+            self.flights.insert(name.to_owned(), flight);
+        }
     }
 
     /// Looks whether the requests to a job have ended.
@@ -405,6 +416,22 @@ impl Used {
         let all = self.last.since(self.began).0 as f64 * f64::from(slots);
         if all > 0.0 { self.busy / all } else { 0.0 }
     }
+}
+
+/// Returns the words that run a command on a host, by the launcher and with what it finds in the environment.
+fn launch_there(option: &str, host: &str) -> Vec<String> {
+    const PREFIXES: [&str; 5] = ["OMPI_", "PMIX_", "PRTE_", "HYDRA_", "MPIR_"];
+    let of_launcher = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        PREFIXES.iter().any(|prefix| name.starts_with(prefix)).then(|| format!("{name}={value}"))
+    });
+    let mut words = vec!["env".to_owned()];
+    words.extend(of_launcher);
+    words.extend(["mpirun", option, host, "-np", "1"].map(str::to_owned));
+    if let Ok(folder) = std::env::var(FOLDER_VARIABLE) {
+        words.extend(["env".to_owned(), format!("{FOLDER_VARIABLE}={folder}")]);
+    }
+    words
 }
 
 fn end_words(status: Option<i32>) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elastic::change::Wish;
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Many};
 use scheduler::action::{Action, Choice};
@@ -11,7 +12,7 @@ use scheduler::nodes::NodeList;
 use scheduler::time::Time;
 
 use super::super::measured;
-use super::super::orders::{Change, Orders, is_busy};
+use super::super::orders::{Change, Open, Orders, is_busy};
 use super::folder::{Fate, Start};
 use super::queue::{Hosts, QueuedJob};
 
@@ -41,13 +42,12 @@ pub struct View<'a> {
     pub own: &'a str,
 }
 
-/// Makes a snapshot, with the index in the queue of each of its jobs. Times are since `origin`. None while a job has a
-/// request under way that nobody here sent, and whose end may free nodes or take some.
+/// Makes a snapshot, with the index in the queue of each of its jobs. Times are since `origin`.
 pub fn snapshot(
     view: &View<'_>,
     orders: &Orders,
     (origin, now): (Time, Time),
-) -> Option<(Snapshot, Vec<usize>)> {
+) -> (Snapshot, Vec<usize>) {
     let mut taken = Taken { hosts: view.hosts, taken: BTreeSet::new(), beyond: view.hosts.slots() };
     let (mut jobs, mut indices) = (Vec::new(), Vec::new());
     // Those whose slots are known by number first.
@@ -74,9 +74,6 @@ pub fn snapshot(
                 match status {
                     None => class = Class::Rigid,
                     Some(status) => {
-                        if is_busy(status) && flight.is_none() {
-                            return None;
-                        }
                         nodes = taken.ranks(status, view);
                         narrow(&mut limits, status);
                         orders.narrow(&job.name, nodes.count(), &mut limits, now);
@@ -90,6 +87,8 @@ pub fn snapshot(
                                 leaving = going(&nodes, parts, view.hosts);
                                 mpi_ratio = None;
                             }
+                            // Somebody else has asked it for something.
+                            None if is_busy(status) => class = Class::Rigid,
                             None => {}
                         }
                     }
@@ -103,7 +102,40 @@ pub fn snapshot(
         indices.push(index);
     }
     let snapshot = Snapshot { now: Time(now.since(origin).0), nodes: taken.beyond, jobs };
-    Some((snapshot, indices))
+    (snapshot, indices)
+}
+
+/// Finds out what requests change that a manager before has sent. None if it cannot be told.
+pub fn adopted(open: &[Open], status: &WorldStatus, hosts: &Hosts, own: &str) -> Option<Flight> {
+    let mut flight: Option<Flight> = None;
+    for (_, asked) in open {
+        let index = |name: &String| index_of(name, hosts, own);
+        let (change, parts) = match (asked.wish, &asked.on[..]) {
+            (Wish::Grow(ranks), [host]) => (Change::Grow, vec![(index(host)?, ranks)]),
+            (Wish::Shrink(ranks), []) => {
+                let named: Vec<usize> = asked.from.iter().filter_map(index).collect();
+                let mut places: Vec<(u64, usize)> = Vec::new();
+                for host in &status.hosts {
+                    let place = index(&host.host)?;
+                    if named.is_empty() || named.contains(&place) {
+                        places.extend(host.ranks.iter().map(|rank| (*rank, place)));
+                    }
+                }
+                places.sort_unstable();
+                let last = places.iter().rev().take(ranks as usize);
+                (Change::Shrink, last.map(|(_, place)| (*place, 1)).collect())
+            }
+            _ => return None,
+        };
+        let flight = flight.get_or_insert(Flight { change, parts: BTreeMap::new() });
+        if flight.change != change {
+            return None;
+        }
+        for (host, ranks) in parts {
+            *flight.parts.entry(host).or_default() += ranks;
+        }
+    }
+    flight
 }
 
 fn relative(start: &Start, origin: Time) -> Time {

@@ -51,14 +51,14 @@ impl Pool {
         Pool { queue, hosts, fates, statuses, flights: BTreeMap::new() }
     }
 
-    fn snapshot(&self) -> Option<(Snapshot, Vec<usize>)> {
+    fn snapshot(&self) -> (Snapshot, Vec<usize>) {
         let Pool { queue, hosts, fates, statuses, flights } = self;
         let view = View { jobs: &queue.jobs, fates, statuses, flights, hosts, own: "me" };
         snapshot(&view, &Orders::default(), (Time::seconds(4), Time::seconds(20)))
     }
 
     fn calls(&mut self) -> Vec<String> {
-        let (snapshot, indices) = self.snapshot().unwrap();
+        let (snapshot, indices) = self.snapshot();
         let mut policy = policy("two-parts-egs", Span::seconds(3), Span::ZERO).unwrap();
         let mut all = Vec::new();
         for decided in decide(&snapshot, policy.as_mut()).unwrap() {
@@ -79,7 +79,7 @@ impl Pool {
 fn ranks_are_put_onto_slots_of_their_hosts_in_order() {
     let status = status("a", &[("n1.site", &[1, 2]), ("me", &[0, 3]), ("other", &[4])]);
     let pool = Pool::new(vec![started(&[0]), started(&[3, 4])], Some(status));
-    let (snapshot, indices) = pool.snapshot().unwrap();
+    let (snapshot, indices) = pool.snapshot();
     let Stage::Running { since, nodes, end, .. } = &snapshot.jobs[0].stage else { panic!() };
     // The rigid job has two slots of this machine; the fifth rank is on a host that the pool has not.
     assert_eq!(nodes.iter().collect::<Vec<_>>(), [5, 0, 1, 6, 7]);
@@ -100,7 +100,7 @@ fn idle_slots_are_grown_into_host_by_host() {
     assert_eq!(pool.calls(), [call(2, "n1"), call(3, "me")]);
     // While they come, the slots are not idle.
     pool.statuses.get_mut("a").unwrap().waiting = 1;
-    let (snapshot, _) = pool.snapshot().unwrap();
+    let (snapshot, _) = pool.snapshot();
     let Stage::Running { nodes, .. } = &snapshot.jobs[0].stage else { panic!() };
     assert_eq!((nodes.count(), snapshot.jobs[0].class), (6, Class::Rigid));
     assert_eq!(pool.calls(), Vec::<String>::new());
@@ -115,7 +115,7 @@ fn waiting_job_gets_slots_back_once_with_grace() {
     assert!(calls.len() == 1 && calls[0].starts_with(call), "{calls:?}");
     assert!(calls[0].contains("r lacks 2"), "{calls:?}");
     pool.statuses.get_mut("a").unwrap().waiting = 1;
-    let (snapshot, _) = pool.snapshot().unwrap();
+    let (snapshot, _) = pool.snapshot();
     let Stage::Running { leaving, .. } = &snapshot.jobs[0].stage else { panic!() };
     assert_eq!(leaving.iter().collect::<Vec<_>>(), [4, 5]);
     assert_eq!(pool.calls(), Vec::<String>::new());
@@ -126,18 +126,34 @@ fn waiting_job_gets_slots_back_once_with_grace() {
 }
 
 #[test]
-fn unknown_request_under_way_stops_decisions() {
-    let mut pool =
-        Pool::new(vec![started(&[0]), Fate::Waiting], Some(status("a", &[("n1", &[0])])));
-    assert!(pool.snapshot().is_some());
+fn requests_of_a_manager_before_are_known_again() {
+    let held = status("a", &[("n1", &[0, 1, 4]), ("me", &[2, 3])]);
+    let mut pool = Pool::new(vec![started(&[0]), Fate::Waiting], Some(held.clone()));
     pool.statuses.get_mut("a").unwrap().waiting = 1;
-    assert!(pool.snapshot().is_none());
+    assert_eq!(pool.snapshot().0.jobs[0].class, Class::Rigid, "nobody knows what it was asked for");
+    let known = |asked: &[&str]| {
+        let asked = asked.iter().map(|text| serde_json::from_str(text).unwrap());
+        let open: Vec<Open> = asked.map(|asked| (elastic::change::RequestId(1), asked)).collect();
+        adopted(&open, &held, &pool.hosts, "me")
+    };
+    let flight = |change, parts: &[(usize, u32)]| {
+        Some(Flight { change, parts: parts.iter().copied().collect() })
+    };
+    let grow = [
+        r#"{"wish":{"grow":2},"on":["n1"],"origin":"socket"}"#,
+        r#"{"wish":{"grow":1},"on":["me"],"origin":"socket"}"#,
+    ];
+    let shrink = r#"{"wish":{"shrink":2},"from":["n1","me"],"origin":"socket"}"#;
+    assert_eq!(known(&grow), flight(Change::Grow, &[(0, 2), (1, 1)]));
+    assert_eq!(known(&[shrink]), flight(Change::Shrink, &[(0, 1), (1, 1)]));
+    assert_eq!(known(&[grow[0], shrink]), None);
+    assert_eq!(known(&[r#"{"wish":{"size":2},"origin":"socket"}"#]), None);
 }
 
 #[test]
 fn job_that_does_not_answer_keeps_its_slots() {
     let mut pool = Pool::new(vec![started(&[2, 1]), Fate::Waiting], None);
-    let (snapshot, _) = pool.snapshot().unwrap();
+    let (snapshot, _) = pool.snapshot();
     let Stage::Running { nodes, .. } = &snapshot.jobs[0].stage else { panic!() };
     assert_eq!(nodes.iter().collect::<Vec<_>>(), [2, 1]);
     assert_eq!(pool.calls(), ["r: first in the queue, and enough nodes are free"]);

@@ -19,10 +19,10 @@ use scheduler::policy::Policy;
 use scheduler::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
-use super::orders::{Change, Orders};
+use super::orders::{Change, EVENTS, Orders, is_busy, open};
 use super::{Manage, now, record};
 use crate::output::{complain, say, say_json};
-use plan::{Flight, Pictured, View, picture, request};
+use plan::{Flight, Pictured, View, adopted, picture, request};
 use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -100,6 +100,7 @@ impl Manager {
             self.forget(number);
         }
         let now = now();
+        self.adopt(&statuses, &jobs, &nodes);
         self.settle(&statuses, &jobs, now);
         let (statuses, contacts): (BTreeMap<u32, WorldStatus>, BTreeMap<u32, Contact>) = statuses
             .into_iter()
@@ -162,6 +163,24 @@ impl Manager {
             match there(&words) {
                 Ok(found) => self.take(statuses, found),
                 Err(error) => self.complain_once(format!("job {}: {error:#}", job.id)),
+            }
+        }
+    }
+
+    /// Takes over what a manager before has asked jobs for.
+    fn adopt(&mut self, statuses: &Elastic, jobs: &[SlurmJob], nodes: &[SlurmNode]) {
+        for (number, (status, contact)) in statuses {
+            let name = number.to_string();
+            if !is_busy(status) || self.orders.has(&name) {
+                continue;
+            }
+            let Ok(events) = contact.events(status.next_event.saturating_sub(EVENTS)) else {
+                continue;
+            };
+            let open = open(&events);
+            if let Some(flight) = adopted(&open, *number, jobs, nodes) {
+                self.orders.adopt(&name, flight.change(), &events, &open);
+                self.flights.insert(*number, flight);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elastic::change::Wish;
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Hosts, Many};
 use scheduler::action::{Action, Choice};
@@ -11,7 +12,7 @@ use scheduler::nodes::NodeList;
 use scheduler::time::{Span, Time};
 
 use super::super::measured;
-use super::super::orders::{Change, Orders, is_busy};
+use super::super::orders::{Change, Open, Orders, is_busy};
 use super::text::{Phase, SlurmJob, SlurmNode, Use};
 
 /// The run time of a job without a limit: a year, as Slurm has it.
@@ -322,6 +323,33 @@ pub fn request(
             let names = nodes.iter().map(|node| node.name.clone()).collect();
             let leave = Hosts { from, grace_ms, why, ..Hosts::default() };
             Some((Flight::Shrink(names), Call::Leave(leave)))
+        }
+        _ => None,
+    }
+}
+
+/// Finds out what a request changes that a manager before has sent. None if it is not one of a manager.
+pub fn adopted(
+    open: &[Open],
+    number: u32,
+    jobs: &[SlurmJob],
+    nodes: &[SlurmNode],
+) -> Option<Flight> {
+    let [(_, asked)] = open else { return None };
+    match asked.wish {
+        Wish::Grow(_) if asked.nodes > 0 => {
+            let is_of_it = |job: &&SlurmJob| {
+                job.phase == Phase::Runs && (job.number == number || job.holds_for == Some(number))
+            };
+            let held: usize = jobs.iter().filter(is_of_it).map(|job| job.nodes.len()).sum();
+            // Those of the growth may be among them already; then one more is kept idle until it ends.
+            Some(Flight::Grow(u32::try_from(held).ok()?.checked_add(asked.nodes)?))
+        }
+        Wish::Leave => {
+            let is_named = |node: &&SlurmNode| asked.from.iter().any(|host| is_same(host, node));
+            Some(Flight::Shrink(
+                nodes.iter().filter(is_named).map(|node| node.name.clone()).collect(),
+            ))
         }
         _ => None,
     }

@@ -146,3 +146,19 @@ fn shared_and_drained_nodes_do_not_contradict_each_other() {
     assert_eq!((pictured.jobs.as_slice(), pictured.snapshot.nodes), (&[Some(7), Some(9)][..], 3));
     assert_eq!(cluster.calls().len(), 1);
 }
+
+#[test]
+fn requests_of_a_manager_before_are_known_again() {
+    let text =
+        job(7, "RUNNING", 1, "q0", "None|a") + &job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
+    let (jobs, nodes) = (jobs(&text).0, nodes(NODES).0);
+    let known = |asked: &str| {
+        let open = [(elastic::change::RequestId(1), serde_json::from_str(asked).unwrap())];
+        adopted(&open, 7, &jobs, &nodes)
+    };
+    let grow = r#"{"wish":{"grow":2},"nodes":1,"origin":"socket"}"#;
+    let leave = r#"{"wish":"leave","from":["h1"],"origin":"socket"}"#;
+    assert_eq!(known(grow), Some(Flight::Grow(3)));
+    assert_eq!(known(leave), Some(Flight::Shrink(vec!["q1".to_owned()])));
+    assert_eq!(known(r#"{"wish":{"size":2},"origin":"socket"}"#), None);
+}

@@ -1,0 +1,348 @@
+//! `quo-elastic manage --slurm` on a real Slurm: elastic jobs fill idle nodes and give them back for a rigid one.
+#![allow(clippy::print_stdout)] // The figures are what it is for.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use quo_hosts::slurm::{Options, Slurm, why_not};
+use quo_hosts::suite::Test;
+use quo_hosts::{Hosts, suite};
+use quo_tests::{Checkout, Family, Launcher};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TESTS: &[Test] = &[
+    ("elastic_jobs_fill_nodes_and_give_them_back", given_back),
+    ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
+    ("manager_goes_on_after_the_controller_was_away", controller_away),
+];
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(200);
+const PAUSE: Duration = Duration::from_millis(50);
+const NODES: usize = 4;
+/// The folder of control sockets: each host has its own.
+const SOCKETS: &str = "/run/quo-elastic-test";
+
+fn main() -> ExitCode {
+    suite::run(TESTS, why_not().or_else(other_launcher))
+}
+
+/// Nodes come and go with this launcher only.
+fn other_launcher() -> Option<String> {
+    match Launcher::find() {
+        Ok(launcher) if matches!(launcher.family(), Family::OpenMpi4) => None,
+        Ok(launcher) => {
+            Some(format!("{:?} is not known to go on without a node", launcher.family()))
+        }
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
+
+/// A Slurm, and a folder that all see.
+struct Bed {
+    slurm: Slurm,
+    folder: tempfile::TempDir,
+}
+
+impl Bed {
+    fn up(purpose: &str) -> Result<Bed> {
+        let slurm = Slurm::up(Hosts::up(&suite::set(purpose), NODES)?, Options::default())?;
+        Ok(Bed { slurm, folder: tempfile::tempdir()? })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Submits a world of two ranks on each of these hosts, which can have four in all and does so many units of work.
+    fn elastic(&self, name: &str, hosts: &[usize], units: u64) -> Result<()> {
+        let (checkout, launcher) = (Checkout::find()?, Launcher::find()?);
+        let folder = self.file(name);
+        fs::create_dir(&folder)?;
+        let script = format!(
+            "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --mca routed direct --bind-to none \
+             --mca ras ^slurm --host {hosts} --mca plm rsh --mca plm_rsh_agent '{command} slurm-agent' \
+             -np {ranks} {program} {name} {ranks} {folder}\n",
+            folder = folder.display(),
+            launcher = launcher.program().display(),
+            ranks = 2 * hosts.len(),
+            // mpirun knows its own node by its host's name, and the others by Slurm's.
+            hosts = std::iter::once(self.slurm.hosts().host(hosts[0]).name().to_owned())
+                .chain(hosts[1..].iter().map(|host| self.slurm.node(*host)))
+                .map(|name| format!("{name}:2"))
+                .collect::<Vec<String>>()
+                .join(","),
+            command = checkout.program("quo-elastic")?.display(),
+            program = checkout.program("examples/controlled")?.display(),
+        );
+        fs::write(folder.join("script"), script)?;
+        let mut command = self.slurm.command("sbatch");
+        for (name, value) in [
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+            ("PMIX_MCA_gds", "hash"),
+            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+            ("OMPI_MCA_oob_tcp_if_include", quo_hosts::SUBNET),
+            ("OMPI_MCA_btl_tcp_if_include", quo_hosts::SUBNET),
+            ("ELASTIC_MOST", "4"),
+            ("ELASTIC_USUAL_SOCKET", "1"),
+            ("ELASTIC_ITERATION_MS", "20"),
+            ("QUO_ELASTIC_DIR", SOCKETS),
+        ] {
+            command.env(name, value);
+        }
+        command.env("ELASTIC_UNITS", units.to_string()).env_remove("QUO_TOPOLOGY");
+        let nodes: Vec<String> = hosts.iter().map(|host| self.slurm.node(*host)).collect();
+        let nodes = format!("--nodelist={}", nodes.join(","));
+        command.args(["--parsable", "--exclusive", "--time=30", "--comment=quo-elastic"]);
+        command
+            .arg(format!("--nodes={}", hosts.len()))
+            .arg(nodes)
+            .arg(format!("--job-name={name}"));
+        command.arg("--output").arg(folder.join("output")).arg(folder.join("script"));
+        let submitted = command.output()?;
+        ensure!(submitted.status.success(), "{submitted:?}");
+        self.until(&format!("{name} is ready"), || {
+            Ok(self.read(&format!("{name}/output")).contains("ready\n"))
+        })
+    }
+
+    /// Submits a job of two whole nodes and ten seconds.
+    fn rigid(&self) -> Result<()> {
+        let mut command = self.slurm.command("sbatch");
+        command.args(["--exclusive", "--nodes=2", "--time=10", "--job-name=rigid"]);
+        let submitted = command.args(["--output=/dev/null", "--wrap=sleep 10"]).output()?;
+        ensure!(submitted.status.success(), "{submitted:?}");
+        Ok(())
+    }
+
+    fn manager(&self) -> Result<Manager> {
+        let log = File::options().create(true).append(true).open(self.file("manager"))?;
+        let mut command = self.slurm.command(Checkout::find()?.program("quo-elastic")?);
+        command.args(["manage", "--slurm", "--every", "500ms", "--grace", "20s"]);
+        command.env("QUO_ELASTIC_DIR", SOCKETS).stdin(Stdio::null());
+        Ok(Manager(command.stdout(log.try_clone()?).stderr(log).spawn()?))
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// Waits for something that nobody tells of.
+    fn until(&self, what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !is_so()? {
+            ensure!(Instant::now() < end, "not in time: {what}\n{}", self.report());
+            // Sleeps: Slurm tells nobody when a job or a node changes.
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> String {
+        let parts = ["manager", "a/output", "b/output", "a/events", "b/events"];
+        let parts: Vec<String> =
+            parts.iter().map(|name| format!("--- {name}\n{}", self.read(name))).collect();
+        format!("jobs: {:?}\n{}", self.jobs(), parts.concat())
+    }
+
+    /// The state and the name of all jobs that are.
+    fn jobs(&self) -> Result<Vec<(String, String)>> {
+        let output =
+            self.slurm.command("squeue").args(["--noheader", "--format=%T|%j"]).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout)?;
+        let pair = |line: &str| {
+            let (state, name) = line.split_once('|').context("squeue")?;
+            Ok((state.to_owned(), name.to_owned()))
+        };
+        text.lines().map(pair).collect()
+    }
+
+    fn runs(&self, name: &str) -> Result<bool> {
+        Ok(self.jobs()?.iter().any(|(state, job)| state == "RUNNING" && job == name))
+    }
+
+    fn size(&self, name: &str, size: usize) -> Result<bool> {
+        Ok(self
+            .read(&format!("{name}/output"))
+            .lines()
+            .any(|line| line.ends_with(&format!(" size {size}"))))
+    }
+
+    /// Waits for the ends of all jobs.
+    fn finish(self) -> Result<Figures> {
+        self.until("all jobs have ended", || Ok(self.jobs()?.is_empty()))?;
+        let figures = figures(&self.slurm)?;
+        self.slurm.down()?;
+        Ok(figures)
+    }
+}
+
+struct Manager(Child);
+
+impl Manager {
+    fn kill(mut self) -> Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the accounts tell of all jobs.
+#[derive(Debug)]
+struct Figures {
+    /// Node-seconds of jobs by the node-seconds of the machine.
+    used: f64,
+    makespan: u64,
+    wait_of_rigid: u64,
+}
+
+impl Figures {
+    fn print(&self, name: &str) {
+        let Figures { used, makespan, wait_of_rigid } = self;
+        let used = used * 100.0;
+        println!(
+            "{name}: nodes used {used:.0} %, makespan {makespan} s, the rigid job waited {wait_of_rigid} s"
+        );
+    }
+}
+
+/// Reads the accounts: lines of `Key=value`, with times such as `2026-11-25T17:36:30`.
+fn figures(slurm: &Slurm) -> Result<Figures> {
+    let (mut first, mut last, mut nodes, mut wait) = (u64::MAX, 0, 0, None);
+    for line in slurm.accounts() {
+        let field = |key: &str| {
+            let mut words = line.split_ascii_whitespace();
+            words.find_map(|word| word.strip_prefix(key)).with_context(|| format!("{key} {line}"))
+        };
+        let seconds = |key: &str| -> Result<u64> {
+            let (day, time) = field(key)?.split_once('T').with_context(|| line.clone())?;
+            let day: u64 = day.rsplit('-').next().unwrap_or_default().parse()?;
+            let mut parts = time.split(':').map(str::parse::<u64>);
+            let mut part = || parts.next().context("a time")?.context("a time");
+            Ok(day * 86_400 + part()? * 3600 + part()? * 60 + part()?)
+        };
+        let (submitted, start, end) =
+            (seconds("SubmitTime=")?, seconds("StartTime=")?, seconds("EndTime=")?);
+        let count: u64 = field("NodeCnt=")?.parse()?;
+        (first, last) = (first.min(submitted), last.max(end));
+        nodes += end.saturating_sub(start) * count;
+        if field("Name=")? == "rigid" {
+            wait = Some(start.saturating_sub(submitted));
+        }
+    }
+    let makespan = last.saturating_sub(first).max(1);
+    let used = nodes as f64 / (makespan * NODES as u64) as f64;
+    Ok(Figures { used, makespan, wait_of_rigid: wait.context("no rigid job")? })
+}
+
+/// The units of work of an elastic job: 50 s on one node, 25 s on two, and more on a busy machine.
+const UNITS: u64 = 5000;
+
+/// What the managed jobs came to, for the comparison.
+static MANAGED: OnceLock<(Figures, Duration)> = OnceLock::new();
+
+fn given_back() -> Result<()> {
+    let (figures, arrival) = managed()?;
+    figures.print("managed, 1 to 2 nodes each");
+    let _ = MANAGED.set((figures, arrival));
+    Ok(())
+}
+
+fn compared() -> Result<()> {
+    // Alone it makes its own.
+    if MANAGED.get().is_none() {
+        given_back()?;
+    }
+    let (managed, arrival) = MANAGED.get().context("no figures")?;
+    let narrow = unchanged("narrow", &[[0], [1]], *arrival)?;
+    narrow.print("static, 1 node each");
+    let wide = unchanged("wide", &[[0, 2], [1, 3]], *arrival)?;
+    wide.print("static, 2 nodes each");
+    ensure!(managed.used > narrow.used, "{managed:?} {narrow:?}");
+    Ok(())
+}
+
+/// Two jobs grow, and give back for a rigid one. Also returns the time from their start to the rigid job's arrival.
+fn managed() -> Result<(Figures, Duration)> {
+    let bed = Bed::up("managed")?;
+    bed.elastic("a", &[0], UNITS)?;
+    bed.elastic("b", &[1], UNITS)?;
+    let ready = Instant::now();
+    let manager = bed.manager()?;
+    let asked = |times| {
+        move |bed: &Bed| bed.read("manager").matches("grows from 1 to 2 nodes").count() >= times
+    };
+    bed.until("both are asked to grow", || Ok(asked(2)(&bed)))?;
+    // The next manager takes over what is under way.
+    manager.kill()?;
+    let manager = bed.manager()?;
+    bed.until("both have grown", || Ok(bed.size("a", 4)? && bed.size("b", 4)?))?;
+    ensure!(!asked(3)(&bed), "{}", bed.report());
+    let arrival = ready.elapsed();
+    bed.rigid()?;
+    bed.until("the rigid job runs", || bed.runs("rigid"))?;
+    let left = bed.jobs()?;
+    ensure!(left.len() == 3, "nodes are still held for worlds: {left:?}\n{}", bed.report());
+    bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
+    manager.kill()?;
+    for job in ["a", "b"] {
+        let events = bed.read(&format!("{job}/events"));
+        ensure!(events.contains("\"why\":\"shrinks from 2 to 1 nodes"), "{}", bed.report());
+        ensure!(events.contains("lacks 2"), "{}", bed.report());
+    }
+    Ok((bed.finish()?, arrival))
+}
+
+/// The same jobs, which nobody resizes.
+fn unchanged<const COUNT: usize>(
+    purpose: &str,
+    hosts: &[[usize; COUNT]; 2],
+    arrival: Duration,
+) -> Result<Figures> {
+    let bed = Bed::up(purpose)?;
+    bed.elastic("a", &hosts[0], UNITS)?;
+    bed.elastic("b", &hosts[1], UNITS)?;
+    // Sleeps: the rigid job arrives when it did before.
+    std::thread::sleep(arrival);
+    bed.rigid()?;
+    bed.finish()
+}
+
+fn controller_away() -> Result<()> {
+    let bed = Bed::up("away")?;
+    bed.elastic("a", &[0], 1_000_000)?;
+    let found = bed.slurm.hosts().leftovers();
+    let start = format!("{}: process ", bed.slurm.hosts().front().name());
+    let number = found.iter().find_map(|line| {
+        let (number, command) = line.strip_prefix(&start)?.split_once(": ")?;
+        command.starts_with("slurmctld").then(|| number.parse().ok())?
+    });
+    let controller =
+        number.and_then(Pid::from_raw).with_context(|| format!("no controller: {found:?}"))?;
+    kill_process(controller, Signal::STOP)?;
+    let manager = bed.manager();
+    let told =
+        bed.until("the manager misses it", || Ok(bed.read("manager").contains(": tries again")));
+    kill_process(controller, Signal::CONT)?;
+    told?;
+    bed.until("the job has grown", || bed.size("a", 4))?;
+    ensure!(bed.read("manager").contains("all is well again"), "{}", bed.report());
+    manager?.kill()?;
+    fs::write(bed.file("a/stop"), "")?;
+    bed.until("the job has ended", || Ok(bed.jobs()?.is_empty()))?;
+    bed.slurm.down()
+}

@@ -101,7 +101,7 @@ struct Total {
 fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
     let mut total =
         Total { now: Spread::default(), peak: Spread::default(), owned: Spread::default() };
-    for rank in ranks {
+    for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = statistics::Who::of(rank);
         let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
         total.now.add(rank.totals.resident, &who);
@@ -510,6 +510,14 @@ pub fn missing(job: &Job, look: Look) -> String {
             let held = if state == State::Killed { last_words(&ranks) } else { String::new() };
             line(format!("{}{more}: {what}{held}", first.label()));
         }
+    }
+    let mut unseen = job.ranks().filter(|rank| !rank.is_seen());
+    if let Some(first) = unseen.next() {
+        let more = match unseen.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        line(format!("{}{more}: no sample is left, not counted in the figures", first.label()));
     }
     match job.damage() {
         Some(damage) => line(damage),

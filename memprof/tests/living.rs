@@ -2,7 +2,7 @@
 #![allow(clippy::print_stderr)] // Says what it skips.
 
 use memprof_trace::Text;
-use memprof_trace::layout::{Geometry, Identity, SummaryHead, SummaryRow};
+use memprof_trace::layout::{Class, ComponentRow, Geometry, Identity, SummaryHead, SummaryRow};
 use memprof_trace::write::{Buffer, Writer};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+/// What the profiler holds of 5 MiB in ranks of these tests.
+const TOOL: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A rank on another machine, of which nobody can tell that it has ended; with or without a sample.
@@ -27,6 +29,8 @@ fn rank(folder: &Path, number: i32, size: i32, is_sampled: bool) {
     };
     let geometry = Geometry::for_file(bytes).expect("a geometry");
     let mut writer = Writer::create(memory.bytes_mut(), &identity, &geometry).expect("a writer");
+    let tool = ComponentRow { class: Class::Tool as u8, ..ComponentRow::default() };
+    writer.set_component(1, &tool);
     writer.set_flags(memprof_trace::layout::flags::MPI_SEEN, 0);
     if is_sampled {
         let held = 5 << 20;
@@ -37,8 +41,13 @@ fn rank(folder: &Path, number: i32, size: i32, is_sampled: bool) {
             kernel_resident: held,
             ..SummaryHead::default()
         };
-        let row = SummaryRow { resident: held, resident_peak: held, ..SummaryRow::default() };
-        writer.publish_summary(&head, &[row]);
+        let row = |held| SummaryRow {
+            resident: held,
+            resident_peak: held,
+            resident_at_peak: held,
+            ..SummaryRow::default()
+        };
+        writer.publish_summary(&head, &[row(held - TOOL), row(TOOL)]);
     }
     std::fs::write(folder.join(format!("rank-{number}.memprof")), memory.bytes()).expect("written");
 }
@@ -96,6 +105,7 @@ fn ranks_without_a_sample_hold_no_bytes_known_and_are_left_out_of_figures() {
     assert!(line.contains("no sample") && !line.contains("0 B"), "{live}");
     let report = shown(&["report"]);
     assert!(report.contains("rank 1: no sample is left"), "{report}");
+    assert!(report.contains("tool: 1.00 MiB in each rank are the profiler's"), "{report}");
     let sum = report.lines().find(|line| line.starts_with("all")).expect("the sum");
     assert_eq!(sum.matches("5.00 MiB").count(), 3, "{report}");
 }

@@ -24,6 +24,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
     out += &look.dim(GLOSSARY);
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
@@ -36,6 +37,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
     out += &look.dim(GLOSSARY);
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, look);
@@ -109,6 +111,18 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Total {
         total.owned.add(owned, &who);
     }
     total
+}
+
+/// A sentence on the profiler's own memory, where it is more than a tenth of what ranks held at their peaks.
+pub fn tool_told(job: &Job) -> Option<String> {
+    let tool = job.components.iter().find(|row| row.group == Group::Tool)?;
+    let held = tool.resident_at_peak.mean();
+    (held > total(job.ranks()).peak.mean() / 10).then(|| {
+        format!(
+            "tool: {} in each rank are the profiler's tables and trace, however little the program holds and however short it runs",
+            bytes(held)
+        )
+    })
 }
 
 fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> String {

@@ -4,7 +4,7 @@ use crate::model::{Child, Group, Job, LoadError, Rank, State};
 use crate::observe::{self, Process};
 use crate::report::grid::{Align, Grid, Weight};
 use crate::signals;
-use crate::terminal::{self, Look, clean};
+use crate::terminal::{self, Look, Screen, clean};
 use crate::units::{bytes, count, millionths, share, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -73,50 +73,31 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn process(pid: u32, options: &Options) -> anyhow::Result<ExitCode> {
     let mut process = Process::open(pid)?;
     let terminal = std::io::stdout().is_terminal() && !options.json && !options.once;
-    let mut screen = Screen { terminal, shown: false };
+    let screen = if terminal { Screen::open()? } else { None };
+    let mut is_first = true;
     while let Some(seen) = process.look()? {
         let text = match options.json {
             true => observe::json(&seen)?,
             false => observe::display(&seen, Look::stdout()),
         };
-        let apart = if options.json || !screen.shown { "" } else { "\n" };
-        if !screen.show(&text, apart)?
-            || options.once
-            || !pause(Duration::from_secs_f64(options.every))
-        {
+        let apart = if options.json || is_first { "" } else { "\n" };
+        is_first = false;
+        let is_heard = match &screen {
+            Some(screen) => screen.show(&text)?,
+            None => terminal::print(&format!("{apart}{text}"))?,
+        };
+        if !is_heard || options.once || !pause(Duration::from_secs_f64(options.every)) {
             break;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown again and again: on a terminal in one place, else one after the other.
-struct Screen {
-    terminal: bool,
-    shown: bool,
-}
-
-impl Screen {
-    /// Shows a text, behind `apart` where it is not on a terminal. Returns false if nobody reads any more.
-    fn show(&mut self, text: &str, apart: &str) -> anyhow::Result<bool> {
-        let text = match self.terminal {
-            // Home, then each line to its end, then the rest of the screen.
-            true => {
-                let clear = if self.shown { "" } else { "\x1b[2J" };
-                format!("{clear}\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
-            }
-            false => format!("{apart}{text}"),
-        };
-        self.shown = true;
-        terminal::print(&text)
-    }
-}
-
 /// Shows a job until all its ranks have ended.
 fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdout().is_terminal() && !options.json;
-    let look = Look::stdout();
     let (mut has_ranks, mut told) = (false, false);
+    let mut screen = None;
     let until = std::time::Instant::now() + Duration::from_secs_f64(options.wait);
     let mut unread = Unread::default();
     loop {
@@ -131,17 +112,28 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
         let ended = job.as_ref().is_some_and(|job| over(job) && unread.stay(job));
         match &job {
             Some(job) => {
+                let goes_on = terminal && !options.once && !ended;
+                if goes_on && screen.is_none() {
+                    screen = Screen::open()?;
+                }
+                // The last look stays where the commands are.
+                if !goes_on {
+                    screen = None;
+                }
+                let on = screen.as_ref();
+                let ranks = match on {
+                    Some(_) => options.ranks.min(room()),
+                    None => options.ranks,
+                };
                 let text = match options.json {
                     true => json(job)?,
-                    false => display(job, options.ranks, look),
+                    false => display(job, ranks, Look::stdout()),
                 };
-                // Home, then each line to its end, then the rest of the screen.
-                let text = match terminal && !options.once {
-                    true => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
-                    false => text,
+                let heard = match on {
+                    Some(screen) => screen.show(&text)?,
+                    None => terminal::print(&text)?,
                 };
-                let first = terminal && !options.once && !has_ranks;
-                if !terminal::print(&format!("{}{text}", if first { "\x1b[2J" } else { "" }))? {
+                if !heard {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
@@ -162,11 +154,18 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Waits, and says whether to go on: not once a signal has come.
+/// Ranks that have a line each on the terminal.
+fn room() -> usize {
+    /// Lines of [`display`] beside those of ranks.
+    const OTHERS: usize = 8;
+    terminal::height().map_or(usize::MAX, |height| height.saturating_sub(OTHERS).max(1))
+}
+
+/// Waits, and says whether to go on: not once a signal has come, or nobody listens any more.
 fn pause(length: Duration) -> bool {
     let until = std::time::Instant::now() + length;
     while std::time::Instant::now() < until {
-        if signals::asked_to_end() {
+        if signals::asked_to_end() || terminal::is_abandoned() {
             return false;
         }
         std::thread::sleep(length.min(Duration::from_millis(50)));
@@ -235,14 +234,18 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     order.truncate(ranks);
     order.sort_by_key(|rank| rank.order());
     for rank in &order {
-        let mut cells = vec![
-            clean(&rank.short()),
-            clean(&rank.identity.host),
-            time(rank.duration_ns),
-            bytes(rank.totals.resident),
-            bytes(rank.peak.bytes),
-        ];
-        cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
+        let mut cells =
+            vec![clean(&rank.short()), clean(&rank.identity.host), time(rank.duration_ns)];
+        match rank.is_seen() {
+            true => {
+                cells.extend([rank.totals.resident, rank.peak.bytes].map(bytes));
+                cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
+            }
+            false => {
+                cells.push("no sample".to_owned());
+                cells.extend(groups.iter().chain([&Group::Kernel]).map(|_| String::new()));
+            }
+        }
         cells.push(match rank.state {
             State::Running => String::new(),
             state => state.label().to_owned(),

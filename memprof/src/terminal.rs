@@ -77,6 +77,48 @@ impl Look {
     }
 }
 
+/// Lines of the terminal at standard output; nothing where it does not say how many.
+pub fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_row > 0).then_some(usize::from(size.ws_row))
+}
+
+/// Returns true if whoever read standard output has gone.
+pub fn is_abandoned() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = std::io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0) && asked[0].revents().intersects(gone)
+}
+
+/// The second screen of a terminal, on which each frame takes the place of the one before. Dropping it brings the first
+/// one back.
+#[derive(Debug)]
+pub struct Screen(());
+
+impl Screen {
+    /// Turns to it, without a cursor, and has long lines cut. Nothing when nobody listens any more.
+    pub fn open() -> anyhow::Result<Option<Screen>> {
+        Ok(print("\x1b[?1049h\x1b[?25l\x1b[?7l")?.then_some(Screen(())))
+    }
+
+    /// Shows as many lines as there is room for. False, and no error, when nobody listens any more.
+    pub fn show(&self, text: &str) -> anyhow::Result<bool> {
+        let lines = text.lines().take(height().unwrap_or(usize::MAX));
+        let lines: Vec<&str> = lines.collect();
+        // Home, then each line to its end, then the rest; no line end behind the last, which would scroll.
+        print(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = print("\x1b[?7h\x1b[?25h\x1b[?1049l");
+    }
+}
+
 /// Of a terminal that says how wide it is.
 fn width(out: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;

@@ -108,7 +108,10 @@ fn the_table_says_which_component_grew_on_which_node_and_nothing_else() {
     let mut jobs = pair(place.path(), 1);
     let table = said(&diff(&jobs, &[]));
     assert_eq!(line(&table, NAME)[2..], ["+10.0 MiB", "+139.0 %", "rank 2"], "{table}");
-    assert!(table.contains("\n23 components changed by less than 64.0 KiB\n"), "{table}");
+    assert!(
+        table.contains("\n23 components changed by less than 64.0 KiB owned, 256 KiB resident\n"),
+        "{table}"
+    );
     assert_eq!(line(&table, "node0000")[2..], ["="], "{table}");
     assert!(line(&table, "node0001")[2].starts_with("+19."), "{table}");
     assert!(!table.contains("numbers of ranks differ"), "{table}");
@@ -122,6 +125,29 @@ fn the_table_says_which_component_grew_on_which_node_and_nothing_else() {
     jobs.reverse();
     let table = said(&diff(&jobs, &["--fail-above", "5"]));
     assert_eq!(line(&table, NAME)[2], "-10.0 MiB", "{table}");
+}
+
+#[test]
+fn changes_below_the_floor_are_noise_and_no_growth() {
+    let place = tempfile::tempdir().expect("a folder");
+    let pages = |bytes| More { component: COMPONENT, phase: PHASE, node: 1, bytes };
+    let before = job(place.path(), "before", None);
+    let (below, above) = (pages(200 << 10), pages(300 << 10));
+    let jobs = [before.clone(), job(place.path(), "below", Some(below))];
+    // What is owned grew as well, and is exact: only what is resident can be noise.
+    let table = said(&diff(&jobs, &["--all"]));
+    assert_eq!(line(&table, NAME)[2..4], ["+200 KiB", "noise"], "{table}");
+    assert_eq!(line(&table, "node0001")[3], "noise", "{table}");
+    let judged = diff(&jobs, &["--fail-above", "1"]);
+    let grown = String::from_utf8_lossy(&judged.stderr).into_owned();
+    assert!(grown.contains("(owned, largest rank)") && !grown.contains("(resident"), "{grown}");
+    let strict = diff(&jobs, &["--fail-above", "1", "--noise", "0"]);
+    assert!(String::from_utf8_lossy(&strict.stderr).contains("(resident, largest rank)"));
+
+    let jobs = [before, job(place.path(), "above", Some(above))];
+    let judged = diff(&jobs, &["--fail-above", "1"]);
+    assert!(String::from_utf8_lossy(&judged.stderr).contains("(resident, largest rank)"));
+    assert_eq!(line(&said(&diff(&jobs, &[])), NAME)[2], "+300 KiB");
 }
 
 #[test]

@@ -120,6 +120,9 @@ impl Figure<'_> {
         assert_eq!(names("class=\"phase\" data-name=\"").into_iter().collect::<Vec<_>>(), phases);
         let series = names("class=\"series\" data-series=\"");
         assert!(series.len() >= least_components, "{}: {series:?}", self.id);
+        // Samples were taken in all phases, and are marked.
+        assert!(!self.drawing.contains("class=\"unseen\""), "{}", self.id);
+        assert!(self.drawing.contains("class=\"samples\""), "{}", self.id);
         assert!(series.contains("app.exe:ocean") && series.contains("mpi.shm"), "{series:?}");
     }
 }
@@ -258,7 +261,7 @@ fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
 fn nothing_on_a_page_is_cut_in_a_narrow_window() {
     let place = tempfile::tempdir().expect("a folder");
     let page = place.path().join("page.html");
-    for (ranks, nodes) in [(1000, 25), (4, 2)] {
+    for (ranks, nodes) in [(100, 10), (4, 2)] {
         std::fs::write(&page, made(ranks, nodes).page).expect("written");
         match cut_at(&page, 800) {
             Some(cut) => assert_eq!(cut, "", "{ranks} ranks"),

@@ -97,6 +97,7 @@ fn tables_fit_a_screen_and_nothing_stands_at_the_ends_of_lines() {
     let made = Made::new(6, 2);
     let shown = made.report(&[]);
     assert!(shown.lines().count() <= 64, "{shown}");
+    assert!(!shown.contains("tool: "), "a hundredth of what ranks hold: {shown}");
     assert!(shown.lines().all(|line| line.trim_end() == line && line.chars().count() <= 150));
     assert!(!shown.contains('\x1b'));
 }

@@ -180,6 +180,31 @@ fn a_buffer_that_lives_for_a_moment_is_seen_before_it_is_released() {
     assert!(head.releases_skipped + head.samples_release >= 100 && head.samples_release < 20);
 }
 
+#[test]
+fn program_linked_to_an_allocator_has_a_note_that_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(
+        path("linked.c"),
+        "#include <stdlib.h>\nint main(void) { char *volatile block = malloc(100); return !block; }\n",
+    )
+    .expect("written");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/allocator.c");
+    let compile = |arguments: &[&std::ffi::OsStr]| {
+        let status = Command::new("cc").args(["-O1", "-fno-builtin"]).args(arguments).status();
+        assert!(status.expect("a C compiler").success());
+    };
+    let (library, program) = (path("liballocator.so"), path("linked"));
+    let [o, shared, pic] = ["-o", "-shared", "-fPIC"].map(std::ffi::OsStr::new);
+    compile(&[shared, pic, o, library.as_os_str(), source.as_os_str()]);
+    compile(&[o, program.as_os_str(), path("linked.c").as_os_str(), library.as_os_str()]);
+    assert!(recorded(&program, folder.path()).status().expect("it runs").success());
+    let all = traces(folder.path());
+    let notes: Vec<String> =
+        trace_of(&all, "linked").notes.iter().map(|note| note.row.text.to_string()).collect();
+    assert_eq!(notes, ["blocks are those of liballocator.so: what it keeps free is slack"]);
+}
+
 /// The most a component owned, by the timeline and by full samples.
 fn owned_at_most(trace: &Trace, name: &str) -> (u64, u64) {
     let is_it = |index: usize| trace.component_name(index) == name;

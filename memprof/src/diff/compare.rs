@@ -119,14 +119,49 @@ pub struct Comparison {
     pub by_node: Vec<NodeChange>,
 }
 
-/// Findings of `--fail-above`.
+/// Bytes below which a change counts for nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Floors {
+    /// Of any change.
+    pub least: u64,
+    /// Of what is resident of one component in one process: which pages of its file a library has in memory differs
+    /// from run to run. What is owned has no noise.
+    pub noise: u64,
+}
+
+impl Floors {
+    /// Components whose noise comes together in a process.
+    const COMPONENTS: u64 = 4;
+
+    /// Of what a whole process has resident.
+    pub fn of_process(&self) -> u64 {
+        self.noise.saturating_mul(Floors::COMPONENTS)
+    }
+
+    /// Of what the ranks of a node have resident together.
+    pub fn of_node(&self, comparison: &Comparison) -> u64 {
+        let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
+        let nodes = comparison.nodes.into_iter().min().unwrap_or(1).max(1);
+        self.of_process().saturating_mul(ranks.div_ceil(nodes) as u64)
+    }
+
+    /// Of what all ranks have resident together.
+    pub fn of_job(&self, comparison: &Comparison) -> u64 {
+        let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
+        self.of_process().saturating_mul(ranks as u64)
+    }
+}
+
+/// What `--fail-above` found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The limit.
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,
-    /// Growth beyond the limit, in words; empty if there is none.
+    /// Nor do those of fewer resident bytes of a component.
+    pub noise_bytes: u64,
+    /// What grew by more, in words; empty if nothing did.
     pub grown: Vec<String>,
     /// Of which jobs traces are missing or damaged, so that less may be seen than there was: no verdict.
     pub incomplete: Vec<String>,
@@ -232,14 +267,15 @@ fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
 }
 
 impl Comparison {
-    /// Returns the growth beyond so many percent, and by at least so many bytes. A new component counts, whatever the
-    /// percentage. Unowned memory, as free chunks of the allocator, depends on the time of the look: it counts only in
-    /// sums.
-    pub fn judge(&self, percent: f64, least: u64) -> Verdict {
+    /// What grew by more than so many percent, and not by less than these floors. What is new counts, whatever
+    /// the percentage. What nobody owns, as free chunks of the allocator, depends on when it was looked at: it
+    /// counts only in sums.
+    pub fn judge(&self, percent: f64, floors: Floors) -> Verdict {
         let mut grown = Vec::new();
-        let mut check = |what: &str, change: &Change| {
+        let mut check = |what: &str, change: &Change, noise: u64| {
             let bytes = change.bytes();
-            if bytes <= 0 || bytes < i128::from(least) || change.after.is_none() {
+            let floor = floors.least.max(noise);
+            if bytes <= 0 || bytes < i128::from(floor) || change.after.is_none() {
                 return;
             }
             let by = change.percent();
@@ -253,16 +289,18 @@ impl Comparison {
                 units::bytes(change.after.unwrap_or(0))
             ));
         };
-        check("the largest rank", &self.rank_max);
-        check("the largest node", &self.node_max);
+        check("the largest rank", &self.rank_max, floors.of_process());
+        check("the largest node", &self.node_max, floors.of_node(self));
         for component in self.components.iter().filter(|one| one.group.has_ledger()) {
             let name = crate::terminal::clean(&component.name);
-            check(&format!("{name} (resident, largest rank)"), &component.resident_max);
-            check(&format!("{name} (owned, largest rank)"), &component.owned_max);
+            let resident = &component.resident_max;
+            check(&format!("{name} (resident, largest rank)"), resident, floors.noise);
+            check(&format!("{name} (owned, largest rank)"), &component.owned_max, 0);
         }
         let sides = ["before", "after"].into_iter().zip(self.whole);
         let incomplete =
             sides.filter(|(_, whole)| !whole).map(|(side, _)| side.to_owned()).collect();
-        Verdict { fail_above_percent: percent, least_bytes: least, grown, incomplete }
+        let (least_bytes, noise_bytes) = (floors.least, floors.noise);
+        Verdict { fail_above_percent: percent, least_bytes, noise_bytes, grown, incomplete }
     }
 }

@@ -5,7 +5,9 @@ pub mod text;
 
 use crate::report;
 use crate::terminal::{self, Look, Progress, say};
-pub use compare::{Change, Comparison, Component, NodeChange, PhaseChange, Verdict, compare};
+pub use compare::{
+    Change, Comparison, Component, Floors, NodeChange, PhaseChange, Verdict, compare,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,6 +29,9 @@ pub struct Options {
     /// Leave changes of fewer bytes out, and never fail for them; K, M and G are understood
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     pub least: u64,
+    /// Take changes of fewer resident bytes of a component for noise, and of four times as many of a whole rank
+    #[arg(long, value_name = "BYTES", default_value = "256K", value_parser = bytes)]
+    pub noise: u64,
     /// Of both folders only this job, where scripts started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
@@ -46,12 +51,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let after = report::load_as_part(&options.after, options.job, &mut progress)?;
     drop(progress);
     let comparison = compare(&before, &after);
-    let verdict = options.fail_above.map(|percent| comparison.judge(percent, options.least));
+    let floors = Floors { least: options.least, noise: options.noise };
+    let verdict = options.fail_above.map(|percent| comparison.judge(percent, floors));
     if options.json {
         terminal::print(&text::json(&comparison, verdict.as_ref())?)?;
     } else {
-        let least = if options.all { 0 } else { options.least };
-        terminal::print(&text::table(&comparison, least, options.all, Look::stdout()))?;
+        terminal::print(&text::table(&comparison, floors, options.all, Look::stdout()))?;
     }
     for job in [&before, &after].into_iter().filter(|job| !job.is_whole() || job.jobs.len() > 1) {
         let folder = report::table::shown(&job.folder);

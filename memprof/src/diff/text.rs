@@ -1,6 +1,6 @@
 //! The comparison as a table and as JSON.
 
-use super::{Change, Comparison, Verdict};
+use super::{Change, Comparison, Floors, Verdict};
 use crate::model::Who;
 use crate::report::grid::{Align, Grid, Weight};
 use crate::terminal::{Look, clean};
@@ -29,8 +29,8 @@ pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Resul
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
-/// Components that changed by at least so many bytes, all where `all` is said.
-pub fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> String {
+/// Components that changed by more than these floors, all where `all` is said.
+pub fn table(comparison: &Comparison, floors: Floors, all: bool, look: Look) -> String {
     let mut out = String::new();
     for (at, which) in ["before", "after"].into_iter().enumerate() {
         let line = format!(
@@ -52,18 +52,20 @@ pub fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> Stri
         [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
     let mut peaks = Grid::new(&columns);
     peaks.row(Weight::Head, cells(["peaks, resident", "before", "after", "change", "", "where"]));
-    for (name, change) in [
-        ("largest rank", &comparison.rank_max),
-        ("mean of ranks", &comparison.rank_mean),
-        ("largest node", &comparison.node_max),
-        ("whole job", &comparison.job),
+    let of_node = floors.of_node(comparison);
+    for (name, change, noise) in [
+        ("largest rank", &comparison.rank_max, floors.of_process()),
+        ("mean of ranks", &comparison.rank_mean, floors.of_process()),
+        ("largest node", &comparison.node_max, of_node),
+        ("whole job", &comparison.job, floors.of_job(comparison)),
     ] {
-        peaks.row(Weight::Plain, row(name, change, bytes));
+        peaks.row(Weight::Plain, row(name, change, bytes, noise));
     }
     for node in &comparison.by_node {
         let shown = all || comparison.by_node.len() <= 8 && comparison.by_node.len() > 1;
         if shown {
-            peaks.row(Weight::Plain, row(&format!("  {}", clean(&node.host)), &node.peak, bytes));
+            let name = format!("  {}", clean(&node.host));
+            peaks.row(Weight::Plain, row(&name, &node.peak, bytes, of_node));
         }
     }
     out += &peaks.text(look);
@@ -76,31 +78,35 @@ pub fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> Stri
     );
     let mut left_out = 0;
     for component in &comparison.components {
-        let changed = |change: &Change| change.bytes().unsigned_abs() >= u128::from(least.max(1));
+        let changed = |change: &Change, noise: u64| {
+            change.bytes().unsigned_abs() >= u128::from(floors.least.max(noise).max(1))
+        };
         let (resident, owned) = (&component.resident_max, &component.owned_max);
-        if !all && !changed(resident) && !changed(owned) {
+        if !all && !changed(resident, floors.noise) && !changed(owned, 0) {
             left_out += 1;
             continue;
         }
         let name = clean(&component.name);
-        components.row(Weight::Sum, row(&name, resident, bytes));
+        components.row(Weight::Sum, row(&name, resident, bytes, floors.noise));
         // What is owned says more only where it changed otherwise.
-        if all || changed(owned) && owned.bytes() != resident.bytes() {
-            components.row(Weight::Plain, row("  owned", owned, bytes));
+        if all || changed(owned, 0) && owned.bytes() != resident.bytes() {
+            components.row(Weight::Plain, row("  owned", owned, bytes, 0));
         }
-        if all
-            || changed(&component.resident_mean)
-                && component.resident_mean.bytes().abs() * 2 < resident.bytes().abs()
-        {
-            components.row(Weight::Plain, row("  mean of ranks", &component.resident_mean, bytes));
+        let mean = &component.resident_mean;
+        if all || changed(mean, floors.noise) && mean.bytes().abs() * 2 < resident.bytes().abs() {
+            components.row(Weight::Plain, row("  mean of ranks", mean, bytes, floors.noise));
         }
     }
     if !components.is_empty() {
         out += &components.text(look);
     }
     if left_out > 0 {
-        let line =
-            format!("{} changed by less than {}", count(left_out, "component"), bytes(least));
+        let line = format!(
+            "{} changed by less than {} owned, {} resident",
+            count(left_out, "component"),
+            bytes(floors.least),
+            bytes(floors.least.max(floors.noise))
+        );
         out += &look.dim(&line);
         out.push('\n');
     }
@@ -113,9 +119,9 @@ pub fn table(comparison: &Comparison, least: u64, all: bool, look: Look) -> Stri
         );
         for phase in &comparison.phases {
             let name = clean(&phase.name);
-            phases.row(Weight::Plain, row(&name, &phase.resident_max, bytes));
+            phases.row(Weight::Plain, row(&name, &phase.resident_max, bytes, floors.of_process()));
             if all {
-                phases.row(Weight::Plain, row("  time", &phase.time_ns, time));
+                phases.row(Weight::Plain, row("  time", &phase.time_ns, time, 0));
             }
         }
         out += &phases.text(look);
@@ -133,7 +139,8 @@ fn is_same(one: &Who, other: &Who) -> bool {
     (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
 }
 
-fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
+/// A change; one of less than `noise` is called that.
+fn row(name: &str, change: &Change, show: fn(u64) -> String, noise: u64) -> Vec<String> {
     let side = |value: Option<u64>| value.map_or("-".to_owned(), show);
     let by = change.bytes();
     let size = show(u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX));
@@ -143,6 +150,7 @@ fn row(name: &str, change: &Change, show: fn(u64) -> String) -> Vec<String> {
         _ => format!("-{size}"),
     };
     let percent = match change.percent() {
+        _ if by != 0 && by.unsigned_abs() < u128::from(noise) => "noise".to_owned(),
         Some(_) if by == 0 => String::new(),
         Some(percent) => format!("{percent:+.1} %"),
         None if by > 0 => "new".to_owned(),

@@ -339,20 +339,25 @@ fn shade(job: &mut Job) {
 /// When phases were open, on the axis of the job, as far back as the history goes.
 pub fn spans(rank: &Rank) -> Vec<Span> {
     match reduce::spans(&rank.file) {
-        Ok(spans) => placed(spans, rank.offset_ns),
+        Ok(spans) => placed(spans, rank),
         Err(_) => rank.spans(),
     }
 }
 
 /// The same from its trace, which was read with its history.
 pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
-    placed(reduce::all_spans(trace), rank.offset_ns)
+    placed(reduce::all_spans(trace), rank)
 }
 
-fn placed(mut spans: Vec<Span>, offset_ns: u64) -> Vec<Span> {
+/// Puts spans on the axis of the job. What samples saw of phases is in the summary of the rank: a history alone does not
+/// tell.
+fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
+    let seen = rank.phases.iter().filter(|phase| phase.is_sampled());
+    let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
     for span in &mut spans {
-        span.begin_ns = span.begin_ns.saturating_add(offset_ns);
-        span.end_ns = span.end_ns.saturating_add(offset_ns);
+        span.begin_ns = span.begin_ns.saturating_add(rank.offset_ns);
+        span.end_ns = span.end_ns.saturating_add(rank.offset_ns);
+        span.is_sampled = seen.contains(&*span.name);
     }
     spans
 }

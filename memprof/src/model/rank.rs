@@ -233,6 +233,11 @@ pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
 }
 
 impl Rank {
+    /// Returns true if a sample of it is left: else it holds something, and nobody knows what.
+    pub fn is_seen(&self) -> bool {
+        self.totals.resident > 0 || self.peak.bytes > 0
+    }
+
     /// The order in which ranks are shown: those that were launched, those of later starts, other processes.
     pub fn order(&self) -> (bool, Option<u32>, Option<u32>, Option<Child>, u32) {
         let who = &self.identity;

@@ -163,7 +163,8 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
         known.insert(held.name.clone(), at);
     }
     let mut found = vec![[0; 6]; rows.len()];
-    for rank in ranks {
+    // Of a rank that has not come to its first sample nothing is known.
+    for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = Who::of(rank);
         found.fill([0; 6]);
         for held in &rank.held {

@@ -25,6 +25,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
     out += &look.dim(GLOSSARY);
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
@@ -37,6 +38,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
     out += &look.dim(&GLOSSARY.replace("rank", job.noun()));
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, job.noun(), look);
@@ -112,7 +114,7 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Total {
         peak: Spread::default(),
         owned: Spread::default(),
     };
-    for rank in ranks {
+    for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = statistics::Who::of(rank);
         let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
         total.now.add(rank.totals.resident, &who);
@@ -120,6 +122,18 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Total {
         total.owned.add(owned, &who);
     }
     total
+}
+
+/// A sentence on the profiler's own memory, where it is more than a tenth of what ranks held at their peaks.
+pub fn tool_told(job: &Job) -> Option<String> {
+    let tool = job.components.iter().find(|row| row.group == Group::Tool)?;
+    let held = tool.resident_at_peak.mean();
+    (held > total(job.ranks()).peak.mean() / 10).then(|| {
+        format!(
+            "tool: {} in each rank are the profiler's tables and trace, however little the program holds and however short it runs",
+            bytes(held)
+        )
+    })
 }
 
 fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> String {
@@ -522,6 +536,14 @@ pub fn missing(job: &Job, look: Look) -> String {
             let held = if state == State::Killed { last_words(&ranks) } else { String::new() };
             line(format!("{}{more}: {what}{held}", first.label()));
         }
+    }
+    let mut unseen = job.ranks().filter(|rank| !rank.is_seen());
+    if let Some(first) = unseen.next() {
+        let more = match unseen.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        line(format!("{}{more}: no sample is left, not counted in the figures", first.label()));
     }
     match job.damage() {
         Some(damage) => line(damage),

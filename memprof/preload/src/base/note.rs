@@ -49,10 +49,13 @@ pub enum Code {
     MemoryLimit = 16,
     /// There is too little stack to work on.
     NoStack = 17,
+    /// The program is linked to an allocator other than the C library's.
+    LinkedAllocator = 18,
 }
 
 /// By these nothing is lost that somebody has to be told at once.
-const QUIET: [Code; 3] = [Code::Static, Code::MemoryHooks, Code::MemoryLimit];
+const QUIET: [Code; 4] =
+    [Code::Static, Code::MemoryHooks, Code::MemoryLimit, Code::LinkedAllocator];
 
 /// The longest text of a note.
 pub const LENGTH: usize = 120;

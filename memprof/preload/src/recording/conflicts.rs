@@ -102,6 +102,13 @@ pub fn look() -> bool {
         && owner != owners::executable()
     {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
+        let name = component::entered(owner).name;
+        if !WATCHERS.iter().any(|watcher| name.starts_with(watcher)) {
+            note::say(
+                Code::LinkedAllocator,
+                format_args!("blocks are those of {name}: what it keeps free is slack"),
+            );
+        }
     }
     false
 }

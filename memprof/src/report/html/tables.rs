@@ -114,12 +114,13 @@ pub fn components(job: &Job) -> String {
             out.row("member", cells.into_iter().chain((0..6).map(|_| String::new())));
         }
     }
+    let tool = table::tool_told(job).map(|text| format!("<p class=about>{}</p>\n", escape(&text)));
     section(
         "Components",
         "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory; sampled. At \
          the rank's peak: what it had when the rank as a whole held most; this column adds up. At most: a bound on \
          what was resident at any time, between samples too.",
-        &out.finish(),
+        &(out.finish() + &tool.unwrap_or_default()),
     )
 }
 

@@ -154,7 +154,7 @@ impl Sampler {
                 self.duty.iter_mut().for_each(|duty| duty.forgive(cost));
             }
         }
-        if !looks && self.is_ready() {
+        if !looks && self.owns_otherwise(owned) {
             let began = kernel::thread_time();
             self.write_owned(owned);
             self.charge(kernel::thread_time().saturating_sub(began));

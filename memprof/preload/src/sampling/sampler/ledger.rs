@@ -20,11 +20,13 @@ impl Owned {
 }
 
 impl Sampler {
-    /// Writes what components own, which is `total` together, unless nothing has changed since that was done.
+    /// Returns true if components own something else together than when that was last written.
+    pub fn owns_otherwise(&self, total: u64) -> bool {
+        total != self.owned.total && self.is_ready() && !phases::paused()
+    }
+
+    /// Writes what components own, which is `total` together.
     pub fn write_owned(&mut self, total: u64) {
-        if total == self.owned.total || phases::paused() {
-            return;
-        }
         self.owned.total = total;
         heap::owned_each(&mut self.owned.each);
         let each = &self.owned.each[..component::count().min(LIMIT)];

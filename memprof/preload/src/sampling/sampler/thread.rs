@@ -193,7 +193,7 @@ fn look(last: &mut Last) -> bool {
             (last.full, last.record, last.pending) = (now, now, false);
             return true;
         }
-        if changed {
+        if sampler.owns_otherwise(owned) {
             sampler.write_owned(owned);
         }
         let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;

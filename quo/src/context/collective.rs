@@ -156,7 +156,8 @@ impl Context {
         message[2] = u8::from(request.policy == Policy::Literal);
         message[3] = cores;
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
-        let masks = self.exchange_sets(&state, CALL, &message, self.shared.own_mask())?;
+        let own = self.shared.own_mask().map(|mask| state.machine().usable_of(mask));
+        let masks = self.exchange_sets(&state, CALL, &message, own)?;
 
         let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
         let Some(kind) = request.kind else {

@@ -2,7 +2,7 @@
 //! Where everything lies in a segment.
 //!
 //! ```text
-//! header | barrier | pthread barrier | decision | slots | graves | masks, claims |
+//! header | barrier | pthread barrier | decision | slots | graves | masks, claims, limit |
 //! exchange (2 boards) | channels | payload
 //! ```
 //! The header says how large everything is and where it begins. Whoever attaches works the places
@@ -29,7 +29,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -213,8 +213,8 @@ impl Layout {
         let decision = place(size_of::<DecisionCell>());
         let slots = place(capacity * size_of::<Slot>());
         let graves = place(graves_bytes(capacity));
-        // What members are bound to, and after that what they claim.
-        let masks = place(2 * capacity * size_of::<MaskCell>());
+        // What members are bound to, after that what they claim, and what all are limited to.
+        let masks = place((2 * capacity + 1) * size_of::<MaskCell>());
         let exchange = place(BoardShape { room, capacity }.bytes());
         let channels = place(CHANNELS * channel_stride(capacity));
         let payload = place(payload_bytes);
@@ -241,6 +241,11 @@ impl Layout {
     /// Where the claims begin.
     pub(super) const fn claims(&self) -> usize {
         self.masks + self.capacity * size_of::<MaskCell>()
+    }
+
+    /// Where the limit is.
+    pub(super) const fn limit(&self) -> usize {
+        self.masks + 2 * self.capacity * size_of::<MaskCell>()
     }
 
     /// The header that tells others of this layout.

@@ -244,6 +244,16 @@ fn hybrid_machine_shows_kinds_and_plans_by_them() {
 }
 
 #[test]
+fn devices_of_a_machine_are_listed_with_near_cpus() {
+    let file = machine("gpus.xml");
+    let shown = printed(&["topology", "--topology", &file]);
+    assert!(shown.contains("gpu 0000:c1:00.0 (cuda1): near CPUs 4-7\n"), "{shown}");
+    let told = json(&["topology", "--topology", &file, "--json"]);
+    assert_eq!(told["devices"][0]["names"][1], "mlx5_0");
+    assert_eq!(told["devices"][0]["cpuset"], "0-3");
+}
+
+#[test]
 fn limit_is_set_on_a_job_and_lifted() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let space = quo::group::local::LocalSpace::new(1, directory.path()).unwrap();

@@ -9,6 +9,7 @@
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
 //! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
+//! - `devices`: the devices of a node, shared out among its ranks;
 //! - `limit`: CPUs of a running job, limited from outside;
 //! - `scope`: some ranks of a context on a part of its hardware;
 //! - `overlap`: what other contexts of the node have pushed;
@@ -21,6 +22,7 @@ mod bind;
 mod collective;
 mod confinement;
 mod create;
+mod devices;
 mod form;
 pub mod launcher;
 mod limit;

@@ -7,6 +7,7 @@ mod support;
 use quo::affinity::Target;
 use quo::context::Split;
 use quo::phase::PhaseSpec;
+use quo::topology::DeviceKind;
 use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::with_contexts;
 
@@ -24,6 +25,7 @@ fn main() {
         ("different_splits_are_a_disagreement", different_splits_are_a_disagreement),
         ("scope_is_not_adapted", scope_is_not_adapted),
         ("scopes_of_hidden_threads_leave_them_hidden", scopes_leave_hidden_threads_hidden),
+        ("devices_are_shared_out_near_ranks", devices_are_shared_out_near_ranks),
         ("kernel_holds_each_rank_in_its_part", kernel_holds_each_rank_in_its_part),
     ]);
 }
@@ -201,6 +203,32 @@ fn scopes_leave_hidden_threads_hidden() {
         let scope = context.split(&split, context.rank()).unwrap();
         assert_eq!(scope.cpus(), set(["0-3", "4-7"][context.rank()]));
         assert_eq!(scope.count(ObjectType::Core), 2);
+    });
+}
+
+fn devices_are_shared_out_near_ranks() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/gpus.xml");
+    for (binding, buses) in [
+        ("0;4;1;5", ["3b", "c1", "3b", "c1"]),
+        ("0;1;2;3", ["3b", "3b", "c1", "c1"]),
+        ("0-7;0-7;4;5", ["3b", "3b", "c1", "c1"]),
+    ] {
+        with_contexts(4, &[("QUO_TOPOLOGY", file), ("QUO_BINDING", binding)], |context| {
+            let gpu = context.assign_device(DeviceKind::Gpu).unwrap().unwrap();
+            assert_eq!(gpu.bus, format!("0000:{}:00.0", buses[context.rank()]), "{binding}");
+            let part = context.rank() / 2;
+            let scope = context.split(&Split::equally(2).over(ObjectType::Package), part).unwrap();
+            let gpus = scope.topology().devices();
+            let near = gpus.iter().filter(|device| device.is_near(&scope.cpus()));
+            assert_eq!(near.count(), 2, "of each package");
+        });
+    }
+    let none = [EIGHT_CORES];
+    with_contexts(2, &none, |context| {
+        assert_eq!(context.assign_device(DeviceKind::Gpu).unwrap(), None);
+        let kind = [DeviceKind::Gpu, DeviceKind::Network][context.rank()];
+        let error = context.assign_device(kind).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Disagreement);
     });
 }
 

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{bindings, environment, installed, plan, topology};
+use crate::{bindings, environment, installed, plan, set, topology};
 
 #[derive(Parser)]
 #[command(
     name = "quo-info",
     version,
     about = "How to build against libquo, and what quo sees and would do on a machine",
+    override_usage = "quo-info [OPTIONS] | quo-info <COMMAND>",
     disable_help_subcommand = true,
     subcommand_negates_reqs = true,
     args_conflicts_with_subcommands = true,
@@ -36,6 +37,8 @@ pub enum Command {
     Plan(plan::Options),
     /// Tell who is bound where, and why (under mpirun: every rank)
     Bindings(bindings::Options),
+    /// Give a running job other CPUs, from its next phase on
+    Set(set::Options),
     /// List the environment variables that are read
     Environment(environment::Options),
 }

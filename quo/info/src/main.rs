@@ -9,6 +9,7 @@ mod generate;
 mod installed;
 mod output;
 mod plan;
+mod set;
 mod topology;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some(Command::Topology(options)) => topology::run(&options),
         Some(Command::Plan(options)) => plan::run(&options),
         Some(Command::Bindings(options)) => bindings::run(&options),
+        Some(Command::Set(options)) => set::run(&options),
         Some(Command::Environment(options)) => environment::run(&options),
     };
     output::finish(outcome)

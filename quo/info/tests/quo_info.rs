@@ -62,6 +62,7 @@ fn help_and_version_fit_one_screen() {
         &["topology", "--help"],
         &["plan", "--help"],
         &["bindings", "--help"],
+        &["set", "--help"],
         &["environment", "--help"],
     ] {
         let help = printed(arguments);
@@ -240,6 +241,43 @@ fn hybrid_machine_shows_kinds_and_plans_by_them() {
     };
     assert_eq!(cpus(&base), ["0-5,12-15", "6-11,16-19"]);
     assert_eq!(cpus(&[&base[..], &["--fastest"]].concat()), ["0-5", "6-11"]);
+}
+
+#[test]
+fn devices_of_a_machine_are_listed_with_near_cpus() {
+    let file = machine("gpus.xml");
+    let shown = printed(&["topology", "--topology", &file]);
+    assert!(shown.contains("gpu 0000:c1:00.0 (cuda1): near CPUs 4-7\n"), "{shown}");
+    let told = json(&["topology", "--topology", &file, "--json"]);
+    assert_eq!(told["devices"][0]["names"][1], "mlx5_0");
+    assert_eq!(told["devices"][0]["cpuset"], "0-3");
+}
+
+#[test]
+fn limit_is_set_on_a_job_and_lifted() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let space = quo::group::local::LocalSpace::new(1, directory.path()).unwrap();
+    let options = quo::context::CreateOptions::new().with_directory(directory.path());
+    let context = quo::Context::create_with(space.join(0).unwrap(), options).unwrap();
+    let before = context.binding().unwrap();
+    let last = before.last().unwrap().to_string();
+    let process = std::process::id().to_string();
+    let phase = context.phase(quo::phase::PhaseSpec::over(quo::ObjectType::Machine)).unwrap();
+    let cpus = || phase.run(|worker| worker.cpus().clone()).unwrap().value.unwrap();
+    let all = cpus();
+    let told = printed(&["set", &process, "--cpus", &last]);
+    assert_eq!(told, format!("1 context limited to CPUs {last} from the next phase on\n"));
+    assert_eq!(cpus().to_string(), last);
+    assert_eq!(context.binding().unwrap().to_string(), last);
+    let told = printed(&["set", &process, "--all"]);
+    assert_eq!(told, "1 context without a limit from the next phase on\n");
+    assert_eq!(cpus(), all);
+    assert_eq!(context.binding().unwrap(), before);
+    let error = refused(&["set", &process, "--cpus", "8000"], 1);
+    assert!(error.contains("none of the CPUs 8000"), "{error}");
+    context.free().unwrap();
+    assert!(refused(&["set", &process, "--all"], 1).contains("has no context"));
+    assert!(refused(&["set", &process], 2).contains("--cpus"));
 }
 
 #[test]

@@ -218,11 +218,11 @@ impl<'a> Changing<'a> {
         if !self.first {
             return refuse("another thread of this rank adapts the context");
         }
-        let (phases, depth, base) = {
+        let (phases, depth) = {
             let bindings = self.shared.bindings();
-            (bindings.open_phases, bindings.stack.depth(), bindings.base)
+            (bindings.open_phases, bindings.depth())
         };
-        if base > 0 {
+        if self.shared.state().machine().bounds.scope.is_some() {
             let reason = "a scope keeps its ranks: free it, and split the context anew afterwards";
             return Err(Error::NotSupported { call, reason: reason.to_owned() });
         }
@@ -256,7 +256,9 @@ struct Unwound<'a> {
 impl Unwound<'_> {
     fn unwind(&mut self) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
-        while let Some(pushed) = bindings.stack.entries().last().map(|(_, pushed)| pushed.clone()) {
+        while bindings.depth() > 0
+            && let Some(pushed) = bindings.stack.entries().last().map(|(_, pushed)| pushed.clone())
+        {
             let mask = bindings.stack.pop()?;
             self.masks.push(pushed);
             if regions::recorded() {
@@ -264,12 +266,13 @@ impl Unwound<'_> {
             }
             bindings.publish(&mask)?;
         }
-        Ok(())
+        bindings.leave()
     }
 
     /// As far as it goes: the error to tell is the one that led here.
     fn wind(&mut self) {
         let mut bindings = self.shared.bindings();
+        bindings.settle();
         while let Some(mask) = self.masks.pop() {
             let pushed = bindings
                 .stack

@@ -27,6 +27,37 @@ impl Bindings {
         self.stack.depth().saturating_sub(self.base)
     }
 
+    /// Binds this rank inside the CPUs that it may use, beneath all pushes: to what its mask has of
+    /// them, else to all.
+    pub(super) fn enter(&mut self, unbound: bool) -> Result<(), Error> {
+        let before = self.stack.current()?;
+        let allowed = self.own.allowed();
+        let inside = before.intersection(allowed);
+        let target = if inside.is_empty() { allowed.clone() } else { inside };
+        let cpus = self.stack.push_over(before, target, unbound)?;
+        self.base = 1;
+        self.publish(&cpus)
+    }
+
+    /// Gives this rank the binding back that it had before it [entered](Self::enter).
+    pub(super) fn leave(&mut self) -> Result<(), Error> {
+        if self.base == 0 {
+            return Ok(());
+        }
+        self.base = 0;
+        let mask = self.stack.pop()?;
+        self.publish(&mask)
+    }
+
+    /// Keeps this rank inside the CPUs that it may use now, as soon as nothing is pushed. What the
+    /// kernel refuses is left: pushes say so.
+    pub(super) fn settle(&mut self) {
+        self.unsettled = self.depth() > 0;
+        if !self.unsettled && self.leave().is_ok() && self.confined {
+            let _ = self.enter(false);
+        }
+    }
+
     fn require_steady(&self, call: &'static str) -> Result<(), Error> {
         if !self.adapting {
             return Ok(());
@@ -151,7 +182,11 @@ impl Context {
         if regions::recorded() {
             self.shared.regions().pop();
         }
-        bindings.publish(&mask)
+        bindings.publish(&mask)?;
+        if bindings.unsettled {
+            bindings.settle();
+        }
+        Ok(())
     }
 
     /// As [`push`](Self::push), with a guard that pops when it goes out of scope. Local.
@@ -178,15 +213,9 @@ impl Context {
         })
     }
 
-    /// Gives this rank the binding back that it had before it entered the scope, if this is one.
+    /// Gives this rank the binding back that it had before it was kept inside a scope or a limit.
     pub(super) fn leave_scope(&self) -> Result<(), Error> {
-        let mut bindings = self.shared.bindings();
-        if bindings.base == 0 {
-            return Ok(());
-        }
-        bindings.base = 0;
-        let mask = bindings.stack.pop()?;
-        bindings.publish(&mask)
+        self.shared.bindings().leave()
     }
 
     /// Pops everything that is still pushed.

@@ -24,6 +24,7 @@ pub(crate) enum Operation {
     PhaseBegin = 2,
     PhaseEnd = 3,
     Renew = 4,
+    Devices = 5,
 }
 
 /// The objects to distribute over, as a program gave them: checked by all ranks together, so that a
@@ -156,7 +157,10 @@ impl Context {
         message[2] = u8::from(request.policy == Policy::Literal);
         message[3] = cores;
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
-        let masks = self.exchange_sets(&state, CALL, &message, self.shared.own_mask())?;
+        // Replaced by all ranks of the node together, and never within a call.
+        let machine = state.machine();
+        let own = self.shared.own_mask().map(|mask| machine.usable_of(mask));
+        let masks = self.exchange_sets(&state, CALL, &message, own)?;
 
         let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
         let Some(kind) = request.kind else {
@@ -170,7 +174,6 @@ impl Context {
             );
             return Err(invalid(reason));
         }
-        let machine = state.machine();
         let objects = machine.cpusets(kind);
         if objects.is_empty() {
             return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
@@ -427,6 +430,7 @@ pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Er
             2 => "the start of a phase",
             3 => "the end of a phase",
             4 => "the start of a phase after a change of the allowed CPUs",
+            5 => "the choice of devices",
             _ => "another call",
         }
         .to_owned()

@@ -28,11 +28,40 @@ pub(crate) struct Machine {
     pub allowed: CpuSet,
     /// Returns `topology` with nothing else allowed: this rank is bound inside it.
     pub own: Arc<Topology>,
-    /// The CPUs of the scope, hidden ones included; others are not used, whatever is allowed.
-    pub scope: Option<CpuSet>,
+    pub bounds: Bounds,
     pub basis: Basis,
     /// The cpusets of the objects of each type, made when first asked for.
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
+}
+
+/// What bounds a rank's CPUs beside what the system allows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    /// The CPUs of the scope, hidden ones included; others are not used, whatever is allowed.
+    pub scope: Option<CpuSet>,
+    /// The CPUs that were set from outside; without effect on a rank that would have none.
+    pub limit: Option<CpuSet>,
+    /// The CPUs allowed on a simulated machine, which nothing changes.
+    pub simulated: Option<CpuSet>,
+}
+
+impl Bounds {
+    /// The CPUs that are left of those allowed. Pure.
+    pub fn within(&self, allowed: &CpuSet) -> CpuSet {
+        let inside = match &self.scope {
+            Some(scope) => allowed.intersection(scope),
+            None => allowed.clone(),
+        };
+        match &self.limit {
+            Some(limit) if limit.intersects(&inside) => inside.intersection(limit),
+            _ => inside,
+        }
+    }
+
+    /// Returns true if ranks are kept inside fewer CPUs than the system allows.
+    pub fn confine(&self) -> bool {
+        self.scope.is_some() || self.limit.is_some()
+    }
 }
 
 /// The state of the system that a machine was made from.
@@ -55,11 +84,13 @@ impl Machine {
         let topology = Arc::clone(if no_smt { &snapshot.without_smt } else { &snapshot.whole });
         let allowed = whole.allowed().clone();
         let own = Arc::clone(&topology);
-        Self { own, whole, topology, allowed, scope: None, basis, cpusets: Default::default() }
+        let simulated = whole.is_simulated().then(|| allowed.clone());
+        let bounds = Bounds { simulated, ..Bounds::default() };
+        Self { own, whole, topology, allowed, bounds, basis, cpusets: Default::default() }
     }
 
-    /// For a rank whose node's ranks may use these parts of a machine, `own` among them, and of them
-    /// the CPUs of the scope. Pure.
+    /// For a rank whose node's ranks may use these parts of a machine, `own` among them, within bounds.
+    /// Pure.
     ///
     /// # Errors
     /// The same for every rank: a part has nothing that the machine shows, or the scope nothing that
@@ -70,10 +101,11 @@ impl Machine {
         parts: &[CpuSet],
         own: &CpuSet,
         basis: Basis,
-        scope: Option<&CpuSet>,
+        bounds: &Bounds,
     ) -> Result<Self, Error> {
-        let inside = |part: &CpuSet| scope.map_or(part.clone(), |scope| part.intersection(scope));
+        let inside = |part: &CpuSet| bounds.within(part);
         let all = parts.iter().fold(CpuSet::new(), |all, part| all.union(&inside(part)));
+        let scope = bounds.scope.as_ref();
         if let Some(scope) = scope.filter(|_| all.is_empty()) {
             let reason = format!(
                 "none of the scope's CPUs {scope} is allowed any more: free it and split anew"
@@ -91,8 +123,8 @@ impl Machine {
         }
         let allowed = inside(own);
         let own = Arc::new(topology.with_allowed(&usable(own))?);
-        let scope = scope.cloned();
-        Ok(Self { whole, topology, allowed, own, scope, basis, cpusets: Default::default() })
+        let bounds = bounds.clone();
+        Ok(Self { whole, topology, allowed, own, bounds, basis, cpusets: Default::default() })
     }
 
     /// The cpusets of the objects of a type, by logical index.
@@ -102,6 +134,13 @@ impl Machine {
             let objects = self.topology.objects(kind);
             objects.iter().map(|object| object.cpuset.clone()).collect()
         })
+    }
+
+    /// A mask as plans take it: a rank that is pushed to CPUs outside its limit counts as one that has
+    /// all it may use.
+    pub fn usable_of(&self, mask: CpuSet) -> CpuSet {
+        let own = self.own.allowed();
+        if self.bounds.confine() && !mask.intersects(own) { own.clone() } else { mask }
     }
 
     /// The CPUs that this rank may use as of now.
@@ -123,10 +162,7 @@ impl Machine {
             return Ok(Cow::Borrowed(&self.allowed));
         }
         let all = allowed::allowed(&self.whole, version)?;
-        Ok(Cow::Owned(match &self.scope {
-            Some(scope) => all.intersection(scope),
-            None => all,
-        }))
+        Ok(Cow::Owned(self.bounds.within(&all)))
     }
 
     /// The machine that this rank is bound inside as of now, if that is not `known`.
@@ -143,14 +179,14 @@ pub(super) fn divide(
     call: &'static str,
     node: &Node,
     (snapshot, no_smt, basis): (&Snapshot, bool, Basis),
-    (members, mask, scope): (usize, &CpuSet, Option<&CpuSet>),
+    (members, mask, bounds): (usize, &CpuSet, &Bounds),
     patience: &Patience<'_>,
 ) -> Result<Machine, Error> {
     let part = |member| node.mask_of(member).ok().flatten().unwrap_or_default();
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
     // The verdict also says that everyone has read the parts, so that masks may take their place.
     let own = &parts[node.member()];
-    let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis, scope);
+    let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis, bounds);
     let machine = agree(group, call, machine, patience)?;
     agree(group, call, node.publish_mask(mask).map_err(Error::from), patience)?;
     Ok(machine)
@@ -168,14 +204,22 @@ mod tests {
         let machine = Topology::from_synthetic("pack:2 core:2 pu:2").unwrap();
         let machine = machine.with_allowed(&set("0-1")).unwrap();
         let parts = [set("0-1"), set("3-5"), set(third)];
-        Machine::divided(&machine, no_smt, &parts, &parts[own], Basis::default(), None)
+        Machine::divided(
+            &machine,
+            no_smt,
+            &parts,
+            &parts[own],
+            Basis::default(),
+            &Bounds::default(),
+        )
     }
 
     fn confined(no_smt: bool, scope: &str) -> Result<Machine, Error> {
         let machine = Topology::from_synthetic("pack:2 core:2 pu:2").unwrap();
-        let (all, scope) = (machine.allowed().clone(), set(scope));
+        let all = machine.allowed().clone();
         let parts = std::slice::from_ref(&all);
-        Machine::divided(&machine, no_smt, parts, &all, Basis::default(), Some(&scope))
+        let bounds = Bounds { scope: Some(set(scope)), ..Bounds::default() };
+        Machine::divided(&machine, no_smt, parts, &all, Basis::default(), &bounds)
     }
 
     #[test]
@@ -187,6 +231,21 @@ mod tests {
         assert_eq!(machine.own.allowed(), &set("2-7"));
         assert_eq!(machine.allowed_now().unwrap(), set("2-7"));
         assert_eq!(confined(true, "2-7").unwrap().topology.allowed(), &set("2,4,6"));
+    }
+
+    #[test]
+    fn limit_narrows_those_who_have_some_of_it() {
+        let bounds = |scope: Option<&str>, limit: Option<&str>| Bounds {
+            scope: scope.map(set),
+            limit: limit.map(set),
+            simulated: None,
+        };
+        let within = |scope, limit| bounds(scope, limit).within(&set("0-7")).to_string();
+        assert_eq!(within(None, None), "0-7");
+        assert_eq!(within(None, Some("2-9")), "2-7");
+        assert_eq!(within(Some("0-3"), Some("2-9")), "2-3");
+        assert_eq!(within(Some("0-1"), Some("2-9")), "0-1");
+        assert!(!bounds(None, None).confine() && bounds(None, Some("1")).confine());
     }
 
     #[test]

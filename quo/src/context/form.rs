@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use super::allowed;
-use super::confinement::{self, Basis, Machine};
+use super::confinement::{self, Basis, Bounds, Machine};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::process;
@@ -139,14 +139,16 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     }
     let Joined { node, snapshot, divided, mask, backend } = joined?;
     let basis = Basis { edition: 0, version, requests: node.requests(), apart: differ };
+    let simulated = snapshot.whole.is_simulated().then(|| snapshot.whole.allowed().clone());
+    let bounds = Bounds { scope, limit: None, simulated };
     let machine = if divided {
         let snapshot = (&snapshot, settings.no_smt, basis);
-        let own = (members.len(), &mask, scope.as_ref());
+        let own = (members.len(), &mask, &bounds);
         confinement::divide(&*group, call, &node, snapshot, own, &patience)?
-    } else if let Some(scope) = &scope {
+    } else if bounds.scope.is_some() {
         let (whole, no_smt) = (&snapshot.whole, settings.no_smt);
         let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
-        let machine = Machine::divided(whole, no_smt, parts, all, basis, Some(scope));
+        let machine = Machine::divided(whole, no_smt, parts, all, basis, &bounds);
         agree(&*group, call, machine, &patience)?
     } else {
         Machine::common(&snapshot, settings.no_smt, basis)

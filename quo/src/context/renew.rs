@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use super::Context;
 use super::allowed;
 use super::collective::Operation;
-use super::confinement::{Basis, Machine};
+use super::confinement::{Basis, Bounds, Machine};
 use super::form::EXCHANGE_HEADER;
 use super::process::usable_cpus;
 use super::state::State;
@@ -27,11 +27,9 @@ impl Context {
         self.check(CALL)?;
         let state = self.state();
         let machine = state.machine();
-        if machine.whole.is_simulated() {
-            return Ok(());
-        }
-        let has_changed = || allowed::recent_version() != machine.basis.version;
-        let look = || has_changed() || state.node.requests() != machine.basis.requests;
+        let is_simulated = machine.whole.is_simulated();
+        let has_changed = || !is_simulated && allowed::recent_version() != machine.basis.version;
+        let look = || state.node.requests() != machine.basis.requests || has_changed();
         // A rank that has left the node is told so at the end of the phase.
         if !state.node.decide(look).unwrap_or(false) {
             if machine.basis.apart && has_changed() {
@@ -41,18 +39,24 @@ impl Context {
         }
         let basis = Basis {
             edition: machine.basis.edition + 1,
-            version: allowed::version(),
+            version: if is_simulated { machine.basis.version } else { allowed::version() },
             requests: state.node.requests(),
             apart: machine.basis.apart,
         };
-        let own = allowed::allowed(&machine.whole, basis.version);
+        // After the requests: a limit that is set now counts another one.
+        let bounds = Bounds { limit: state.node.limit(), ..machine.bounds.clone() };
+        let own = match &bounds.simulated {
+            Some(all) => Ok(all.clone()),
+            None => allowed::allowed(&machine.whole, basis.version),
+        };
+        let own = own.map(|own| bounds.within(&own));
         let mut message = [0_u8; EXCHANGE_HEADER];
         message[0] = Operation::Renew as u8;
         let parts = self.exchange_sets(&state, CALL, &message, own)?;
         let own = parts.get(state.node_rank()).cloned().flatten().unwrap_or_default();
         let parts: Vec<CpuSet> = parts.into_iter().flatten().collect();
-        let (scope, no_smt) = (machine.scope.as_ref(), self.hides_smt());
-        let renewed = Machine::divided(&machine.whole, no_smt, &parts, &own, basis, scope)?;
+        let no_smt = self.hides_smt();
+        let renewed = Machine::divided(&machine.whole, no_smt, &parts, &own, basis, &bounds)?;
         self.replace_machine(&state, renewed);
         Ok(())
     }
@@ -62,13 +66,25 @@ impl Context {
         let masks: Vec<CpuSet> =
             (0..state.node_size()).map(|node_rank| state.published_mask(node_rank)).collect();
         state.node.set_spin_allowed(state.node_size() <= usable_cpus(&machine.whole, &masks));
-        self.shared.bindings().own = Arc::clone(&machine.own);
+        {
+            let mut bindings = self.shared.bindings();
+            bindings.own = Arc::clone(&machine.own);
+            bindings.confined = machine.bounds.confine();
+            bindings.settle();
+        }
         *state.machine.write().unwrap_or_else(PoisonError::into_inner) = machine;
     }
 
     /// Requests that the ranks of the node look at the machine again at the next phase. Local.
     pub(crate) fn request_renewal(&self) {
         self.state().node.request();
+    }
+
+    /// Tells of a limit that was set from outside.
+    pub(crate) fn limited(&self) -> Option<String> {
+        let state = self.state();
+        let limit = state.node.limit()?;
+        Some(format!("CPUs are limited to {limit} from outside (quo-info set)"))
     }
 
     /// Tells of CPUs that were taken or given since the machine was looked at.

@@ -283,19 +283,14 @@ impl Context {
     /// Binds this rank inside the CPUs that the context is confined to, for as long as it is there.
     fn enter_scope(&self, unbound: bool) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
-        let before = bindings.stack.current()?;
-        let allowed = bindings.own.allowed();
-        let inside = before.intersection(allowed);
-        let target = if inside.is_empty() { allowed.clone() } else { inside };
-        let cpus = bindings.stack.push_over(before, target, unbound)?;
-        bindings.base = 1;
-        bindings.publish(&cpus)
+        bindings.confined = true;
+        bindings.enter(unbound)
     }
 
     /// The CPUs that this context is confined to, where it is a [`Scope`]. Local.
     #[must_use]
     pub fn confinement(&self) -> Option<CpuSet> {
-        self.state().machine().scope.clone()
+        self.state().machine().bounds.scope.clone()
     }
 }
 

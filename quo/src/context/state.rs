@@ -49,8 +49,13 @@ pub(super) struct Bindings {
     pub stack: BindingStack,
     pub own: Arc<crate::topology::Topology>,
     pub node: Arc<Node>,
-    /// Entries of the stack that are not this rank's own pushes: that of entering a scope.
+    /// Entries of the stack that are not this rank's own pushes: 1 while it is kept inside a scope or
+    /// a limit.
     pub base: usize,
+    /// The rank is to be kept inside the CPUs of `own`.
+    pub confined: bool,
+    /// CPUs of `own` have changed while bindings were pushed.
+    pub unsettled: bool,
     /// Phases that this rank has entered and not left.
     pub open_phases: usize,
     /// A thread adapts the context: nothing is pushed and no phase entered meanwhile.
@@ -101,6 +106,8 @@ impl Shared {
             own: Arc::clone(&state.machine().own),
             node: Arc::clone(&state.node),
             base: 0,
+            confined: false,
+            unsettled: false,
             open_phases: 0,
             adapting: false,
         };
@@ -164,6 +171,7 @@ impl Shared {
     /// Puts a state in the place of the present one, as soon as no call works in that; returns it.
     pub(super) fn replace(&self, state: State) -> Arc<State> {
         let (own, node) = (Arc::clone(&state.machine().own), Arc::clone(&state.node));
+        let confined = state.machine().bounds.confine();
         let state = Arc::new(state);
         let mut place = loop {
             match self.state.try_write() {
@@ -176,6 +184,7 @@ impl Shared {
         drop(place);
         let mut bindings = self.bindings();
         (bindings.own, bindings.node) = (own, node);
+        bindings.confined = confined;
         old
     }
 }

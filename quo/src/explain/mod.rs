@@ -151,6 +151,7 @@ impl Context {
                 self.group().warning(),
                 self.shortfall(),
                 self.outdated(),
+                self.limited(),
                 ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
                 self.openmp_pins(topology.is_simulated()),
             ]

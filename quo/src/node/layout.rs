@@ -2,7 +2,7 @@
 //! Addresses of everything in a segment.
 //!
 //! ```text
-//! header | barrier | pthread barrier | decision | slots | graves | masks, claims |
+//! header | barrier | pthread barrier | decision | slots | graves | masks, claims, limit |
 //! exchange (2 boards) | channels | payload
 //! ```
 //! The header says how large everything is and where it begins. Whoever attaches works the places
@@ -221,8 +221,8 @@ impl Layout {
         let decision = place(size_of::<DecisionCell>());
         let slots = place(capacity * size_of::<Slot>());
         let graves = place(graves_bytes(capacity));
-        // What members are bound to, and after that what they claim.
-        let masks = place(2 * capacity * size_of::<MaskCell>());
+        // What members are bound to, after that what they claim, and what all are limited to.
+        let masks = place((2 * capacity + 1) * size_of::<MaskCell>());
         let exchange = place(BoardShape { room, capacity }.bytes());
         let channels = place(CHANNELS * channel_stride(capacity));
         let payload = place(payload_bytes);
@@ -249,6 +249,11 @@ impl Layout {
     /// Place where the claims begin.
     pub(super) const fn claims(&self) -> usize {
         self.masks + self.capacity * size_of::<MaskCell>()
+    }
+
+    /// Where the limit is.
+    pub(super) const fn limit(&self) -> usize {
+        self.masks + 2 * self.capacity * size_of::<MaskCell>()
     }
 
     /// The header that tells others of this layout.

@@ -134,7 +134,7 @@ fn opened_by(process: i32, inode: u64) -> Option<(OwnedFd, SegmentName)> {
 }
 
 /// The name of a segment by the path that the kernel shows, also after its removal.
-fn segment_name(path: &str) -> Option<SegmentName> {
+pub(super) fn segment_name(path: &str) -> Option<SegmentName> {
     path.rsplit('/').next()?.trim_end_matches(" (deleted)").parse().ok()
 }
 

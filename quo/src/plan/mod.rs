@@ -13,10 +13,12 @@
 //! | the same in given proportions, or by cores that differ in speed | [`shares`], [`counted`] | `shares.rs` |
 //! | how many threads does each worker run? | [`threads_per_worker`] | `threads.rs` |
 //! | which ranks hand their data to which worker? | [`blocks`] | `blocks.rs` |
+//! | which device does each rank use? | [`assign_devices`] | `devices.rs` |
 //! | what can be wrong with a request? | [`PlanError`] | `error.rs` |
 
 mod affinity;
 mod blocks;
+mod devices;
 mod distribute;
 mod error;
 mod literal;
@@ -29,6 +31,7 @@ mod vacant;
 mod tests;
 
 pub use blocks::blocks;
+pub use devices::assign_devices;
 pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
 pub use shares::{counted, shares};

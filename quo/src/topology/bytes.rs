@@ -5,14 +5,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::CpuSet;
 
+use super::devices::MAX_DEVICES;
 use super::error::shortened;
 use super::kinds::MAX_CORE_KINDS;
 use super::{
-    CoreKind, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
+    CoreKind, Device, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
 };
 
 /// Goes up whenever [`Wire`] changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const MOST_OBJECTS: usize = MAX_NUMA_NODES + (ObjectType::COUNT - 1) * MAX_PUS;
 
@@ -25,6 +26,7 @@ struct Wire {
     objects: Vec<WireObject>,
     /// From slow to fast.
     core_kinds: Vec<CoreKind>,
+    devices: Vec<Device>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -52,6 +54,7 @@ impl From<&Topology> for Wire {
             allowed: topology.allowed().to_string(),
             objects: objects.collect(),
             core_kinds: topology.core_kinds().to_vec(),
+            devices: topology.devices.clone(),
         }
     }
 }
@@ -69,6 +72,9 @@ impl Wire {
         }
         let set =
             |text: &str| text.parse::<CpuSet>().map_err(|error| shortened(&error.to_string()));
+        if self.devices.len() > MAX_DEVICES {
+            return Err(format!("they list {} devices", self.devices.len()));
+        }
         let allowed = set(&self.allowed)?;
         let mut wrong = None;
         // Sets are made one at a time, while the objects are checked: the first bad one ends it.
@@ -92,7 +98,7 @@ impl Wire {
         }
         let mut topology = topology.map_err(|error| error.to_string())?;
         topology.set_core_kinds(self.core_kinds).map_err(|error| error.to_string())?;
-        Ok(topology)
+        Ok(topology.with_devices(self.devices))
     }
 }
 

@@ -81,6 +81,11 @@ impl fmt::Display for Drawing<'_> {
                 writeln!(out, "{line}")?;
             }
         }
+        for device in self.topology.devices() {
+            for line in wrap(&device.to_string(), self.width) {
+                writeln!(out, "{line}")?;
+            }
+        }
         if self.topology.allowed().len() < self.topology.machine_cpuset().len() {
             writeln!(out, "× may not be used by this job")?;
         }

@@ -15,12 +15,13 @@ fn machine(name: &str) -> Topology {
 }
 
 /// A file, and the counts of every type in the order of `ObjectType::ALL`.
-const COUNTS: [(&str, [usize; 9]); 8] = [
+const COUNTS: [(&str, [usize; 9]); 9] = [
     ("two-packages.xml", [1, 2, 2, 0, 2, 32, 32, 32, 32]),
     ("four-numa-nodes.xml", [1, 4, 2, 0, 4, 32, 32, 32, 32]),
     ("dies-and-smt.xml", [1, 4, 2, 4, 8, 32, 32, 32, 64]),
     ("fast-and-slow-cores.xml", [1, 1, 1, 0, 1, 8, 14, 14, 20]),
     ("memory-without-cpus.xml", [1, 3, 2, 0, 0, 0, 0, 16, 16]),
+    ("gpus.xml", [1, 2, 2, 0, 0, 0, 0, 8, 8]),
     ("large.xml", [1, 8, 8, 0, 0, 0, 0, 576, 1_152]),
     ("hwloc-1.xml", [1, 2, 2, 0, 2, 12, 12, 12, 24]),
     ("hwloc-1-one-node.xml", [1, 1, 1, 0, 1, 4, 4, 4, 8]),
@@ -44,6 +45,7 @@ fn hwloc_reads_the_same_from_each_file() {
         let mut theirs = hwloc::reference(&text).unwrap();
         // Not asked for: versions before 2.4 know no kinds.
         theirs.set_core_kinds(ours.core_kinds().to_vec()).unwrap();
+        let theirs = theirs.with_devices(ours.devices());
         assert_eq!(ours, theirs, "{name}");
     }
 }
@@ -147,6 +149,26 @@ fn hybrid_machine_has_its_kinds_of_cores() {
     assert_eq!(kinds(&Topology::from_bytes(&hybrid.to_bytes()).unwrap()), expected);
     assert_eq!(kinds(&hybrid.without_smt())[1].0, "0,2,4,6,8,10");
     assert_eq!(kinds(&machine("two-packages.xml")), [("0-31".to_owned(), 0, String::new())]);
+}
+
+#[test]
+fn devices_of_a_file_have_names_and_near_cpus() {
+    let gpus = machine("gpus.xml");
+    let told = |machine: &Topology| -> Vec<String> {
+        machine.devices().iter().map(ToString::to_string).collect()
+    };
+    let expected = [
+        "network 0000:17:00.0 (ib0, mlx5_0): near CPUs 0-3",
+        "gpu 0000:3b:00.0 (cuda0): near CPUs 0-3",
+        "storage 0000:81:00.0 (nvme0n1): near CPUs 4-7",
+        "gpu 0000:c1:00.0 (cuda1): near CPUs 4-7",
+    ];
+    assert_eq!(told(&gpus), expected);
+    assert_eq!(told(&Topology::from_bytes(&gpus.to_bytes()).unwrap()), expected);
+    assert!(gpus.devices()[1].is_near(&"3-4".parse().unwrap()));
+    assert!(!gpus.devices()[1].is_near(&"4".parse().unwrap()));
+    assert_eq!(told(&machine("two-packages.xml")), [""; 0]);
+    assert_eq!(gpus.draw().to_string().matches("near CPUs").count(), 4);
 }
 
 #[test]

@@ -6,12 +6,13 @@
 //! | `snapshot.rs` | [`Topology`]: counts, containment, enclosing, allowed CPUs, without SMT |
 //! | `index.rs` | the tables that make those queries a memory load |
 //! | `kinds.rs` | kinds of cores: [`CoreKind`], fast and slow ones of a hybrid processor |
+//! | `devices.rs` | [`Device`]s and the CPUs near them |
 //! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
 //! | `draw.rs`, `svg.rs`, `picture.rs` | pictures of a machine for the terminal and as SVG |
 //! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
 //! | `xml.rs`, `markup.rs` | hwloc's XML files, read without hwloc |
 //! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
-//! | `sysfs.rs` | the kinds of cores, as the kernel tells them |
+//! | `sysfs.rs` | the kinds of cores and the devices, as the kernel tells them |
 //! | `hwloc.rs` | the only file that meets hwloc: live machine and synthetic strings |
 //! | `error.rs` | [`TopologyError`] |
 //!
@@ -20,6 +21,7 @@
 //! you are on.
 
 mod bytes;
+mod devices;
 mod draw;
 mod error;
 mod hwloc;
@@ -40,6 +42,7 @@ mod machines;
 #[cfg(test)]
 mod tests;
 
+pub use devices::{Device, DeviceKind, ParseDeviceKindError, visible_devices};
 pub use draw::Drawing;
 pub use error::TopologyError;
 pub use hwloc::hwloc_version;

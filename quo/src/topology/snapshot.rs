@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::CpuSet;
 
 use super::index::Index;
-use super::{CoreKind, Object, ObjectType, TopologyError, kinds};
+use super::{CoreKind, Device, Object, ObjectType, TopologyError, kinds};
 
 /// The highest CPU number a topology may have; keeps hostile input from asking for memory.
 pub const MAX_CPU: usize = (1 << 16) - 1;
@@ -75,6 +75,8 @@ pub struct Topology {
     pub(super) kinds: Vec<CoreKind>,
     /// What a core of each kind counts in plans.
     pub(super) weights: Vec<u64>,
+    /// Of machines other than the one this process runs on.
+    pub(super) devices: Vec<Device>,
 }
 
 impl Topology {
@@ -114,7 +116,7 @@ impl Topology {
         }
         let index = Index::new(&levels);
         let kinds = vec![CoreKind::new(levels[0][0].cpuset.clone())];
-        Ok(Self { origin, allowed, levels, index, kinds, weights: vec![1] })
+        Ok(Self { origin, allowed, levels, index, kinds, weights: vec![1], devices: Vec::new() })
     }
 
     pub(super) fn set_core_kinds(
@@ -164,7 +166,8 @@ impl Topology {
         let allowed = self.allowed.intersection(kept);
         let kinds = kinds::restricted(&self.kinds, kept);
         let weights = kinds::weights(&kinds);
-        Self { origin: self.origin.clone(), allowed, levels, index, kinds, weights }
+        let (origin, devices) = (self.origin.clone(), self.devices.clone());
+        Self { origin, allowed, levels, index, kinds, weights, devices }
     }
 
     /// The same machine with another allowed set.

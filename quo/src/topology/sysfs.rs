@@ -1,18 +1,27 @@
-//! What the kernel tells of the kinds of cores.
+//! What the kernel tells of the kinds of cores and of devices.
 //!
 //! | file under `/sys/devices` | tells |
 //! |---|---|
 //! | `cpu_core/cpus`, `cpu_atom/cpus`, `cpu_lowpower/cpus` | Intel's types of cores |
 //! | `system/cpu/cpuN/cpu_capacity` | the speed of a CPU; 1024 is that of the fastest |
 //! | `system/cpu/cpuN/cpufreq/cpuinfo_max_freq` | the highest frequency in kHz |
+//!
+//! Under `/sys/bus/pci/devices` each device has a folder with its `class`, `vendor` and `local_cpulist`;
+//! drivers add folders such as `net` and `infiniband`, which hold one more for each of their names.
 
 use std::path::Path;
 
 use crate::CpuSet;
 
+use super::devices::{Device, DeviceKind, MAX_DEVICES, in_order};
 use super::kinds::RawKind;
 
 pub(super) const ROOT: &str = "/sys/devices";
+
+pub(super) const PCI: &str = "/sys/bus/pci/devices";
+
+/// Where drivers name devices.
+const NAMED: [&str; 5] = ["infiniband", "net", "nvme", "drm", "block"];
 
 /// From slow to fast.
 const INTEL: [(&str, &str); 3] =
@@ -34,6 +43,37 @@ pub(super) fn core_kinds(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
         kind.highest_mhz = kind.cpuset.iter().filter_map(highest).max().map(|khz| khz / 1000);
     }
     kinds
+}
+
+/// The devices on the PCI bus, in its order.
+pub(super) fn devices(bus: &Path, machine: &CpuSet) -> Vec<Device> {
+    let folders = std::fs::read_dir(bus).into_iter().flatten().flatten();
+    let found = folders.filter_map(|folder| device(&folder.path(), machine));
+    in_order(found.take(MAX_DEVICES).collect())
+}
+
+fn device(folder: &Path, machine: &CpuSet) -> Option<Device> {
+    let text = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let number = |file: &str| u32::from_str_radix(text(file).trim().trim_start_matches("0x"), 16);
+    // The lowest byte is the programming interface.
+    let kind = DeviceKind::of_class(u16::try_from(number("class").ok()? >> 8).ok()?)?;
+    let near = text("local_cpulist").trim().parse::<CpuSet>().unwrap_or_default();
+    let near = near.intersection(machine);
+    let listed = |driver: &&str| std::fs::read_dir(folder.join(driver)).into_iter().flatten();
+    let mut names: Vec<String> = NAMED
+        .iter()
+        .flat_map(listed)
+        .flatten()
+        .map(|name| name.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    Some(Device {
+        kind,
+        bus: folder.file_name()?.to_string_lossy().into_owned(),
+        vendor: number("vendor").ok().and_then(|vendor| u16::try_from(vendor).ok()).unwrap_or(0),
+        names,
+        cpuset: if near.is_empty() { machine.clone() } else { near },
+    })
 }
 
 fn intel(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
@@ -124,6 +164,34 @@ mod tests {
         let expected = expected.map(|(cpus, speed)| (cpus.to_owned(), speed, String::new()));
         assert_eq!(tree.kinds(6), expected);
         assert_eq!(tree.kinds(7), [], "CPU 6 has none");
+    }
+
+    #[test]
+    fn devices_of_the_bus_have_names_and_near_cpus() {
+        let tree = Tree::new();
+        let file = |bus: &str, name: &str, text: &str| tree.write(&format!("{bus}/{name}"), text);
+        for (bus, class, vendor, near) in [
+            ("0000:c1:00.0", "0x030200", "0x10de", "4-7"),
+            ("0000:17:00.0", "0x020700", "0x15b3", "0-3,90"),
+            ("0000:00:1f.0", "0x060100", "0x8086", "0-7"),
+            ("0000:01:00.0", "0x010802", "0x144d", ""),
+        ] {
+            file(bus, "class", class);
+            file(bus, "vendor", vendor);
+            file(bus, "local_cpulist", near);
+        }
+        file("0000:17:00.0", "infiniband/mlx5_0/x", "");
+        file("0000:17:00.0", "net/ib0/x", "");
+        let found = devices(tree.0.path(), &CpuSet::from_range(0..8));
+        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let expected = [
+            "storage 0000:01:00.0: near CPUs 0-7",
+            "network 0000:17:00.0 (ib0, mlx5_0): near CPUs 0-3",
+            "gpu 0000:c1:00.0: near CPUs 4-7",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(found[2].vendor, 0x10de);
+        assert_eq!(devices(&tree.0.path().join("none"), &CpuSet::single(0)), []);
     }
 
     #[test]

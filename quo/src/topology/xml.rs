@@ -6,6 +6,7 @@
 
 use crate::CpuSet;
 
+use super::devices::{Device, DeviceKind, MAX_DEVICES};
 use super::kinds::{MAX_CORE_KINDS, RawKind, arrange};
 use super::markup::{Element, Event, Reader};
 use super::{
@@ -16,10 +17,10 @@ const MOST_OBJECTS: usize = ObjectType::COUNT * MAX_PUS + MAX_NUMA_NODES;
 
 pub(super) fn read(text: &str, origin: Origin) -> Result<Topology, TopologyError> {
     match contents(text) {
-        Ok(Contents { objects, allowed, kinds }) => {
+        Ok(Contents { objects, allowed, kinds, devices }) => {
             let mut topology = Topology::from_objects(objects, &allowed, origin)?;
             topology.set_core_kinds(arrange(kinds))?;
-            Ok(topology)
+            Ok(topology.with_devices(devices))
         }
         Err(cause) => Err(TopologyError::Xml { what: origin, cause }),
     }
@@ -29,6 +30,7 @@ struct Contents {
     objects: Vec<Object>,
     allowed: CpuSet,
     kinds: Vec<RawKind>,
+    devices: Vec<Device>,
 }
 
 /// An `object` element whose end has not come yet.
@@ -39,6 +41,8 @@ struct Open {
     cpuset: Option<CpuSet>,
     /// The NUMA nodes attached to it. hwloc numbers them after those of the objects inside it.
     nodes: Vec<Object>,
+    /// The device that it is, or is part of.
+    device: Option<usize>,
     /// A NUMA node, or a cache in front of one: its nodes are those of the object it is attached to.
     attached: bool,
 }
@@ -51,6 +55,7 @@ fn contents(text: &str) -> Result<Contents, String> {
     let mut allowed = None;
     let mut kinds: Vec<RawKind> = Vec::new();
     let mut in_kind = false;
+    let mut devices: Vec<Device> = Vec::new();
     let mut outermost = true;
     while let Some(event) = reader.next()? {
         match event {
@@ -71,7 +76,21 @@ fn contents(text: &str) -> Result<Contents, String> {
                 if objects.len() + nodes.len() == MOST_OBJECTS {
                     return Err(reader.wrong("it has more objects than any machine"));
                 }
-                let mut opened = Open { at: None, cpuset, nodes: Vec::new(), attached: false };
+                let device = match device(&element, cpuset.as_ref()) {
+                    Some(_) if devices.len() == MAX_DEVICES => {
+                        return Err(reader.wrong("it has more devices than any machine"));
+                    }
+                    Some(device) => {
+                        devices.push(device);
+                        Some(devices.len() - 1)
+                    }
+                    None => open.last().and_then(|parent| parent.device),
+                };
+                if let (Some(at), Some("OSDev")) = (device, element.attribute("type").as_deref()) {
+                    devices[at].names.extend(element.attribute("name"));
+                }
+                let nodes = Vec::new();
+                let mut opened = Open { at: None, cpuset, nodes, device, attached: false };
                 match object {
                     Some(node) if node.kind == ObjectType::NumaNode => {
                         opened.attached = true;
@@ -138,7 +157,28 @@ fn contents(text: &str) -> Result<Contents, String> {
         nodes.push(node.with_os_index(0).with_memory(memory));
     }
     objects.append(&mut nodes);
-    Ok(Contents { objects, allowed, kinds })
+    for device in devices.iter_mut().filter(|device| device.cpuset.is_empty()) {
+        device.cpuset = objects.iter().fold(CpuSet::new(), |all, it| all.union(&it.cpuset));
+    }
+    Ok(Contents { objects, allowed, kinds, devices })
+}
+
+/// The device of a `PCIDev` element, near the CPUs of the object that it is attached to.
+fn device(element: &Element<'_>, near: Option<&CpuSet>) -> Option<Device> {
+    if element.attribute("type").as_deref() != Some("PCIDev") {
+        return None;
+    }
+    // Such as `0302 [10de:20b0] [10de:1450] a1`.
+    let described = element.attribute("pci_type")?;
+    let class = u16::from_str_radix(described.get(..4)?, 16).ok()?;
+    let vendor = described.split_once('[').and_then(|(_, rest)| rest.get(..4));
+    Some(Device {
+        kind: DeviceKind::of_class(class)?,
+        bus: element.attribute("pci_busid")?,
+        vendor: vendor.and_then(|text| u16::from_str_radix(text, 16).ok()).unwrap_or(0),
+        names: Vec::new(),
+        cpuset: near.cloned().unwrap_or_default(),
+    })
 }
 
 fn core_kind(element: &Element<'_>) -> Result<RawKind, String> {

@@ -1,0 +1,217 @@
+//! Devices and the CPUs that are near them: GPUs, network and storage controllers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::CpuSet;
+
+use super::{Topology, sysfs};
+
+/// The most devices a topology may have.
+pub(super) const MAX_DEVICES: usize = 1 << 12;
+
+/// A kind of device, by its PCI class.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// A display controller or an accelerator.
+    Gpu,
+    /// A network controller.
+    Network,
+    /// A storage controller.
+    Storage,
+}
+
+impl DeviceKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Gpu, Self::Network, Self::Storage];
+
+    /// The short name, as [`Display`](fmt::Display) writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Network => "network",
+            Self::Storage => "storage",
+        }
+    }
+
+    /// The kind of a PCI class, such as 0x0302; `None` for bridges and the like.
+    pub(super) fn of_class(class: u16) -> Option<Self> {
+        match class >> 8 {
+            0x01 => Some(Self::Storage),
+            0x02 => Some(Self::Network),
+            0x03 | 0x12 => Some(Self::Gpu),
+            // Infiniband, and co-processors.
+            0x0c if class == 0x0c06 => Some(Self::Network),
+            0x0b if class == 0x0b40 => Some(Self::Gpu),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// A text that names no kind of device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a kind of device: gpu, network, storage")]
+pub struct ParseDeviceKindError {
+    text: String,
+}
+
+impl FromStr for DeviceKind {
+    type Err = ParseDeviceKindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        kind.ok_or_else(|| ParseDeviceKindError { text: super::error::shortened(text) })
+    }
+}
+
+/// A device on the PCI bus.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its place on the bus, such as `0000:3b:00.0`.
+    pub bus: String,
+    /// The PCI number of its maker: 0x10de for NVIDIA, 0x1002 for AMD, 0x8086 for Intel.
+    pub vendor: u16,
+    /// The names the system and its drivers have for it, such as `mlx5_0` and `ib0`.
+    pub names: Vec<String>,
+    /// The CPUs near it; all of the machine where the system does not tell.
+    pub cpuset: CpuSet,
+}
+
+impl Device {
+    /// Returns true if some of `cpus` are among those near the device.
+    #[must_use]
+    pub fn is_near(&self, cpus: &CpuSet) -> bool {
+        self.cpuset.intersects(cpus)
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.kind, self.bus)?;
+        if !self.names.is_empty() {
+            write!(out, " ({})", self.names.join(", "))?;
+        }
+        write!(out, ": near CPUs {}", self.cpuset)
+    }
+}
+
+impl Topology {
+    /// The devices of the machine in the order of the bus, disallowed CPUs counted as near too.
+    ///
+    /// Those of this machine are read from the kernel at each call, which takes some tens of
+    /// microseconds a device; those of another one come from its file.
+    #[must_use]
+    pub fn devices(&self) -> Vec<Device> {
+        if self.is_simulated() {
+            return self.devices.clone();
+        }
+        sysfs::devices(std::path::Path::new(sysfs::PCI), self.machine_cpuset())
+    }
+
+    /// The same machine with other devices, where it is not the one this process runs on.
+    #[must_use]
+    pub(super) fn with_devices(mut self, devices: Vec<Device>) -> Self {
+        self.devices = in_order(devices);
+        self
+    }
+}
+
+/// Devices in the order of the bus.
+pub(super) fn in_order(mut devices: Vec<Device>) -> Vec<Device> {
+    devices.sort_by(|one, other| one.bus.cmp(&other.bus));
+    devices
+}
+
+/// The environment variables that show some GPUs to a program and hide the others, by maker. Pure.
+///
+/// `all` are the GPUs of the machine, `chosen` those to show. The variables number the GPUs of a
+/// maker in the order of the bus, which CUDA has to be told (`CUDA_DEVICE_ORDER`). A GPU of a maker
+/// without such a variable is left out.
+///
+/// ```
+/// use quo::topology::{DeviceKind, Topology, visible_devices};
+/// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/gpus.xml");
+/// let machine = Topology::from_xml_file(file.as_ref())?;
+/// let gpus: Vec<_> =
+///     machine.devices().into_iter().filter(|device| device.kind == DeviceKind::Gpu).collect();
+/// let variables = visible_devices(&gpus, &gpus[1..2]);
+/// assert_eq!(variables[0], ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
+/// assert_eq!(variables[1], ("CUDA_VISIBLE_DEVICES".to_owned(), "1".to_owned()));
+/// # Ok::<(), quo::TopologyError>(())
+/// ```
+#[must_use]
+pub fn visible_devices(all: &[Device], chosen: &[Device]) -> Vec<(String, String)> {
+    const MAKERS: [(u16, &str); 3] = [
+        (0x10de, "CUDA_VISIBLE_DEVICES"),
+        (0x1002, "ROCR_VISIBLE_DEVICES"),
+        (0x8086, "ZE_AFFINITY_MASK"),
+    ];
+    let mut variables = Vec::new();
+    for (maker, variable) in MAKERS {
+        let of_maker = |device: &&Device| device.kind == DeviceKind::Gpu && device.vendor == maker;
+        let mut buses: Vec<&str> =
+            all.iter().filter(of_maker).map(|device| device.bus.as_str()).collect();
+        buses.sort_unstable();
+        let number = |device: &Device| buses.iter().position(|bus| *bus == device.bus);
+        let mut shown: Vec<usize> = chosen.iter().filter(of_maker).filter_map(number).collect();
+        shown.sort_unstable();
+        if shown.is_empty() {
+            continue;
+        }
+        if maker == 0x10de {
+            variables.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
+        }
+        let list: Vec<String> = shown.iter().map(ToString::to_string).collect();
+        variables.push((variable.to_owned(), list.join(",")));
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(bus: &str, vendor: u16) -> Device {
+        let (kind, bus) = (DeviceKind::Gpu, bus.to_owned());
+        Device { kind, bus, vendor, names: Vec::new(), cpuset: CpuSet::single(0) }
+    }
+
+    #[test]
+    fn gpus_of_each_maker_are_numbered_in_the_order_of_the_bus() {
+        let all =
+            [gpu("0000:c1:00.0", 0x1002), gpu("0000:41:00.0", 0x1002), gpu("0000:3b:00.0", 0x8086)];
+        let told = |chosen: &[Device]| {
+            let variables = visible_devices(&all, chosen);
+            let text = variables.iter().map(|(name, value)| format!("{name}={value}"));
+            text.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(told(&all[..1]), "ROCR_VISIBLE_DEVICES=1");
+        assert_eq!(told(&all), "ROCR_VISIBLE_DEVICES=0,1 ZE_AFFINITY_MASK=0");
+        assert_eq!(told(&[]), "");
+        assert_eq!(told(&[gpu("0000:41:00.0", 0x1af4)]), "");
+    }
+
+    #[test]
+    fn classes_of_the_bus_are_kinds() {
+        let kinds = [0x0302, 0x1200, 0x0207, 0x0108, 0x0604].map(DeviceKind::of_class);
+        let expected = [DeviceKind::Gpu, DeviceKind::Gpu, DeviceKind::Network, DeviceKind::Storage];
+        assert_eq!(kinds[..4], expected.map(Some));
+        assert_eq!(kinds[4], None);
+        assert_eq!("network".parse(), Ok(DeviceKind::Network));
+        assert!("tape".parse::<DeviceKind>().unwrap_err().to_string().contains("tape"));
+    }
+}

@@ -104,7 +104,7 @@ impl std::fmt::Display for BackEnd {
             out,
             "{}, started by {}; parked ranks",
             self.mpi,
-            self.launcher.unwrap_or("nobody known")
+            self.launcher.unwrap_or("an unknown launcher")
         )?;
         match &self.spawned {
             Ok(Join::Port) => write!(out, " and spawned ones, which join at a port"),

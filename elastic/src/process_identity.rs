@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_there_until_it_ends_also_when_nobody_has_collected_it() {
+    fn process_exists_until_it_ends_even_if_not_collected() {
         let own = Life::own().unwrap();
         assert_eq!(own.has_ended(), None);
         let mut child =
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_another_host_and_another_process_with_the_number_is_not_it() {
+    fn identity_of_other_hosts_and_reused_numbers_is_not_believed() {
         let own = Life::own().unwrap();
         let elsewhere = Life { process: i32::MAX, boot: "another".to_owned(), ..own.clone() };
         assert_eq!(elsewhere.has_ended(), None);

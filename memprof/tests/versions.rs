@@ -60,7 +60,7 @@ fn json(words: &str, folder: &Path) -> Value {
 }
 
 #[test]
-fn reports_of_an_older_trace_say_what_those_of_the_newest_say() {
+fn reports_of_older_traces_agree_with_the_newest() {
     let place = tempfile::tempdir().expect("a folder");
     let [old, new] = folders(place.path());
     let table = said("report JOB", &old);
@@ -126,7 +126,7 @@ fn exports_of_an_older_trace_are_those_of_the_newest() {
 }
 
 #[test]
-fn a_job_does_not_differ_from_itself_in_another_version_and_both_are_points_of_a_sweep() {
+fn versions_of_one_job_do_not_differ_and_serve_sweeps() {
     let place = tempfile::tempdir().expect("a folder");
     let [old, new] = folders(place.path()).map(|folder| folder.to_str().expect("UTF-8").to_owned());
     let document = said(&format!("diff {old} {new} --json --least 0"), place.path());

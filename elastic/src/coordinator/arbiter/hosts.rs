@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_host_gets_as_many_as_the_others_as_far_as_there_is_room() {
+    fn hosts_get_equal_shares_as_far_as_room_allows() {
         let rooms = [("a", Some(1)), ("b", None), ("c", Some(0))]
             .map(|(host, room)| (host.to_owned(), room));
         let parts = deal(4, &rooms).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_found_by_the_launchers_name_and_its_own() {
+    fn host_is_found_by_launcher_name_and_own_name() {
         let mut names = Names::default();
         let resize = Resize {
             units: vec![2, 1],

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_at_any_time_during_a_look_is_told_and_nothing_else() {
+    fn motion_during_a_look_is_told_and_nothing_else() {
         let motion = Motion::new();
         let mut ended = [0; LIMIT];
         let (one, other) = (Component(3), Component(5));

@@ -1,4 +1,5 @@
-//! True if processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
+//! Identities of started processes, to tell if they are still there. MPI does not say so of processes that no rank has
+//! joined yet.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! True if a host can be reached, looked at before anything is started there: some launchers end the job otherwise.
+//! Check that a host can be reached, made before anything is started there: some launchers end the job otherwise.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};

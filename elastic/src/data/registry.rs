@@ -313,7 +313,7 @@ impl Registry {
         DataError::Unknown { call, name: name.to_owned(), registered }
     }
 
-    /// Returns true if the data of this window have been moved; why not, if that has failed.
+    /// Returns true if the data of this window have been moved; the error if that has failed.
     pub(crate) fn is_moved(&self) -> Result<bool, String> {
         match &self.state {
             State::Before => Ok(false),

@@ -1,4 +1,4 @@
-//! True if the launcher and MPI agree on how many ranks there are.
+//! Check that the launcher and MPI agree on the number of ranks.
 //!
 //! A program that another MPI's launcher starts runs as many times as was asked for, and each copy
 //! believes it is alone.

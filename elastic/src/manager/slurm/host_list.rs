@@ -6,7 +6,7 @@ const MOST_NODES: usize = 65_536;
 /// The names that a list stands for, in its order.
 ///
 /// # Errors
-/// Returns its fault.
+/// Names the fault.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let wrong = |what: &str| format!("the list of hosts {:?} {what}", shortened(list));
     let mut names = Vec::new();

@@ -57,7 +57,7 @@ typedef struct QUO_world_t QUO_world_t;
 /** Handle of a world. */
 typedef QUO_world_t *QUO_world;
 
-/** What a process is to the world. */
+/** Status of a process in the world. */
 typedef enum {
     /** A rank since the beginning of the job. */
     QUO_WORLD_NEW = 0,
@@ -104,7 +104,7 @@ typedef struct QUO_slurm_options_t {
         sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
     }
 
-/** What a world begins with. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
+/** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
     processes; of the rest, what rank 0 says counts. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
@@ -201,7 +201,7 @@ typedef struct QUO_world_options_t {
             NULL, NULL, NULL, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0.0, NULL, NULL                \
     }
 
-/** What has become of a request. */
+/** State of a request. */
 typedef enum {
     /** It was accepted, and has not ended. */
     QUO_REQUEST_OPEN = 0,
@@ -219,7 +219,7 @@ typedef enum {
     QUO_REQUEST_GROW,
     /** A number of ranks fewer. Growth that still waits is dropped for it. */
     QUO_REQUEST_SHRINK,
-    /** Nobody on the hosts of from. Growth that still waits is dropped for it. */
+    /** No ranks on the hosts of from. Growth that still waits is dropped for it. */
     QUO_REQUEST_LEAVE,
     /** The same number of ranks, with those on the hosts of from on the hosts of on instead. */
     QUO_REQUEST_MOVE
@@ -475,7 +475,7 @@ typedef enum {
     QUO_WINDOW_BETWEEN
 } QUO_window_comm_t;
 
-/** How an array is dealt out. */
+/** Kind of an array: the way in which it is dealt out. */
 typedef enum {
     /** A vector in one block for each rank. */
     QUO_ARRAY_BLOCK = 0,
@@ -493,7 +493,7 @@ typedef enum {
     QUO_ARRAY_REPLICATED
 } QUO_array_kind_t;
 
-/** How a rank stores its part of a matrix. */
+/** Order in which a rank stores its part of a matrix. */
 typedef enum {
     /** Row by row, as in C. */
     QUO_ARRAY_BY_ROWS = 0,
@@ -533,35 +533,35 @@ typedef struct QUO_array_spec_t {
             0, 0                                                                                   \
     }
 
-/** What the last committed move of arrays has moved, in bytes. Set size to sizeof. */
+/** Result of the last committed move of arrays, in bytes. Set size to sizeof. */
 typedef struct QUO_move_metrics_t {
     /** sizeof(QUO_move_metrics_t), so that fields can be appended. */
     size_t size;
-    /** How many arrays and callbacks. */
+    /** Number of arrays and callbacks. */
     size_t arrays;
     /** Steps of all schedules. */
     size_t steps;
-    /** What this process had for others. */
+    /** Bytes of this process for others. */
     size_t sent;
-    /** What this process has copied from the memory of others. */
+    /** Bytes that this process has copied from the memory of others. */
     size_t shared;
-    /** What stayed here and was copied to its new place. */
+    /** Bytes that stayed here and were copied to their new place. */
     size_t kept;
-    /** What all processes had for others. */
+    /** Bytes of all processes for others. */
     size_t all_sent;
-    /** What of that went through memory. */
+    /** Part of that which went through memory. */
     size_t all_shared;
-    /** What stayed where it was, on all processes. */
+    /** Bytes that stayed in place, on all processes. */
     size_t all_kept;
     /** From the beginning to when all had agreed that it is done. */
     double seconds;
 } QUO_move_metrics_t;
 
-/** Who was a rank, and who will be. */
+/** Old and new ranks. */
 typedef struct QUO_seats_t {
-    /** How many ranks there were. */
+    /** Number of old ranks. */
     int old_size;
-    /** How many there will be. */
+    /** Number of new ranks. */
     int new_size;
     /** Which of the old ones this process is; -1 for one who joins. */
     int old_rank;

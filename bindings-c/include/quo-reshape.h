@@ -65,7 +65,7 @@ typedef enum {
     QUO_RESHAPE_RECTANGULAR
 } QUO_reshape_kind_t;
 
-/** What a program is to do about data. */
+/** Next action of a program on its data. */
 typedef enum {
     /** Nothing. */
     QUO_RESHAPE_CONTINUE = 0,
@@ -75,7 +75,7 @@ typedef enum {
     QUO_RESHAPE_SHRINK
 } QUO_reshape_decision_t;
 
-/** What a process is after QUO_reshape_init() or QUO_reshape_resize(). */
+/** State of a process after QUO_reshape_init() or QUO_reshape_resize(). */
 typedef enum {
     /** A rank, as before. */
     QUO_RESHAPE_STAYS = 0,
@@ -85,7 +85,7 @@ typedef enum {
     QUO_RESHAPE_ENDED
 } QUO_reshape_seat_t;
 
-/** How a program's processors are arranged at first. Start from #QUO_RESHAPE_TOPOLOGY_INIT. */
+/** First arrangement of a program's processors. Start from #QUO_RESHAPE_TOPOLOGY_INIT. */
 typedef struct QUO_reshape_topology_t {
     /** sizeof(QUO_reshape_topology_t), so that fields can be appended. */
     size_t size;
@@ -95,7 +95,7 @@ typedef struct QUO_reshape_topology_t {
     int ndims;
     /** Rows and columns, if ndims is 2. */
     int dims[2];
-    /** How many processors, if ndims is 1. */
+    /** Number of processors, if ndims is 1. */
     int total;
     /** By how many #QUO_RESHAPE_ARBITRARY grows. */
     int increment;
@@ -111,7 +111,7 @@ typedef struct QUO_reshape_topology_t {
     seconds that iterations took. Called on rank 0. */
 typedef int (*QUO_reshape_scheduler_t)(void *data, int size, int iteration, double seconds);
 
-/** Whether the program can work with so many rows and columns of processors: 1 or 0. */
+/** Returns 1 if the program can work with so many rows and columns of processors, else 0. */
 typedef int (*QUO_reshape_valid_t)(void *data, int rows, int columns);
 
 /** @name Resize points */

@@ -28,7 +28,7 @@ typedef quo_xpm_t *QUO_xpm_context;
 
 /** A piece of cross-process memory as mapped in the calling process. */
 typedef struct QUO_xpm_view_t {
-    /** Where it starts. */
+    /** First byte. */
     void *base;
     /** Its length in bytes. */
     size_t extent;

@@ -147,7 +147,7 @@ typedef enum {
     QUO_OBJ_L1CACHE
 } QUO_obj_type_t;
 
-/** How QUO_bind_push() finds the object to bind to. */
+/** Way in which QUO_bind_push() finds the object to bind to. */
 typedef enum {
     /** The object given by type and index, wherever the caller is bound now. */
     QUO_BIND_PUSH_PROVIDED = 0,
@@ -164,9 +164,9 @@ typedef enum {
     QUO_CREATE_NO_MT = 1
 } QUO_create_flags_t;
 
-/** How ranks wait for each other. Since quo 0.1. */
+/** Way in which ranks wait for each other. Since quo 0.1. */
 typedef enum {
-    /** What the environment variable QUO_WAIT says (futex, pthread, mpi), else futex. */
+    /** The value of the environment variable QUO_WAIT (futex, pthread, mpi), else futex. */
     QUO_WAIT_DEFAULT = 0,
     /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
     QUO_WAIT_FUTEX,
@@ -192,7 +192,7 @@ typedef struct QUO_create_options_t {
         sizeof(QUO_create_options_t), QUO_CREATE_NO_FLAGS, QUO_WAIT_DEFAULT                        \
     }
 
-/** What QUO_auto_distrib_with_policy() computes. Since quo 0.1. */
+/** Policy of QUO_auto_distrib_with_policy(). Since quo 0.1. */
 typedef enum {
     /** At most the given number per object; bound ranks before unbound ones, each on an object it
         is bound to; unbound ranks fill what is left, spread over the objects. */
@@ -1034,7 +1034,7 @@ typedef struct QUO_phase_t QUO_phase_t;
 /** Handle of a phase. */
 typedef QUO_phase_t *QUO_phase;
 
-/** What a phase does with thread counts. */
+/** Handling of thread counts in a phase. */
 typedef enum {
     /** Nothing: the program sets them itself. */
     QUO_THREADS_KEEP = 0,
@@ -1052,7 +1052,7 @@ typedef enum {
     QUO_CORES_FASTEST
 } QUO_cores_t;
 
-/** What a phase wants. Start from #QUO_PHASE_SPEC_INIT. The same on every rank. */
+/** Specification of a phase. Start from #QUO_PHASE_SPEC_INIT. The same on every rank. */
 typedef struct QUO_phase_spec_t {
     /** sizeof(QUO_phase_spec_t), so that fields can be appended. */
     size_t size;
@@ -1077,19 +1077,19 @@ typedef struct QUO_phase_spec_t {
         sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL, QUO_CORES_ALL, 0   \
     }
 
-/** What a worker of a phase gets. */
+/** Assignment of a worker of a phase. */
 typedef struct QUO_worker_t {
     /** Threads to run: the worker's share of the CPUs. */
     int threads;
     /** The first of the qids whose work this worker does; they are contiguous. */
     int first_qid;
-    /** How many qids, the worker's own among them. */
+    /** Number of qids, the worker's own among them. */
     int nqids;
     /** The CPUs the worker is bound to, as a list; valid while the phase runs. */
     const char *cpuset;
 } QUO_worker_t;
 
-/** What the last run of a phase cost this rank. Set size before asking. */
+/** Cost of the last run of a phase for this rank. Set size before asking. */
 typedef struct QUO_phase_metrics_t {
     /** sizeof(QUO_phase_metrics_t), so that fields can be appended. */
     size_t size;

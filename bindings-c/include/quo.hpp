@@ -121,7 +121,7 @@ enum class ObjectType : int {
     PROCESSING_UNIT = pu
 };
 
-/** How a push finds the object to bind to. */
+/** Way in which a push finds the object to bind to. */
 enum class BindPushPolicy : int {
     /** The object given by type and index, wherever the caller is bound now. */
     provided = QUO_BIND_PUSH_PROVIDED,
@@ -133,7 +133,7 @@ enum class BindPushPolicy : int {
     OBJECT = object
 };
 
-/** What a context shows; values can be combined with `|`. */
+/** CPUs that a context shows; values can be combined with `|`. */
 enum class CreateFlags : int {
     /** Everything. */
     none = QUO_CREATE_NO_FLAGS,
@@ -148,9 +148,9 @@ operator|(CreateFlags one, CreateFlags other) noexcept
     return static_cast<CreateFlags>(static_cast<int>(one) | static_cast<int>(other));
 }
 
-/** How ranks wait for each other. */
+/** Way in which ranks wait for each other. */
 enum class Wait : int {
-    /** What the environment variable QUO_WAIT says, else futex. */
+    /** The value of the environment variable QUO_WAIT, else futex. */
     automatic = QUO_WAIT_DEFAULT,
     /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
     futex = QUO_WAIT_FUTEX,
@@ -162,13 +162,13 @@ enum class Wait : int {
 
 /** Options of a new context; the same on every rank. */
 struct CreateOptions {
-    /** What the context shows. */
+    /** CPUs that the context shows. */
     CreateFlags flags = CreateFlags::none;
-    /** How ranks wait. */
+    /** Way in which ranks wait. */
     Wait wait = Wait::automatic;
 };
 
-/** What Context::auto_distrib() computes. */
+/** Policy of Context::auto_distrib(). */
 enum class DistribPolicy : int {
     /** At most the given number per object; bound ranks before unbound ones. */
     promise = QUO_DISTRIB_PROMISE,
@@ -176,7 +176,7 @@ enum class DistribPolicy : int {
     literal = QUO_DISTRIB_LITERAL
 };
 
-/** What a phase does with thread counts. */
+/** Handling of thread counts in a phase. */
 enum class Threads : int {
     /** Nothing: the program sets them itself. */
     keep = QUO_THREADS_KEEP,
@@ -366,7 +366,7 @@ public:
     /** The code as an enumerator. */
     Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
 
-    /** Whether the context cannot be relied on any more. */
+    /** Returns true if the context cannot be relied on any more. */
     bool fatal() const noexcept
     {
         switch (errc()) {
@@ -405,7 +405,7 @@ public:
     using RecoverableError::RecoverableError;
 };
 
-/** What went wrong in the last call that failed in this thread; empty when none has. */
+/** Returns the error of the last call that failed in this thread; empty when none has. */
 inline std::string
 last_error()
 {
@@ -622,7 +622,7 @@ public:
 
     iterator begin() const noexcept { return {{}, first_}; }
     iterator end() const noexcept { return {{}, first_ + count_}; }
-    /** How many. */
+    /** Number of qids. */
     int size() const noexcept { return count_; }
     bool empty() const noexcept { return 0 == count_; }
     /** The first; 0 when there is none. */
@@ -699,12 +699,12 @@ public:
     std::size_t size() const noexcept { return cpus_.size(); }
     bool empty() const noexcept { return cpus_.empty(); }
     bool contains(int cpu) const { return std::binary_search(begin(), end(), cpu); }
-    /** Whether every CPU of the other set is in this one. */
+    /** Returns true if every CPU of the other set is in this one. */
     bool contains(const CpuSet &other) const
     {
         return std::includes(begin(), end(), other.begin(), other.end());
     }
-    /** Whether a CPU is in both. */
+    /** Returns true if a CPU is in both. */
     bool intersects(const CpuSet &other) const { return !(*this & other).empty(); }
 
     /** The list in its shortest form, such as "0-3,8". */
@@ -949,7 +949,7 @@ public:
 
     /** The handle, for the C interface; still owned by this. */
     QUO_context handle() const noexcept { return handle_; }
-    /** Whether the destructor frees. */
+    /** Returns true if the destructor frees. */
     bool owned() const noexcept { return nullptr != handle_ && owned_; }
     /** Hands the handle over to whoever will call QUO_free(). */
     [[nodiscard]] QUO_context release() noexcept { return std::exchange(handle_, nullptr); }
@@ -963,14 +963,14 @@ public:
     /** @name What the machine has. Local. */
     /** @{ */
 
-    /** How many objects of a type there are. */
+    /** Number of objects of a type. */
     int nobjs_by_type(ObjectType type) const
     {
         int out = 0;
         detail::check(QUO_nobjs_by_type(handle_, plain(type), &out));
         return out;
     }
-    /** How many objects of a type are inside another object. */
+    /** Number of objects of a type inside another object. */
     int nobjs_in_type_by_type(ObjectType in_type, int in_type_index, ObjectType type) const
     {
         int out = 0;
@@ -998,26 +998,26 @@ public:
     }
     /** The objects of a type, to go through. */
     Objects objects(ObjectType type) const;
-    /** How many NUMA nodes the caller's node has. */
+    /** Number of NUMA nodes of the caller's node. */
     int nnumanodes() const { return number(QUO_nnumanodes); }
-    /** How many packages. */
+    /** Number of packages. */
     int nsockets() const { return number(QUO_nsockets); }
-    /** How many cores. */
+    /** Number of cores. */
     int ncores() const { return number(QUO_ncores); }
-    /** How many processing units (hardware threads). */
+    /** Number of processing units (hardware threads). */
     int npus() const { return number(QUO_npus); }
-    /** How many nodes the context spans: machines, not NUMA nodes. */
+    /** Number of nodes that the context spans: machines, not NUMA nodes. */
     int nnodes() const { return number(QUO_nnodes); }
 
     /** @} */
     /** @name Who is where. Local; the kernel is asked each time. */
     /** @{ */
 
-    /** How many of the context's ranks are on the caller's node. */
+    /** Number of the context's ranks on the caller's node. */
     int nqids() const { return number(QUO_nqids); }
     /** The caller's qid. */
     int id() const { return number(QUO_id); }
-    /** Whether the caller's binding shares a CPU with an object. */
+    /** Returns true if the caller's binding shares a CPU with an object. */
     bool cpuset_in_type(ObjectType type, int index) const
     {
         int out = 0;
@@ -1031,7 +1031,7 @@ public:
         detail::check(QUO_qids_in_type(handle_, plain(type), index, &count, &qids));
         return detail::taken(qids, count);
     }
-    /** Whether the caller's binding leaves out CPUs that it might use. */
+    /** Returns true if the caller's binding leaves out CPUs that it might use. */
     bool bound() const { return 0 != number(QUO_bound); }
     /** The caller's binding as a list such as "0-3,8". */
     std::string stringify_cbind() const
@@ -1051,7 +1051,7 @@ public:
     CpuSet binding() const { return CpuSet::parse(stringify_cbind()); }
     /** The binding of a rank of the node. */
     CpuSet binding_of(int qid) const { return CpuSet::parse(stringify_cbind_of(qid)); }
-    /** What is bound where, by whom, and why, for people. */
+    /** Returns an explanation of the bindings for people: where, by whom, and why. */
     std::string explain() const { return explanation(0); }
     /** The same as one JSON object. */
     std::string explain_json() const { return explanation(1); }
@@ -1204,9 +1204,9 @@ public:
     CpuSet cpus() const { return context().cpuset_of_type(type_, index_); }
     /** The ranks whose binding shares a CPU with it, ascending. */
     std::vector<int> qids() const { return context().qids_in_type(type_, index_); }
-    /** Whether the caller's binding shares a CPU with it. */
+    /** Returns true if the caller's binding shares a CPU with it. */
     bool contains_me() const { return context().cpuset_in_type(type_, index_); }
-    /** How many objects of a type are inside it. */
+    /** Number of objects of a type inside it. */
     int nobjs(ObjectType inner) const
     {
         return context().nobjs_in_type_by_type(type_, index_, inner);
@@ -1348,7 +1348,7 @@ public:
         const QUO_context handle = release();
         if (nullptr != handle) detail::check(QUO_bind_pop(handle));
     }
-    /** Whether the destructor will pop. */
+    /** Returns true if the destructor will pop. */
     bool active() const noexcept { return nullptr != handle_; }
     /** Leaves the binding pushed, for a later Context::bind_pop(). */
     QUO_context release() noexcept { return std::exchange(handle_, nullptr); }
@@ -1386,7 +1386,7 @@ struct NodeSnapshot {
     int numa_nodes = 0;
     int cores = 0;
     int pus = 0;
-    /** Whether the caller is bound. */
+    /** Returns true if the caller is bound. */
     bool bound = false;
     /** Every rank of the node, in the order of the qids. */
     std::vector<Rank> ranks;
@@ -1588,7 +1588,7 @@ public:
         max_per_object_ = most;
         return *this;
     }
-    /** What to do with thread counts. */
+    /** Handling of thread counts. */
     PhaseSpec &threads(Threads threads)
     {
         threads_ = threads;
@@ -1621,7 +1621,7 @@ private:
     std::string name_;
 };
 
-/** What a worker of a phase gets; handed to the work of Phase::run(). */
+/** Assignment of a worker of a phase; handed to the work of Phase::run(). */
 class Worker {
 public:
     explicit Worker(const QUO_worker_t &worker)
@@ -1643,11 +1643,11 @@ private:
     CpuSet cpus_;
 };
 
-/** What the last run of a phase cost this rank. All zero before the first run. */
+/** Cost of the last run of a phase for this rank. All zero before the first run. */
 struct PhaseMetrics {
     using Seconds = std::chrono::duration<double>;
 
-    /** Whether this rank was selected. */
+    /** True if this rank was selected. */
     bool selected = false;
     /** Threads this rank ran; 0 when it was not selected. */
     int threads = 0;
@@ -1726,14 +1726,14 @@ public:
         detail::check(QUO_phase_fail(phase_.get(), reason.c_str()));
     }
 
-    /** Whose work the caller does; empty when it is not selected. */
+    /** The caller's assignment; empty when it is not selected. */
     Qids qids() const
     {
         int first = 0, count = 0;
         detail::check(QUO_phase_qids(phase_.get(), &first, &count));
         return {first, count};
     }
-    /** What the last run cost the caller. */
+    /** Cost of the last run for the caller. */
     PhaseMetrics metrics() const
     {
         QUO_phase_metrics_t plain = {};
@@ -1766,7 +1766,7 @@ private:
         return handle;
     }
 
-    /** What goes through C to the work and comes back from it. */
+    /** Data that go through C to the work and come back from it. */
     template <class Work, class Kept>
     struct Call {
         QUO_phase phase;
@@ -1775,7 +1775,7 @@ private:
         Kept kept;
     };
 
-    /** What C calls: no exception may leave it. */
+    /** Function that C calls: no exception may leave it. */
     template <class Work, class Kept>
     static void enter(const QUO_worker_t *worker, void *data) noexcept
     {
@@ -1873,14 +1873,14 @@ public:
         (void)QUO_phase_end(phase_);
     }
 
-    /** Whether the caller works. */
+    /** Returns true if the caller works. */
     bool selected() const noexcept { return threads_ > 0; }
     explicit operator bool() const noexcept { return selected(); }
     /** Threads to run; 0 when the caller is not selected. */
     int threads() const noexcept { return threads_; }
-    /** Whose work the caller does; empty when it is not selected. */
+    /** The caller's assignment; empty when it is not selected. */
     Qids qids() const noexcept { return qids_; }
-    /** Whether the run goes on. */
+    /** Returns true if the run goes on. */
     bool active() const noexcept { return nullptr != phase_; }
     /** Makes the run fail on all ranks of the node, at its end; as QUO_phase_fail(). */
     void fail(const std::string &reason) const

@@ -184,7 +184,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn codes_count_from_zero_and_each_has_a_name_and_a_text_of_its_own() {
+    fn codes_count_from_zero_with_distinct_names_and_texts() {
         let mut names = HashSet::new();
         let mut texts = HashSet::new();
         for (number, code) in Code::ALL.into_iter().enumerate() {

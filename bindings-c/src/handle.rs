@@ -190,7 +190,7 @@ mod tests {
     const KIND: Kind = Kind { number: 5, name: "number" };
 
     #[test]
-    fn a_handle_means_its_object_until_removed_and_nothing_ever_after() {
+    fn handle_means_its_object_until_removed_then_nothing() {
         static TABLE: Table<u32, 4> = Table::new(KIND);
         let first = TABLE.insert(1).unwrap();
         assert_eq!(*TABLE.get(first).unwrap(), 1);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_says_so_and_works_again_when_there_is_room() {
+    fn full_table_is_refused_and_works_again_with_room() {
         static TABLE: Table<u32, 4> = Table::new(KIND);
         let handles: Vec<usize> = (0..4).map(|n| TABLE.insert(n).unwrap()).collect();
         assert_eq!(TABLE.insert(4).err().unwrap().code, Code::OutOfResources);

@@ -353,7 +353,7 @@ fn the_functions_of_quo_1_4_1_have_not_changed() {
 }
 
 #[test]
-fn the_shared_library_exports_what_the_headers_declare_and_nothing_else() {
+fn shared_library_exports_exactly_the_declared_functions() {
     let executable = std::env::current_exe().unwrap();
     let library = executable.ancestors().nth(2).unwrap().join("libquo_c.so");
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output().unwrap();

@@ -72,7 +72,7 @@ contains
   !> As `wait`, but waits no longer than given. Collective over the members.
   subroutine named_barrier_wait_timed(self, seconds, ierr)
     class(quo_named_barrier), intent(in) :: self
-    !> How long to wait; 0 only looks.
+    !> Seconds to wait; 0 only looks.
     real(c_double), intent(in) :: seconds
     !> As for [[quo_named_barrier_wait_timed]].
     integer(c_int), intent(out) :: ierr

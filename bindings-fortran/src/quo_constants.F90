@@ -108,7 +108,7 @@ module quo_constants
 
   ! How ranks wait for each other.
 
-  !> What the environment variable QUO_WAIT says (futex, pthread, mpi), else futex.
+  !> The value of the environment variable QUO_WAIT (futex, pthread, mpi), else futex.
   integer(c_int), parameter, public :: QUO_WAIT_DEFAULT = 0
   !> Spin for about as long as a wake-up costs, then sleep in the kernel.
   integer(c_int), parameter, public :: QUO_WAIT_FUTEX = 1

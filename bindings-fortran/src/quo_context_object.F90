@@ -505,7 +505,7 @@ contains
   !> As `barrier`, but waits no longer than given. Collective over the node.
   subroutine context_barrier_timed(self, seconds, ierr)
     class(quo_context), intent(in) :: self
-    !> How long to wait; 0 only looks.
+    !> Seconds to wait; 0 only looks.
     real(c_double), intent(in) :: seconds
     !> As for [[quo_barrier_timed]].
     integer(c_int), intent(out) :: ierr
@@ -519,7 +519,7 @@ contains
     integer(c_int), intent(in) :: distrib_over_this
     !> Most ranks per object, at least 1.
     integer(c_int), intent(in) :: max_qids_per_res_type
-    !> Whether the caller was chosen.
+    !> True if the caller was chosen.
     logical, intent(out) :: selected
     !> As for [[quo_auto_distrib]].
     integer(c_int), intent(out) :: ierr
@@ -536,7 +536,7 @@ contains
     integer(c_int), intent(in) :: max_qids_per_res_type
     !> One of `QUO_DISTRIB_...`.
     integer(c_int), intent(in) :: policy
-    !> Whether the caller was chosen.
+    !> True if the caller was chosen.
     logical, intent(out) :: selected
     !> As for [[quo_auto_distrib_with_policy]].
     integer(c_int), intent(out) :: ierr

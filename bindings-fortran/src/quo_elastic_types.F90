@@ -29,7 +29,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_GROW = 1
   !> A number of ranks fewer.
   integer(c_int), parameter, public :: QUO_REQUEST_SHRINK = 2
-  !> Nobody on hosts.
+  !> No ranks on hosts.
   integer(c_int), parameter, public :: QUO_REQUEST_LEAVE = 3
   !> The same number of ranks, on other hosts.
   integer(c_int), parameter, public :: QUO_REQUEST_MOVE = 4
@@ -175,7 +175,7 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: submit
   end type quo_slurm_options_t
 
-  !> What a world begins with. `start` and `most` are the same on all processes; of the rest, what rank 0 says
+  !> Options of a world. `start` and `most` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
     !> Ranks at first, the other processes are parked; 0: all that were launched.
@@ -378,25 +378,25 @@ module quo_elastic_types
     integer(c_size_t) :: grid_columns = 0
   end type quo_array_spec_t
 
-  !> What the last committed move of arrays has moved, in bytes. `QUO_move_metrics_t` in C.
+  !> Result of the last committed move of arrays, in bytes. `QUO_move_metrics_t` in C.
   type, bind(c), public :: quo_move_metrics_t
     !> Of the library: the size of this type.
     integer(c_size_t) :: size = 0
-    !> How many arrays and callbacks.
+    !> Number of arrays and callbacks.
     integer(c_size_t) :: arrays = 0
     !> Steps of all schedules.
     integer(c_size_t) :: steps = 0
-    !> What this process had for others.
+    !> Bytes of this process for others.
     integer(c_size_t) :: sent = 0
-    !> What this process has copied from the memory of others.
+    !> Bytes that this process has copied from the memory of others.
     integer(c_size_t) :: shared = 0
-    !> What stayed here.
+    !> Bytes that stayed here.
     integer(c_size_t) :: kept = 0
-    !> What all processes had for others.
+    !> Bytes of all processes for others.
     integer(c_size_t) :: all_sent = 0
-    !> What of that went through memory.
+    !> Part of that which went through memory.
     integer(c_size_t) :: all_shared = 0
-    !> What stayed where it was, on all processes.
+    !> Bytes that stayed in place, on all processes.
     integer(c_size_t) :: all_kept = 0
     !> From the beginning to when all had agreed that it is done.
     real(c_double) :: seconds = 0

@@ -35,14 +35,14 @@ contains
   !> One sentence for a return code; another number gets a sentence that says so. Local; may be
   !> called at any time.
   function quo_strerror(code) result(text)
-    !> What came back in `ierr`.
+    !> The value that came back in `ierr`.
     integer(c_int), intent(in) :: code
     character(len=:, kind=c_char), allocatable :: text
     logical :: ok
     call copied_text(c_strerror(code), text, ok)
   end function quo_strerror
 
-  !> What went wrong in the last call that failed in this thread: the function, the object and the
+  !> The error of the last call that failed in this thread: the function, the object and the
   !> cause. Empty when no call has failed. Local to the thread; may be called at any time.
   function quo_last_error() result(text)
     character(len=:, kind=c_char), allocatable :: text

@@ -1,4 +1,4 @@
-!> What the machine has. All procedures are local and count the objects of the caller's node.
+!> Objects of the machine. All procedures are local and count the objects of the caller's node.
 module quo_machine
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
   use quo_c, only: c_core_kind, c_cpuset_of_type, c_ncore_kinds, c_ncores, c_nnodes, c_nnumanodes, c_nobjs_by_type, &
@@ -18,7 +18,7 @@ contains
     type(c_ptr), value :: q
     !> One of `QUO_OBJ_...`.
     integer(c_int), value :: target_type
-    !> How many there are; 0 when the machine has none.
+    !> Their number; 0 when the machine has none.
     integer(c_int), intent(out) :: out_nobjs
     !> `QUO_ERR_INVLD_ARG` for an unknown type.
     integer(c_int), intent(out) :: ierr
@@ -37,7 +37,7 @@ contains
     integer(c_int), value :: type_index
     !> Type of the objects to count.
     integer(c_int), value :: obj_type
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: oresult
     !> `QUO_ERR_INVLD_ARG` for an unknown type, or when there is no object with that index.
     integer(c_int), intent(out) :: ierr
@@ -100,7 +100,7 @@ contains
   subroutine quo_nnumanodes(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -112,7 +112,7 @@ contains
   subroutine quo_nsockets(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -124,7 +124,7 @@ contains
   subroutine quo_ncores(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -136,7 +136,7 @@ contains
   subroutine quo_npus(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -148,7 +148,7 @@ contains
   subroutine quo_nnodes(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr

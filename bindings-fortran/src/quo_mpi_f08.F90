@@ -1,4 +1,4 @@
-!> What takes or gives a communicator, for the handles of the module mpi_f08. Empty under
+!> Procedures that take or give a communicator, for the handles of the module mpi_f08. Empty under
 !> QUO_NO_MPI_F08, for an MPI that has no such module.
 module quo_mpi_f08
 #ifndef QUO_NO_MPI_F08

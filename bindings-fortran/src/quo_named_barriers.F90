@@ -84,7 +84,7 @@ contains
   subroutine quo_named_barrier_wait_timed(barrier, seconds, ierr)
     !> A named barrier.
     type(c_ptr), value :: barrier
-    !> How long to wait; 0 only looks whether everyone else is there.
+    !> Seconds to wait; 0 only looks whether everyone else is there.
     real(c_double), value :: seconds
     !> As for `quo_barrier_timed`.
     integer(c_int), intent(out) :: ierr

@@ -1,4 +1,4 @@
-!> Who frees what an object stands for, however the object is copied. For the other modules of this
+!> Ownership: the owner frees the library's object, however the Fortran object is copied. For the other modules of this
 !> library only.
 !>
 !> An object holds a handle and, when it is one of the owners, a count that it shares with the other
@@ -25,7 +25,7 @@ module quo_ownership
   integer, parameter, public :: &
     A_CONTEXT = 1, A_PHASE = 2, A_NAMED_BARRIER = 3, A_MEMORY = 4, A_BINDING = 5
 
-  !> What the owners share.
+  !> State that the owners share.
   type :: tally
     integer :: owners = 0
     logical :: freed = .false.
@@ -36,7 +36,7 @@ module quo_ownership
     private
     type(c_ptr) :: handle = c_null_ptr
     type(tally), pointer :: tally => null()
-    !> Where this owner lies; 0 for who owns nothing.
+    !> Address of this owner; 0 for one that owns nothing.
     integer(c_intptr_t) :: place = 0
     !> Made by a function, and to be owned by whom it is assigned to.
     logical :: in_transit = .false.
@@ -51,7 +51,7 @@ contains
     handle = self%handle
   end function kept
 
-  !> Where an object lies.
+  !> Address of an object.
   function place_of(self) result(place)
     type(held), target, intent(in) :: self
     integer(c_intptr_t) :: place
@@ -174,7 +174,7 @@ contains
     end select
   end function freed
 
-  !> Whether the library knows the handle.
+  !> True if the library knows the handle.
   function in_use(handle, kind) result(known)
     type(c_ptr), intent(in) :: handle
     integer, intent(in) :: kind

@@ -66,7 +66,7 @@ contains
   !> Starts a run. Local; always followed by `end` on the same thread.
   subroutine phase_begin(self, selected, threads, ierr)
     class(quo_phase), intent(in) :: self
-    !> Whether the caller works.
+    !> True if the caller works.
     logical, intent(out) :: selected
     !> Threads to run; 0 when not selected.
     integer(c_int), intent(out) :: threads
@@ -98,7 +98,7 @@ contains
     class(quo_phase), intent(in) :: self
     !> The first qid.
     integer(c_int), intent(out) :: first
-    !> How many; 0 when the caller is not selected.
+    !> Their number; 0 when the caller is not selected.
     integer(c_int), intent(out) :: count
     !> As for [[quo_phase_qids]].
     integer(c_int), intent(out) :: ierr

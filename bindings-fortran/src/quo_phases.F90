@@ -26,7 +26,7 @@ module quo_phases
     module procedure run_work_on
   end interface quo_phase_run
 
-  !> What travels through C to the work and back.
+  !> Data that travel through C to the work and back.
   type :: errand
     procedure(quo_phase_work), pointer, nopass :: work => null()
     procedure(quo_phase_work_on), pointer, nopass :: work_on => null()
@@ -50,7 +50,7 @@ contains
   subroutine create_with_spec(q, spec, phase, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> What is wanted; the same on every rank.
+    !> Specification of the phase; the same on every rank.
     type(quo_phase_spec_t), intent(in) :: spec
     !> The phase, to be freed with [[quo_phase_free]]. It can be run any number of times.
     type(c_ptr), intent(out) :: phase
@@ -85,7 +85,7 @@ contains
   subroutine quo_phase_begin(phase, selected, threads, ierr)
     !> A phase.
     type(c_ptr), value :: phase
-    !> Whether the caller works.
+    !> True if the caller works.
     logical, intent(out) :: selected
     !> Threads to run; 0 when not selected.
     integer(c_int), intent(out) :: threads
@@ -105,7 +105,7 @@ contains
     type(c_ptr), value :: phase
     !> The first qid.
     integer(c_int), intent(out) :: first
-    !> How many; 0 when the caller is not selected.
+    !> Their number; 0 when the caller is not selected.
     integer(c_int), intent(out) :: count
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -176,7 +176,7 @@ contains
     ierr = c_phase_run(phase, c_funloc(call_work), c_loc(what))
   end subroutine run_work_on
 
-  !> What C calls.
+  !> Procedure that C calls.
   recursive subroutine call_work(c_part, data) bind(c, name="")
     type(c_worker), intent(in) :: c_part
     type(c_ptr), value :: data

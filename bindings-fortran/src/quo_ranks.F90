@@ -1,4 +1,4 @@
-!> Who is where. All procedures are local; what they tell about bindings is asked from the kernel
+!> Places and bindings of ranks. All procedures are local; what they tell about bindings is asked from the kernel
 !> each time, so it is true now.
 module quo_ranks
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
@@ -17,7 +17,7 @@ contains
   subroutine quo_nqids(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are.
+    !> Their number.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr
@@ -46,7 +46,7 @@ contains
     integer(c_int), value :: obj_type
     !> Index of the object, from 0.
     integer(c_int), value :: type_index
-    !> Whether it does.
+    !> True if it does.
     logical, intent(out) :: oresult
     !> `QUO_ERR_INVLD_ARG` for an unknown type, or when there is no object with that index;
     !> `QUO_ERR_SYS`.
@@ -83,7 +83,7 @@ contains
   subroutine quo_bound(q, bound, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> Whether it is.
+    !> True if it is.
     logical, intent(out) :: bound
     !> `QUO_ERR_SYS` when the kernel refuses to tell.
     integer(c_int), intent(out) :: ierr

@@ -37,7 +37,7 @@ module quo_reshape
   !> No rank any more: the job is over.
   integer(c_int), parameter, public :: RESHAPE_ENDED = 2
 
-  !> How a program's processors are arranged at first.
+  !> First arrangement of a program's processors.
   type, public :: processortopology
     !> One of `RESHAPE_ARBITRARY` and so on.
     integer(c_int) :: kind = RESHAPE_ARBITRARY
@@ -45,7 +45,7 @@ module quo_reshape
     integer(c_int) :: ndims = 1
     !> Rows and columns, if `ndims` is 2.
     integer(c_int) :: dims(2) = 1
-    !> How many processors, if `ndims` is 1.
+    !> Number of processors, if `ndims` is 1.
     integer(c_int) :: total = 1
     !> By how many `RESHAPE_ARBITRARY` grows.
     integer(c_int) :: increment = 1
@@ -87,7 +87,7 @@ contains
   !> Makes the world with as many ranks as the topology says. Collective over all processes that were
   !> launched; those that are no ranks sleep in it.
   subroutine reshape_init(topology, ierr, options, decide, data)
-    !> How processors are arranged at first, the same everywhere.
+    !> First arrangement of processors, the same everywhere.
     type(processortopology), intent(in) :: topology
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_REFUSED`, `QUO_ERR_MISPLACED`, and as quo_world_create.
     integer(c_int), intent(out) :: ierr
@@ -149,14 +149,14 @@ contains
 
   !> Does what was decided: joiners are there afterwards, or leavers asleep. Collective.
   subroutine reshape_resize(decision, ierr)
-    !> What the contact said. Not looked at: the library knows it.
+    !> Result of the contact. Not looked at: the library knows it.
     integer(c_int), value :: decision
     !> `QUO_ERR_GIVEN_UP` when somebody had a reason: the ranks are the old ones.
     integer(c_int), intent(out) :: ierr
     ierr = c_reshape_resize(decision)
   end subroutine reshape_resize
 
-  !> What this process is. Local.
+  !> State of this process. Local.
   subroutine reshape_getseat(seat, ierr)
     !> `RESHAPE_STAYS`, `RESHAPE_JOINS` or `RESHAPE_ENDED`.
     integer(c_int), intent(out) :: seat
@@ -166,7 +166,7 @@ contains
     ierr = c_reshape_seat(seat)
   end subroutine reshape_getseat
 
-  !> What to do about data now: `REMAP_EXPAND` once after the world has grown, on all ranks. Local.
+  !> Next action on data: `REMAP_EXPAND` once after the world has grown, on all ranks. Local.
   subroutine reshape_getschedulerdecision(decision, ierr)
     !> One of `REMAP_...`.
     integer(c_int), intent(out) :: decision

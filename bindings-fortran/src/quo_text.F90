@@ -118,7 +118,7 @@ contains
     end if
   end subroutine put_text
 
-  !> What C says by 1 and 0.
+  !> A logical value for C's 1 and 0.
   pure function truth(number) result(answer)
     integer(c_int), intent(in) :: number
     logical :: answer

@@ -35,7 +35,7 @@ contains
   subroutine quo_barrier_timed(q, seconds, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How long to wait; 0 only looks whether everyone else is there.
+    !> Seconds to wait; 0 only looks whether everyone else is there.
     real(c_double), value :: seconds
     !> `QUO_ERR_TIMEOUT`; `QUO_ERR_INVLD_ARG` when the seconds are negative or not a number;
     !> `QUO_ERR_NOT_SUPPORTED` when the context waits with `QUO_WAIT_PTHREAD` or `QUO_WAIT_MPI`;
@@ -54,7 +54,7 @@ contains
     integer(c_int), value :: distrib_over_this
     !> Most ranks per object, at least 1; the same on every rank.
     integer(c_int), value :: max_qids_per_res_type
-    !> Whether the caller was chosen.
+    !> True if the caller was chosen.
     logical, intent(out) :: oselected
     !> `QUO_ERR_INVLD_ARG` for an unknown type or a number below 1, `QUO_ERR_NOT_FOUND` when the
     !> machine has no object of the type, `QUO_ERR_DISAGREE` when the ranks gave different
@@ -77,7 +77,7 @@ contains
     integer(c_int), value :: max_qids_per_res_type
     !> One of `QUO_DISTRIB_...`, the same on every rank.
     integer(c_int), value :: policy
-    !> Whether the caller was chosen.
+    !> True if the caller was chosen.
     logical, intent(out) :: oselected
     !> `QUO_ERR_INVLD_ARG` for an unknown policy; otherwise as [[quo_auto_distrib]].
     integer(c_int), intent(out) :: ierr

@@ -15,7 +15,7 @@ module quo_types
     integer(c_int) :: wait = QUO_WAIT_DEFAULT
   end type quo_create_options_t
 
-  !> What a phase wants; the same on every rank. Without changes: one worker per package,
+  !> Specification of a phase; the same on every rank. Without changes: one worker per package,
   !> whose thread counts follow its binding; no name.
   type, public :: quo_phase_spec_t
     !> Type of object to spread workers over. On a machine that shows no packages,
@@ -31,21 +31,21 @@ module quo_types
     integer(c_int) :: cores = QUO_CORES_ALL
   end type quo_phase_spec_t
 
-  !> What a worker of a phase gets.
+  !> Assignment of a worker of a phase.
   type, public :: quo_worker_t
     !> Threads to run: the worker's share of the CPUs.
     integer(c_int) :: threads = 0
     !> The first of the qids whose work this worker does; they are contiguous.
     integer(c_int) :: first_qid = 0
-    !> How many qids, the worker's own among them.
+    !> Number of qids, the worker's own among them.
     integer(c_int) :: nqids = 0
     !> The CPUs the worker is bound to, as a list such as `0-3,8`.
     character(len=:, kind=c_char), allocatable :: cpuset
   end type quo_worker_t
 
-  !> What the last run of a phase cost this rank. All zero before the first run.
+  !> Cost of the last run of a phase for this rank. All zero before the first run.
   type, public :: quo_phase_metrics_t
-    !> Whether this rank was selected.
+    !> True if this rank was selected.
     logical :: selected = .false.
     !> Threads this rank ran; 0 when it was not selected.
     integer(c_int) :: threads = 0
@@ -59,7 +59,7 @@ module quo_types
 
   !> A piece of cross-process memory as mapped in the calling process.
   type, bind(c), public :: quo_xpm_view_t
-    !> Where it starts.
+    !> First byte.
     type(c_ptr) :: base = c_null_ptr
     !> Its length in bytes.
     integer(c_size_t) :: extent = 0

@@ -50,7 +50,7 @@ contains
   subroutine quo_world_create(w, options, ierr)
     !> The world, to be ended with [[quo_world_end]].
     type(c_ptr), intent(out) :: w
-    !> What it begins with.
+    !> Options of the world.
     type(quo_world_options_t), intent(in) :: options
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_DISAGREE`, and as quo_create.
     integer(c_int), intent(out) :: ierr
@@ -76,7 +76,7 @@ contains
     if (ierr /= QUO_ERR_BUSY) call forget_events(w)
   end subroutine quo_world_end
 
-  !> What this process is to the world. Local.
+  !> Status of this process in the world. Local.
   subroutine quo_world_status(w, status, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -101,7 +101,7 @@ contains
     ierr = c_world_rank(w, rank)
   end subroutine quo_world_rank
 
-  !> How many ranks there are. Local.
+  !> Number of ranks. Local.
   subroutine quo_world_size(w, number, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -113,7 +113,7 @@ contains
     ierr = c_world_size(w, number)
   end subroutine quo_world_size
 
-  !> How many ranks there can be. Local.
+  !> Number of ranks that there can be. Local.
   subroutine quo_world_capacity(w, most, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -125,11 +125,11 @@ contains
     ierr = c_world_capacity(w, most)
   end subroutine quo_world_capacity
 
-  !> Whether this process was started for a growth, and so ends when it leaves. Local.
+  !> Tells if this process was started for a growth, and so ends when it leaves. Local.
   subroutine quo_world_was_started(w, started, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Whether it was.
+    !> True if it was.
     logical, intent(out) :: started
     !> As `quo_elastic` says.
     integer(c_int), intent(out) :: ierr
@@ -139,11 +139,11 @@ contains
     started = truth(answer)
   end subroutine quo_world_was_started
 
-  !> Whether all ranks have come to a resize: [[quo_world_begin]] is next. Made by all ranks in the same places.
+  !> Probes for a resize that all ranks have come to: [[quo_world_begin]] is next. Made by all ranks in the same places.
   subroutine quo_world_probe(w, enters, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Whether they have.
+    !> True if they have.
     logical, intent(out) :: enters
     !> `QUO_ERR_MISPLACED` for a process that is none of those.
     integer(c_int), intent(out) :: ierr
@@ -157,7 +157,7 @@ contains
   subroutine quo_world_wait(w, joins, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Whether it is called in.
+    !> True if it is called in.
     logical, intent(out) :: joins
     !> `QUO_ERR_MISPLACED` for a process that is none of those.
     integer(c_int), intent(out) :: ierr
@@ -167,7 +167,7 @@ contains
     joins = truth(answer)
   end subroutine quo_world_wait
 
-  !> How many resizes have been committed. Local.
+  !> Number of resizes that have been committed. Local.
   subroutine quo_world_epoch(w, epoch, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -191,7 +191,7 @@ contains
     ierr = c_world_node(w, node)
   end subroutine quo_world_node
 
-  !> What the MPI can do for this world, and how that was found. Local.
+  !> Means of the MPI for this world, and how they were found. Local.
   subroutine quo_world_back_end(w, text, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -234,7 +234,7 @@ contains
   subroutine quo_world_request(w, number, request, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> How many.
+    !> Number of ranks.
     integer(c_int), value :: number
     !> The number of the request.
     integer(c_long_long), intent(out) :: request
@@ -244,7 +244,7 @@ contains
     ierr = c_world_request(w, number, request)
   end subroutine quo_world_request
 
-  !> What has become of a request. Local, on rank 0.
+  !> State of a request. Local, on rank 0.
   subroutine quo_world_request_state(w, request, state, cause, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -288,15 +288,15 @@ contains
     comm = int(number)
   end subroutine quo_window_comm
 
-  !> How many ranks stay, leave and join. Local.
+  !> Number of ranks that stay, leave and join. Local.
   subroutine quo_window_counts(w, stay, leave, join, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> How many stay.
+    !> Number that stay.
     integer(c_int), intent(out) :: stay
-    !> How many leave.
+    !> Number that leave.
     integer(c_int), intent(out) :: leave
-    !> How many join.
+    !> Number that join.
     integer(c_int), intent(out) :: join
     !> `QUO_ERR_MISPLACED` outside of a resize.
     integer(c_int), intent(out) :: ierr
@@ -310,9 +310,9 @@ contains
   subroutine quo_window_tell(w, data, length, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Where they are, and come.
+    !> The bytes, on rank 0 and afterwards on all.
     type(c_ptr), value :: data
-    !> How many, the same for all.
+    !> Their number, the same for all.
     integer(c_size_t), value :: length
     !> `QUO_ERR_DISAGREE`, `QUO_ERR_MISPLACED`.
     integer(c_int), intent(out) :: ierr
@@ -323,7 +323,7 @@ contains
   subroutine quo_window_tell_number(w, number, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> What rank 0 gives, and the others get.
+    !> Value that rank 0 gives, and the others get.
     integer(c_int), target, intent(inout) :: number
     !> As there.
     integer(c_int), intent(out) :: ierr
@@ -386,7 +386,7 @@ contains
   subroutine quo_world_abort(w, reason, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> What the others are told.
+    !> Reason that the others are told.
     character(len=*, kind=c_char), intent(in) :: reason
     !> `QUO_ERR_MISPLACED` outside of a resize.
     integer(c_int), intent(out) :: ierr

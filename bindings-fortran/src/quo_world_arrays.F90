@@ -28,7 +28,7 @@ contains
     type(c_ptr), value :: w
     !> The array.
     character(len=*, kind=c_char), intent(in) :: name
-    !> How it is dealt out.
+    !> Kind and sizes of the array.
     type(quo_array_spec_t), intent(in) :: spec
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_MISPLACED`.
     integer(c_int), intent(out) :: ierr
@@ -47,7 +47,7 @@ contains
     type(c_ptr), value :: w
     !> The array.
     character(len=*, kind=c_char), intent(in) :: name
-    !> Where it is, until the next commit.
+    !> The part, until the next commit.
     type(c_ptr), intent(out) :: data
     !> Its rows.
     integer(c_size_t), intent(out) :: rows
@@ -126,13 +126,13 @@ contains
     end if
   end subroutine quo_world_array_origin
 
-  !> How an array is to be dealt out from the next resize on. Local; made alike by all ranks.
+  !> Sets the way in which an array is dealt out from the next resize on. Local; made alike by all ranks.
   subroutine quo_world_array_lay_out(w, name, spec, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> The array.
     character(len=*, kind=c_char), intent(in) :: name
-    !> How it is dealt out.
+    !> Kind and sizes of the array.
     type(quo_array_spec_t), intent(in) :: spec
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_NOT_FOUND`.
     integer(c_int), intent(out) :: ierr
@@ -200,14 +200,14 @@ contains
     integer(c_int), value :: new_rank
     !> The bytes.
     type(c_ptr), value :: data
-    !> How many.
+    !> Number of bytes.
     integer(c_size_t), value :: length
     !> `QUO_ERR_MISPLACED` outside of it.
     integer(c_int), intent(out) :: ierr
     ierr = c_carry_give(new_rank, data, length)
   end subroutine quo_carry_give
 
-  !> What the last committed move of arrays has moved. Local.
+  !> Result of the last committed move of arrays. Local.
   subroutine quo_world_last_move(w, metrics, ierr)
     !> A world.
     type(c_ptr), value :: w

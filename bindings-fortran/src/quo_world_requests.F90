@@ -250,7 +250,7 @@ contains
     nullify (what%handler, what%handler_on, what%data)
   end subroutine clear
 
-  !> What C calls.
+  !> Procedure that C calls.
   recursive subroutine call_handler(data, c_given) bind(c, name="")
     type(c_ptr), value :: data
     type(c_event), intent(in) :: c_given

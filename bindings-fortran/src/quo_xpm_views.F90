@@ -84,7 +84,7 @@ contains
     ierr = c_xpm_view_by_qid_range(xpm, qid_start, qid_end, view)
   end subroutine range_raw
 
-  !> How many elements of `bytes` bytes a block holds, or what is wrong with it.
+  !> Number of elements of `bytes` bytes in a block, or its fault.
   subroutine count_elements(block, bytes, alignment, count, ierr)
     type(quo_xpm_view_t), intent(in) :: block
     integer(c_size_t), intent(in) :: bytes

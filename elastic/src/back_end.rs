@@ -28,7 +28,7 @@ pub struct BackEnd {
     /// Processes that the launcher has room for, where it says so: `MPI_UNIVERSE_SIZE`, but for slots that no host of the
     /// job has.
     pub slots: Option<usize>,
-    /// True if processes can be started while the program runs, and how they join; or why not. Launched processes that
+    /// Way in which processes join that are started while the program runs; the reason if none can be. Launched ones that
     /// are no ranks sleep in either case.
     pub spawned: Result<Join, String>,
     /// Advice to whoever launches the job about a change of it, with the reason.
@@ -104,7 +104,7 @@ impl std::fmt::Display for BackEnd {
             out,
             "{}, started by {}; parked ranks",
             self.mpi,
-            self.launcher.unwrap_or("nobody known")
+            self.launcher.unwrap_or("an unknown launcher")
         )?;
         match &self.spawned {
             Ok(Join::Port) => write!(out, " and spawned ones, which join at a port"),

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_process_is_counted_until_the_others_go_on_without_it() {
+    fn lost_process_counts_until_the_others_go_on() {
         let mut live = Live::launched(3, Limits { most: 3, ..Limits::default() });
         assert_eq!(live.strike_off(&[1]), [1]);
         assert_eq!(live.strike_off(&[1]), [0_usize; 0]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_as_large_as_allowed_and_known_apart_from_launched_processes() {
+    fn units_have_the_allowed_size_and_differ_from_launched_processes() {
         let mut live = Live::launched(2, Limits { most: 9, unit: 3, ..Limits::default() });
         assert_eq!((live.count(), live.most(), live.units_for(5)), (2, 9, vec![3, 2]));
         let grown = Resize { units: vec![3, 2], ..Resize::default() };

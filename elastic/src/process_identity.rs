@@ -1,4 +1,5 @@
-//! True if processes that were started are still there. MPI does not say so of processes that nobody has joined yet.
+//! Identities of started processes, to tell if they are still there. MPI does not say so of processes that no rank has
+//! joined yet.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_there_until_it_ends_also_when_nobody_has_collected_it() {
+    fn process_exists_until_it_ends_even_if_not_collected() {
         let own = Life::own().unwrap();
         assert_eq!(own.has_ended(), None);
         let mut child =
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_another_host_and_another_process_with_the_number_is_not_it() {
+    fn identity_of_other_hosts_and_reused_numbers_is_not_believed() {
         let own = Life::own().unwrap();
         let elsewhere = Life { process: i32::MAX, boot: "another".to_owned(), ..own.clone() };
         assert_eq!(elsewhere.has_ended(), None);

@@ -1,4 +1,4 @@
-//! True if a host can be reached, looked at before anything is started there: some launchers end the job otherwise.
+//! Check that a host can be reached, made before anything is started there: some launchers end the job otherwise.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_can_be_reached_and_one_without_a_name_cannot() {
+    fn this_host_is_reachable_and_an_unnamed_one_is_not() {
         assert_eq!(by(&[]).look("localhost"), Ok(()));
         let reason = by(&[]).look("no-such-host.invalid").unwrap_err();
         assert!(reason.contains("no-such-host.invalid has no address"), "{reason}");

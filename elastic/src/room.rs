@@ -117,7 +117,7 @@ fn among(universe: usize, said: &[Said], nodes: usize) -> Room {
 /// The hosts and slots that the user lists in the environment.
 ///
 /// # Errors
-/// Returns the fault of the list.
+/// Names the fault of the list.
 pub(crate) fn hosts() -> Result<Vec<(String, u32)>, String> {
     std::env::var(HOSTS).map_or_else(|_| Ok(Vec::new()), |list| parse(&list))
 }

@@ -1,4 +1,4 @@
-//! True if those who are waited for are still there.
+//! Liveness checks of awaited processes.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ mod tests {
     use std::os::unix::fs::FileTypeExt;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_kept_where_writing_fails() {
+    fn file_is_replaced_whole_and_kept_if_writing_fails() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         assert_eq!(write(&file, b"first").unwrap(), 5);

@@ -210,7 +210,7 @@ fn compare(one: &Job, other: &Job, which: &str) {
 }
 
 #[test]
-fn every_form_says_of_each_rank_time_and_component_what_the_traces_say() {
+fn every_form_agrees_with_the_traces_by_rank_time_component() {
     let place = tempfile::tempdir().expect("a folder");
     for (samples, lost) in [(60, false), (900, true)] {
         let folder = made(place.path(), samples);
@@ -230,7 +230,7 @@ fn every_form_says_of_each_rank_time_and_component_what_the_traces_say() {
 
 /// Also where the samples of that time are gone.
 #[test]
-fn the_peak_of_a_massif_file_is_that_of_the_report() {
+fn massif_peak_is_the_reports_peak() {
     let place = tempfile::tempdir().expect("a folder");
     for samples in [60, 900] {
         let folder = made(place.path(), samples);

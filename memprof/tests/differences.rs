@@ -64,7 +64,7 @@ fn line(table: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn json_says_which_component_grew_on_which_node_in_which_phase_and_nothing_else() {
+fn json_names_exactly_the_component_node_and_phase_that_grew() {
     let place = tempfile::tempdir().expect("a folder");
     let document = said(&diff(&pair(place.path(), 1), &["--json"]));
     let document: Value = serde_json::from_str(&document).expect("JSON");
@@ -103,7 +103,7 @@ fn json_says_which_component_grew_on_which_node_in_which_phase_and_nothing_else(
 }
 
 #[test]
-fn the_table_says_which_component_grew_on_which_node_and_nothing_else() {
+fn table_names_exactly_the_component_and_node_that_grew() {
     let place = tempfile::tempdir().expect("a folder");
     let mut jobs = pair(place.path(), 1);
     let table = said(&diff(&jobs, &[]));
@@ -151,7 +151,7 @@ fn changes_below_the_floor_are_noise_and_no_growth() {
 }
 
 #[test]
-fn a_phase_whose_largest_rank_grew_is_said_to_have_grown_and_no_other() {
+fn only_the_phase_with_a_grown_maximum_has_grown() {
     let place = tempfile::tempdir().expect("a folder");
     let jobs = pair(place.path(), 0);
     let table = said(&diff(&jobs, &[]));

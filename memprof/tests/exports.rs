@@ -50,7 +50,7 @@ fn path(path: &Path) -> &str {
 }
 
 #[test]
-fn csv_holds_every_whole_sample_of_the_history_and_earlier_bins() {
+fn csv_holds_every_whole_sample_and_earlier_bins() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 3);
     let csv = said(&["export", path(&folder), "--format", "csv"]);
@@ -89,7 +89,7 @@ fn csv_holds_every_whole_sample_of_the_history_and_earlier_bins() {
 }
 
 #[test]
-fn json_has_as_many_values_in_each_column_as_there_are_times() {
+fn json_columns_have_as_many_values_as_times() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
     let json = said(&["export", path(&folder), "--format", "json"]);
@@ -117,7 +117,7 @@ fn json_has_as_many_values_in_each_column_as_there_are_times() {
 }
 
 #[test]
-fn perfetto_events_are_on_tracks_that_exist_in_order_and_slices_are_balanced() {
+fn perfetto_events_are_ordered_on_existing_tracks_with_balanced_slices() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
     let file = place.path().join("trace.pftrace");
@@ -169,7 +169,7 @@ fn perfetto_events_are_on_tracks_that_exist_in_order_and_slices_are_balanced() {
 
 /// References by numbers in a profile, as `go tool pprof` reads it.
 #[test]
-fn a_pprof_profile_has_every_stack_with_what_it_allocated_and_what_lived() {
+fn pprof_profile_has_every_stack_with_allocated_and_live_bytes() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
     let file = place.path().join("stacks.pb.gz");
@@ -348,7 +348,7 @@ fn growth_above_the_limit_fails_and_names_what_grew() {
 }
 
 #[test]
-fn a_job_of_which_traces_are_missing_is_not_taken_for_one_that_did_not_grow() {
+fn job_with_missing_traces_does_not_pass_for_unchanged() {
     let place = tempfile::tempdir().unwrap();
     let (before, after) = (job(place.path(), "before", 4), job(place.path(), "after", 4));
     let files: Vec<PathBuf> =
@@ -372,7 +372,7 @@ fn a_job_of_which_traces_are_missing_is_not_taken_for_one_that_did_not_grow() {
 }
 
 #[test]
-fn a_sweep_over_jobs_finds_what_is_shared_out_and_what_stays() {
+fn sweep_over_jobs_finds_shared_and_constant_parts() {
     let place = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> =
         [2, 4, 8, 16].map(|ranks| job(place.path(), &format!("n{ranks}"), ranks)).to_vec();

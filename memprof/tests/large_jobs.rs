@@ -85,7 +85,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn no_command_takes_memory_for_each_rank_that_its_trace_would_need() {
+fn no_command_takes_a_whole_traces_memory_per_rank() {
     let place = tempfile::tempdir().expect("a folder");
     let (few, many) = (job(place.path(), FEW), job(place.path(), MANY));
     let next = AtomicUsize::new(0);

@@ -187,7 +187,7 @@ fn check_ranks(made: &Made, expected: &[(u64, &str)]) {
 }
 
 #[test]
-fn a_page_of_few_ranks_has_a_timeline_of_the_job_of_each_node_and_of_each_rank() {
+fn page_of_few_ranks_has_job_node_and_rank_timelines() {
     for (ranks, nodes) in [(4, 2), (8, 4)] {
         let made = made(ranks, nodes);
         check_job_and_nodes(&made, nodes as usize);
@@ -198,7 +198,7 @@ fn a_page_of_few_ranks_has_a_timeline_of_the_job_of_each_node_and_of_each_rank()
 }
 
 #[test]
-fn a_page_of_one_rank_shows_it_once_and_its_node_as_the_job() {
+fn page_of_one_rank_shows_it_once() {
     let made = made(1, 1);
     check_job_and_nodes(&made, 0);
     check_ranks(&made, &[(0, "")]);
@@ -207,7 +207,7 @@ fn a_page_of_one_rank_shows_it_once_and_its_node_as_the_job() {
 }
 
 #[test]
-fn a_page_of_many_ranks_shows_the_four_largest_nodes_and_four_telling_ranks() {
+fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
     let made = made(24, 6);
     check_job_and_nodes(&made, 4);
     let mut order: Vec<(u64, u64)> = made

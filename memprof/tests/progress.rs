@@ -120,7 +120,7 @@ fn done_of(said: &str, total: usize) -> Vec<usize> {
 }
 
 #[test]
-fn long_work_shows_on_a_terminal_how_far_it_is_and_clears_that_at_its_end() {
+fn long_work_shows_and_clears_its_progress_on_a_terminal() {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!("skipped: there is no script, which makes terminals");
         return;
@@ -175,7 +175,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_clears_that_at_its_end() {
 }
 
 #[test]
-fn long_work_says_nothing_of_how_far_it_is_where_there_is_no_terminal() {
+fn long_work_shows_no_progress_without_a_terminal() {
     let place = tempfile::tempdir().expect("a folder");
     let folder = job(place.path(), 1000);
     let file = place.path().join("file").to_str().expect("UTF-8").to_owned();

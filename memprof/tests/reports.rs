@@ -93,7 +93,7 @@ fn the_table_of_a_job_is_as_it_was() {
 }
 
 #[test]
-fn tables_fit_a_screen_and_nothing_stands_at_the_ends_of_lines() {
+fn tables_fit_a_screen_without_trailing_spaces() {
     let made = Made::new(6, 2);
     let shown = made.report(&[]);
     assert!(shown.lines().count() <= 64, "{shown}");
@@ -201,7 +201,7 @@ fn wrong_command_lines_end_with_2() {
 }
 
 #[test]
-fn a_folder_that_is_no_job_is_refused_with_the_reason() {
+fn folder_without_a_job_is_refused_with_the_reason() {
     let place = tempfile::tempdir().expect("a folder");
     let path = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
     fails(&["report", &path("absent")], 1, "cannot read the folder");
@@ -334,7 +334,7 @@ fn folders_whose_names_are_not_unicode_have_every_report() {
 }
 
 #[test]
-fn a_look_at_a_job_is_a_line_of_json_with_every_rank() {
+fn look_at_a_job_is_one_json_line() {
     let made = Made::new(4, 2);
     let output = run(&["live", "--once", "--json", made.path()]);
     let shown = text(&output.stdout);

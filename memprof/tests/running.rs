@@ -45,7 +45,7 @@ fn the_exit_status_of_the_command_is_ours() {
 }
 
 #[test]
-fn a_command_that_ends_by_a_signal_ends_us_by_it() {
+fn command_ended_by_a_signal_ends_us_by_it() {
     let place = tempfile::tempdir().expect("a folder");
     for (name, signal) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         let output = run(place.path(), &["--", "sh", "-c", &format!("kill -{name} $$")]);
@@ -122,7 +122,7 @@ fn what_was_preloaded_before_still_is() {
 }
 
 #[test]
-fn when_nothing_is_recorded_the_reason_is_said_and_no_empty_folder_stays() {
+fn empty_recording_names_the_reason_and_leaves_no_folder() {
     let place = tempfile::tempdir().expect("a folder");
     let output = run(place.path(), &["--", "true"]);
     let said = text(&output.stderr);
@@ -213,7 +213,7 @@ fn nonsense_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn a_components_file_that_cannot_be_used_is_said_before_anything_is_done() {
+fn unusable_components_file_is_reported_before_the_start() {
     let place = tempfile::tempdir().expect("a folder");
     for (file, why) in [("absent.txt", "cannot read absent.txt"), (".", "is not a file")] {
         let output = run(place.path(), &["--components", file, "--", "sh", "-c", "echo ran"]);
@@ -225,7 +225,7 @@ fn a_components_file_that_cannot_be_used_is_said_before_anything_is_done() {
 }
 
 #[test]
-fn an_empty_folder_that_was_there_stays_when_nothing_was_recorded() {
+fn existing_empty_folder_stays_when_nothing_was_recorded() {
     let place = tempfile::tempdir().expect("a folder");
     fs::create_dir(place.path().join("mine")).expect("made");
     for command in ["true", "./absent"] {
@@ -246,7 +246,7 @@ fn ranks_without_a_trace_are_named_with_the_reason() {
 }
 
 #[test]
-fn a_folder_with_a_path_too_long_for_ranks_is_refused() {
+fn folder_path_too_long_for_ranks_is_refused() {
     let place = tempfile::tempdir().expect("a folder");
     let deep = ["x"; 6].map(|name| name.repeat(200)).join("/");
     fs::create_dir_all(place.path().join(&deep)).expect("made");

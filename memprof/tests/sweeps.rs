@@ -110,7 +110,7 @@ fn study(output: &Output) -> Value {
 }
 
 #[test]
-fn an_interrupted_sweep_goes_on_where_it_was_and_finds_the_same() {
+fn interrupted_sweep_goes_on_and_finds_the_same() {
     use std::io::{BufRead, BufReader};
     let undisturbed = tempfile::tempdir().expect("a folder");
     fs::write(undisturbed.path().join("waited"), "").expect("written");

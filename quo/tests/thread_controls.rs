@@ -58,7 +58,7 @@ impl Library {
 }
 
 #[test]
-fn counts_of_libraries_that_are_loaded_late_are_set_and_restored() {
+fn thread_counts_of_late_libraries_are_set_and_restored() {
     let controls = ThreadControls::new();
     assert_eq!(controls.libraries(), [], "this process loads no threading library by itself");
     let saved = controls.set(3);

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_open_mpi_4_get_no_shared_store_of_pmix() {
+    fn open_mpi_4_ranks_get_no_shared_pmix_store() {
         for family in FAMILIES {
             let said = said(&launcher(family).command(1, BindTo::None));
             assert_eq!(said.contains("PMIX_MCA_gds=hash"), family == Family::OpenMpi4, "{said}");
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_is_named_with_its_ranks_and_reached_by_the_shell() {
+    fn every_host_is_named_with_ranks_and_reached_by_shell() {
         let network = Network {
             hosts: vec![("10.0.0.1".to_owned(), 2), ("10.0.0.2".to_owned(), 1)],
             remote_shell: "/run/remote-shell".to_owned(),

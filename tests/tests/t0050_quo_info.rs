@@ -8,7 +8,7 @@ fn bindings(ranks: usize) -> Result<Job> {
 }
 
 #[test]
-fn the_ranks_of_a_job_are_told_once_with_their_bindings() -> Result<()> {
+fn ranks_of_a_job_are_told_once_with_bindings() -> Result<()> {
     let outcome = bindings(2)?.bind_to(BindTo::Core).run()?;
     outcome.expect_success()?;
     let told = &outcome.stdout;

@@ -142,7 +142,7 @@ fn the_library_shows_its_interface_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn the_library_needs_only_what_it_should_and_finds_its_mpi() -> Result<()> {
+fn library_needs_only_expected_objects_and_finds_its_mpi() -> Result<()> {
     let told = dynamic(&installed()?.path("lib/libquo.so"))?;
     let entries = |tag: &str| -> Vec<String> {
         let lines = told.lines().filter(|line| line.contains(tag));
@@ -367,7 +367,7 @@ fn installing_again_changes_nothing() -> Result<()> {
 }
 
 #[test]
-fn uninstall_removes_what_was_installed_and_keeps_what_is_the_users() -> Result<()> {
+fn uninstall_removes_installed_files_and_keeps_the_users() -> Result<()> {
     let (folder, prefix) = copied("prefix")?;
     fs::write(prefix.join("include/quo.h"), "changed")?;
     fs::write(prefix.join("share/quo/notes.txt"), "the user's own")?;

@@ -22,7 +22,7 @@ use quo_tests::{
 const TESTS: &[Test] = &[
     ("a_program_of_another_mpi_is_refused_on_every_rank", programs_of_others),
     ("a_libquo_of_another_mpi_refuses_on_every_rank", libraries_of_others),
-    ("libquo_with_its_c_file_of_another_mpi_serves_that_mpi", others_among_themselves),
+    ("libquo_with_another_mpis_c_file_serves_that_mpi", others_among_themselves),
     ("a_launcher_of_another_mpi_is_told_by_quo_info", launchers_of_others),
     ("loader_errors_about_libquo_are_not_excused", loader_errors),
 ];

@@ -67,7 +67,7 @@ fn installation(programs: &[(&str, &str)]) -> Result<tempfile::TempDir> {
 }
 
 #[test]
-fn every_mpi_is_listed_with_what_it_can_do_or_how_to_get_it() -> Result<()> {
+fn every_mpi_is_listed_with_capabilities_or_its_source() -> Result<()> {
     let listed = listed(&[])?;
     let names: Vec<&str> = listed.iter().filter_map(|mpi| mpi["name"].as_str()).collect();
     assert_eq!(names, NAMES);
@@ -147,7 +147,7 @@ fn names_that_mean_nothing_are_answered_with_those_that_do() -> Result<()> {
 }
 
 #[test]
-fn an_mpi_that_is_not_there_is_answered_with_what_to_type() -> Result<()> {
+fn missing_mpi_is_answered_with_the_words_to_type() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut command = xtask(&["test", "--list", "--mpi", "intel"])?;
     // A build folder in which nothing was fetched.
@@ -169,8 +169,7 @@ fn variables_that_point_nowhere_are_errors_that_name_them() -> Result<()> {
 }
 
 #[test]
-fn an_installation_named_by_mpi_home_or_its_compiler_is_used_in_a_build_folder_of_its_own()
--> Result<()> {
+fn mpi_home_installation_gets_its_own_build_folder() -> Result<()> {
     let home = installation(&[("mpicc", "exit 0"), ("mpirun", "exit 0")])?;
     let mpicc = home.path().join("bin/mpicc");
     let usual = succeeded(&run(&mut xtask(&["test", "--list"])?)?)?;

@@ -76,7 +76,7 @@ fn a_rank_killed_between_two_barriers_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()> {
+fn leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()> {
     // The kill is aimed at a window of microseconds and may come late; then create succeeds, on all
     // ranks or, when it comes in the middle of the last exchange, on some.
     for _attempt in 0..20 {
@@ -89,7 +89,7 @@ fn a_leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()
 }
 
 #[test]
-fn a_rank_that_never_comes_to_create_ends_the_wait_of_the_others() -> Result<()> {
+fn rank_absent_from_create_ends_the_others_wait() -> Result<()> {
     let (outcome, _directory) = run("unannounced", &[("QUO_CREATE_TIMEOUT", "0.5")])?;
     for rank in [0, 2] {
         ensure!(

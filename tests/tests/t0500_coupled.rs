@@ -90,7 +90,7 @@ fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> 
 }
 
 #[test]
-fn every_mode_variant_and_number_of_ranks_ends_with_the_same_bits() -> Result<()> {
+fn every_mode_variant_and_rank_count_ends_with_equal_bits() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.short_deck(&[])?;
     let expected = coupled.checksum(&coupled.job(&deck, "under", 1, "r.json"))?;
@@ -107,7 +107,7 @@ fn every_mode_variant_and_number_of_ranks_ends_with_the_same_bits() -> Result<()
 }
 
 #[test]
-fn several_workers_on_a_node_end_with_the_same_bits_as_one() -> Result<()> {
+fn several_workers_on_a_node_end_with_equal_bits() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.short_deck(&[])?;
     let expected = coupled.checksum(&coupled.job(&deck, "under", 1, "r.json"))?;
@@ -125,7 +125,7 @@ fn several_workers_on_a_node_end_with_the_same_bits_as_one() -> Result<()> {
 }
 
 #[test]
-fn a_bad_deck_is_refused_by_all_ranks_with_line_and_field() -> Result<()> {
+fn bad_deck_is_refused_by_all_ranks_with_its_line() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.changed_deck(&[("cfl = 0.45", "cfl = 4.5")])?;
     for mode in ["under", "over", "quo"] {
@@ -138,7 +138,7 @@ fn a_bad_deck_is_refused_by_all_ranks_with_line_and_field() -> Result<()> {
 }
 
 #[test]
-fn a_deck_that_is_not_there_or_not_text_is_refused() -> Result<()> {
+fn missing_or_binary_deck_is_refused() -> Result<()> {
     let coupled = Coupled::new()?;
     let outcome = coupled.job(&coupled.path("nowhere.toml"), "quo", 2, "r.json").run()?;
     expect_refusal(&outcome, 2, &["nowhere.toml", "No such file"])?;
@@ -163,7 +163,7 @@ fn a_solver_that_gives_up_ends_all_ranks() -> Result<()> {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_noticed_before_the_run() -> Result<()> {
+fn unwritable_result_is_noticed_before_the_run() -> Result<()> {
     let coupled = Coupled::new()?;
     let outcome = coupled.job(&coupled.deck, "quo", 2, "no/such/folder.json").run()?;
     expect_refusal(&outcome, 1, &["folder.json", "cannot be written"])

@@ -22,7 +22,7 @@ const TINY: [(&str, &str); 3] =
 
 const TESTS: &[Test] = &[
     ("rust_with_c_plus_plus_ends_with_the_same_bits", rust_with_c_plus_plus),
-    ("fortran_ends_with_the_same_bits_on_any_number_of_ranks", fortran_on_ranks),
+    ("fortran_ends_with_equal_bits_on_any_rank_count", fortran_on_ranks),
     ("fortran_ends_with_the_same_bits_on_other_machines", fortran_on_machines),
     ("workers_are_widened_and_the_others_sleep", workers_are_widened),
     ("one_output_is_expected_of_all", one_output_is_expected),

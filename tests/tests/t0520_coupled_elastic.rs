@@ -16,11 +16,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 const TESTS: &[Test] = &[
     ("parked_ranks_come_and_go_and_the_bits_stay", parked),
     ("the_same_with_a_library_that_keeps_its_context", library),
-    ("ranks_that_are_started_and_end_leave_the_bits_as_they_are", started),
-    ("told_from_outside_while_it_runs_it_grows_and_shrinks_and_the_bits_stay", told),
+    ("started_and_ended_ranks_leave_the_bits_unchanged", started),
+    ("run_told_from_outside_resizes_and_the_bits_stay", told),
     ("resize_granted_before_the_first_probe_moves_the_initial_state", granted_early),
     ("nodes_come_and_go_with_their_workers", nodes),
-    ("sizes_for_which_the_mesh_has_too_few_rows_are_refused_and_the_run_goes_on", too_few_rows),
+    ("sizes_with_too_few_rows_are_refused_during_the_run", too_few_rows),
     ("a_plan_that_is_none_is_told_once", bad_plan),
 ];
 

@@ -21,22 +21,22 @@ use quo_tests::{Books, Checkout, run_compiler, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("owned_is_right_to_the_byte_and_resident_to_the_page_over_random_programs", short),
+    ("random_programs_are_exact_to_byte_and_page", short),
     ("both_are_right_over_as_many_programs_of_other_seeds", others),
     ("both_are_right_over_longer_programs", long),
     ("resident_is_right_while_the_kernel_takes_pages_of_files", reclaimed),
-    ("what_a_process_has_written_when_it_is_killed_is_right_to_the_byte_and_the_page", killed),
-    ("children_of_a_fork_go_on_with_books_of_their_own", forks),
+    ("killed_process_has_written_bytes_and_pages_exactly", killed),
+    ("forked_children_keep_books_of_their_own", forks),
     ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
-    ("what_a_library_loaded_again_gives_back_is_seen_at_once", reloads),
+    ("releases_of_a_reloaded_library_are_seen_at_once", reloads),
     ("huge_pages_are_counted", huge),
     ("huge_pages_that_ranks_share_are_their_nodes_once", shared_huge),
     ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
-    ("peaks_of_the_first_thread_and_others_are_right_in_every_region_whoever_is_at_work", turns),
-    ("a_stack_that_a_program_has_given_to_a_thread_is_its_own_again_afterwards", given_stacks),
-    ("millions_of_blocks_cost_eight_bytes_each_and_no_more_of_the_tool_than_few", many),
+    ("peaks_of_all_threads_are_right_in_every_region", turns),
+    ("stack_given_to_a_thread_returns_to_the_program", given_stacks),
+    ("millions_of_blocks_cost_eight_bytes_each", many),
     ("blocks_in_realloc_have_an_owner_meanwhile", moving),
-    ("a_block_that_is_moved_while_a_walk_is_halfway_is_counted_once", crossing),
+    ("block_moved_during_a_walk_is_counted_once", crossing),
     ("a_program_sees_nothing_of_it_when_not_recorded", inert),
 ];
 

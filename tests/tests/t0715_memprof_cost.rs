@@ -16,14 +16,11 @@ use quo_tests::{Books, Checkout, Recorded, mpicc, run_compiler};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("a_pair_of_malloc_and_free_keeps_to_its_budget_of_instructions", hot_pair),
+    ("malloc_and_free_keep_to_their_instruction_budget", hot_pair),
     ("pairs_of_many_sizes_keep_to_their_budget_of_instructions", many_sizes),
     ("a_call_of_mpi_keeps_to_its_budget_of_instructions", call),
-    (
-        "with_many_threads_stacks_and_phases_the_profiler_itself_takes_eight_mebibytes_at_most",
-        small,
-    ),
-    ("the_compiler_of_an_object_is_told_by_what_it_left", compiler_is_told),
+    ("profiler_takes_eight_mebibytes_at_most_under_any_load", small),
+    ("compiler_of_an_object_is_told_by_its_mark", compiler_is_told),
     ("the_benchmark_of_messages_measures_two_pairs_at_once", messages),
 ];
 

@@ -16,7 +16,7 @@ use quo_tests::{Books, Checkout, run_compiler, until};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 const TESTS: &[Test] = &[
-    ("resident_is_what_smaps_rollup_says_of_a_process_at_rest", kernel),
+    ("resident_equals_smaps_rollup_of_a_process_at_rest", kernel),
     ("owned_is_what_mallinfo2_says_but_for_its_headers", c_library),
     ("the_peak_is_that_of_heaptrack", heaptrack),
 ];

@@ -98,7 +98,7 @@ fn traces() -> Result<(tempfile::TempDir, PathBuf)> {
 }
 
 #[test]
-fn each_look_tells_who_runs_and_how_long_and_the_last_one_that_all_were_killed() -> Result<()> {
+fn each_look_tells_the_running_ranks_and_finally_the_killed() -> Result<()> {
     let (_folder, traces) = traces()?;
     let (mut first, mut second) = (forever(&traces, "0")?, forever(&traces, "1")?);
     let mut display = Display::start(&traces, &["--json"])?;
@@ -136,7 +136,7 @@ fn each_look_tells_who_runs_and_how_long_and_the_last_one_that_all_were_killed()
 }
 
 #[test]
-fn the_screen_counts_the_ranks_that_run_names_the_killed_and_ends_with_them() -> Result<()> {
+fn screen_counts_running_ranks_and_names_the_killed() -> Result<()> {
     let (_folder, traces) = traces()?;
     let mut display = Display::start(&traces, &["--ranks", "8"])?;
     // It may be started before the job.
@@ -171,7 +171,7 @@ fn the_screen_counts_the_ranks_that_run_names_the_killed_and_ends_with_them() ->
 }
 
 #[test]
-fn a_request_to_end_ends_the_display_and_not_the_job() -> Result<()> {
+fn request_to_end_ends_the_display_not_the_job() -> Result<()> {
     let (_folder, traces) = traces()?;
     let mut rank = forever(&traces, "0")?;
     for signal in [Signal::INT, Signal::TERM] {

@@ -13,11 +13,11 @@ use quo_tests::suite::{self, Test};
 use quo_tests::{APPLICATION, Books, Checkout, run_compiler, until};
 
 const TESTS: &[Test] = &[
-    ("a_child_that_calls_mpi_is_the_rank_and_its_parent_leaves_nothing", child),
+    ("child_that_calls_mpi_is_the_rank_not_its_parent", child),
     ("a_rank_that_becomes_a_daemon_is_one_rank", daemon),
     ("programs_that_a_rank_starts_in_any_way_leave_nothing", started),
-    ("a_child_that_nobody_was_told_of_leaves_the_rank_alone", cloned),
-    ("a_rank_that_becomes_another_rank_has_a_trace_of_each", executed),
+    ("unreported_child_leaves_the_rank_alone", cloned),
+    ("rank_that_becomes_another_has_a_trace_of_each", executed),
     ("what_a_rank_was_before_leaves_nothing", wrapped),
     ("shells_between_launcher_and_rank_leave_nothing_however_they_end", shells),
     ("all_processes_count_where_all_are_wanted", both_recorded),

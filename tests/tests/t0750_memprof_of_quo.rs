@@ -16,11 +16,11 @@ use quo_tests::{
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("what_a_c_program_holds_in_its_pushes_and_phases_is_told_to_the_byte", c),
+    ("c_programs_memory_in_pushes_and_phases_is_exact", c),
     ("what_a_fortran_program_holds_in_its_pushes_is_told", fortran),
     ("a_c_program_reads_its_own_numbers", numbers_in_c),
     ("a_rust_program_reads_its_own_numbers", numbers_in_rust),
-    ("the_coupled_example_closes_its_books_in_every_mode_and_shows_its_phases", coupled),
+    ("coupled_example_closes_its_books_in_every_mode", coupled),
     ("the_coupled_example_in_fortran_closes_its_books", coupled_in_fortran),
     ("the_small_examples_close_their_books", widen),
 ];

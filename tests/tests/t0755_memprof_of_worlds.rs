@@ -15,12 +15,12 @@ use quo_tests::{
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("a_rank_that_sleeps_is_seen_to_give_back_what_the_application_had", sleeps),
+    ("sleeping_rank_is_seen_to_give_back_application_memory", sleeps),
     ("ranks_that_sleep_and_come_back_close_their_books", parked),
-    ("ranks_that_are_started_and_leave_have_books_of_their_own", started),
+    ("started_ranks_that_leave_have_books_of_their_own", started),
     ("arrays_that_move_between_ranks_are_the_applications", moves),
-    ("the_skeleton_of_the_dissertation_closes_its_books_in_every_language", skeleton),
-    ("the_coupled_example_on_ranks_that_come_and_go_closes_its_books", coupled),
+    ("dissertation_skeleton_closes_its_books_in_every_language", skeleton),
+    ("coupled_example_with_resizes_closes_its_books", coupled),
     ("sets_and_benchmarks_of_worlds_close_their_books", others),
     ("worlds_that_are_told_from_outside_close_their_books", told),
     ("a_benchmark_of_starts_closes_its_books", starts),

@@ -13,16 +13,16 @@ use quo_tests::{Books, Checkout, Recorded, run_compiler};
 
 const TESTS: &[Test] = &[
     ("books_of_a_static_program_are_right_to_the_byte", books_in_c),
-    ("books_of_a_static_program_in_cxx_are_right_to_the_byte", books_in_cxx),
-    ("books_of_a_program_without_symbols_are_right_but_for_callbacks", books_without_symbols),
-    ("fresh_buffers_of_a_static_program_are_its_own_and_mpi_stays_flat", fresh_buffers),
+    ("books_of_a_static_cxx_program_are_exact", books_in_cxx),
+    ("books_without_symbols_are_right_but_for_callbacks", books_without_symbols),
+    ("static_programs_fresh_buffers_are_its_own", fresh_buffers),
     ("phases_of_a_static_program_have_their_names", phases),
     ("what_mpi_gives_to_a_static_program_is_the_programs", given),
     ("a_static_program_reads_its_own_numbers_and_names_regions", numbers),
     ("pushes_of_a_static_program_are_phases", pushes),
     ("static_fortran_is_seen", fortran),
     ("a_program_that_holds_only_mpi_is_seen_by_library", only_mpi),
-    ("a_static_program_without_the_archive_is_named_at_the_end", not_linked),
+    ("static_program_without_the_archive_is_named_at_the_end", not_linked),
 ];
 
 const MEBI: u64 = 1 << 20;

@@ -13,10 +13,10 @@ use quo_tests::{APPLICATION, Books, Checkout, Recorded, run_compiler};
 const LIMIT: Duration = Duration::from_secs(100);
 
 const TESTS: &[Test] = &[
-    ("hooks_that_ucx_puts_into_the_c_library_are_said_quietly", ucx),
+    ("ucx_hooks_in_the_c_library_are_reported_quietly", ucx),
     ("a_program_under_qemu_is_known_as_such", emulated),
     ("valgrind_is_said_and_finds_no_mistakes_of_ours", valgrind),
-    ("heaptrack_beside_us_is_said_and_what_it_keeps_from_us_too", heaptrack),
+    ("heaptrack_beside_us_is_reported_with_its_effect", heaptrack),
 ];
 
 fn main() -> ExitCode {

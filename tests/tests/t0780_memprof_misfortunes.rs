@@ -18,10 +18,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
     ("however_one_rank_ends_the_traces_of_all_are_there", endings),
-    ("a_job_that_is_killed_at_any_moment_leaves_readable_traces", killed_anywhere),
-    ("a_rank_that_the_kernel_ends_for_its_memory_is_named_with_what_it_held", out_of_memory),
-    ("a_rank_that_is_stopped_can_be_read_and_goes_on", stopped),
-    ("a_child_that_calls_mpi_though_it_may_not_disturbs_nobody", forked),
+    ("job_killed_at_any_moment_leaves_readable_traces", killed_anywhere),
+    ("rank_ended_for_its_memory_is_named_with_its_memory", out_of_memory),
+    ("stopped_rank_can_be_read_and_goes_on", stopped),
+    ("child_that_calls_mpi_though_forbidden_disturbs_nothing", forked),
     ("several_launches_in_one_script_are_one_recording", several),
     ("a_recording_within_a_recording_is_said", nested),
     ("ranks_in_name_spaces_of_processes_are_told_apart", name_spaces),

@@ -13,15 +13,15 @@ use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Books, Checkout, run_compiler};
 
 const TESTS: &[Test] = &[
-    ("a_quota_that_is_used_up_is_said_and_the_program_runs", quota),
-    ("a_folder_of_another_user_is_said_and_the_program_runs", anothers_folder),
+    ("exhausted_quota_is_reported_and_the_program_runs", quota),
+    ("folder_of_another_user_is_reported_and_the_program_runs", anothers_folder),
     ("limits_on_a_process_are_no_crash", limits),
-    ("system_calls_that_are_refused_cost_no_more_than_what_they_tell", refused_calls),
+    ("refused_system_calls_cost_only_their_own_findings", refused_calls),
     ("programs_that_nothing_is_loaded_into_run_and_are_named", not_loaded),
     ("what_cannot_be_run_ends_as_in_a_shell", not_run),
-    ("a_bad_file_of_components_is_said_once_and_the_program_runs", bad_components),
+    ("bad_components_file_is_reported_once_and_the_program_runs", bad_components),
     ("a_file_of_components_decides_what_objects_are_called", components),
-    ("memprof_run_has_a_file_of_components_decide_what_an_mpi_library_is", components_of_run),
+    ("components_file_decides_what_an_mpi_library_is", components_of_run),
     ("what_finds_no_room_is_counted_and_said_once", full_tables),
     ("programs_under_each_sanitizer_run_and_are_said", sanitizers),
     ("allocators_that_are_preloaded_or_linked_keep_their_work", allocators),

@@ -20,7 +20,7 @@ fn changes(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn a_world_grows_and_shrinks_and_has_all_its_ranks_in_order() -> Result<()> {
+fn world_grows_and_shrinks_with_all_ranks_in_order() -> Result<()> {
     let outcome = sizes(4, &["1", "2", "4", "2", "3", "1"])?;
     outcome.expect_success()?;
     let right = [
@@ -35,7 +35,7 @@ fn a_world_grows_and_shrinks_and_has_all_its_ranks_in_order() -> Result<()> {
 }
 
 #[test]
-fn a_resize_that_one_rank_refuses_leaves_the_world_as_it_was() -> Result<()> {
+fn resize_refused_by_one_rank_leaves_the_world_unchanged() -> Result<()> {
     let outcome = sizes(3, &["2", "3!", "1!", "3", "1"])?;
     outcome.expect_success()?;
     let right = [
@@ -93,7 +93,7 @@ fn two_hundred_cycles_of_growing_and_shrinking_leave_nothing_behind() -> Result<
 }
 
 #[test]
-fn a_rank_that_sleeps_gives_back_its_arrays_and_what_it_has_freed() -> Result<()> {
+fn sleeping_rank_gives_back_arrays_and_freed_memory() -> Result<()> {
     let program = Checkout::find()?.program("examples/parked_memory")?;
     let outcome = Job::new(2, program).arg("64").limit(LIMIT).run()?;
     outcome.expect_success()?;

@@ -15,18 +15,18 @@ use quo_tests::{
 const LIMIT: Duration = Duration::from_secs(300);
 
 const TESTS: &[Test] = &[
-    ("a_world_grows_beyond_its_launched_ranks_and_its_leavers_end", grows_and_ends),
+    ("world_grows_beyond_launched_ranks_and_its_leavers_end", grows_and_ends),
     ("rank_0_starts_processes_itself_where_it_is_told_to", by_rank_0),
     ("started_ranks_have_the_environment_of_a_wrapper", wrapped),
     ("ranks_that_were_started_together_leave_together", units),
     ("parked_ranks_are_called_in_before_any_are_started", parked_first),
-    ("a_growth_that_is_given_up_lets_those_go_that_were_started", given_up),
-    ("a_world_says_when_starts_leave_mappings_as_the_job_was_launched", advice),
-    ("leavers_that_keep_communicators_of_their_own_end_all_the_same", keepers),
+    ("aborted_growth_lets_the_started_processes_go", given_up),
+    ("world_reports_when_starts_leave_mappings", advice),
+    ("leavers_with_communicators_of_their_own_still_end", keepers),
     ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
-    ("cycles_with_every_slot_in_use_wait_for_slots_of_leavers", exact_slots),
+    ("cycles_with_every_slot_in_use_wait_for_leavers", exact_slots),
     ("growth_beyond_slots_is_refused_and_the_job_ends", beyond_slots),
-    ("growth_onto_an_unknown_host_is_refused_and_the_job_ends", unknown_host),
+    ("growth_onto_unknown_host_is_refused_and_the_job_ends", unknown_host),
     ("refused_start_stops_growth_and_the_job_ends", refused_start),
 ];
 

@@ -78,7 +78,7 @@ fn between_nodes_there_are_messages_and_on_a_node_memory() -> Result<()> {
 }
 
 #[test]
-fn what_one_rank_has_otherwise_or_refuses_leaves_all_data_where_they_were() -> Result<()> {
+fn difference_or_refusal_of_one_rank_leaves_all_data() -> Result<()> {
     let outcome = arrays(4, &["shared", "2", "4!", "4?", "3", "4~", "1#", "4", "1"])?;
     let said = lines(&outcome);
     let begins = [
@@ -117,8 +117,7 @@ fn the_skeleton_of_reshape_expands_and_shrinks_with_its_matrix() -> Result<()> {
 }
 
 #[test]
-fn a_size_that_the_program_cannot_work_with_is_given_up_and_missing_data_are_told_to_all()
--> Result<()> {
+fn unworkable_size_is_given_up_and_missing_data_reported() -> Result<()> {
     let outcome = skeleton(4, &["2", "3", "4", "2", "short"])?;
     let said = "move: rank 3: register_with: this rank's part of `array` \
                 has 1728 elements; 1727 were given";

@@ -15,14 +15,14 @@ use quo_tests::{BindTo, Checkout, Launcher, Outcome, Running};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("a_job_is_told_from_outside_to_grow_and_shrink_and_each_request_has_one_end", told),
-    ("a_plan_is_followed_and_what_it_cannot_have_is_refused", planned),
+    ("job_told_from_outside_resizes_with_one_end_per_request", told),
+    ("plan_is_followed_and_impossible_steps_are_refused", planned),
     ("clients_that_behave_badly_do_no_harm", hostile),
     ("a_client_that_vanishes_leaves_its_request_to_the_job", vanishing),
     ("another_user_is_not_heard", strangers),
-    ("a_folder_that_others_can_open_is_refused_on_every_rank", open_folder),
-    ("killed_job_leaves_its_name_and_folder_to_the_next_one", killed),
-    ("a_rank_that_is_late_is_named_when_the_grace_time_is_over_and_the_job_goes_on", late),
+    ("folder_open_to_others_is_refused_on_every_rank", open_folder),
+    ("killed_job_leaves_its_name_to_the_next_one", killed),
+    ("late_rank_is_named_after_the_grace_time", late),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);

@@ -10,10 +10,10 @@ use quo_tests::{Checkout, Job, Outcome};
 const LIMIT: Duration = Duration::from_secs(120);
 
 const TESTS: &[Test] = &[
-    ("all_ranks_see_the_same_sets_and_go_on_with_those_they_made", same_sets),
-    ("ranks_that_were_started_use_the_sets_as_the_others_do_until_they_end", started),
-    ("the_synthetic_benchmark_steps_up_and_back_while_its_ranks_compute_on", steps),
-    ("the_synthetic_benchmark_goes_by_increments_and_waits_when_told_to", increments),
+    ("all_ranks_see_the_same_sets_and_use_them", same_sets),
+    ("started_ranks_use_the_sets_until_they_end", started),
+    ("synthetic_benchmark_steps_up_and_back_while_ranks_compute", steps),
+    ("synthetic_benchmark_goes_by_increments_and_waits_when_told", increments),
 ];
 
 fn main() -> ExitCode {

@@ -25,9 +25,9 @@ const TESTS: &[Test] = &[
     ("one_program_in_rust_c_fortran_prints_the_same", languages),
     ("rust_program_of_the_guide_grows_and_shrinks", guide),
     ("c_process_sets_with_wrong_arguments_fail_on_all", c_psets),
-    ("in_c_wrong_arguments_are_refused_and_the_world_works_on", c_refused),
-    ("in_c_what_one_rank_redistributes_wrongly_is_an_error_on_all_at_once", c_redistributed),
-    ("in_c_a_rank_that_has_ended_has_the_code_of_a_dead_member", c_dead),
+    ("in_c_wrong_arguments_are_refused_and_the_world_works", c_refused),
+    ("in_c_one_ranks_wrong_redistribution_is_an_error_everywhere", c_redistributed),
+    ("in_c_an_ended_rank_has_the_dead_member_code", c_dead),
 ];
 
 fn main() -> ExitCode {

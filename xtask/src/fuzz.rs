@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_its_cause_its_input_and_the_way_to_see_it_again() {
+    fn failure_names_cause_input_and_reproduction() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("crash-1"), "x").unwrap();
         let output = format!("{OUTPUT}thread 'main' panicked at x.rs:1\nboom\n");

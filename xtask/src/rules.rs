@@ -217,6 +217,9 @@ pub fn check() -> Result<Findings> {
             check_file(name, &text, &mut findings);
             if name.ends_with(".rs") {
                 names::collect(&text, &mut tests);
+                let long = names::too_long(&text).into_iter();
+                let shorten = |test| format!("{name}: {test}: at most ten words: shorten the name");
+                findings.errors.extend(long.map(shorten));
             }
             if index::is_suite(name) {
                 promises.insert(name.to_owned(), index::promise(&text));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_already_gone_or_a_folder_now_does_not_stop_the_rest() {
+    fn missing_file_or_new_folder_does_not_stop_the_rest() {
         let (_folder, prefix) = installed();
         fs::remove_file(prefix.join("lib/libquo.so")).unwrap();
         fs::remove_file(prefix.join("include/quo.h")).unwrap();

@@ -11,7 +11,7 @@ use quo_tests::{Checkout, Running};
 const LIMIT: Duration = Duration::from_secs(150);
 
 #[test]
-fn the_demo_ends_with_a_page_that_links_where_the_memory_went() -> Result<()> {
+fn demo_ends_with_a_page_that_links_the_memory() -> Result<()> {
     let checkout = Checkout::find()?;
     let built = checkout.program("coupled")?;
     let built = built.parent().context("a program without a folder")?;

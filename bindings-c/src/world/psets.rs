@@ -111,8 +111,8 @@ fn names_for_c(names: &[SetName]) -> Result<*mut c_char, Failure> {
     text_for_c(&names.iter().map(SetName::as_str).collect::<Vec<_>>().join("\n"))
 }
 
-fn strange() -> Failure {
-    Failure::new(Code::Error, "an answer to another question")
+fn unexpected(outcome: &Outcome) -> Failure {
+    Failure::new(Code::Error, format!("unexpected reply: {outcome:?}"))
 }
 
 /// `QUO_pset_member`.
@@ -283,7 +283,10 @@ pub extern "C" fn QUO_pset_split(
                 sizes: sizes.read("sizes", count)?,
                 below: set_name(below, "below")?,
             };
-            let Outcome::Sets(names) = open.sets()?.apply(split)? else { return Err(strange()) };
+            let names = match open.sets()?.apply(split)? {
+                Outcome::Sets(names) => names,
+                other => return Err(unexpected(&other)),
+            };
             if let Some(place) = out_names.optional() {
                 place.set(names_for_c(&names)?);
             }

@@ -178,7 +178,7 @@ fn paths_and_strange_words_are_not_job_names() {
 }
 
 #[test]
-fn jobs_of_the_runtime_folder_are_found_and_dead_ones_swept() {
+fn runtime_folder_jobs_are_found_and_dead_ones_swept() {
     let scratch = tempfile::tempdir().unwrap();
     let runtime = private(scratch.path().join("runtime"));
     let folder = private(runtime.join("quo-elastic"));

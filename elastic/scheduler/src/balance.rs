@@ -197,7 +197,7 @@ mod tests {
         }
 
         #[test]
-        fn balanced_jobs_without_limits_end_within_one_node_of_each_other(
+        fn balanced_jobs_without_limits_end_within_one_node(
             jobs in proptest::collection::vec((1..40u32, 1.0..1e4f64), 2..6),
         ) {
             let jobs: Vec<Share> = jobs.iter().map(|(nodes, remaining)| Share::free(*nodes, *remaining)).collect();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn table_2_3_grids_skip_those_that_are_not_nearly_square() {
+    fn table_2_3_skips_grids_that_are_not_square() {
         let sizes = Sizes::NearlySquare { difference: Some(1), divides: Some(80) };
         assert_eq!(sizes.list(4, 100), [4, 16, 20, 25, 64, 100]);
     }

@@ -233,10 +233,10 @@ impl Changes {
         }
         let (joiners, leavers) = (resize.joiners(), resize.leavers());
         if joiners + leavers == 0 {
-            return Err(illegal(id, Step::Announced, "nobody joins or leaves"));
+            return Err(illegal(id, Step::Announced, "it has neither joiners nor leavers"));
         }
         if leavers >= self.size + joiners {
-            return Err(illegal(id, Step::Announced, "nobody would be left"));
+            return Err(illegal(id, Step::Announced, "no rank would be left"));
         }
         if resize.bound.is_empty() {
             return Err(illegal(id, Step::Announced, "it is bound to no process set"));
@@ -392,7 +392,7 @@ impl Changes {
         let missing = match step {
             _ if done(step) && !again => Some("it came before"),
             _ if !done(Step::Announced) => Some("it was not announced"),
-            Step::Launched | Step::Pending if !joins => Some("nobody joins"),
+            Step::Launched | Step::Pending if !joins => Some("it has no joiners"),
             Step::Launched | Step::Pending => None,
             Step::Ready if !done(Step::Launched) => Some("joiners were not launched"),
             Step::Confirmed if !done(Step::Launched) => Some("joiners were not launched"),

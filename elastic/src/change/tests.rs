@@ -50,7 +50,7 @@ fn steps(changes: &Changes, id: RequestId) -> Vec<Happening> {
 }
 
 #[test]
-fn a_growth_goes_through_all_steps_and_is_seen_by_who_it_concerns() {
+fn growth_goes_through_all_steps_seen_by_its_members() {
     let mut changes = Changes::new(4, now(0));
     let (old, new, me) = (MemberId(0), MemberId::new(1, 1), SetName::caller());
     assert_eq!(changes.query("app1", old, &app()), View::NOTHING);
@@ -114,7 +114,7 @@ fn a_shrink_is_done_when_every_bound_set_has_accepted() {
 }
 
 #[test]
-fn the_log_of_a_shrink_has_its_steps_in_order_and_none_for_joiners() {
+fn shrink_log_has_ordered_steps_and_none_for_joiners() {
     let mut changes = Changes::new(4, now(0));
     let id = admitted(&mut changes, Wish::Shrink(1));
     changes.announce(id, shrinking(1, 3..4), now(3)).unwrap();
@@ -184,7 +184,7 @@ fn a_late_acceptance_and_an_abort_have_one_winner() {
 }
 
 #[test]
-fn nothing_is_launched_before_it_is_announced_and_nobody_enters_before_joiners_are_ready() {
+fn launch_follows_announcement_and_entry_follows_ready_joiners() {
     let mut changes = Changes::new(4, now(0));
     let id = admitted(&mut changes, Wish::Grow(1));
     let wrong = |changes: &mut Changes, step| {
@@ -228,7 +228,7 @@ fn requests_wait_their_turn_and_resizes_do_not_nest() {
 }
 
 #[test]
-fn a_later_shrink_cancels_growth_that_waits_and_a_size_cancels_all() {
+fn later_shrink_cancels_waiting_growth_and_size_cancels_all() {
     let mut changes = Changes::new(4, now(0));
     let running = admitted(&mut changes, Wish::Grow(1));
     changes.announce(running, growth(1, 1), now(3)).unwrap();
@@ -372,7 +372,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 proptest! {
     #[test]
-    fn whatever_is_tried_every_request_has_one_end_and_steps_come_in_order(
+    fn any_request_has_one_end_and_ordered_steps(
         deeds in proptest::collection::vec(deed(), 0..400),
     ) {
         let mut changes = Changes::new(8, now(0));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_said_and_the_events_stay() {
+    fn unwritable_log_file_is_reported_and_the_events_stay() {
         let mut journal = Journal::open(Some(Path::new("/dev/full"))).unwrap();
         journal.write(some_events(2));
         assert!(journal.trouble().is_some());

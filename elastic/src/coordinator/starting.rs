@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hangs_beside_others_is_in_their_way_when_there_is_much_of_it() {
+    fn many_hanging_processes_block_further_starts() {
         let (end, ended) = channel::<()>();
         let mut starting = Starting::default();
         let mut give_up = |number, is_beside| {

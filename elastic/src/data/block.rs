@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_made_ready_is_as_it_was_and_stays_within_its_end() {
+    fn prepared_memory_is_unchanged_and_stays_within_its_end() {
         let mut block = Block::new(2 * LARGE + 10).unwrap();
         block.bytes_mut()[2 * LARGE + 9] = 7;
         block.make_ready(LARGE - 1..LARGE + 1);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_another_length_and_another_process_are_not_in_sight() {
+    fn other_word_length_and_process_are_not_seen() {
         let beacon = Beacon::light().unwrap();
         let place = beacon.place();
         assert!(!Place { word: [0; 16], ..place }.is_in_sight());

@@ -136,7 +136,9 @@ impl<'a> Move<'a> {
         let readies = change.tell(&group, &ready)?;
         first_reason(readies.iter().map(|ready| &ready.reason))?;
         let Some(prepared) = prepared else {
-            return Err(DataError::Misplaced { reason: "a rank is not ready and has no reason" });
+            return Err(DataError::Misplaced {
+                reason: "this rank is not ready to move, without a reason",
+            });
         };
         let is_near = |other: usize| {
             let sees = |one: &Ready, two| !one.out_of_sight.contains(&two);

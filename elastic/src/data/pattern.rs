@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_holds_each_element_once_on_any_number_of_ranks() {
+    fn pattern_holds_each_element_once_on_any_rank_count() {
         let patterns = [
             Pattern::block(35),
             Pattern::cyclic(35),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_grid_is_for_as_many_ranks_as_it_has_places() {
+    fn fixed_grid_needs_as_many_ranks_as_places() {
         let pattern = Pattern::block_grid((4, 4), Grids::Fixed(Grid::new(2, 2)));
         assert!(pattern.over(Ranks::first(4)).is_ok());
         assert!(matches!(pattern.over(Ranks::first(3)), Err(LayoutError::Grid { .. })));

@@ -313,7 +313,7 @@ impl Registry {
         DataError::Unknown { call, name: name.to_owned(), registered }
     }
 
-    /// Returns true if the data of this window have been moved; why not, if that has failed.
+    /// Returns true if the data of this window have been moved; the error if that has failed.
     pub(crate) fn is_moved(&self) -> Result<bool, String> {
         match &self.state {
             State::Before => Ok(false),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_array_error_names_what_is_registered_and_when_to_register() {
+    fn unknown_array_error_names_registered_arrays_and_the_remedy() {
         let empty = Registry::new(Some((0, 1))).array::<f64>("heat").unwrap_err().to_string();
         assert!(empty.contains("`heat`; this process has none."), "{empty}");
         assert!(empty.ends_with("register before the first probe"), "{empty}");

@@ -67,7 +67,10 @@ pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     mine: &T,
     patience: &Patience<'_>,
 ) -> Result<Vec<T>, GroupError> {
-    let unreadable = |_| GroupError::Unsuitable { call, reason: "what a rank says cannot be read" };
+    let unreadable = |error: serde_json::Error| GroupError::Unsuitable {
+        call,
+        reason: format!("a message of a rank cannot be read: {error}").into(),
+    };
     let mine = serde_json::to_vec(mine).map_err(unreadable)?;
     let all = allgather_bytes(group, &mine, patience)?;
     all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(unreadable)).collect()
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_registered_the_same_and_joiners_that_have_nothing_agree() {
+    fn equal_registrations_and_empty_joiners_agree() {
         let all = [holds(Some(&["a", "b"])), holds(Some(&["a", "b"])), holds(None)];
         assert_eq!(agreed(&all).unwrap().0.len(), 2);
         assert_eq!(agreed(&[holds(None)]).unwrap(), (Vec::new(), 0));

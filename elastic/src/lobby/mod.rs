@@ -58,7 +58,7 @@ pub(crate) enum LobbyError {
     #[error("rank {0} has ended")]
     Dead(usize),
     /// Timed out before the deadline.
-    #[error("nothing came in time")]
+    #[error("timed out waiting for the coordinator")]
     Late,
     /// An order is longer than the mailbox.
     #[error("an order of {0} bytes is longer than the mailbox of {MAIL_BYTES} bytes")]
@@ -82,8 +82,10 @@ impl Lobby {
         let own = context.node_rank();
         let failed = |error: quo::Error| LobbyError::Memory(error.to_string());
         let memory = context.allocate(Words::bytes(own)).map_err(failed)?;
-        let words = Words::of(memory, context.node_size())
-            .ok_or_else(|| LobbyError::Memory("it has another shape".to_owned()))?;
+        let (found, processes) = (memory.all().len(), context.node_size());
+        let words = Words::of(memory, processes).ok_or_else(|| {
+            LobbyError::Memory(format!("{found} bytes do not fit {processes} processes"))
+        })?;
         // Nobody looks at another's words before all are there.
         context.barrier().map_err(failed)?;
         Ok(Self { context, words, own })

@@ -185,7 +185,7 @@ fn joiners_go_to_available_nodes_only() {
 }
 
 #[test]
-fn a_node_that_is_gone_stays_gone_and_its_host_comes_back_as_another() {
+fn gone_node_stays_gone_and_its_host_returns_as_another() {
     let mut nodes = nodes(&[1, 1]);
     nodes.occupy(&seats(0, &[NodeId(1)], false)).unwrap();
     let gone = nodes.set_state(NodeId(1), NodeState::Gone);
@@ -248,7 +248,7 @@ fn named_hosts_leave_and_the_coordinators_never() {
 }
 
 #[test]
-fn what_is_rigid_stays_and_what_spans_nodes_leaves_with_both() {
+fn rigid_units_stay_and_spanning_units_leave_both_nodes() {
     let mut nodes = nodes(&[1, 1, 1, 1]);
     let mut all = seats(0, &[0, 1, 2, 3].map(NodeId), false);
     all[1].rigid = true;

@@ -12,7 +12,7 @@ fn plan(text: &str) -> Plan {
 }
 
 #[test]
-fn every_kind_of_step_is_read_and_printed_in_one_form() {
+fn every_step_is_read_and_printed_in_one_form() {
     let text = "
         # three hosts
         at iteration 10: grow 4 on n1,n2     # a comment
@@ -94,7 +94,7 @@ fn size_is_bounded() {
 }
 
 #[test]
-fn each_step_is_given_once_in_the_order_of_the_lines() {
+fn each_step_is_given_once_in_line_order() {
     let mut player =
         Player::new(plan("at 9: size 3\nafter 1s: size 4\nat 5: size 5\nat 5: size 6"));
     let wishes = |due: Vec<crate::change::Request>| -> Vec<Wish> {

@@ -315,8 +315,10 @@ impl Reshape {
     ) -> Result<T, Error> {
         const CALL: &str = "contact";
         let failed = Error::group(CALL);
-        let reason = "what rank 0 says cannot be read";
-        let unreadable = |_| quo::group::GroupError::Unsuitable { call: CALL, reason };
+        let unreadable = |error: serde_json::Error| quo::group::GroupError::Unsuitable {
+            call: CALL,
+            reason: format!("the value of rank 0 cannot be read: {error}").into(),
+        };
         let Some(current) = self.world.communicator() else { return Ok(mine) };
         let bytes = serde_json::to_vec(&mine).map_err(unreadable).map_err(&failed)?;
         let patience = Patience::for_at_most(PATIENCE);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_expansion_that_does_not_help_is_undone_and_then_nothing_changes() {
+    fn unhelpful_expansion_is_undone_once_and_then_nothing_changes() {
         let line = Configuration::Line;
         let go_on = Decision::Continue;
         let right = [
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shrink_by_others_is_not_an_expansion_that_did_not_help() {
+    fn shrink_by_others_is_not_a_failed_expansion() {
         let mut scheduler = SweetSpot::default();
         let mut history = History::new(Configuration::Line(4));
         let growth = Growth { topology: Topology::PowerOfTwo, most: 8, valid: &|_| true };

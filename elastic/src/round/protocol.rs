@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_rank_enters_in_the_round_it_is_held_in_when_nobody_is_ahead() {
+    fn held_rank_enters_in_its_round_when_none_is_ahead() {
         let (signal, slots) = words(2);
         assert_eq!(probe(&signal, &slots[0], 1, &mut Never), Ok(Probe::Go));
         signal.raise();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_taken_back_lets_held_ranks_go_on_and_shows_them_as_gone() {
+    fn withdrawn_request_releases_held_ranks_and_shows_them_gone() {
         let (signal, slots) = words(1);
         signal.raise();
         let lowered = |word: &AtomicU64| word.store(QUIET, Ordering::Release);

@@ -81,7 +81,7 @@ pub enum SetsError {
         name: SetName,
     },
     /// A delta without members.
-    #[error("define: a resize that nobody joins or leaves")]
+    #[error("define: the resize has neither joiners nor leavers")]
     NobodyInDelta,
     /// An id that once meant another process.
     #[error("define: member {member} exists or existed; ids are never reused")]

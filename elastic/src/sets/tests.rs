@@ -108,7 +108,7 @@ fn unknown_empty_and_taken_are_told_apart_and_change_nothing() {
 }
 
 #[test]
-fn a_wanted_name_is_taken_and_the_first_sets_own_name_is_a_new_version() {
+fn wanted_name_is_taken_and_a_repeat_is_a_version() {
     let mut registry = registry(4);
     let one = create(&mut registry, "one", ids([1]));
     let two = create(&mut registry, "two", ids([2]));
@@ -179,7 +179,7 @@ fn the_example_of_figure_6_1() {
 }
 
 #[test]
-fn an_application_that_is_active_is_the_only_malleable_set_and_carries_nothing_along() {
+fn active_application_is_the_only_malleable_set() {
     let mut registry = registry(4);
     let root = registry.application();
     let delta = registry.define_delta(DeltaKind::Add, ids([100])).unwrap();
@@ -259,7 +259,7 @@ fn ids_are_never_used_again() {
 }
 
 #[test]
-fn a_growth_that_is_aborted_leaves_no_trace_in_any_set() {
+fn aborted_growth_leaves_no_trace_in_any_set() {
     let mut registry = registry(4);
     let root = registry.application();
     let delta = registry.define_delta(DeltaKind::Add, ids([9])).unwrap();

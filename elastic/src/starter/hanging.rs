@@ -99,7 +99,8 @@ impl Hanging {
 fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
     let found = mark.processes();
     if found.is_empty() {
-        let told = "; nothing of it is on this host, and elsewhere nobody looks".to_owned();
+        let told =
+            "; no process of it is on this host, and other hosts are not searched".to_owned();
         return Err(Ended { told, ..Ended::default() });
     }
     let numbers: Vec<String> = found.iter().map(|life| life.process().to_string()).collect();
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_is_killed_only_when_its_starter_ends_before_it_is_released() {
+    fn start_is_killed_only_when_its_unreleased_starter_ends() {
         for (number, releases) in [(81, true), (82, false)] {
             let mark = Mark::new(number, 0);
             let (name, value) =

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_processes_with_the_mark_are_found_and_can_be_ended() {
+    fn only_marked_processes_are_found_and_ended() {
         let child = |mark: &Mark| {
             let mut command = Command::new("cat");
             command.env(VARIABLE, &mark.0).stdin(Stdio::piped()).stdout(Stdio::piped());

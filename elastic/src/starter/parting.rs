@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_half_closed_until_the_other_side_has_closed_it_as_well() {
+    fn connection_is_half_closed_until_both_sides_close() {
         for place in ["127.0.0.1:0", "[::1]:0"] {
             // Not every host has the newer kind.
             let Ok(listener) = TcpListener::bind(place) else { continue };

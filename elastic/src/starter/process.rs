@@ -177,7 +177,7 @@ impl Starter {
         let order = Order { command, arguments, processes, info, limit, life: Life::own() };
         let lost = |error: Error| {
             self.is_lost.store(true, Ordering::Release);
-            Trouble::Lost(format!("the process that starts others has gone: {error}"))
+            Trouble::Lost(format!("the starter process has ended: {error}"))
         };
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         link.send(&order).map_err(lost)?;

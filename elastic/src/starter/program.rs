@@ -1,4 +1,4 @@
-//! True if there is a program to start. Some launchers end the job when there is none.
+//! Check that there is a program to start. Some launchers end the job when there is none.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rustix::fs::{Access, access};
 /// Looks for the program that a launcher on this host would execute.
 ///
 /// # Errors
-/// Returns its fault.
+/// Names the fault.
 pub(super) fn look(command: &str) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     look_in(command, std::env::split_paths(&path))

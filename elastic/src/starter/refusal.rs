@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn launcher_that_has_ended_or_is_another_process_is_left_alone() {
+    fn ended_or_replaced_launcher_is_left_alone() {
         let (mut other, others) = sleeper();
         let (mut rank, ranks) = sleeper();
         for launcher in ["999999999:5".to_owned(), format!("{}:1", others.process())] {

@@ -94,7 +94,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
             before.free().map_err(&failed)?;
         }
     }
-    let wide = wide.ok_or(Error::Misplaced { call: CALL, reason: "nobody has joined" })?;
+    let wide = wide.ok_or(Error::Misplaced { call: CALL, reason: "no joiner has arrived" })?;
     Ok(Joined::All(wide, joiners))
 }
 

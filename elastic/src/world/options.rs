@@ -238,7 +238,7 @@ impl WorldOptions {
     /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.
     ///
     /// # Errors
-    /// Returns the fault of the user's list.
+    /// Names the fault of the user's list.
     pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
         if !self.slots.is_empty() {
             return Ok(self.slots.clone());

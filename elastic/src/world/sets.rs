@@ -120,7 +120,7 @@ impl ProcessSets {
     pub fn member(&mut self) -> Result<Option<MemberId>, Error> {
         match self.ask("member", Ask::Member)? {
             Reply::Member(member) => Ok(member),
-            _ => Err(strange("member")),
+            reply => Err(unexpected("member", &reply)),
         }
     }
 
@@ -133,7 +133,7 @@ impl ProcessSets {
     pub fn names(&mut self) -> Result<Vec<SetName>, Error> {
         match self.ask("names", Ask::Names)? {
             Reply::Names(names) => Ok(names),
-            _ => Err(strange("names")),
+            reply => Err(unexpected("names", &reply)),
         }
     }
 
@@ -145,7 +145,7 @@ impl ProcessSets {
     pub fn info(&mut self, set: &SetName) -> Result<SetInfo, Error> {
         match self.ask("info", Ask::Info(set.clone()))? {
             Reply::Info(info) => Ok(info),
-            _ => Err(strange("info")),
+            reply => Err(unexpected("info", &reply)),
         }
     }
 
@@ -156,7 +156,7 @@ impl ProcessSets {
     pub fn members(&mut self, set: &SetName) -> Result<Members, Error> {
         match self.ask("members", Ask::Members(set.clone()))? {
             Reply::Members(members) => Ok(members),
-            _ => Err(strange("members")),
+            reply => Err(unexpected("members", &reply)),
         }
     }
 
@@ -183,7 +183,7 @@ impl ProcessSets {
         };
         match self.apply(operation)? {
             Outcome::Set(name) => Ok(name),
-            _ => Err(strange("operate")),
+            reply => Err(unexpected("operate", &reply)),
         }
     }
 
@@ -194,7 +194,7 @@ impl ProcessSets {
     pub fn apply(&mut self, operation: Operation) -> Result<Outcome, Error> {
         match self.ask("apply", Ask::Do(operation))? {
             Reply::Done(outcome) => Ok(outcome),
-            _ => Err(strange("apply")),
+            reply => Err(unexpected("apply", &reply)),
         }
     }
 
@@ -208,7 +208,7 @@ impl ProcessSets {
         let publisher = MemberId(0);
         match self.apply(Operation::Publish { publisher, set, key, value })? {
             Outcome::Published(version) => Ok(version),
-            _ => Err(strange("publish")),
+            reply => Err(unexpected("publish", &reply)),
         }
     }
 
@@ -227,7 +227,7 @@ impl ProcessSets {
         let ask = Ask::Lookup { set: set.clone(), key: key.to_owned(), milliseconds };
         match self.ask("lookup", ask)? {
             Reply::Found(found) => Ok(found),
-            _ => Err(strange("lookup")),
+            reply => Err(unexpected("lookup", &reply)),
         }
     }
 
@@ -239,13 +239,13 @@ impl ProcessSets {
     pub fn query(&mut self, bound: &SetName) -> Result<View, Error> {
         match self.ask("query", Ask::Query(bound.clone()))? {
             Reply::View(view) => Ok(view),
-            _ => Err(strange("query")),
+            reply => Err(unexpected("query", &reply)),
         }
     }
 }
 
-fn strange(call: &'static str) -> Error {
-    Error::Agent { call, node: 0, reason: "an answer to another question".to_owned() }
+fn unexpected(call: &'static str, reply: &impl std::fmt::Debug) -> Error {
+    Error::Agent { call, node: 0, reason: format!("unexpected reply: {reply:?}") }
 }
 
 impl World {
@@ -319,10 +319,10 @@ impl World {
                 return Ok(acceptance);
             }
             // One clock for all, so that all stop waiting at the same acceptance.
-            let current = self
-                .current
-                .as_ref()
-                .ok_or(Error::Misplaced { call: "accept", reason: "the world has gone" })?;
+            let current = self.current.as_ref().ok_or(Error::Misplaced {
+                call: "accept",
+                reason: "the world was already ended",
+            })?;
             let late = [u8::from(Instant::now() >= deadline)];
             let patience = Patience::for_at_most(self.patience);
             let late =

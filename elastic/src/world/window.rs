@@ -259,16 +259,23 @@ impl<'a> Window<'a> {
         value: &mut T,
     ) -> Result<(), Error> {
         const CALL: &str = "tell";
-        let unsuitable = |_| GroupError::Unsuitable { call: CALL, reason: "a value is no data" };
+        let unsuitable = |action: &str, error: serde_json::Error| GroupError::Unsuitable {
+            call: CALL,
+            reason: format!("cannot {action}: {error}").into(),
+        };
         let failed = Error::group(CALL);
         let is_first = self.everybody().rank() == 0;
         let bytes = if is_first {
-            serde_json::to_vec(value).map_err(unsuitable).map_err(&failed)?
+            serde_json::to_vec(value)
+                .map_err(|error| unsuitable("serialise the value", error))
+                .map_err(&failed)?
         } else {
             Vec::new()
         };
         let bytes = self.tell_bytes(bytes)?;
-        *value = serde_json::from_slice(&bytes).map_err(unsuitable).map_err(&failed)?;
+        *value = serde_json::from_slice(&bytes)
+            .map_err(|error| unsuitable("read the value of rank 0", error))
+            .map_err(&failed)?;
         Ok(())
     }
 

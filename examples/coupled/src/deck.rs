@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_type_is_named_with_its_line_and_field() {
+    fn wrong_type_is_named_with_line_and_field() {
         let error = with("nx = 96", "nx = \"many\"");
         assert_eq!(error.field.as_deref(), Some("mesh.nx"));
         assert_eq!(error.line, line_of(SMALL, "mesh.nx"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_range_is_named_with_its_line_and_field() {
+    fn value_out_of_range_is_named_with_line_and_field() {
         let error = with("cfl = 0.45", "cfl = 0.9");
         assert_eq!(error.field.as_deref(), Some("time.cfl"));
         assert_eq!(error.line, line_of(SMALL, "time.cfl"));
@@ -384,13 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_a_deck_is_an_error_with_a_line() {
+    fn text_that_is_no_deck_is_an_error_with_line() {
         assert_eq!(Deck::parse("[mesh\nnx = 1").unwrap_err().line, Some(1));
         assert_eq!(with("every = 10", "every = = 10").line, line_of(SMALL, "coupling.every"));
     }
 
     #[test]
-    fn an_object_that_cannot_be_worked_on_lists_those_that_can() {
+    fn unusable_object_error_lists_the_usable_ones() {
         let error = with("over = \"machine\"", "over = \"planet\"");
         assert_eq!(error.field.as_deref(), Some("coupling.over"));
         assert!(error.cause.contains("package"), "{error}");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_is_in_one_phase_at_a_time_and_the_totals_cover_it() {
+    fn rank_is_in_one_phase_and_totals_cover_it() {
         let mut recorder = Recorder::new();
         recorder.enter(Phase::Flow, 1);
         recorder.add_messages(0.25);

@@ -74,7 +74,7 @@ fn linked<'a>(folder: &'a str, more: &[&'a str]) -> Vec<String> {
 }
 
 #[test]
-fn every_way_into_mpi_is_seen_however_the_program_is_linked() {
+fn every_way_into_mpi_is_seen_for_any_linking() {
     let Some(folder) = library() else { return };
     let place = folder.path().to_str().expect("a name in UTF-8");
     for (index, more) in [

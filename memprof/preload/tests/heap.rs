@@ -112,7 +112,7 @@ fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&st
 }
 
 #[test]
-fn blocks_are_mapped_from_the_size_from_which_they_are_without_the_tool() {
+fn blocks_are_mapped_from_the_same_size_as_without_tool() {
     let folder = folder();
     let Some(program) = compiled(folder.path(), "cc", "thresholds.c", &[]) else { return };
     let program = program.to_string_lossy();
@@ -162,7 +162,7 @@ fn library(into: &Path, source: &str) -> Option<[String; 3]> {
 }
 
 #[test]
-fn a_library_that_ends_its_threads_before_a_fork_may_have_come_first() {
+fn library_may_have_ended_its_threads_before_a_fork() {
     let folder = folder();
     let Some(options) = library(folder.path(), "handlers.c") else { return };
     let options = options.each_ref().map(String::as_str);
@@ -171,7 +171,7 @@ fn a_library_that_ends_its_threads_before_a_fork_may_have_come_first() {
 }
 
 #[test]
-fn a_handler_of_a_signal_may_end_the_process_or_fork_while_the_tool_works() {
+fn signal_handler_may_exit_or_fork_while_the_tool_works() {
     let folder = folder();
     let Some(program) = compiled(folder.path(), "cc", "leaves.c", &["-O1"]) else { return };
     for _ in 0..5 {
@@ -201,7 +201,7 @@ fn threads_with_the_least_stack_free_what_they_like() {
 }
 
 #[test]
-fn what_an_allocator_lacks_works_as_it_would_without_the_tool() {
+fn functions_an_allocator_lacks_work_as_without_the_tool() {
     let folder = folder();
     let path = folder.path();
     let options = ["-O1", "-fno-builtin", "-rdynamic", "-DOWN"];

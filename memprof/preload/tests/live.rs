@@ -124,7 +124,7 @@ fn check_balance(trace: &Trace) {
 }
 
 #[test]
-fn every_kind_of_mapping_has_its_owner_and_the_sum_is_the_kernels_to_the_page() {
+fn mappings_have_owners_and_their_sum_is_the_kernels() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "mappings.c") else { return };
     let mut child = recorded(&program, folder.path())
@@ -164,7 +164,7 @@ fn every_kind_of_mapping_has_its_owner_and_the_sum_is_the_kernels_to_the_page() 
 }
 
 #[test]
-fn a_buffer_that_lives_for_a_moment_is_seen_before_it_is_released() {
+fn momentary_buffer_is_seen_before_its_release() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "moments.c") else { return };
     assert!(recorded(&program, folder.path()).status().expect("it runs").success());
@@ -249,7 +249,7 @@ fn owned_memory_is_in_the_timeline_where_no_sample_was_taken() {
 }
 
 #[test]
-fn a_program_that_closes_all_descriptors_is_sampled_all_the_same() {
+fn program_that_closes_all_descriptors_is_still_sampled() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "closes.c") else { return };
     let output = recorded(&program, folder.path()).output().expect("it runs");
@@ -281,7 +281,7 @@ fn python_is_sampled_and_all_its_memory_has_owners() {
 }
 
 #[test]
-fn children_have_files_of_their_own_if_all_are_wanted_and_leave_the_parents_alone() {
+fn children_get_own_files_if_all_processes_are_wanted() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "children.c") else { return };
     assert!(recorded(&program, folder.path()).status().expect("it runs").success());
@@ -295,7 +295,7 @@ fn children_have_files_of_their_own_if_all_are_wanted_and_leave_the_parents_alon
 }
 
 #[test]
-fn a_wrapper_that_is_no_rank_leaves_nothing_and_what_it_becomes_has_one_file() {
+fn wrapper_that_is_no_rank_leaves_its_successor_one_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = recorded("sh", folder.path());
     command.env("MEMPROF_RECORD", "ranks").env("PMI_RANK", "0").env("PMI_SIZE", "1");
@@ -327,7 +327,7 @@ fn wait_for_renewals(child: &mut Child, folder: &Path) {
 }
 
 #[test]
-fn a_killed_process_leaves_a_file_that_is_written_anew_until_then() {
+fn killed_process_leaves_a_file_written_until_then() {
     // A second, by the clock of the machine: in the full suite only.
     let judges_times = std::env::var_os("QUO_TESTS_LONG").is_some();
     let folder = tempfile::tempdir().expect("a folder");
@@ -374,7 +374,7 @@ fn a_killed_process_leaves_a_file_that_is_written_anew_until_then() {
 }
 
 #[test]
-fn who_is_killed_as_soon_as_its_trace_has_a_name_leaves_one_that_can_be_read() {
+fn process_killed_right_after_naming_leaves_a_readable_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "busy.c") else { return };
     for _ in 0..40 {
@@ -397,7 +397,7 @@ fn who_is_killed_as_soon_as_its_trace_has_a_name_leaves_one_that_can_be_read() {
 }
 
 #[test]
-fn where_no_file_can_be_made_the_program_runs_on_and_it_is_said_once() {
+fn program_without_a_possible_file_runs_on_with_one_message() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("missing");
     let output = recorded("echo", &missing).arg("fine").output().expect("it runs");

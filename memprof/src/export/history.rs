@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_names_only_what_changed_is_completed_and_names_are_joined() {
+    fn partial_sample_is_completed_and_names_are_joined() {
         let size = Geometry::SMALLEST_FILE;
         let mut buffer = Buffer::new(size);
         let geometry = Geometry::for_file(size).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_too_many_rows_are_thinned_to_the_largest_of_neighbours() {
+    fn samples_of_too_many_rows_keep_the_largest_neighbours() {
         let size = Geometry::SMALLEST_FILE;
         let mut buffer = Buffer::new(size);
         let geometry = Geometry::for_file(size).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ring_has_lost_is_there_as_bins_without_a_gap() {
+    fn rows_lost_from_the_ring_are_bins_without_a_gap() {
         let size = Geometry::SMALLEST_FILE;
         let mut buffer = Buffer::new(size);
         let geometry = Geometry::for_file(size).unwrap();

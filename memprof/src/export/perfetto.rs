@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_counter_has_the_value_of_each_point_and_changes_only_where_that_does(
+        fn counter_has_each_points_value_and_changes_only_there(
             values in prop::collection::vec(prop::option::of(0u64..3), 1..20),
         ) {
             let row = |value: &Option<u64>| value.map(|resident| Row { resident, ..Row::default() });

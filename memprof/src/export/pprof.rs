@@ -219,7 +219,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn sums_too_large_for_signed_numbers_are_the_largest_and_mappings_reach_to_their_last_frame() {
+    fn sums_beyond_signed_numbers_saturate_and_mappings_reach_the_end() {
         let object = |name: &str| Object { path: name.into(), build_id: "".into() };
         let frame = |object, offset| Frame { object, offset };
         let mut profile = Profile::new(1, u64::MAX);

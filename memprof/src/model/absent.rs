@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rank_started_is_told_from_a_rank_that_never_came_to_mpi() {
+    fn helper_of_a_rank_is_told_from_a_missing_rank() {
         let all = [who(1, Some(0), true), who(2, Some(0), false), who(3, Some(1), false)];
         assert_eq!(parts(&all), [Part::Member, Part::Helper, Part::Member]);
         let asked: Vec<Who> = all.iter().map(|who| Who { all: true, ..who.clone() }).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_programs_of_a_process_the_last_is_the_process() {
+    fn last_program_of_a_process_stands_for_it() {
         let second = Who { image: 1, ..who(1, Some(0), true) };
         let other = Who { process: ([2; 16], 1, 7), ..who(1, Some(1), true) };
         let all = [who(1, Some(0), true), second, other];

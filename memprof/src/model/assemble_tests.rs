@@ -104,7 +104,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
 }
 
 #[test]
-fn ranks_of_a_node_start_by_the_monotonic_clock_and_nodes_by_the_realtime_one() {
+fn ranks_start_by_monotonic_clock_and_nodes_by_realtime() {
     let clocks = [
         clock(1, 1_000, 500, 100),
         // The realtime clock was set back in between: the monotonic one counts.
@@ -118,7 +118,7 @@ fn ranks_of_a_node_start_by_the_monotonic_clock_and_nodes_by_the_realtime_one() 
 }
 
 #[test]
-fn what_two_ranks_share_is_in_the_node_once_and_in_the_sum_of_nodes_per_node() {
+fn shared_pages_count_once_in_the_node_and_per_node() {
     let clocks = [clock(1, 0, 0, 40), clock(1, 0, 0, 40), clock(2, 0, 0, 40)];
     let mut assembler = Assembler::new(Axis::new(&clocks));
     for (number, clock) in clocks.iter().enumerate() {
@@ -137,7 +137,7 @@ fn what_two_ranks_share_is_in_the_node_once_and_in_the_sum_of_nodes_per_node() {
 }
 
 #[test]
-fn segments_unmapped_before_the_end_correct_the_past_and_not_the_present() {
+fn early_unmapped_segments_correct_the_past_not_the_present() {
     let clocks = [clock(1, 0, 0, 40), clock(1, 0, 0, 40)];
     let mut assembler = Assembler::new(Axis::new(&clocks));
     for (number, clock) in clocks.iter().enumerate() {
@@ -155,7 +155,7 @@ fn segments_unmapped_before_the_end_correct_the_past_and_not_the_present() {
 }
 
 #[test]
-fn what_ranks_held_that_left_before_others_came_or_long_before_the_end_is_not_there_now() {
+fn memory_of_ranks_that_left_early_is_not_there_now() {
     const SECOND: u64 = 1_000_000_000;
     // One gives way to another, one leaves early, two end with the job, and one is not known to have ended.
     let lives = [(0, 1), (2, 8), (0, 3), (0, 8), (0, 7), (0, 3)]
@@ -180,7 +180,7 @@ fn what_ranks_held_that_left_before_others_came_or_long_before_the_end_is_not_th
 }
 
 #[test]
-fn a_node_that_is_lost_as_a_whole_has_not_left_though_another_of_the_same_boot_goes_on() {
+fn lost_node_has_not_left_though_its_boot_lives_elsewhere() {
     const SECOND: u64 = 1_000_000_000;
     let on = |host: &str, end: u64| Clock { host: host.into(), ..clock(1, 0, 0, end * SECOND) };
     let clocks = [on("one", 9), on("one", 2), on("two", 2), on("two", 2)];
@@ -240,7 +240,7 @@ fn together(ranks: Vec<Reduced>) -> Job {
 }
 
 #[test]
-fn the_peak_of_a_node_of_one_rank_is_that_of_the_rank() {
+fn peak_of_a_single_rank_node_is_the_ranks() {
     // One sample of ten in a bin.
     let job = together(vec![private(0, &[(100, 100, 100), (100, 190, 1000), (100, 100, 100)])]);
     for timeline in [&job.nodes[0].timeline, &job.timeline] {
@@ -253,7 +253,7 @@ fn the_peak_of_a_node_of_one_rank_is_that_of_the_rank() {
 }
 
 #[test]
-fn the_peak_of_several_ranks_has_what_the_others_held_at_least() {
+fn peak_of_several_ranks_has_the_others_least_memory() {
     let spike = private(0, &[(100, 100, 100), (100, 190, 1000)]);
     let even = private(1, &[(50, 60, 70), (40, 60, 80)]);
     let job = together(vec![spike, even]);
@@ -295,7 +295,7 @@ fn node_interval_contains_kernel_peaks_no_sample_saw() {
 
 proptest::proptest! {
     #[test]
-    fn no_node_peaks_below_its_ranks_nor_above_what_they_held_at_most(
+    fn node_peak_lies_between_its_ranks_peaks_and_their_sum(
         ranks in proptest::collection::vec(
             proptest::collection::vec((0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30), 6),
             1..6,
@@ -328,7 +328,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_is_shared_is_taken_off_whole_while_a_component_has_private_memory_too() {
+fn shared_memory_is_subtracted_whole_beside_private_memory() {
     let rank = |number| {
         let mut rank = sharing(number, BTreeSet::from([0, 1, 2, 3]), 3);
         let shared = 4 * PAGE;
@@ -359,7 +359,7 @@ fn a_folder_of_nothing_is_a_job_of_nothing() {
 }
 
 #[test]
-fn of_ranks_that_each_name_components_of_their_own_the_later_ones_are_put_together() {
+fn later_components_of_many_ranks_are_put_together() {
     let ranks: Vec<Rank> = (0..8)
         .map(|number| {
             let mut rank = sharing(number, BTreeSet::from([0]), 4).rank;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_others_have_started_are_of_the_job_of_these() {
+    fn spawned_ranks_are_of_their_parents_job() {
         // A launcher's number counts in its lower half; its name has the count behind it; or there is no name.
         for names in [
             ["65537", "65538+spawned", "65539+spawned", "131073"],
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_started_does_not_stand_in_for_a_rank_that_is_missing() {
+    fn started_process_does_not_replace_a_missing_rank() {
         let rank = |rank, size, spawned| Identity {
             rank: Some(rank),
             size: Some(size),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_comes_again_under_the_same_name_is_of_the_next_job() {
+    fn rank_that_comes_again_is_of_the_next_job() {
         let all = [
             (who("7", 1, Some(0), true), 10),
             (who("7", 2, Some(1), true), 11),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_sizes_of_many_jobs_do_not_make_a_long_list_each() {
+    fn forged_sizes_of_many_jobs_make_no_long_lists() {
         let forged = Identity { rank: Some(0), size: Some(u32::MAX), ..Identity::default() };
         let parts = parts((1..=50).map(|job| (Some(job), &forged)));
         let missing = |part: &JobPart| part.missing.len();

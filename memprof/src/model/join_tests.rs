@@ -28,7 +28,7 @@ fn mapping(ino: u64, power: u32, pages: &BTreeSet<u64>) -> Shared {
 }
 
 #[test]
-fn a_page_two_ranks_map_counts_once_and_private_ones_each() {
+fn page_of_two_ranks_counts_once_and_private_ones_each() {
     let mut join = Join::default();
     join.add(0, [mapping(7, 0, &BTreeSet::from([0, 1, 2]))]);
     join.add(1, [mapping(7, 0, &BTreeSet::from([2, 3]))]);
@@ -51,7 +51,7 @@ fn the_same_inode_on_another_device_is_another_file() {
 }
 
 #[test]
-fn a_page_that_one_process_maps_twice_is_one_page_of_the_node() {
+fn page_mapped_twice_by_a_process_is_one_page() {
     let mut join = Join::default();
     let once = mapping(7, 0, &BTreeSet::from([5, 6]));
     join.add(3, [Shared { counted: 3 * PAGE, ..once }]);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_in_a_container_is_known_by_its_number_there() {
+    fn contained_process_is_known_by_its_number_there() {
         assert_eq!(innermost("Name:\tx\nNSpid:\t812\t7\nNSpgid:\t1\n"), Some(7));
         assert_eq!(innermost("NSpid:\t812\t90\t1\n"), Some(1));
         assert_eq!(innermost("NSpid:\t812\n"), None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_containers_in_which_a_process_has_the_same_number_the_trace_tells_whose_it_is() {
+    fn trace_tells_which_containers_process_a_number_is() {
         let maps = b"7f00-7f10 r--p 00000000 fe:00 7    /usr/lib/libc.so.6\n\
             7f20-7f30 rw-s 00000000 fe:00 9    /a b/host0.13.99.memprof\n";
         assert!(is_of_another(maps, Path::new("/elsewhere/host1.13.99.memprof")));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_looked_at_runs_as_long_as_something_new_is_written() {
+    fn invisible_process_runs_as_long_as_it_writes() {
         let written = std::cell::Cell::new(now_ns());
         assert!(goes_on(&|| Some(written.replace(written.get() + 1))));
         // What was forged is not waited for, however it changes.

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_stay_when_there_are_too_many_and_the_rest_is_told() {
+    fn largest_sites_stay_and_the_rest_is_told() {
         let mut collect = Collect::default();
         for offset in 0..3 * KEPT as u64 {
             collect.add(site(offset, offset));

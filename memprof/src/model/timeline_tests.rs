@@ -39,7 +39,7 @@ fn finer_bins_are_averaged_and_their_extremes_kept() {
 }
 
 #[test]
-fn of_a_bin_that_a_process_does_not_fill_its_part_counts() {
+fn partly_filled_bin_counts_by_its_part() {
     let mut sum = Timeline::axis(0, 100, 2);
     // Five processes one after the other in the first bin, 8 each.
     for number in 0..5 {
@@ -65,7 +65,7 @@ fn no_number_of_names_makes_a_sum_grow_without_bound() {
 }
 
 #[test]
-fn the_small_ones_of_a_group_are_put_together_and_nothing_is_lost() {
+fn small_components_of_a_group_are_joined_without_loss() {
     let mut timeline = Timeline::axis(0, 2, 2);
     for (name, value) in [("app.exe", 9), ("app.lib:a", 3), ("app.lib:b", 2), ("mpi.core", 5)] {
         let mut series = one(0, 1, &[value, value]).series.remove(0);

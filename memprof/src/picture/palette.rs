@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn components_of_a_group_differ_and_keep_their_colour_in_other_company() {
+    fn components_differ_in_colour_and_keep_it_in_other_company() {
         let names =
             ["mpi.core:libmpi.so", "mpi.dep:libopen-pal.so.40", "mpi.dep:libpmix.so.2", "mpi.shm"];
         let shades = Shades::of(names.map(|name| (name, "mpi")));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_at_the_end_of_all_time_is_one_and_has_no_marks_that_are_no_numbers() {
+    fn axis_at_the_end_of_time_has_one_valid_mark() {
         assert_eq!(span(&[]), (0, 1));
         assert_eq!(span(&[7, 7]), (7, 8));
         assert_eq!(span(&[u64::MAX; 3]), (u64::MAX - 1, u64::MAX));
@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_byte_axis_reaches_the_largest_value_with_few_even_marks(most in 0u64..1 << 60, wanted in 2usize..9) {
+        fn byte_axis_reaches_the_largest_value_with_few_marks(most in 0u64..1 << 60, wanted in 2usize..9) {
             let axis = byte_axis(most, wanted);
             prop_assert!(axis.end >= most as f64);
             prop_assert!(axis.end <= (most as f64).max(16.0) * 2.1);

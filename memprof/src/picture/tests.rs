@@ -85,7 +85,7 @@ fn solver() -> Timeline {
 }
 
 #[test]
-fn a_solver_is_drawn_with_its_phases_its_peak_and_the_largest_components() {
+fn solver_is_drawn_with_phases_peak_and_largest_components() {
     let picture = solver();
     for (theme, name) in [(Theme::Light, "timeline-light"), (Theme::Dark, "timeline-dark")] {
         let svg = timeline(&picture, &Style { theme, ..Style::default() });
@@ -205,7 +205,7 @@ fn possible_line_is_hidden_in_pages_and_absent_elsewhere() {
 }
 
 #[test]
-fn at_the_end_of_all_time_every_place_is_a_number() {
+fn every_place_is_a_number_at_the_end_of_time() {
     for times in [vec![u64::MAX], vec![u64::MAX; 3], vec![1 << 60; 2]] {
         let series = vec![Series::named("app.exe", vec![MIB; 3])];
         let heat_map = Heat { times: times.clone(), values: vec![vec![MIB; 3]], ..Heat::default() };
@@ -218,14 +218,14 @@ fn at_the_end_of_all_time_every_place_is_a_number() {
 }
 
 #[test]
-fn a_png_shows_its_text_without_any_font_of_the_machine() {
+fn png_shows_its_text_without_the_machines_fonts() {
     let with = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30' font-family=\"system-ui, sans-serif\"><text x='5' y='20' font-size='14'>peak</text></svg>";
     let without = "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='30'/>";
     assert_ne!(png(with, 1.0).unwrap(), png(without, 1.0).unwrap());
 }
 
 #[test]
-fn what_is_no_picture_and_what_is_too_large_a_one_is_refused() {
+fn non_pictures_and_oversized_pictures_are_refused() {
     assert!(matches!(png("nothing", 1.0), Err(PictureError::Svg(_))));
     let svg = timeline(&solver(), &Style::default());
     for scale in [1e6, 0.0, -1.0, f32::NAN] {

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_reached_in_many_ways_counts_whole_however_small_each_is() {
+    fn call_reached_in_many_ways_counts_whole() {
         let names: Vec<String> = (0..200).map(|index| format!("call {index}")).collect();
         let mut stacks: Vec<(u64, &str)> = names.iter().map(|name| (1_100, &**name)).collect();
         stacks.extend([(1_000, "wrapper"); 500]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_less_than_a_hundredth_and_sums_do_not_overflow() {
+    fn omitted_part_is_below_a_hundredth_and_sums_saturate() {
         let mut stacks = vec![(1_000_000, "large")];
         stacks.extend([(1, "small"); 5_000]);
         let large = told(&stacks, 1, 1);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_narrow_terminal_the_least_columns_go_first_and_long_lines_are_cut() {
+    fn narrow_terminal_drops_least_columns_and_cuts_long_lines() {
         let columns = [Align::Left, Align::Right, Align::Right];
         let mut grid = Grid::new(&columns).least(&[2, 1]);
         grid.row(Weight::Plain, ["component", "12 MiB", "34 MiB"].map(String::from));

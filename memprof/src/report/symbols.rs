@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_which_there_are_many_are_named_with_their_folder() {
+    fn ambiguous_source_names_are_shown_with_their_folder() {
         let named = |path: &str| source(Path::new(path));
         assert_eq!(named("/build/solver/src/fields/mod.rs"), "fields/mod.rs");
         assert_eq!(named("/build/solver/src/fields/cells.c"), "cells.c");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_with_the_compiler_is_told_from_the_programs_own() {
+    fn compiler_sources_are_told_from_the_programs_own() {
         let objects = [here()];
         let mut symbols = Symbols::new(&objects, u64::MAX);
         let mut names = |function: &str| -> Vec<Name> {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_the_one_loaded_gives_addresses_not_wrong_names() {
+    fn file_other_than_the_loaded_one_gives_addresses() {
         let other = Object { build_id: "00ff".into(), ..here() };
         let frame = Frame { object: 0, offset: offset_of_a_function() + 2 };
         let names = Symbols::new(std::slice::from_ref(&other), u64::MAX).names(frame);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn without_build_ids_a_file_built_again_after_the_job_began_gives_addresses() {
+    fn file_rebuilt_after_the_start_gives_addresses_without_build_id() {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().join("object");
         let mut content = std::fs::read(here().path).expect("read");

@@ -94,7 +94,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_named_folder_is_made_private_and_a_used_one_is_refused() {
+    fn named_folder_is_made_private_and_a_used_one_refused() {
         let place = tempfile::tempdir().expect("a folder");
         let wanted = place.path().join("out");
         let folder = make(Some(&wanted), Path::new("x")).expect("made");

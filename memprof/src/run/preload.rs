@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_is_before_allocators_and_after_sanitizers_and_nothing_is_lost() {
+    fn preload_order_is_sanitizers_then_ours_then_allocators() {
         let ours = Path::new("/p/ours.so");
         for (present, expected) in [
             (None, "/p/ours.so"),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_of_the_system_is_dynamic_and_a_script_is_no_program() {
+    fn system_program_is_dynamic_and_a_script_is_none() {
         let own = std::env::current_exe().expect("this test");
         assert_eq!(kind(&own), Kind::Dynamic);
         assert_eq!(kind(Path::new("/proc/self/cmdline")), Kind::Other);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interpreter_it_is_static_and_garbage_is_not_trusted() {
+    fn program_without_interpreter_is_static_and_garbage_is_not_trusted() {
         let own = std::env::current_exe().expect("this test");
         let mut start = std::fs::read(own).expect("read");
         start.truncate(64 << 10);

@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn a_problem_that_is_shared_out_is_told_from_one_that_shrinks_by_doublings(
+    fn shared_out_problem_is_told_from_one_that_halves(
         fixed in 0f64..1e9, whole in 1e7f64..1e10, size in 4usize..7,
     ) {
         let fit = fit(&measured(&COUNTS[..size], |ranks| fixed + whole / ranks)).unwrap();
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_measured_the_result_is_finite_or_says_that_it_is_unknown(
+    fn result_of_any_measurement_is_finite_or_unknown(
         points in prop::collection::vec((1u32..100_000, 0f64..1e15), 1..12), at in 1u32..1_000_000,
     ) {
         let points: Vec<_> = points.iter().map(|(ranks, bytes)| Measured { ranks: f64::from(*ranks), bytes: *bytes }).collect();
@@ -96,14 +96,14 @@ fn one_number_of_ranks_says_nothing_about_growth() {
 }
 
 #[test]
-fn two_numbers_of_ranks_give_a_line_that_says_it_is_not_tested() {
+fn two_rank_counts_give_a_line_marked_untested() {
     let fit = fit(&measured(&[2.0, 4.0], |ranks| 1e6 * ranks)).unwrap();
     assert_eq!((fit.law, fit.is_tested()), (Law::Linear, false));
     assert_eq!(fit.per_rank.unwrap().plus_minus, None);
 }
 
 #[test]
-fn repeated_measurements_that_differ_as_much_as_the_numbers_of_ranks_do_are_no_growth() {
+fn scatter_as_large_as_the_differences_is_no_growth() {
     let bytes =
         [(2.0, 1.00e7), (2.0, 1.10e7), (2.0, 1.05e7), (4.0, 1.08e7), (4.0, 1.02e7), (4.0, 1.12e7)];
     let points: Vec<_> =
@@ -144,7 +144,7 @@ fn students_quantile_falls_smoothly_to_the_normal_one() {
 }
 
 #[test]
-fn three_numbers_of_ranks_are_enough_to_see_clear_growth_and_to_doubt_a_single_step() {
+fn three_rank_counts_show_clear_growth_and_doubt_one_step() {
     let law = |bytes: [f64; 3]| {
         let points = [1.0, 2.0, 4.0].into_iter().zip(bytes);
         let points: Vec<_> =

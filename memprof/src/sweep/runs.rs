@@ -165,7 +165,7 @@ pub(super) fn command(
 ) -> anyhow::Result<Vec<OsString>> {
     let mut words = words(mpirun)?;
     if words.is_empty() {
-        bail!("--mpirun says nothing");
+        bail!("--mpirun is empty: give a launcher, such as mpirun");
     }
     if words.iter().any(|word| word.contains("{n}")) {
         for word in &mut words {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_at_rest_has_no_band_but_what_it_never_touched() {
+    fn resting_component_has_a_band_of_its_untouched_part_only() {
         let rest = Known { owned: 100, resident: 100, allocated: 500, owned_peak: 200, image: 0 };
         assert_eq!(between(&rest, &rest), Bounds { low: 100, high: 100 });
         let half = Known { resident: 50, ..rest };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_allocates_again_and_again_is_bounded_by_the_exact_peak() {
+    fn repeated_allocation_is_bounded_by_the_exact_peak() {
         let before = Known { owned: 40, resident: 40, allocated: 40, owned_peak: 80, image: 0 };
         let after = Known { allocated: 440, ..before };
         assert_eq!(between(&before, &after), Bounds { low: 0, high: 80 });

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_and_mpi_need_is_the_programs_in_any_order() {
+    fn shared_needs_are_the_programs_in_any_order() {
         // In the worst order for a single pass: needs come before who needs them.
         let names = ["l0.so", "l1.so", "l2.so", "l3.so", "l4.so"];
         let mut objects = vec![object("a.out", &["libmpi.so.40", "l4.so"])];

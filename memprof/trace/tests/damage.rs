@@ -47,7 +47,7 @@ fn subset<T: PartialEq>(some: &[Row<T>], all: &[Row<T>]) -> bool {
 }
 
 #[test]
-fn a_trace_cut_off_at_any_byte_gives_what_is_left_and_says_so() {
+fn trace_cut_at_any_byte_gives_the_rest() {
     let whole = whole();
     let history: Vec<_> = whole.history.samples().map(|(head, _)| head.time).collect();
     for length in 0..GOLDEN.len() {
@@ -120,7 +120,7 @@ fn with_slots(kind: SectionKind, slots: u32) -> Vec<u8> {
 }
 
 #[test]
-fn tables_of_more_rows_than_any_writer_makes_are_refused_and_long_timelines_are_not() {
+fn oversized_tables_are_refused_and_long_timelines_are_not() {
     let read = |kind, slots| Trace::from_bytes(&with_slots(kind, slots));
     assert!(read(SectionKind::Segments, 1024).is_ok());
     let refused = read(SectionKind::Segments, 1025);

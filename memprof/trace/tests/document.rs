@@ -38,7 +38,7 @@ fn in_words(declared: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn every_structure_has_its_fields_where_the_page_says_and_of_these_types() {
+fn every_field_has_the_place_and_type_on_the_page() {
     let mut described: BTreeMap<&str, Vec<(&str, usize, usize, String)>> = BTreeMap::new();
     for (heading, cells) in rows("| at | bytes | type | field | meaning |") {
         assert!(!cells[4].is_empty(), "{heading}: {} has no meaning", cells[3]);

@@ -348,7 +348,7 @@ fn sample_of(writer: &mut Writer<'_>, time: u64, resident: u64) {
 
 /// Samples are taken when something changes: many in a second of changes, one in a minute of rest.
 #[test]
-fn the_mean_of_a_bin_is_over_time_and_not_over_samples() {
+fn mean_of_a_bin_is_over_time_not_samples() {
     const GIB: u64 = 1 << 30;
     let second = 1_000_000_000;
     let mut memory = Buffer::new(SIZE);

@@ -78,7 +78,7 @@ fn help_and_version_fit_one_screen() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_in_one_line_with_status_2() {
+fn wrong_command_line_is_one_line_with_status_2() {
     for (arguments, cause) in [
         (&["--wheel"][..], "--wheel"),
         (&["wheel"], "wheel"),
@@ -104,7 +104,7 @@ fn a_wrong_command_line_is_told_in_one_line_with_status_2() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_in_one_line_with_status_1() {
+fn impossible_command_is_one_line_with_status_1() {
     let four = ["--topology", "4"];
     for (arguments, cause) in [
         (&["topology", "--topology", "nonsense"][..], "`nonsense` is not a synthetic topology"),
@@ -125,7 +125,7 @@ fn what_cannot_be_done_is_told_in_one_line_with_status_1() {
 }
 
 #[test]
-fn a_topology_variable_that_points_nowhere_is_named_with_its_value_and_why() {
+fn dangling_topology_variable_is_named_with_value_and_cause() {
     for (value, cause) in [("/nonexistent", "No such file"), ("wheel:4", "`wheel` is not one of")] {
         for arguments in [&["topology"][..], &["plan", "--ranks", "2"], &["bindings"]] {
             let output = program().args(arguments).env("QUO_TOPOLOGY", value).output().unwrap();

@@ -80,7 +80,7 @@ impl MpiGroup {
         if comm.is_null() {
             return Err(GroupError::Unsuitable {
                 call: CALL,
-                reason: "the communicator is MPI_COMM_NULL",
+                reason: "the communicator is MPI_COMM_NULL".into(),
             });
         }
         let mut inter: c_int = 0;
@@ -91,7 +91,7 @@ impl MpiGroup {
         if inter != 0 {
             return Err(GroupError::Unsuitable {
                 call: CALL,
-                reason: "an intercommunicator was given, merge it first",
+                reason: "an intercommunicator was given, merge it first".into(),
             });
         }
         // Ranks that do not come must not make this one wait for ever, as MPI_Comm_dup would.
@@ -152,8 +152,10 @@ impl Group for MpiGroup {
     fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
         const CALL: &str = "MPI_Iallgather";
         is_running()?;
-        let count = c_int::try_from(mine.len())
-            .map_err(|_| GroupError::Unsuitable { call: CALL, reason: "a record is too long" })?;
+        let count = c_int::try_from(mine.len()).map_err(|_| GroupError::Unsuitable {
+            call: CALL,
+            reason: "a record is too long".into(),
+        })?;
         // Both buffers belong to the operation until it completes; when the wait is given up they
         // are leaked on purpose, since MPI may still write to them.
         let sent = Box::leak(mine.to_vec().into_boxed_slice());
@@ -189,7 +191,7 @@ impl Group for MpiGroup {
             total += length;
             // All ranks see the same lengths, so all give up together.
             let (Ok(start), Ok(_)) = (start, c_int::try_from(total)) else {
-                let reason = "more than two gigabytes would come together";
+                let reason = "more than two gigabytes would come together".into();
                 return Err(GroupError::Unsuitable { call: CALL, reason });
             };
             starts.push(start);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mpi_goes_with_itself_and_the_known_ones_with_no_other() {
+    fn every_mpi_fits_itself_and_no_other_known_one() {
         let all = TOLD.map(|(text, ..)| Identity::from_library_version(text));
         for (i, built) in all.iter().enumerate() {
             for (k, running) in all.iter().enumerate() {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cray_header_that_says_mpich_goes_with_the_cray_library_made_from_it() {
+    fn cray_header_of_mpich_fits_the_cray_library() {
         let cray = Identity::from_library_version("CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)");
         assert!(Identity::from_header(2, "3.4a2").goes_with(&cray));
         assert!(!Identity::from_header(2, "4.1.2").goes_with(&cray));

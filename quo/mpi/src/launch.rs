@@ -1,4 +1,4 @@
-//! True if the launcher and MPI agree on how many ranks there are.
+//! Check that the launcher and MPI agree on the number of ranks.
 //!
 //! A program that another MPI's launcher starts runs as many times as was asked for, and each copy
 //! believes it is alone.
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_of_several_beside_an_mpi_of_one_is_told() {
+    fn launcher_of_several_beside_singleton_mpi_is_reported() {
         for (variables, part) in [
             (&[("OMPI_COMM_WORLD_SIZE", "4")][..], "mpirun of Open MPI started 4"),
             (&[("PMI_SIZE", "3"), ("PMI_RANK", "0")], "mpiexec of MPICH or Intel MPI started 3"),

@@ -1,4 +1,4 @@
-//! True if the MPI that runs in this process is the one this library was compiled against.
+//! Check that the MPI that runs in this process is the one this library was compiled against.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;

@@ -28,7 +28,7 @@ impl Mpi {
     fn begin(call: &'static str, begin: impl FnOnce() -> i32) -> Result<Self, GroupError> {
         is_the_right_mpi()?;
         if raw::quo_mpi_is_initialized() != 0 {
-            let reason = "MPI can be initialised only once in a process";
+            let reason = "MPI can be initialised only once in a process".into();
             return Err(GroupError::Unsuitable { call, reason });
         }
         succeed(call, begin())?;

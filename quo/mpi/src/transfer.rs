@@ -48,7 +48,7 @@ impl Transfer {
         tag: u16,
     ) -> Result<Self, GroupError> {
         is_running()?;
-        let reason = "a rank is larger than an int of MPI";
+        let reason = format!("rank {rank} is larger than an int of MPI").into();
         let rank = c_int::try_from(rank).map_err(|_| GroupError::Unsuitable { call, reason })?;
         let tag = c_int::from(tag & 0x7fff);
         let mut bytes = ManuallyDrop::new(bytes);

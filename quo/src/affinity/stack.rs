@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_with_a_mask_of_their_own_stay_also_when_it_equals_what_is_pushed() {
+    fn threads_with_masks_equal_to_the_push_stay() {
         let (fake, mut stack) = process(&["0", "0", "3", "0-3"]);
         push(&mut stack, "0-3").unwrap();
         let masks: Vec<_> = fake.snapshot().into_values().collect();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_found_with_a_mask_of_its_own_stays_through_nested_pushes() {
+    fn thread_with_its_own_mask_stays_through_nested_pushes() {
         let (fake, mut stack) = process(&["0", "0-3"]);
         for to in ["0-3", "0-7", "4-7"] {
             push(&mut stack, to).unwrap();
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_still_follow_after_a_push_of_the_mask_they_have() {
+    fn followers_still_follow_after_a_push_of_their_mask() {
         let (fake, mut stack) = process(&["0-7", "0-7"]);
         for to in ["0-7", "0-3", "0-3", "2"] {
             push(&mut stack, to).unwrap();
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_thread_that_pins_itself_while_pushed_keeps_its_mask() {
+    fn pool_thread_pinned_while_pushed_keeps_its_mask() {
         let (fake, mut stack) = process(&["0", "0"]);
         push(&mut stack, "0-3").unwrap();
         fake.put(2, set("2"));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_control_group_are_found_by_its_mount_and_its_path() {
+    fn control_group_files_are_found_by_mount_and_path() {
         let second = "0::/jobs/step\n";
         let mount = "25 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
         let file = |folder: &str| format!("/sys/fs/cgroup{folder}/cpuset.cpus.effective");

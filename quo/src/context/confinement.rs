@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_see_what_all_have_and_each_rank_is_bound_inside_its_own() {
+    fn plans_use_the_union_and_ranks_stay_inside_their_part() {
         let machine = divided(false, "5", 1).unwrap();
         assert_eq!(machine.whole.allowed(), &set("0-1,3-5"));
         assert_eq!(machine.topology.allowed(), &set("0-1,3-5"));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_with_hidden_threads_only_is_an_error_on_every_rank() {
+    fn rank_with_only_hidden_threads_is_an_error_everywhere() {
         let errors = [0, 1, 2].map(|own| divided(true, "5", own).unwrap_err().to_string());
         assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     }

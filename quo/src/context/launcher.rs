@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_mpi_launcher_inside_a_slurm_job_is_taken_for_itself() {
+    fn mpi_launcher_inside_a_slurm_job_is_recognised() {
         let signs = ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
         assert_eq!(Launcher::from_signs(|name| signs.contains(&name)), Launcher::OpenMpi);
         assert_eq!(Launcher::from_signs(|name| name == "SLURM_PROCID"), Launcher::Slurm);

@@ -156,14 +156,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_name_full_of_parentheses_does_not_shift_the_fields() {
+    fn process_name_full_of_parentheses_shifts_no_fields() {
         let text = "42 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 12345 20";
         assert_eq!(parse_stat(text), Some(('S', 12_345)));
         assert_eq!(parse_stat("42 (a"), None);
     }
 
     #[test]
-    fn this_process_has_not_ended_and_one_that_started_at_another_time_has() {
+    fn process_lives_and_one_of_another_start_does_not() {
         let own = this();
         assert!(!has_ended(&own, &own));
         assert!(has_ended(&Process { started: own.started + 1, ..own }, &own));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_told_apart_by_their_identifiers_and_without_them_by_name() {
+    fn kernels_differ_by_identifier_or_else_by_name() {
         let [a, b] =
             ["0b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n", "1b2c6fa0-9d2f-4a51-8f0e-1f7f5c1d2e3f\n"];
         assert_eq!(identifier(a).unwrap()[..2], [0x0b, 0x2c]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_this_process_is_what_the_system_says_now() {
+    fn remembered_process_facts_are_those_of_the_system() {
         for _again in 0..3 {
             assert_eq!(this(), look_at_this());
         }

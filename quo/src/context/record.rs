@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_grouped_by_reachable_memory_in_order_of_first_appearance() {
+    fn ranks_are_grouped_by_reachable_memory_in_appearance_order() {
         let records: Vec<_> = [4, 9, 4, 9, 4].map(record).to_vec();
         let nodes = Nodes::of(&records);
         assert_eq!(nodes.members, [vec![0, 2, 4], vec![1, 3]]);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failing_rank_is_the_verdict_and_long_texts_are_cut_at_a_character() {
+    fn first_failing_rank_is_the_verdict_with_a_cut_text() {
         let long = "é".repeat(400);
         let failure = Error::InvalidArgument { call: "create", reason: long };
         let mut statuses = encode_status(None).to_vec();

@@ -275,7 +275,7 @@ struct Gone {
 
 impl Gone {
     fn refuse<T>(call: &'static str) -> Result<T, GroupError> {
-        Err(GroupError::Unsuitable { call, reason: "this rank has left the world" })
+        Err(GroupError::Unsuitable { call, reason: "this rank has left the world".into() })
     }
 }
 

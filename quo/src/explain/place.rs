@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_core_is_told_by_its_pu_and_foreign_cpus_are_told_as_such() {
+    fn half_a_core_and_foreign_cpus_are_named() {
         let machine = Topology::from_synthetic("pack:2 core:4 pu:2").unwrap();
         let place = |text: &str| describe_place(&machine, &text.parse().unwrap());
         assert_eq!(place("3"), "PU 3");

@@ -223,7 +223,7 @@ impl LocalGroup {
                 rank,
                 record.ok_or(GroupError::Unsuitable {
                     call: CALL,
-                    reason: "the ranks gave records of different lengths",
+                    reason: "the ranks gave records of different lengths".into(),
                 })?,
             );
         }

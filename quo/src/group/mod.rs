@@ -8,6 +8,7 @@
 pub mod local;
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -144,7 +145,7 @@ pub enum GroupError {
         /// The call.
         call: &'static str,
         /// The fault of the communicator.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// MPI returned an error.
     #[error("{call}: {text}")]

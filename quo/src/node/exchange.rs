@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_in_an_attempt_that_failed_is_not_shown() {
+    fn messages_of_a_failed_attempt_are_not_shown() {
         let board = board();
         (0..3).for_each(|member| board.write(&turn(4, 0), member, b"before"));
         // Member 1 died; the others try again.

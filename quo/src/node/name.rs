@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_repeat_and_every_bit_of_them_is_even() {
+    fn names_do_not_repeat_and_their_bits_are_even() {
         const NAMES: usize = 4_096;
         let names: std::collections::HashSet<_> =
             (0..NAMES).map(|_| SegmentName::random().unwrap()).collect();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_cell_are_read_as_its_members_read_it() {
+    fn cell_bytes_are_read_as_members_read_them() {
         let directory = tempfile::tempdir().unwrap();
         let name = SegmentName::random().unwrap();
         let directory = directory.path().to_owned();

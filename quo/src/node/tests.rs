@@ -113,7 +113,7 @@ fn a_contribution_that_does_not_fit_is_everybodys_error() {
 }
 
 #[test]
-fn results_of_an_exchange_must_be_dropped_before_the_next_call() {
+fn exchange_results_must_be_dropped_before_the_next_call() {
     let nodes = nodes(1);
     let told = nodes[0].exchange(b"x").unwrap();
     assert!(matches!(nodes[0].barrier(), Err(NodeError::ExchangeInUse)));
@@ -199,7 +199,7 @@ fn a_member_number_is_taken_once() {
 }
 
 #[test]
-fn a_segment_tells_what_it_was_made_with_and_who_is_there() {
+fn segment_tells_its_options_and_its_members() {
     let nodes = nodes(2);
     assert_eq!(nodes[1].payload(), b"payload");
     assert_eq!((nodes[1].member(), nodes[1].members(), nodes[1].capacity()), (1, 2, 3));
@@ -256,7 +256,7 @@ fn named_barriers_are_independent() {
 }
 
 #[test]
-fn a_named_barrier_fails_alike_for_those_who_ask_for_it_late() {
+fn named_barrier_fails_alike_for_late_callers() {
     let nodes = nodes(2);
     let early = nodes[0].named_barrier("x", &[0, 1]).unwrap();
     assert!(matches!(early.barrier_timeout(Duration::ZERO), Err(NodeError::TimedOut)));
@@ -295,7 +295,7 @@ fn a_death_is_named_also_while_another_member_expels_it() {
 }
 
 #[test]
-fn a_death_is_named_also_to_those_who_were_failed_for_it_when_it_had_been_expelled() {
+fn expelled_death_is_named_to_those_it_failed() {
     let mut crew = nodes(2);
     crew.nodes.remove(1).abandon();
     let home = &crew[0].home;
@@ -324,7 +324,7 @@ fn leaving_the_node_leaves_its_named_barriers() {
 }
 
 #[test]
-fn who_comes_back_to_the_node_asks_for_its_named_barriers_again() {
+fn returning_member_asks_for_its_named_barriers_again() {
     let nodes = nodes(2);
     on_each(&nodes, |node| {
         let channel = node.named_barrier("both", &[0, 1]).unwrap();

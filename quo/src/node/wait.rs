@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_high_half_is_not_slept_on_and_a_changed_low_half_is() {
+    fn changed_high_half_wakes_as_a_changed_low_half() {
         let word = AtomicU64::new(7 << 32 | 1);
         let mut spinner = Spinner::new();
         let past = Some(Instant::now());

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_of_one_object_share_its_cores_and_all_ranks_are_served() {
+    fn workers_of_one_object_share_cores_and_serve_all_ranks() {
         let machine = Topology::from_synthetic("pack:2 core:4 pu:2").unwrap();
         let packages: Vec<CpuSet> =
             machine.objects(ObjectType::Package).iter().map(|p| p.cpuset.clone()).collect();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_on_goes_to_those_with_the_fewest_cpus() {
+    fn unoccupied_cpus_go_to_workers_with_the_fewest() {
         let machine = Topology::from_synthetic("pack:3 core:2 pu:1").unwrap();
         let part = |cpus: &str| {
             let cpus: CpuSet = cpus.parse().unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_beyond_the_cpus_run_one_thread_on_the_whole_object() {
+    fn excess_workers_run_one_thread_on_the_whole_object() {
         let machine = Topology::from_synthetic("core:2 pu:1").unwrap();
         let whole = [CpuSet::from_range(0..2)];
         let plan = Distribution { object_of: vec![Some(0); 3] };
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_two_objects_with_the_same_cpus_do_not_overlap() {
+    fn workers_of_two_equal_objects_do_not_overlap() {
         let machine = Topology::from_synthetic("core:4 pu:1").unwrap();
         let twice = [CpuSet::from_range(0..4), CpuSet::from_range(0..4)];
         let plan = Distribution { object_of: vec![Some(0), Some(1)] };

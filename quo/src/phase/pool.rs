@@ -45,7 +45,7 @@ mod tests {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     #[test]
-    fn the_threads_of_the_pool_run_where_the_caller_may_run() {
+    fn pool_threads_run_where_the_caller_may_run() {
         // On a thread of its own, so that the mask of the test runner stays as it is.
         let masks = std::thread::spawn(|| {
             let mine = sched_getaffinity(None).unwrap();

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_of_two_ranks_is_written_as_the_viewers_expect() {
+    fn phase_of_two_ranks_is_written_as_viewers_expect() {
         let worker = phase("diffusion", 0, 5_000_000_000, [0.001, 0.002, 1.5, 0.0]);
         let sleeper = phase("diffusion", 1, 5_000_500_000, [0.001, 0.0, 0.0, 1.501]);
         let mut json = Vec::new();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_that_cross_are_drawn_in_rows_of_their_own_and_nested_ones_are_not() {
+    fn crossing_phases_get_own_rows_and_nested_ones_do_not() {
         let outer = phase("outer", 0, 0, [0.0, 0.0, 10.0, 0.0]);
         let inner = phase("inner", 0, 1_000_000_000, [0.0, 0.0, 2.0, 0.0]);
         let crossing = phase("crossing", 0, 9_000_000_000, [0.0, 0.0, 5.0, 0.0]);

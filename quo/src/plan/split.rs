@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn units_outside_the_set_do_not_count_and_loose_cpus_do() {
+    fn units_outside_the_set_are_ignored_and_loose_cpus_count() {
         assert_eq!(texts("0-1,9", &["0-1", "2-3", ""], 2), ["0-1", "9"]);
     }
 
@@ -160,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_a_partition_into_whole_units_of_near_equal_number(
+        fn shares_partition_whole_units_nearly_equally(
             set in cpus(),
             units in proptest::collection::vec(cpus(), 0..10),
             parts in 1_usize..40,

@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_worker_can_run_on_its_object_and_an_object_without_allowed_cpus_gets_nobody(
+    fn workers_fit_their_objects_and_objects_without_cpus_get_none(
         case in case(6, 20, 4),
     ) {
         for policy in [Policy::Promise, Policy::Literal] {
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rank_inside_one_object_is_passed_over_only_for_such_ranks(case in case(6, 20, 3)) {
+    fn rank_inside_one_object_is_passed_over_only_for_equals(case in case(6, 20, 3)) {
         let plan = case.plan(Policy::Promise);
         for rank in (0..case.masks.len()).filter(|&rank| case.priority(rank).0 == 0) {
             let own: Vec<usize> =
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn unbound_ranks_take_no_place_that_a_bound_rank_could_have(case in case(6, 20, 3)) {
+    fn unbound_ranks_take_no_place_of_a_bound_rank(case in case(6, 20, 3)) {
         let plan = case.plan(Policy::Promise);
         let bound: Vec<usize> = (0..case.masks.len()).filter(|&rank| !case.unbound(rank)).collect();
         let selected = |ranks: &[usize]| ranks.iter().filter(|&&r| plan.is_selected(r)).count();
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn the_workers_are_the_best_by_priority_the_most_and_the_most_evenly_spread(
+    fn workers_are_the_most_by_priority_and_evenly_spread(
         case in case(4, 6, 3),
     ) {
         let plan = case.plan(Policy::Promise);

@@ -43,7 +43,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_worker_of_an_object_without_cpus_still_gets_a_thread() {
+    fn worker_without_cpus_still_gets_a_thread() {
         let plan = Distribution { object_of: vec![Some(0), Some(7), None] };
         let objects = [CpuSet::single(9)];
         assert_eq!(threads_per_worker(&plan, &objects, &CpuSet::from_range(0..4)), [1, 1, 0]);

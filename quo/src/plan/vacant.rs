@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_without_work_takes_the_object_of_one_that_has_gone() {
+    fn idle_rank_takes_the_object_of_a_gone_one() {
         let (plan, unserved) = settle(&packages(2, 4), &[0, 1, 2, 3], "4-7", 1);
         assert_eq!(plan, [Some(0), Some(1), None, None]);
         assert!(unserved.is_empty());

@@ -131,7 +131,7 @@ fn the_allowed_set_is_kept_apart_from_the_machine() {
 }
 
 #[test]
-fn a_numa_node_without_cpus_lies_in_the_machine_and_in_itself_only() {
+fn numa_node_without_cpus_lies_in_the_machine_only() {
     let pu = |cpu| Object::new(ObjectType::Pu, CpuSet::single(cpu));
     let objects = [
         pu(0),
@@ -240,7 +240,7 @@ fn every_way_to_write_a_synthetic_machine_is_taken() {
 }
 
 #[test]
-fn a_text_with_a_slash_or_ending_in_xml_names_a_file() {
+fn text_with_a_slash_or_xml_ending_names_a_file() {
     for spec in ["/nonexistent/machine", "./package:2", "machine.xml"] {
         let error = Topology::from_spec(spec).unwrap_err();
         assert!(matches!(error, TopologyError::File { .. }), "{error}");

@@ -15,7 +15,7 @@ pub const TESTS: &[Test] = &[
     ("nobody_passes_early", nobody_passes_early),
     ("nobody_passes_early_with_pthreads", nobody_passes_early_with_pthreads),
     ("all_kinds_of_barriers_pair", all_kinds_of_barriers_pair),
-    ("a_fast_member_does_not_overwrite_what_a_slow_one_reads", slow_readers),
+    ("fast_member_does_not_overwrite_a_slow_readers_data", slow_readers),
     ("every_call_ends_alike_whoever_times_out", every_call_ends_alike_whoever_times_out),
     ("a_stopped_member_is_not_dead", a_stopped_member_is_not_dead),
     ("named_barriers_run_at_the_same_time", named_barriers_run_at_the_same_time),

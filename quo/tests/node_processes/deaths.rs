@@ -19,7 +19,7 @@ pub const TESTS: &[Test] = &[
     ("a_member_killed_before_it_arrives_is_named", killed_before_it_arrives),
     ("a_member_killed_while_it_waits_is_named", killed_while_it_waits),
     ("a_member_killed_between_barriers_is_named", killed_between_barriers),
-    ("members_killed_at_random_moments_are_named_and_the_rest_go_on", killed_at_random),
+    ("members_killed_at_random_are_named_and_others_go_on", killed_at_random),
     ("two_members_killed_at_once_are_both_named", two_killed_at_once),
     ("a_death_breaks_the_named_barriers_it_concerns_only", deaths_and_named_barriers),
     ("a_member_killed_while_it_allocates_leaves_nothing", killed_while_it_allocates),
@@ -27,7 +27,7 @@ pub const TESTS: &[Test] = &[
     ("a_dead_member_can_be_replaced", a_dead_member_can_be_replaced),
     ("a_member_that_executes_something_else_is_dead", executing_something_else),
     ("a_forked_child_is_not_the_member", a_forked_child_is_not_the_member),
-    ("a_child_that_outlives_the_member_does_not_hide_its_death", orphans_hide_nothing),
+    ("surviving_child_does_not_hide_the_members_death", orphans_hide_nothing),
     ("a_death_in_another_pid_namespace_is_found", another_pid_namespace),
     ("the_mask_of_a_dead_member_can_be_read", the_mask_of_a_dead_member),
 ];

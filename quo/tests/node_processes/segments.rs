@@ -15,7 +15,7 @@ use super::{Skipped, Test};
 
 pub const TESTS: &[Test] = &[
     ("nothing_is_left_when_the_maker_fails_to_unlink", the_maker_is_killed_after_unlinking),
-    ("a_job_killed_whole_while_it_makes_a_segment_is_swept_up", swept_up),
+    ("job_killed_while_making_a_segment_is_swept_up", swept_up),
     ("what_is_not_a_whole_segment_is_refused", what_is_not_a_whole_segment_is_refused),
     ("a_segment_cut_anywhere_is_refused", a_segment_cut_anywhere_is_refused),
     ("another_user_is_refused_on_both_sides", another_user_is_refused_on_both_sides),

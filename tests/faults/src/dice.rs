@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_key_gives_the_same_numbers_and_another_key_others() {
+    fn equal_keys_give_equal_numbers_and_other_keys_others() {
         let draw = |key: &[u64]| {
             let mut dice = Dice::new(key);
             [(); 8].map(|()| dice.below(1 << 30))

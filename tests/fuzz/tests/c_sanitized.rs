@@ -47,7 +47,7 @@ fn sources(folder: &Path, kind: &str) -> Result<Vec<PathBuf>> {
 }
 
 #[test]
-fn the_c_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
+fn c_tests_touch_only_allowed_memory_and_leak_nothing() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let files = sources(&checkout.root().join("bindings-c/tests"), "c")?;
@@ -64,7 +64,7 @@ fn the_c_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
 }
 
 #[test]
-fn the_cxx_tests_touch_nothing_they_may_not_and_leak_nothing() -> Result<()> {
+fn cxx_tests_touch_only_allowed_memory_and_leak_nothing() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let files = sources(&checkout.root().join("bindings-c/tests/cxx"), "cpp")?;

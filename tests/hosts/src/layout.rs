@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_name_at_the_loopback_comes_first_and_on_its_own_host_only() {
+    fn own_loopback_name_comes_first_on_its_host_only() {
         let layout = Layout::new("unit", 2).own_name_at([127, 0, 1, 1]);
         let of = |index| {
             let text = layout.hosts_file(Some(index));

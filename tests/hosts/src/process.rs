@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_is_gone_and_a_second_kill_harms_nobody() {
+    fn killed_process_is_gone_and_a_second_kill_harmless() {
         let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let process = Process::find(child.id().try_into().unwrap()).unwrap();
         assert!(process.is_alive());

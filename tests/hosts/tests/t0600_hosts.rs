@@ -26,7 +26,7 @@ const TESTS: &[Test] = &[
     ("the_remote_shell_takes_what_launchers_give", the_remote_shell_takes_what_launchers_give),
     ("the_launcher_of_mpich_reaches_the_hosts", the_launcher_of_mpich_reaches_the_hosts),
     ("a_launcher_starts_ranks_on_chosen_hosts", a_launcher_starts_ranks_on_chosen_hosts),
-    ("a_job_ends_in_time_when_a_host_is_cut_off", a_job_ends_in_time_when_a_host_is_cut_off),
+    ("job_ends_in_time_when_a_host_is_cut", job_ends_in_time_when_a_host_is_cut),
     ("a_job_ends_in_time_when_a_host_is_killed", a_job_ends_in_time_when_a_host_is_killed),
 ];
 
@@ -278,7 +278,7 @@ fn a_launcher_starts_ranks_on_chosen_hosts() -> Result<()> {
     hosts.down()
 }
 
-fn a_job_ends_in_time_when_a_host_is_cut_off() -> Result<()> {
+fn job_ends_in_time_when_a_host_is_cut() -> Result<()> {
     let hosts = Hosts::up(&suite::set("jobcut"), 2)?;
     let job = hosts.job(&[(0, 1), (1, 1)], "/bin/sh").arg("-c").arg("echo ready; exec sleep 600");
     let job = job.limit(ALLOWED).start()?;

@@ -18,8 +18,8 @@ const TESTS: &[Test] = &[
     ("sub_communicators_span_hosts_unevenly", sub_communicators_span_hosts_unevenly),
     ("each_way_to_wait_keeps_to_its_node", each_way_to_wait_keeps_to_its_node),
     ("two_jobs_at_once_do_not_disturb_each_other", two_jobs_at_once_do_not_disturb_each_other),
-    ("a_full_memory_on_one_host_is_the_same_error_everywhere", full_memory_is_the_same_error),
-    ("a_missing_folder_on_one_host_is_the_same_error_everywhere", a_missing_folder),
+    ("full_memory_on_one_host_is_one_error_everywhere", full_memory_is_the_same_error),
+    ("missing_folder_on_one_host_is_one_error_everywhere", a_missing_folder),
     ("quo_info_tells_the_bindings_of_all_hosts", quo_info_tells_the_bindings_of_all_hosts),
     ("c_functions_keep_their_promises_over_two_hosts", c_functions_over_two_hosts),
 ];

@@ -22,11 +22,11 @@ const TESTS: &[Test] = &[
     ("hosts_of_one_name_at_the_loopback_are_told_apart", one_name_at_the_loopback),
     ("hosts_that_share_the_folder_of_segments_are_one_node", shared_folder_is_one_node),
     ("of_three_hosts_two_that_share_memory_are_one_node", two_of_three_share),
-    ("a_host_without_its_own_dev_shm_joins_those_it_shares_it_with", without_own_dev_shm),
+    ("host_without_own_dev_shm_joins_those_sharing_it", without_own_dev_shm),
     ("a_death_on_another_host_of_the_node_is_noticed", death_on_the_other_host_of_a_node),
     ("hosts_that_do_not_tell_their_boot_are_told_apart", hidden_boot_identifier),
     ("a_host_whose_proc_is_anothers_works", foreign_proc),
-    ("a_folder_that_cannot_be_written_on_one_host_is_the_same_error", read_only_on_one_host),
+    ("unwritable_folder_on_one_host_is_one_error_everywhere", read_only_on_one_host),
 ];
 
 fn main() -> ExitCode {

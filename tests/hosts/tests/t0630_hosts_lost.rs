@@ -13,12 +13,12 @@ use quo_tests::Outcome;
 use support::{note, over_hosts, program};
 
 const TESTS: &[Test] = &[
-    ("a_killed_rank_is_named_on_its_host_and_not_missed_on_others", killed_rank),
+    ("killed_rank_is_named_on_its_host_only", killed_rank),
     ("a_killed_leader_inside_create_ends_it_on_every_host", killed_leader),
     ("barriers_go_on_while_another_host_is_cut_off", barriers_go_on_after_a_cut),
     ("barriers_go_on_while_another_host_is_killed", barriers_go_on_after_a_kill),
-    ("a_host_cut_off_before_create_ends_the_wait_on_both_sides", cut_before_create),
-    ("a_host_killed_before_create_ends_the_wait_of_the_others", killed_before_create),
+    ("host_cut_before_create_ends_the_wait_on_both_sides", cut_before_create),
+    ("host_killed_before_create_ends_the_others_wait", killed_before_create),
 ];
 
 /// The ranks wait for this file on their host.

@@ -14,10 +14,10 @@ use quo_tests::{Checkout, Family, Launcher, Outcome, fortran_support};
 use support::{expect_nothing_left, until};
 
 const TESTS: &[Test] = &[
-    ("hosts_join_and_one_is_left_for_good_while_the_job_goes_on", joins_and_leaves),
-    ("a_job_over_hosts_is_told_from_outside_to_grow_to_move_and_to_leave", told),
-    ("a_host_that_cannot_be_reached_fails_the_growth_and_the_job_grows_elsewhere", cut_off),
-    ("slots_of_a_head_node_outside_the_job_are_not_counted", head_node),
+    ("hosts_join_and_leave_for_good_while_the_job_runs", joins_and_leaves),
+    ("job_over_hosts_is_told_to_grow_move_and_leave", told),
+    ("unreachable_host_fails_the_growth_and_another_serves", cut_off),
+    ("slots_of_an_outside_head_node_are_not_counted", head_node),
     ("refused_start_with_mpirun_elsewhere_lets_the_job_end", refused_start),
     ("c_and_fortran_programs_grow_move_and_leave_by_host", languages),
 ];

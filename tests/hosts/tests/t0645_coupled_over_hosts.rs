@@ -16,8 +16,7 @@ use serde_json::Value;
 
 use support::{expect_nothing_left, until};
 
-const TESTS: &[Test] =
-    &[("a_host_joins_and_another_is_left_for_good_and_the_bits_stay", joins_and_leaves)];
+const TESTS: &[Test] = &[("host_joins_another_leaves_and_the_bits_stay", joins_and_leaves)];
 
 const LIMIT: Duration = Duration::from_secs(90);
 

@@ -13,10 +13,10 @@ use quo_tests::{Checkout, Family, Launcher, fortran_support};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
-    ("a_job_grows_onto_a_node_of_a_second_job_and_gives_it_back", grows_and_shrinks),
-    ("c_and_fortran_programs_grow_onto_a_node_of_a_second_job", languages),
-    ("a_node_of_the_job_itself_goes_back_in_place_and_the_job_goes_on", shrinks_in_place),
-    ("a_growth_that_slurm_refuses_leaves_the_job_as_it_was", refused),
+    ("job_grows_onto_a_second_jobs_node_and_returns_it", grows_and_shrinks),
+    ("c_and_fortran_programs_grow_onto_a_second_jobs_node", languages),
+    ("jobs_own_node_goes_back_in_place_and_it_continues", shrinks_in_place),
+    ("growth_refused_by_slurm_leaves_the_job_unchanged", refused),
     ("job_ends_with_ranks_on_the_node_of_a_second_job", ends_grown),
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];

@@ -21,13 +21,13 @@ use serde_json::Value;
 use support::{expect_nothing_left, until};
 
 const TESTS: &[Test] = &[
-    ("each_host_is_a_node_with_its_ranks_and_holds_their_shared_pages_once", nodes),
-    ("the_status_is_that_of_a_job_that_a_rank_on_another_host_ended", status),
-    ("of_a_host_that_is_killed_the_traces_stay_and_its_ranks_are_named", killed),
-    ("of_a_host_that_is_cut_off_the_traces_go_on", cut),
-    ("ranks_that_do_not_see_the_folder_run_and_are_named_with_why", private),
+    ("each_host_is_a_node_with_its_shared_pages_once", nodes),
+    ("status_is_that_of_a_job_ended_on_another_host", status),
+    ("killed_hosts_traces_stay_and_its_ranks_are_named", killed),
+    ("traces_of_a_host_that_is_cut_go_on", cut),
+    ("ranks_without_the_folder_run_and_are_named_with_cause", private),
     ("ranks_on_hosts_of_one_name_have_a_trace_each", same_name),
-    ("ranks_that_slurm_starts_are_recorded_from_outside_and_inside_of_a_job", under_slurm),
+    ("slurm_ranks_are_recorded_from_outside_and_inside_a_job", under_slurm),
     ("of_a_job_that_slurm_cancels_the_traces_stay", cancelled),
 ];
 

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_files_are_read_only_and_the_results_are_not() {
+    fn host_files_are_read_only_and_results_are_not() {
         let said = line("smt", Engine::Tcg, Some(Path::new("/results")));
         assert!(said.contains("id=root,path=/,security_model=none,readonly=on"), "{said}");
         assert!(said.contains("id=results,path=/results,security_model=none,multidevs"), "{said}");

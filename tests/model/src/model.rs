@@ -331,7 +331,7 @@ fn a_death_after_arriving_is_seen_alike_by_all() {
 }
 
 #[test]
-fn a_wake_up_that_died_with_its_sender_is_made_up_for() {
+fn wake_up_that_died_with_its_sender_is_repeated() {
     check(3, || {
         let world = World::new(&[PRESENT; 2]);
         let victim: fn(&World) -> Vec<Outcome> = |world| {
@@ -357,7 +357,7 @@ fn survivors_that_expel_the_dead_go_on_together() {
 }
 
 #[test]
-fn a_death_in_the_middle_of_expelling_is_made_up_for() {
+fn death_in_the_middle_of_expelling_is_repaired() {
     check(2, || {
         let world = World::new(&[KILLED, PRESENT, PRESENT]);
         *world.queue.lock().unwrap() += 1;
@@ -455,7 +455,7 @@ fn who_joins_is_waited_for_from_then_on() {
 }
 
 #[test]
-fn a_death_in_the_middle_of_leaving_is_made_up_for() {
+fn death_in_the_middle_of_leaving_is_repaired() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let stays: fn(&World) -> Vec<Outcome> = |world| founder(world, 1);

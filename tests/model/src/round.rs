@@ -62,7 +62,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn all_ranks_enter_in_the_agreed_round_or_come_to_it_later() {
+fn all_ranks_enter_in_the_agreed_round_or_later() {
     const MOST: u64 = 2;
     check(3, || {
         let node = Node::new(2);
@@ -107,7 +107,7 @@ fn nodes_agree_on_one_round() {
 }
 
 #[test]
-fn a_request_that_is_taken_back_leaves_nobody_behind_when_the_next_one_comes() {
+fn withdrawn_request_leaves_no_rank_behind_at_the_next() {
     const MOST: u64 = 2;
     check(3, || {
         let node = Node::new(1);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_does_not_say_what_it_is_for_is_an_error() {
+    fn block_without_a_purpose_is_an_error() {
         for text in [
             "```c\nint x;\n```\n",
             "```\n$ true\n```\n",

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_linker_flags_of_mpi_are_passed_on_and_each_once() {
+    fn only_mpis_linker_flags_are_passed_each_once() {
         let shown = "gcc -I/usr/mpi/include -pthread -L/usr/mpi/lib -L/usr/mpi/lib \
                      -Wl,-rpath,/usr/mpi/lib -lmpi\n";
         assert_eq!(link_flags(shown), ["-L/usr/mpi/lib", "-Wl,-rpath,/usr/mpi/lib", "-lmpi"]);

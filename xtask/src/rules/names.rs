@@ -1,4 +1,4 @@
-//! Tests that the checklists name: each exists in the sources.
+//! Names of tests: short, and those in the checklists exist in the sources.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,21 @@ pub fn collect(source: &str, names: &mut BTreeSet<String>) {
     names.extend(
         words.filter(|word| is_test(word) && word.chars().all(is_of_name)).map(str::to_owned),
     );
+}
+
+/// Most words of a test's name.
+const MOST_WORDS: usize = 10;
+
+/// Returns the tests of a source whose names are too long: functions with the attribute, and rows of tables of tests.
+pub fn too_long(source: &str) -> Vec<String> {
+    let functions = source.split("#[test]").skip(1).filter_map(|rest| {
+        let (_, rest) = rest.split_once("fn ")?;
+        Some(rest.split_once('(')?.0)
+    });
+    let rows = source.split("\n    (\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0));
+    let names = functions.chain(rows);
+    let long = names.filter(|name| is_test(name) && name.split('_').count() > MOST_WORDS);
+    long.map(str::to_owned).collect()
 }
 
 /// Names the tests in a page that no source defines, one line each.
@@ -50,6 +65,17 @@ fn is_test(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_more_than_ten_words_are_found() {
+        // Made here, so that this file does not find itself.
+        let [ten, eleven, twelve] = [10, 11, 12].map(|words| vec!["w"; words].join("_"));
+        let test = concat!("#[te", "st]");
+        let right = format!("{test}\nfn {ten}() {{}}\n    (\"{ten}\", f),\nfn {eleven}() {{}}");
+        assert_eq!(too_long(&right), Vec::<String>::new());
+        let wrong = format!("{test}\n#[cfg(unix)]\nfn {eleven}() {{}}\n    (\"{twelve}\", f),\n");
+        assert_eq!(too_long(&wrong), [eleven, twelve]);
+    }
 
     #[test]
     fn tests_without_source_are_found_with_their_line() {

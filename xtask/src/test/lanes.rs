@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_taken_in_order_and_one_step_at_a_time() {
+    fn chains_run_in_order_one_step_at_a_time() {
         let chain = |steps: &[&str]| Chain::new(steps.iter().map(|step| (*step).to_owned()));
         let chains = vec![Some(chain(&["a1", "a2"])), Some(chain(&["b1"]))];
         let hall = Hall { state: Mutex::new(State { chains, out: 0 }), returned: Condvar::new() };

@@ -330,6 +330,6 @@ mod tests {
             let error = error(&format!("{RIGID}submit = 0.0\n{line}"));
             assert!(error.contains(expected), "{error}");
         }
-        assert_eq!(error("nodes = 4"), "there is no job in it");
+        assert_eq!(error("nodes = 4"), "the log has no job");
     }
 }

@@ -87,7 +87,7 @@ pub enum InputError {
         cause: String,
     },
     /// Nothing was found.
-    #[error("there is no job in it")]
+    #[error("the log has no job")]
     Empty,
 }
 

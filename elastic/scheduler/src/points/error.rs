@@ -7,7 +7,7 @@ use super::Configuration;
 #[non_exhaustive]
 pub enum PointsError {
     /// An arrangement of no processors, or of more than can be counted.
-    #[error("{call}: {rows} x {columns} processors are none, or too many to count")]
+    #[error("{call}: {rows} x {columns} processors: the number has to be from 1 to {}", u32::MAX)]
     NoProcessors {
         /// The call that was rejected.
         call: &'static str,
@@ -17,7 +17,7 @@ pub enum PointsError {
         columns: u32,
     },
     /// The arrangement is not of the kind the program said.
-    #[error("start: {configuration} is not {wanted}")]
+    #[error("start: expected {wanted}, got {configuration}")]
     NotOfThisKind {
         /// The configuration that the program starts with.
         configuration: Configuration,
@@ -33,7 +33,7 @@ pub enum PointsError {
         what: &'static str,
     },
     /// A time that is negative, infinite, or no number.
-    #[error("{call}: {seconds} is no time in seconds")]
+    #[error("{call}: {seconds} is not a time: give seconds, finite and not negative")]
     BadTime {
         /// The call that was rejected.
         call: &'static str,
@@ -41,7 +41,7 @@ pub enum PointsError {
         seconds: f64,
     },
     /// A decision that leads nowhere from here.
-    #[error("{call}: from {from} to {to} is not what was decided: {decided}")]
+    #[error("{call}: a resize from {from} to {to}, but the decision was: {decided}")]
     NotDecided {
         /// The call that was rejected.
         call: &'static str,

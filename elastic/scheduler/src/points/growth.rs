@@ -87,7 +87,7 @@ impl Topology {
                 Err(PointsError::Zero { call: "start", what: "the increment" })
             }
             (Topology::NearlySquare { divides: Some(0), .. }, _) => {
-                Err(PointsError::Zero { call: "start", what: "what dimensions divide" })
+                Err(PointsError::Zero { call: "start", what: "the number that dimensions divide" })
             }
             (Topology::NearlySquare { .. }, Configuration::Line(_)) => wrong("a grid"),
             (Topology::NearlySquare { divides: Some(whole), .. }, _)
@@ -99,7 +99,7 @@ impl Topology {
                 wrong("a power of two")
             }
             (Topology::Arbitrary { .. } | Topology::PowerOfTwo, Configuration::Grid(..)) => {
-                wrong("a line; grids are nearly square")
+                wrong("a line, not a grid")
             }
             _ => Ok(configuration),
         }

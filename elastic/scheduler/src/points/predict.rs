@@ -1,4 +1,4 @@
-//! True if more processors are likely to help.
+//! Prediction of the gain of more processors.
 
 use serde::{Deserialize, Serialize};
 

@@ -103,7 +103,7 @@ fn times_are_kept_for_each_size_and_each_move() {
 }
 
 #[test]
-fn a_program_shrinks_only_to_where_it_was_and_not_below_its_start() {
+fn program_shrinks_only_to_earlier_sizes_above_its_start() {
     let mut history = table_2_3(4);
     let points = history.shrink_points();
     let list: Vec<(Configuration, u32)> =
@@ -165,7 +165,7 @@ fn times_that_are_none_are_refused() {
 }
 
 #[test]
-fn growth_is_seen_once_by_all_and_joiners_begin_where_the_others_are() {
+fn growth_is_seen_once_and_joiners_begin_at_one_iteration() {
     let mut points = ResizePoints::new(Line(2), 3).unwrap();
     let at: Vec<u64> = (0..9)
         .filter(|_| {
@@ -193,7 +193,7 @@ fn growth_is_seen_once_by_all_and_joiners_begin_where_the_others_are() {
 }
 
 #[test]
-fn shrinking_is_seen_until_it_is_done_and_what_is_abandoned_never_was() {
+fn shrinking_is_seen_until_done_and_abandoned_ones_never() {
     let mut points = ResizePoints::new(Grid(2, 4), 1).unwrap();
     points.decided(Decision::Shrink(Grid(2, 2)));
     assert_eq!(points.decision(), Decision::Shrink(Grid(2, 2)));
@@ -267,7 +267,7 @@ proptest! {
 }
 
 #[test]
-fn a_shrinking_that_was_taken_back_brings_the_data_back_once() {
+fn withdrawn_shrinking_brings_the_data_back_once() {
     let mut points = ResizePoints::new(Line(4), 1).unwrap();
     points.decided(Decision::Shrink(Line(2)));
     assert_eq!(points.shrinks(), Some(Line(2)));

@@ -53,7 +53,7 @@ fn size(state: &State, job: u32) -> u32 {
 }
 
 #[test]
-fn lu_of_table_2_4_goes_one_size_too_far_and_back() {
+fn lu_of_table_2_4_overshoots_and_returns() {
     let grid = Sizes::NearlySquare { difference: None, divides: Some(12000) };
     let mut policy = Reshape::new(Scenario::GREEDY_R);
     let mut state = cluster(100);

@@ -23,7 +23,7 @@ impl Arbiter {
     /// Refuses a request before its turn has come: with others before it, the places of ranks are not known.
     pub(super) fn look_over(&self, request: &Request) -> Result<(), Cause> {
         if request.nodes > 0 {
-            let detail = "nobody brings nodes: the program has no resource manager for that";
+            let detail = "the program has no resource manager that brings nodes";
             let nobody = || Cause::new(CauseKind::Unsupported, detail);
             self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
             self.check_new_nodes(request)?;

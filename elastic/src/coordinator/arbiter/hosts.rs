@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_found_by_the_launchers_name_and_its_own() {
+    fn host_is_found_by_launcher_name_and_own_name() {
         let mut names = Names::default();
         let resize = Resize {
             units: vec![2, 1],

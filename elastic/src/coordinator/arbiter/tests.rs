@@ -80,7 +80,7 @@ fn status_has_limits_and_the_time_of_the_last_done_resize() {
 }
 
 #[test]
-fn who_comes_back_is_another_member_and_the_set_of_the_world_follows() {
+fn returning_process_is_another_member_and_the_world_set_follows() {
     let mut arbiter = arbiter();
     let world = arbiter.registry.application();
     for wish in [Wish::Grow(1), Wish::Shrink(1), Wish::Grow(1)] {
@@ -96,7 +96,7 @@ fn who_comes_back_is_another_member_and_the_set_of_the_world_follows() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_once_with_its_cause_and_changes_nothing() {
+fn impossible_request_is_refused_at_once_and_changes_nothing() {
     let mut arbiter = arbiter();
     for (wish, on, from, kind) in [
         (Wish::Size(7), &[][..], &[][..], CauseKind::NoCapacity),
@@ -163,7 +163,7 @@ fn sizes_a_program_cannot_have_are_refused_with_the_nearest() {
 }
 
 #[test]
-fn requests_that_come_meanwhile_wait_and_what_became_impossible_is_aborted() {
+fn requests_wait_and_those_become_impossible_are_aborted() {
     let mut arbiter = arbiter();
     ask(&mut arbiter, Wish::Grow(2), &[], &[]).unwrap();
     assert!(matches!(ask(&mut arbiter, Wish::Grow(3), &[], &[]), Ok(Turn::After(_))));
@@ -176,7 +176,7 @@ fn requests_that_come_meanwhile_wait_and_what_became_impossible_is_aborted() {
 }
 
 #[test]
-fn a_resize_that_is_given_up_leaves_places_and_sets_as_they_were() {
+fn aborted_resize_leaves_places_and_sets_unchanged() {
     let mut arbiter = arbiter();
     let before = arbiter.status().hosts;
     ask(&mut arbiter, Wish::Move, &["n1"], &["n0"]).unwrap_err();
@@ -243,7 +243,7 @@ fn go_on_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) {
 }
 
 #[test]
-fn processes_are_started_on_the_hosts_that_are_named_a_unit_for_each() {
+fn processes_start_on_named_hosts_as_one_unit_each() {
     let mut arbiter = growing();
     ask(&mut arbiter, Wish::Grow(5), &["b", "10.0.0.3"], &[]).unwrap();
     let resize = go_to(&mut arbiter, &["a", "b", "c"], &[0, 1, 1, 2, 2, 2]);
@@ -331,7 +331,7 @@ fn loads_of_nodes_decide_for_the_least_loaded_only() {
 }
 
 #[test]
-fn a_process_that_was_started_is_known_by_its_first_id_when_others_have_ended() {
+fn started_process_keeps_its_first_id_when_others_end() {
     let mut arbiter = growing();
     ask(&mut arbiter, Wish::Grow(2), &["b"], &[]).unwrap();
     let first = arbiter.announce_next().unwrap();
@@ -351,7 +351,7 @@ fn a_process_that_was_started_is_known_by_its_first_id_when_others_have_ended() 
 }
 
 #[test]
-fn what_does_not_fit_on_the_named_hosts_is_refused_at_once() {
+fn request_beyond_the_named_hosts_room_is_refused_at_once() {
     let mut arbiter = growing();
     for (wish, on, kind) in [
         (Wish::Grow(3), &["b"][..], CauseKind::NoCapacity),

@@ -205,7 +205,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_bipartite_graph_needs_as_many_colours_as_its_busiest_vertex_has_edges(
+        fn bipartite_graph_needs_as_many_colours_as_its_largest_degree(
             pairs in prop::collection::hash_set((0..14usize, 0..11usize), 0..110)
         ) {
             let edges: Vec<(usize, usize)> = pairs.into_iter().collect();

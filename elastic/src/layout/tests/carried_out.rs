@@ -50,7 +50,7 @@ fn block_rows_become_block_columns_by_all_to_all() {
 }
 
 #[test]
-fn growth_by_one_rank_in_place_keeps_what_can_stay_and_saves_a_step() {
+fn growth_by_one_rank_in_place_saves_a_step() {
     let on = |count| Distribution::block_cyclic(60, 1, Ranks::first(count)).expect("ranks");
     let schedule = check(&on(4), &on(5), 8);
     let apart = Distribution::block_cyclic(60, 1, Ranks::range(4..9)).expect("ranks");
@@ -117,7 +117,7 @@ fn boundaries_of_any_kind_are_a_path_of_fewest_steps() {
 }
 
 #[test]
-fn blocks_that_move_whole_are_single_pieces_where_they_lie_together() {
+fn whole_moving_blocks_are_single_pieces_where_contiguous() {
     let on = |grid: Grid| {
         let ranks = Ranks::first(grid.rows * grid.columns);
         Distribution::checkerboard((96, 96), (8, 8), grid, ranks)
@@ -134,7 +134,7 @@ fn blocks_that_move_whole_are_single_pieces_where_they_lie_together() {
 }
 
 #[test]
-fn a_part_of_a_hundred_thousand_ranks_is_found_without_the_others() {
+fn part_of_100000_ranks_is_found_without_the_others() {
     let (p, q) = (100_000, 100_001);
     let elements = p * q;
     let blocks = |count| block(elements, Ranks::first(count));

@@ -30,7 +30,7 @@ fn samples() -> Vec<Distribution> {
 }
 
 #[test]
-fn each_element_lies_at_one_place_and_each_place_holds_one_element() {
+fn each_element_lies_at_one_place_and_conversely() {
     for distribution in samples() {
         let (rows, columns) = distribution.shape();
         let mut places = std::collections::BTreeSet::new();
@@ -111,7 +111,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
 }
 
 #[test]
-fn who_needs_equal_parts_is_told_which_axis_does_not_divide() {
+fn equal_parts_error_names_the_axis_that_does_not_divide() {
     let on = |rows, columns| {
         Distribution::checkerboard((rows, columns), (2, 2), Grid::new(2, 3), Ranks::first(6))
             .expect("six places")
@@ -153,7 +153,7 @@ fn memory_of_another_length_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn the_local_index_of_a_sparse_matrix_counts_from_its_own_rows() {
+fn sparse_local_index_counts_from_its_own_rows() {
     let matrix = Compressed::new(&[0, 2, 2, 7, 8, 9]).expect("ascending");
     let ranks = Ranks::first(3);
     assert_eq!((matrix.lines(), matrix.nonzeros()), (5, 9));
@@ -165,7 +165,7 @@ fn the_local_index_of_a_sparse_matrix_counts_from_its_own_rows() {
 }
 
 #[test]
-fn a_distribution_that_is_sent_to_a_joiner_is_the_same_and_a_damaged_one_is_refused() {
+fn sent_distribution_is_unchanged_and_a_damaged_one_is_refused() {
     for distribution in samples() {
         let sent = serde_json::to_string(&distribution).expect("plain data");
         assert_eq!(serde_json::from_str::<Distribution>(&sent).expect("well formed"), distribution);

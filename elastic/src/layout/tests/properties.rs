@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn every_element_arrives_once_in_as_few_steps_as_there_can_be(
+    fn every_element_arrives_once_in_the_fewest_steps(
         (old, new) in pairs(), element in prop::sample::select(vec![1usize, 3, 4, 8, 16, 24])
     ) {
         let schedule = check(&old, &new, element);

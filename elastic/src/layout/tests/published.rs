@@ -86,7 +86,7 @@ fn rows(rows: &[[usize; 4]]) -> Table {
 }
 
 #[test]
-fn expansion_from_2x2_to_3x4_is_the_table_of_figure_3_2() {
+fn expansion_from_2x2_to_3x4_is_figure_3_2() {
     let golden = rows(&[
         [0, 1, 4, 5],
         [2, 3, 6, 7],
@@ -115,7 +115,7 @@ fn step_counts_are_the_published_ones() {
 }
 
 #[test]
-fn ranks_on_both_sides_save_the_step_in_which_all_would_only_copy() {
+fn ranks_on_both_sides_save_the_copying_step() {
     for (p, q, steps) in
         [((2, 2), (2, 3), 3), ((4, 4), (4, 5), 5), ((8, 8), (10, 10), 25), ((2, 2), (3, 4), 5)]
     {
@@ -147,7 +147,7 @@ fn the_published_order_is_kept_where_it_has_no_contention() {
 }
 
 #[test]
-fn contractions_and_mixed_grids_in_which_the_published_algorithm_collides_are_mended() {
+fn colliding_contractions_and_mixed_grids_are_mended() {
     let cases = [
         ((4, 4), (3, 3)),
         ((3, 4), (2, 3)),

@@ -60,7 +60,7 @@ pub enum ClientError {
         sockets: Vec<PathBuf>,
     },
     /// A folder of jobs cannot be read, or is not the user's alone.
-    #[error("finding the job: {0}")]
+    #[error("cannot look for the job: {0}")]
     Folder(std::io::Error),
     /// The socket is not one of the user's jobs.
     #[error("the socket {} is not trusted: {reason}", .path.display())]
@@ -71,13 +71,13 @@ pub enum ClientError {
         reason: String,
     },
     /// The connection broke.
-    #[error("the connection to the job: {0}")]
+    #[error("the connection to the job failed: {0}")]
     Connection(#[from] std::io::Error),
     /// The job ended before it answered.
     #[error("the job has ended")]
     Ended,
     /// The message cannot be read.
-    #[error("an answer that cannot be read: {0}")]
+    #[error("the answer of the job cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
 

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn socket_of_a_dead_job_is_replaced_and_a_living_one_kept() {
+    fn dead_jobs_socket_is_replaced_and_living_ones_kept() {
         let scratch = Scratch::new("replaced");
         let folders = Folders::only(&scratch.0);
         let (listener, path) = folders.bind("test").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn socket_that_is_there_can_be_connected_to_while_others_sweep() {
+    fn existing_socket_accepts_connections_while_others_sweep() {
         const SOCKETS: usize = 200;
         let scratch = Scratch::new("connected");
         let folders = scratch.usual();

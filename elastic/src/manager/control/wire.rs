@@ -164,7 +164,7 @@ impl Call {
     /// The request in it, and whether its end is to be told.
     ///
     /// # Errors
-    /// Returns its fault: too many ranks or hosts, names that are none.
+    /// Names the fault: too many ranks or hosts, names that are none.
     pub fn request(&self) -> Result<Option<(Request, bool)>, String> {
         let (wish, on, from, grace_ms, wait) = match self {
             Call::Grow(many) => {

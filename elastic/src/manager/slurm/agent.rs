@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_its_own_jobs_or_of_one_that_holds_it() {
+    fn node_belongs_to_its_own_or_a_holding_job() {
         let answer = "12|quo-elastic-7-1\n9|wrap\n8|quo-elastic-70-1\n7|main|odd\n";
         assert_eq!(one_of(answer, 7), Some(7));
         assert_eq!(one_of(answer, 70), Some(8));

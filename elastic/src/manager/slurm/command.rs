@@ -152,12 +152,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_command_is_given_its_input_and_its_answer_is_read() {
+    fn command_gets_its_input_and_its_answer_is_read() {
         assert_eq!(shell("cat; echo more", "text\n", LONG).unwrap(), "text\nmore\n");
     }
 
     #[test]
-    fn a_command_that_fails_is_named_with_its_exit_and_its_words() {
+    fn failed_command_is_named_with_status_and_output() {
         let error = shell("echo 'no such\n  partition' >&2; exit 3", "", LONG).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("sh -c echo") && text.contains("exit status: 3"), "{text}");

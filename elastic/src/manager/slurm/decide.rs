@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_go_back_when_those_who_left_have_had_their_time() {
+    fn nodes_go_back_after_the_leavers_linger_time() {
         let mut nodes = nodes(&["a", "b", "c"]);
         look(&mut nodes, &["a", "b"], 10);
         look(&mut nodes, &["a"], 20);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_carries_a_job_goes_with_all_others_only() {
+    fn node_that_carries_a_job_goes_with_all_others_only() {
         let mut nodes = nodes(&["a", "b"]);
         look(&mut nodes, &["a", "b"], 1);
         look(&mut nodes, &["b"], 2);

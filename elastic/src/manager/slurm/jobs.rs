@@ -273,7 +273,7 @@ impl Jobs {
             None => Ok(number),
             Some(error) => {
                 let _ = self.cancel(number);
-                Err(refused(format!("nobody could be set to watch over job {number}: {error}")))
+                Err(refused(format!("job {number} has no keeper: {error}")))
             }
         }
     }
@@ -287,7 +287,7 @@ impl Jobs {
             if self.state().is_over || !is_wanted {
                 return Err(Cause::new(
                     CauseKind::Cancelled,
-                    "nobody waits for its nodes any more",
+                    "its growth has ended before its nodes came",
                 ));
             }
             let reason = match self.facts(number) {

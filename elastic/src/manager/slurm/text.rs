@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_limit_has_no_end_whatever_slurm_says() {
+    fn job_without_a_limit_has_no_end() {
         let line = "2|RUNNING|a|a|all|1895367855|UNLIMITED|(null)|(null)|None";
         assert_eq!(job(line, 2).unwrap().unwrap().end, None);
     }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_has_its_own_cores_to_itself_and_shares_common_ones() {
+    fn rank_has_its_own_cores_and_shares_common_ones() {
         let set = |text: &str| text.parse::<CpuSet>().unwrap();
         let bound = [set("0-1"), set("2-3")];
         assert_eq!([fair_share(&bound, 0), fair_share(&bound, 1)], [2, 2]);

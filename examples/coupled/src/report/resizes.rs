@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_lies_under_the_process_that_held_it_for_as_long_as_it_lived() {
+    fn memory_lies_under_its_process_for_its_lifetime() {
         let run = run();
         let held = |pid, offset_ns, duration_ns| Held {
             pid,

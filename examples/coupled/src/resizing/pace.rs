@@ -1,4 +1,4 @@
-//! True if the run goes on while a resize is being prepared.
+//! Pace of a run while a resize is being prepared: it goes on, or waits.
 
 use std::collections::HashSet;
 use std::time::Duration;

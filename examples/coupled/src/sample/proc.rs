@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
+    fn name_with_spaces_and_parentheses_shifts_no_fields() {
         let mut text = "42 (a) (b c) R".to_owned();
         for field in 4..=52 {
             text += &format!(" {field}");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_busy_when_not_idle_and_not_waiting_for_disks() {
+    fn cpus_are_busy_unless_idle_or_waiting_for_disks() {
         let text =
             "cpu  9 9 9 9 9 9 9 9\ncpu0 100 10 50 900 70 1 2 3 0 0\ncpu5 1 0 0 0 0 0 0 0\nintr 5\n";
         let cpus = parse_cpus(text);

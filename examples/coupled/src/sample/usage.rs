@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_shares_its_cpu_is_counted_for_what_it_got() {
+    fn thread_on_a_shared_cpu_counts_its_own_time() {
         let intervals = [interval(Phase::Diffusion, 0.0, 1.0, 0.0)];
         assert_eq!(split_main(&intervals, 0.0, 1.0, 0.5), [0.0, 0.5, 0.0, 0.0, 0.0]);
         assert_eq!(split_helper(&intervals, 0.5, 1.5, 0.8), [0.0, 0.5, 0.0, 0.8 - 0.5, 0.0]);
     }
 
     #[test]
-    fn no_cpu_does_more_than_time_allows_and_nothing_is_lost() {
+    fn no_cpu_exceeds_its_time_and_nothing_is_lost() {
         let mut by_cpu = vec![[1.5, 0.0, 0.0, 0.5, 0.0], [0.0, 0.25, 0.0, 0.0, 0.0]];
         spill(&mut by_cpu, 1.25);
         let sums: Vec<f64> = by_cpu.iter().map(|split| split.iter().sum()).collect();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn coarse_ticks_of_the_machine_do_not_look_like_other_programs() {
+    fn coarse_machine_ticks_do_not_look_like_other_programs() {
         let mut other = OtherTime::default();
         // 20 ms busy seen as ticks of 10: 30, 10, 20 with 20 explained each.
         let seen: f64 = [0.03, 0.01, 0.02].into_iter().map(|busy| other.add(0, busy, 0.02)).sum();

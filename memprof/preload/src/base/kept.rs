@@ -86,8 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_program_has_closed_or_replaced_is_opened_anew_and_the_programs_is_left_alone()
-     {
+    fn closed_or_replaced_file_is_reopened_and_the_programs_kept() {
         let mut kept = Kept::open(c"/proc/self/comm").unwrap();
         assert!(kept.file.0 >= first(), "{kept:?}");
         let before = text(&mut kept);

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_word_that_has_changed_ends_at_once() {
+    fn wait_for_a_changed_word_ends_at_once() {
         let word = AtomicU32::new(1);
         wait(&word, 0, u64::MAX);
     }

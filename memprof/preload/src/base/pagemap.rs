@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_pages_needs_no_room_on_the_stack_of_who_asks() {
+    fn page_table_needs_no_room_on_the_callers_stack() {
         extern "C" fn ask(scanner: *mut c_void) -> *mut c_void {
             if !scanner.is_null() {
                 // SAFETY: the test's scanner, which nobody else uses meanwhile.
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_program_puts_in_place_of_the_kernel_s_is_not_asked_twice() {
+    fn replaced_kernel_file_is_not_asked_twice() {
         let there = core::hint::black_box(1_u8);
         let here = (&raw const there as usize) & !(kernel::page() - 1);
         let Ok(mut scanner) = Scanner::open() else { return };

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_functions_of_mpi_is_mpis_and_what_is_before_the_archive_the_programs() {
+    fn code_between_mpi_functions_is_mpis() {
         let names = [
             ("cold_path_of_the_program", 10, 5),
             ("MPIR_Init.cold", 100, 50),

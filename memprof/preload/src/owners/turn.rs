@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_be_sure_waits_for_the_walk_of_another() {
+    fn sure_caller_waits_for_the_walk_of_another() {
         let (turn, begun, done) = (Turn::new(), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|scope| {
             scope.spawn(|| {

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_number_in_two_containers_have_traces_of_their_own() {
+    fn equal_process_numbers_in_two_containers_have_separate_traces() {
         let inside = Process { namespace: 4_026_532_837, ..process() };
         let (one, other) = (name(b"/x", &process(), 0), name(b"/x", &inside, 1));
         assert_eq!(c_path(&one).to_bytes(), b"/x/a_b.c.7.99.memprof");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_has_its_name_when_there_is_something_in_it() {
+    fn trace_gets_its_name_when_it_has_content() {
         for way in [Way::Unnamed, Way::Renamed] {
             let folder = tempfile::tempdir().unwrap();
             let new = match create(&place(&folder), &process(), 0, way) {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_meanwhile_is_left_alone_and_what_is_discarded_leaves_nothing() {
+    fn taken_name_is_left_alone_and_discarded_traces_leave_nothing() {
         for way in [Way::Unnamed, Way::Renamed] {
             let folder = tempfile::tempdir().unwrap();
             let new = match create(&place(&folder), &process(), 0, way) {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_none_is_an_error_that_is_named() {
+    fn folder_that_is_none_is_a_named_error() {
         for way in [Way::Unnamed, Way::Renamed] {
             let refused = |folder| why(create(folder, &process(), 0, way).unwrap_err());
             assert_eq!(refused(b""), "none is named that can be used");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_one_job_of_slurm_have_names_of_their_own() {
+    fn steps_of_one_slurm_job_have_separate_names() {
         let name = |set: &[(&'static str, &'static str)]| {
             let value = |name: &str| {
                 let found = set.iter().find(|(known, _)| *known == name);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_other_ranks_have_started_are_told_from_those_that_were_launched() {
+    fn spawned_ranks_are_told_from_launched_ones() {
         let name = |set: &[(&'static str, &'static str)]| {
             let value = |name: &str| {
                 let found = set.iter().find(|(known, _)| *known == name);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_namespace_of_processes_is_none_and_others_have_their_number() {
+    fn first_process_namespace_is_none_and_others_are_numbered() {
         assert_eq!(namespace(b"pid:[4026531836]"), 0);
         assert_eq!(namespace(b"pid:[4026532837]"), 4_026_532_837);
         assert_eq!(namespace(b""), 0);

@@ -91,7 +91,7 @@ mod tests {
     /// Files of a step of Slurm as a kernel shows them that has the second version alone: the root has no limit
     /// of memory, and who has none of his own says `max`.
     #[test]
-    fn limits_of_the_second_version_are_those_of_all_groups_around() {
+    fn version_2_limits_include_all_enclosing_groups() {
         let place = tempfile::tempdir().expect("a folder");
         let groups = [
             ("system.slice", "max"),

@@ -165,7 +165,7 @@ mod tests {
     use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
 
     #[test]
-    fn after_the_last_bin_stands_what_was_found_last_and_not_the_mean_of_that_bin() {
+    fn last_finding_stands_after_the_last_bin() {
         const MIB: u64 = 1 << 20;
         let width = 1_u64 << BIN_SHIFT;
         let mut memory = Buffer::new(1 << 20);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_of_a_made_up_job_is_read_without_faults_and_balances() {
+    fn every_generated_rank_is_read_without_faults_and_balances() {
         let shape = JobShape { ranks: 6, samples: 200, ..JobShape::default() };
         let traces = made(&shape);
         for (number, trace) in traces.iter().enumerate() {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranks_of_a_node_share_segments_and_those_of_others_do_not() {
+    fn ranks_share_segments_within_a_node_only() {
         let traces = made(&JobShape { ranks: 6, nodes: 2, samples: 8, ..JobShape::default() });
         let mut holders: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for trace in &traces {

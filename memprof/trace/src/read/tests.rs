@@ -82,7 +82,7 @@ fn everything_written_is_read_again() {
 }
 
 #[test]
-fn a_long_run_keeps_its_minima_and_maxima_in_a_bounded_timeline() {
+fn long_run_keeps_extremes_in_a_bounded_timeline() {
     let mut buffer = buffer();
     let mut writer = writer(&mut buffer);
     let samples = 5000_u64;
@@ -157,7 +157,7 @@ fn only_regular_files_of_a_reasonable_size_are_read() {
 }
 
 #[test]
-fn a_bin_is_seen_where_its_samples_are_or_as_a_whole_whatever_it_counts() {
+fn bin_is_seen_by_its_samples_or_as_a_whole() {
     let bin = |samples, others| {
         let head = BinHead { samples, others, first_time: 12, last_time: 17, ..BinHead::default() };
         Bin { start: 10, width: 10, head, cells: Vec::new() }.seen()

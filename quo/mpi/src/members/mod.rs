@@ -56,12 +56,12 @@ pub struct Intercommunicator {
 }
 
 fn int(call: &'static str, value: usize) -> Result<c_int, GroupError> {
-    let reason = "a number is larger than an int of MPI";
+    let reason = format!("{value} is larger than an int of MPI").into();
     c_int::try_from(value).map_err(|_| GroupError::Unsuitable { call, reason })
 }
 
 fn text(call: &'static str, value: &str) -> Result<CString, GroupError> {
-    let reason = "a text has a zero byte in it";
+    let reason = format!("the text {value:?} has a zero byte in it").into();
     CString::new(value).map_err(|_| GroupError::Unsuitable { call, reason })
 }
 
@@ -200,7 +200,7 @@ impl Communicator {
         const CALL: &str = "MPI_Comm_create_group";
         is_running()?;
         if ranks.iter().any(|&rank| rank >= self.size) || !ranks.contains(&self.rank) {
-            let reason = "the list has ranks that do not exist, or lacks the caller";
+            let reason = "the list has ranks that do not exist, or lacks the caller".into();
             return Err(GroupError::Unsuitable { call: CALL, reason });
         }
         let count = int(CALL, ranks.len())?;
@@ -311,7 +311,7 @@ impl Communicator {
             return Ok(Vec::new());
         }
         if length > PIECE {
-            let reason = "more than a gigabyte would be told to everybody";
+            let reason = format!("{length} bytes to broadcast; at most a gigabyte can be").into();
             return Err(GroupError::Unsuitable { call: CALL, reason });
         }
         let bytes = if self.rank == root { bytes } else { vec![0; length] };

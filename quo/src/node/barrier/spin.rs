@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_shrinks_when_polling_is_in_vain_and_grows_when_it_is_not() {
+    fn poll_budget_shrinks_in_vain_and_grows_otherwise() {
         let mut spinner = Spinner::new();
         for _ in 0..10 {
             assert!(!spinner.poll(None, || false));

@@ -63,7 +63,7 @@ fn only(complaints: &[String], part: &str) {
 }
 
 #[test]
-fn a_death_that_is_named_once_by_everyone_is_as_it_should_be() {
+fn death_named_once_by_everyone_is_right() {
     let never_came = journal(&[good()]);
     assert_eq!(verdict([dead(), good()], [dead(), good()], never_came), [""; 0]);
     let mut inside = journal(&[good()]);
@@ -104,7 +104,7 @@ fn wrong_names_are_found() {
 }
 
 #[test]
-fn a_death_that_is_told_again_after_everyone_expelled_it_is_found() {
+fn death_named_again_after_its_expulsion_is_found() {
     let complaints = verdict([dead(), dead()], [dead(), dead()], journal(&[good()]));
     only(&complaints, "stage 2 call 0 (Barrier); it could be []");
 }
@@ -117,7 +117,7 @@ fn a_timeout_without_a_short_limit_is_found() {
 }
 
 #[test]
-fn members_that_hang_or_end_otherwise_than_they_should_are_found() {
+fn hanging_and_wrongly_ended_members_are_found() {
     let mut evidence = Evidence {
         journals: vec![journal(&[good()]), survivor([dead(), good()]), journal(&[good()])],
         endings: vec![
@@ -217,7 +217,7 @@ fn stopped_and_slow_members_are_not_to_be_named() {
 }
 
 #[test]
-fn who_is_expelled_by_somebody_ahead_is_not_missed_in_a_part() {
+fn member_expelled_by_one_ahead_is_not_missed() {
     let plan = Plan {
         parts: vec![vec![1, 2]],
         stages: vec![Stage::Create, Stage::Part(0), Stage::Barrier, Stage::Free],

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_where_another_host_or_the_machines_own_slurm_could_see_it() {
+    fn slurm_files_are_invisible_to_other_hosts_and_the_machine() {
         let text = main_file(("front", "10.77.0.254"), &nodes(), Claim::default(), true);
         let paths = text.split(['=', '\n']).filter(|word| word.starts_with('/'));
         for path in paths.filter(|path| *path != "/bin/true") {

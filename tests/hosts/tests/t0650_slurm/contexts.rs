@@ -14,8 +14,8 @@ pub const TESTS: &[Test] = &[
     ("srun_on_one_node_makes_a_context_of_one_node", srun_on_one_node),
     ("srun_on_two_nodes_makes_a_context_of_two_nodes", srun_on_two_nodes),
     ("ranks_dealt_out_in_turn_are_counted_per_node", ranks_dealt_out_in_turn),
-    ("mpirun_in_an_allocation_of_two_nodes_makes_the_same_context", mpirun_in_an_allocation),
-    ("two_jobs_at_once_on_the_same_nodes_do_not_meet", two_jobs_at_once),
+    ("mpirun_in_an_allocation_of_two_nodes_makes_equal_contexts", mpirun_in_an_allocation),
+    ("two_jobs_on_the_same_nodes_do_not_meet", two_jobs_at_once),
     ("two_steps_at_once_in_one_allocation_do_not_meet", two_steps_at_once),
 ];
 

@@ -15,9 +15,9 @@ use crate::facts::{self, consistent};
 use crate::{program, slurm};
 
 pub const TESTS: &[Test] = &[
-    ("a_job_suspended_in_a_barrier_goes_on_when_it_is_resumed", suspended_in_a_barrier),
+    ("job_suspended_in_a_barrier_goes_on_when_resumed", suspended_in_a_barrier),
     ("a_job_cancelled_in_a_barrier_leaves_nothing", cancelled_in_a_barrier),
-    ("a_killed_rank_is_named_to_its_node_and_the_others_go_on", killed_rank),
+    ("killed_rank_is_named_to_its_node_and_others_continue", killed_rank),
     ("a_step_that_ends_with_its_killed_rank_leaves_nothing", killed_with_the_step),
 ];
 

@@ -11,14 +11,14 @@ use crate::facts::{self, Facts, TYPES, consistent, promised};
 use crate::{our_cpus, program, slurm, two_cpus};
 
 pub const TESTS: &[Test] = &[
-    ("ranks_bound_to_cores_work_on_their_cores_and_return_to_them", bound_to_cores),
+    ("core_bound_ranks_work_on_their_cores_and_return", bound_to_cores),
     ("a_cpu_mapped_to_each_rank_is_its_mask", a_cpu_for_each_rank),
     ("a_mask_given_to_each_rank_decides_who_is_selected", a_mask_for_each_rank),
     ("ranks_on_one_cpu_are_selected_one_at_a_time", all_on_one_cpu),
     ("ranks_that_are_not_bound_keep_the_daemons_mask", not_bound),
     ("a_confined_step_pushes_inside_its_cores_only", confined_to_one_core),
     ("a_confined_step_with_bound_ranks_widens_to_its_cores", confined_and_bound),
-    ("ranks_of_a_node_with_different_cores_push_inside_their_own", each_with_cores_of_its_own),
+    ("ranks_with_different_cores_push_inside_their_own", each_with_cores_of_its_own),
 ];
 
 /// Two ranks on each of two nodes, bound by an option.

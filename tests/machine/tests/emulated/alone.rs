@@ -24,13 +24,13 @@ pub type Check = (&'static str, fn(&Shape));
 
 pub const CHECKS: &[Check] = &[
     ("kernel_quo_and_shape_agree_on_the_machine", agree_on_the_machine),
-    ("a_push_of_each_object_binds_to_what_the_kernel_calls_it", pushes_of_objects),
+    ("push_of_each_object_binds_to_the_kernels_cpus", pushes_of_objects),
     ("a_push_of_the_enclosing_object_finds_the_kernels", pushes_of_enclosing_objects),
     ("nested_pushes_and_pops_move_all_followers_in_turn", nested_pushes),
     ("threads_with_a_mask_of_their_own_are_never_moved", own_masks),
     ("memory_touched_after_a_push_lies_on_the_node", memory_after_a_push),
     ("cpus_offline_and_online_again_are_planned_for", offline_cpus),
-    ("cpus_of_a_control_group_of_version_2_are_planned_for", group_of_version_2),
+    ("cpus_of_a_version_2_control_group_are_used", group_of_version_2),
 ];
 
 /// The one rank of a context.

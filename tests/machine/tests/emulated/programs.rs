@@ -32,7 +32,7 @@ pub const EIGHT_RANKS: &[Check] = &[
     ("eight_ranks_bound_to_packages", || ranks("package")),
     ("eight_ranks_unbound", || ranks("none")),
     ("eight_ranks_half_of_them_bound", || ranks("half")),
-    ("the_coupled_example_ends_with_the_same_bits_in_every_mode", coupled),
+    ("coupled_example_ends_with_equal_bits_in_every_mode", coupled),
 ];
 
 /// All C tests of the library, with a rank per CPU. Takes long.

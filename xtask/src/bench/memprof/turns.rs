@@ -182,7 +182,7 @@ mod tests {
     };
 
     #[test]
-    fn turns_end_when_the_interval_is_narrow_or_there_were_enough() {
+    fn turns_end_at_a_narrow_interval_or_their_limit() {
         let steady = Turns::take(&PLAN, |with| Ok(json!({"rate": if with { 98 } else { 100 }})));
         let steady = steady.unwrap();
         assert_eq!(steady.count(), PLAN.least);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_take_turns_so_that_what_drifts_steadily_is_the_same_for_both() {
+    fn turns_of_sides_cancel_steady_drift() {
         let mut sides = Vec::new();
         let mut clock = 0.0;
         let plan = Plan { least: 8, most: 8, trims: true, ..PLAN };
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trimmed_mean_is_moved_by_no_single_turn_and_has_the_interval_of_yuen() {
+    fn trimmed_mean_resists_single_turns_with_yuens_interval() {
         let numbers = |last: f64| (1..10).map(f64::from).chain([last]).collect::<Vec<_>>();
         let (even, wild) = (trimmed(numbers(10.0)).unwrap(), trimmed(numbers(1e6)).unwrap());
         assert_eq!(even, wild);

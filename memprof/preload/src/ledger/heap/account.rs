@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_from_the_front_to_the_accounts_is_no_more_than_they_keep() {
+    fn pending_counters_fit_what_the_accounts_keep() {
         let (own, other) = (Component(248), Component(249));
         let state = Box::new(State::new(7));
         let keep = KEEP.0.load(Relaxed);

@@ -123,7 +123,7 @@ fn threads_at_one_page_leave_nothing_behind() {
 }
 
 #[test]
-fn a_stream_from_one_thread_to_another_does_not_run_over() {
+fn stream_between_two_threads_does_not_overflow() {
     let table = table();
     let (owner, other) = (state(1), state(2));
     let page = 7 << REGION_SHIFT;
@@ -135,7 +135,7 @@ fn a_stream_from_one_thread_to_another_does_not_run_over() {
 }
 
 #[test]
-fn what_one_slot_does_not_hold_is_noted_all_the_same() {
+fn bytes_beyond_one_slot_are_noted_all_the_same() {
     let table = table();
     let state = state(1);
     let page = 11 << REGION_SHIFT;

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_beside_each_other_are_in_few_pages_of_the_table() {
+    fn neighbouring_blocks_are_in_few_pages_of_the_table() {
         let table = table();
         for block in 0..40 {
             assert!(table.insert(0x7f12_3456_0010 + block * 0x19000, FROM, Component(1), 2));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_another_thread_s_there_is_room_for_most() {
+    fn where_all_is_another_threads_most_finds_room() {
         let table = table();
         for block in 0..BUCKETS * 2 {
             let start = 0x10_0010 + block * FROM;

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_gets_the_leaves_of_its_own_arena_and_leaves_those_of_others_alone() {
+    fn thread_gets_the_leaves_of_its_own_arena_only() {
         let states = [State::new(7), State::new(8)];
         let chosen = |owner, states_made| {
             choose(states.iter(), owner, states_made).map(|state| state.number())

@@ -301,7 +301,7 @@ fn errors_are_the_allocator_s_and_success_leaves_errno_alone() {
 }
 
 #[test]
-fn blocks_with_much_room_behind_them_count_the_same_when_they_go() {
+fn blocks_with_much_slack_count_the_same_when_freed() {
     at_home(227, || {
         let before = ledger(227).owned;
         for shift in [20, 21, 22, 23, 24] {
@@ -337,7 +337,7 @@ fn phases_have_peaks_of_their_own() {
 }
 
 #[test]
-fn small_blocks_are_found_by_page_and_large_ones_by_address() {
+fn small_blocks_are_found_by_page_large_by_address() {
     at_home(235, || {
         let large = malloc(1 << 20);
         let mut found = None;
@@ -374,7 +374,7 @@ fn small_blocks_are_found_by_page_and_large_ones_by_address() {
 }
 
 #[test]
-fn what_a_block_has_in_a_region_where_none_ever_began_is_told() {
+fn block_in_a_region_without_beginnings_is_counted() {
     let edge = 0x2345_6700_0000_usize;
     let (start, length, owner) = (edge - 1000, 5000, Component(233));
     let beyond = || {
@@ -405,7 +405,7 @@ fn by_page(blocks: &[(*mut u8, usize)]) -> std::collections::BTreeMap<usize, u64
 }
 
 #[test]
-fn what_went_the_quick_way_is_in_its_pages_to_the_byte() {
+fn fast_path_blocks_are_in_their_pages_to_the_byte() {
     const OWN: u16 = 245;
     let of = |page: usize| {
         let mut bytes = 0;

@@ -43,7 +43,7 @@ fn addresses_whose_pages_moved_alone_stay_the_owners() {
 }
 
 #[test]
-fn what_came_unseen_where_a_call_has_not_come_back_is_not_what_was_there_before() {
+fn overlapping_munmaps_do_not_restore_the_old_owner() {
     for fails in [true, false] {
         let mut map = Box::new(Map::new());
         let piece =

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_kept_whole_and_what_goes_on_has_samples_further_apart() {
+    fn burst_is_kept_whole_and_steady_samples_thin_out() {
         let mut pace = Pace::default();
         for _ in 0..AT_FIRST {
             pace.sampled(|| 5000);

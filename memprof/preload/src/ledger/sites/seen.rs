@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_the_same_as_long_as_its_return_addresses_stand_where_they_were() {
+    fn stack_is_equal_while_its_return_addresses_stand() {
         let words = words();
         let innermost = words.as_ptr() as usize;
         let mut stack = Stack::NONE;

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_stacks_share_the_last_place_and_too_many_blocks_are_refused() {
+    fn excess_stacks_share_the_last_place_and_blocks_are_refused() {
         let mut table = Box::new(Table::new());
         let kept = (1..=BLOCKS)
             .filter(|block| table.insert(block * 16, 10, &[*block], Component(1)))

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_misses_a_block_or_meets_it_twice_is_not_accepted() {
+    fn walk_that_misses_or_doubles_a_block_is_not_accepted() {
         let mut agreement = Agreement::new();
         for walked in [20 * MEBI, 36 * MEBI] {
             assert!(!agreement.accepts(&still(walked, 28 * MEBI), None));
@@ -150,7 +150,7 @@ mod tests {
     proptest! {
         /// Whatever the kernel's count is off by, as long as that stays: no more than one walk is done twice.
         #[test]
-        fn a_count_that_is_always_as_far_off_costs_one_walk(
+        fn constant_difference_of_the_count_costs_one_walk(
             off in 0_u64..1 << 40,
             walks in proptest::collection::vec(0_u64..1 << 40, 1..50),
             is_more: bool,

@@ -187,7 +187,7 @@ fn span(start: usize, end: usize, owner: u16) -> Span {
 }
 
 #[test]
-fn a_large_block_has_its_bytes_and_the_allocator_the_rest_of_its_pages() {
+fn large_block_has_its_bytes_and_the_allocator_the_rest() {
     let block = span(PAGE + 16, 11 * PAGE + 24, 16);
     let world = Model { blocks: vec![block], ..Model::default() };
     let totals = walk(&world, Backing::Anonymous, 1..12);
@@ -197,7 +197,7 @@ fn a_large_block_has_its_bytes_and_the_allocator_the_rest_of_its_pages() {
 }
 
 #[test]
-fn a_block_that_goes_on_into_the_next_region_leaves_those_beside_it_theirs() {
+fn block_into_the_next_region_leaves_its_neighbours_theirs() {
     let pages = REGION / PAGE;
     let (first, last) = ((pages - 9) * PAGE, (pages + 3) * PAGE);
     for edge in [PAGE + 16, 5 * PAGE, 9 * PAGE, 11 * PAGE] {
@@ -222,7 +222,7 @@ fn memory_that_merely_lies_beside_a_large_block_is_nobodys() {
 }
 
 #[test]
-fn pages_of_a_block_that_is_just_being_freed_are_the_allocators() {
+fn pages_of_a_block_being_freed_are_the_allocators() {
     let world = Model { freed: vec![span(PAGE + 16, 5 * PAGE, 16)], ..Model::default() };
     let totals = walk(&world, Backing::Anonymous, 1..5);
     assert_eq!(resident(&totals, Component::SLACK.0), 4 * PAGE as u64);
@@ -230,7 +230,7 @@ fn pages_of_a_block_that_is_just_being_freed_are_the_allocators() {
 }
 
 #[test]
-fn a_block_counts_more_than_a_mapping_that_is_no_longer_there() {
+fn block_takes_precedence_over_a_vanished_mapping() {
     let world = Model {
         blocks: vec![span(PAGE, 3 * PAGE, 16)],
         ranges: vec![span(PAGE, 5 * PAGE, 17)],
@@ -277,7 +277,7 @@ fn as_many_components_as_there_are_share_a_stretch() {
 }
 
 #[test]
-fn shared_memory_is_told_by_who_mapped_it_and_by_its_name() {
+fn shared_memory_is_told_by_mapper_and_name() {
     let by = |owner| Model { ranges: vec![span(PAGE, 3 * PAGE, owner)], ..Model::default() };
     let pages = 2 * PAGE as u64;
     let mpi = walk(&by(20), Backing::SharedMemory, 1..3);

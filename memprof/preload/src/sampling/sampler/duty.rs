@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_interval_what_was_written_is_written_anew_in_time(
+        fn rows_are_rewritten_in_time_at_any_interval(
             minimum in 100_000_u64..60_000_000_000,
             lateness in 0_u64..50_000_000,
         ) {
@@ -221,7 +221,7 @@ mod tests {
         }
 
         #[test]
-        fn with_costs_that_are_known_the_last_sample_is_within_the_share(
+        fn known_costs_keep_the_last_sample_within_the_share(
             cost in 1_000_u64..2_000_000,
             times in proptest::collection::vec(0_u64..300_000_000, 1..300),
         ) {
@@ -242,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_spent_before_it_is_earned_also_of_the_first_sample() {
+    fn no_time_is_spent_unearned_even_at_first() {
         let duty = Duty::new(20_000_000, 0.005, 1_000_000_000);
         assert!(!duty.affordable(1_020_000_000, 10 << 20));
         assert!(duty.affordable(1_500_000_000, 10 << 20));
     }
 
     #[test]
-    fn a_process_that_has_grown_much_is_expected_to_cost_more() {
+    fn grown_process_is_expected_to_cost_more() {
         let mut duty = Duty::new(20_000_000, 0.005, 0);
         duty.sampled(300_000, 10 << 20);
         assert!(duty.affordable(200_000_000, 10 << 20));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_lost_is_looked_at_before_it_is_earned_and_the_rest_waits_for_it() {
+    fn vanishing_memory_is_sampled_unearned_and_later_samples_wait() {
         let mut duty = Duty::new(20_000_000, 0.005, 0);
         for _ in 0..8 {
             assert!(duty.may_overdraw(0));

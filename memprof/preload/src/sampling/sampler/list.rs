@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_of_files_that_are_known_are_not_asked_for() {
+    fn paths_of_known_files_are_not_asked_for() {
         let mut list = List::open().expect("a list");
         if !list.asks {
             eprintln!("skipped: the kernel has no question for a mapping");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_what_is_unloaded_are_used_again_when_there_are_no_others() {
+    fn rows_of_unloaded_objects_are_reused_when_none_are_left() {
         let mut rows = Box::new(Rows::new());
         let (found, _) = told(&mut rows, (1..=ROWS).map(place));
         assert_eq!(found.len(), ROWS);

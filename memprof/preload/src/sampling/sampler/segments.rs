@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_mapped_twice_is_one_and_counts_twice() {
+    fn page_mapped_twice_is_one_and_counts_twice() {
         let mut segments = Box::new(Segments::new());
         let page = crate::base::kernel::page() as u64;
         segments.begin();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_what_is_gone_are_used_again_when_there_are_no_others() {
+    fn rows_of_gone_mappings_are_reused_when_none_are_left() {
         let mut segments = Box::new(Segments::new());
         segments.begin();
         for inode in 0..SEGMENTS as u64 {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn means_and_ratios_are_of_the_reports_since_the_last_resize() {
+    fn means_and_ratios_begin_anew_at_a_resize() {
         let mut reports = Reports::default();
         assert_eq!(reports.latest(None), None);
         reports.record(Progress { mpi_ratio: Some(1.0), ..Progress::new(1, 2.0) }, 0, 4);

@@ -90,7 +90,7 @@ fn live_ends_when_its_reader_has_gone_while_it_waits() {
 }
 
 #[test]
-fn ranks_without_a_sample_hold_no_bytes_known_and_are_left_out_of_figures() {
+fn ranks_without_a_sample_are_left_out_of_figures() {
     let folder = tempfile::tempdir().expect("a folder");
     rank(folder.path(), 0, 2, true);
     rank(folder.path(), 1, 2, false);
@@ -153,7 +153,7 @@ fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
 }
 
 #[test]
-fn display_on_a_terminal_is_a_screen_that_does_not_scroll() {
+fn display_on_a_terminal_does_not_scroll() {
     let folder = tempfile::tempdir().expect("a folder");
     (0..40).for_each(|number| rank(folder.path(), number, 40, true));
     let Some(said) = on_a_terminal(folder.path(), 14, 3) else {

@@ -103,7 +103,7 @@ fn timeline_of_a_month_is_bounded_without_gaps() {
 }
 
 #[test]
-fn peak_of_the_third_day_is_in_the_report_of_a_month() {
+fn peak_of_day_three_is_in_the_months_report() {
     let place = tempfile::tempdir().expect("a folder");
     fs::write(place.path().join("service.memprof"), run(30 * DAY).bytes()).expect("written");
     let job = Job::load(place.path(), None, &mut |_, _| {}).expect("a job");

@@ -96,7 +96,7 @@ fn sweep(place: &Path) -> Command {
 }
 
 #[test]
-fn help_of_the_launcher_shows_where_the_number_of_ranks_goes() {
+fn launcher_help_shows_place_of_the_rank_count() {
     let help = succeeded(&memprof().args(["sweep", "--help"]).output().expect("memprof runs"));
     assert!(help.contains("mpirun -n {n}"), "{help}");
     assert!(!help.lines().any(|line| line.trim_start().starts_with("becomes")), "{help}");

@@ -306,7 +306,7 @@ fn recorded_process_has_the_components_of_its_trace() -> Result<()> {
 }
 
 #[test]
-fn processes_that_cannot_be_looked_at_are_refused_with_the_reason() -> Result<()> {
+fn unreadable_processes_are_refused_with_the_reason() -> Result<()> {
     let held = Held::start()?;
     // Nobody may look at what belongs to root.
     let is_root = rustix::process::getuid().is_root();

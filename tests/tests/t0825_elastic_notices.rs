@@ -15,7 +15,7 @@ use serde_json::Value;
 const TESTS: &[Test] = &[
     ("notice_files_are_followed_and_acknowledged_one_by_one", files),
     ("leavers_have_ended_before_the_kill_in_every_round", leavers),
-    ("job_that_gets_sigterm_ends_before_the_kill_in_every_round", terminated),
+    ("job_with_sigterm_ends_before_the_kill", terminated),
 ];
 
 /// Rounds of the full suite, and of the gate.

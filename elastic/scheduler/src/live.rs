@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_nodes_are_filled_while_a_wide_job_waits_in_vain() {
+    fn idle_nodes_are_filled_while_a_wide_job_waits() {
         let mut rigid = waits("rigid", 2);
         rigid.stage = runs(10, &[2, 3]);
         for (walltime, changes) in [(600, 0), (6000, 1)] {

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptor_of_a_locked_file_is_no_beacon_and_stays_locked() {
+    fn descriptor_of_a_locked_file_stays_locked() {
         let file = memfd_create("segment", MemfdFlags::CLOEXEC).unwrap();
         let beacon = Beacon::light().unwrap();
         pwrite(&file, &beacon.word, 0).unwrap();

@@ -120,7 +120,7 @@ fn round_robin_passes_over_full_nodes_and_wraps() {
 }
 
 #[test]
-fn least_loaded_goes_by_the_mean_and_by_processes_without_samples() {
+fn least_loaded_goes_by_mean_or_processes_without_samples() {
     let mut nodes = nodes(&[4, 4, 2]);
     nodes.occupy(&seats(0, &[NodeId(0), NodeId(1), NodeId(1)], false)).unwrap();
     let mut loads = Loads::default();
@@ -289,7 +289,7 @@ fn sizes_are_bounded_and_the_nearest_named() {
 
 proptest! {
     #[test]
-    fn growths_over_hosts_with_room_differ_by_one_process_at_most(
+    fn growths_over_hosts_differ_by_one_process_at_most(
         hosts in 1..8usize, growths in proptest::collection::vec(0..5u32, 0..40),
     ) {
         let names: Vec<String> = (0..hosts).map(|host| format!("n{host}")).collect();

@@ -181,7 +181,7 @@ fn momentary_buffer_is_seen_before_its_release() {
 }
 
 #[test]
-fn program_linked_to_an_allocator_has_a_note_that_names_it() {
+fn program_linked_to_an_allocator_has_a_note() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     std::fs::write(
@@ -216,7 +216,7 @@ fn owned_at_most(trace: &Trace, name: &str) -> (u64, u64) {
 }
 
 #[test]
-fn owned_memory_is_in_the_timeline_where_no_sample_was_taken() {
+fn owned_memory_is_in_the_timeline_without_a_sample() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled(folder.path(), "cc", "owning.c") else { return };
     let mut child = recorded(&program, folder.path())

@@ -392,7 +392,7 @@ fn later_components_of_many_ranks_are_put_together() {
 }
 
 #[test]
-fn components_at_a_peak_of_several_ranks_add_up_to_it() {
+fn components_at_a_peak_of_ranks_add_up() {
     // A spike of two components in one rank, shorter than the bin, beside a rank that holds much all the time.
     let named = |mut reduced: Reduced, name: &str, at_peak: u64| {
         reduced.timeline.series[0].name = name.into();

@@ -136,7 +136,7 @@ fn heights(svg: &str, class: &str) -> (Vec<f64>, f64) {
 }
 
 #[test]
-fn phases_without_a_sample_are_hatched_and_named_in_the_legend() {
+fn phases_without_a_sample_are_hatched_with_legend() {
     let mut picture = solver();
     let style = Style::default();
     assert!(!timeline(&picture, &style).contains("unseen"));
@@ -262,7 +262,7 @@ fn many_ranks_make_a_heat_map_that_stays_small() {
 }
 
 #[test]
-fn cells_of_ranks_not_started_are_empty_in_a_heat_map() {
+fn cells_of_ranks_not_started_are_empty() {
     let values = vec![vec![MIB; 4], vec![0, 0, 1, MIB]];
     let times = vec![0, 1_000_000, 2_000_000, 3_000_000];
     let svg = heat(&Heat { times, values, ..Heat::default() }, &Style::default());

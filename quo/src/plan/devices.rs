@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn loads_differ_by_one_at_most_and_every_rank_has_a_device(
+        fn loads_differ_by_one_and_each_rank_has_devices(
             cpus in proptest::collection::vec(0_usize..16, 0..40),
             starts in proptest::collection::vec(0_usize..12, 1..9),
         ) {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_a_hybrid_processor_get_equal_shares_of_each_kind() {
+    fn hybrid_workers_get_equal_shares_of_each_kind() {
         let (set, cores, weight) = hybrid();
         let parts = |proportions| texts(&shares(&set, &cores, weight, proportions).unwrap());
         assert_eq!(parts(&[1, 1]), ["0-5,12-15", "6-11,16-19"]);

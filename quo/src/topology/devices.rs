@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_of_each_maker_are_numbered_in_the_order_of_the_bus() {
+    fn gpus_of_each_maker_are_numbered_by_bus() {
         let all =
             [gpu("0000:c1:00.0", 0x1002), gpu("0000:41:00.0", 0x1002), gpu("0000:3b:00.0", 0x8086)];
         let told = |chosen: &[Device]| {

@@ -17,7 +17,7 @@ const TESTS: &[Test] = &[
     ("c_and_fortran_programs_grow_onto_a_second_jobs_node", languages),
     ("jobs_own_node_goes_back_in_place_and_it_continues", shrinks_in_place),
     ("growth_refused_by_slurm_leaves_the_job_unchanged", refused),
-    ("job_ends_with_ranks_on_the_node_of_a_second_job", ends_grown),
+    ("job_ends_with_ranks_on_a_second_jobs_node", ends_grown),
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 

@@ -64,7 +64,7 @@ fn growth_appends_and_shrinking_takes_the_highest_ranks() {
 }
 
 #[test]
-fn status_has_limits_and_the_time_of_the_last_done_resize() {
+fn status_has_limits_and_time_of_the_last_resize() {
     let mut arbiter = arbiter();
     assert_eq!(arbiter.status().limits, Some(arbiter.job.bounds.up_to(6)));
     assert_eq!(arbiter.redistribution_seconds(), None);

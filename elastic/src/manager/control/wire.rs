@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn status_of_a_job_without_reports_is_that_of_earlier_versions() {
+    fn status_without_reports_is_that_of_earlier_versions() {
         let line = concat!(
             r#"{"status":{"job":"weather","epoch":1,"size":4,"capacity":8,"waiting":0,"next_event":9,"up_us":7,"#,
             r#""hosts":[]}}"#,

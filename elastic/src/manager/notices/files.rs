@@ -221,7 +221,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn claim_of_a_dead_job_fails_and_a_living_one_keeps_its_folder() {
+    fn dead_jobs_claim_fails_and_living_one_keeps_its_folder() {
         let scratch = Scratch::new("dead");
         let files = Files::open(&scratch.0).unwrap();
         scratch.put("lost", b"{}");

@@ -184,8 +184,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn first_sigterm_is_a_notice_and_the_second_ends_the_process() {
-        let name = "signal::tests::first_sigterm_is_a_notice_and_the_second_ends_the_process";
+    fn first_sigterm_is_a_notice_and_second_ends_process() {
+        let name = "signal::tests::first_sigterm_is_a_notice_and_second_ends_process";
         if let Some(output) = alone(name) {
             assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{output:?}");
             assert!(String::from_utf8_lossy(&output.stdout).contains("noticed"), "{output:?}");

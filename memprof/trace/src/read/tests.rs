@@ -167,7 +167,7 @@ fn bin_is_seen_by_its_samples_or_as_a_whole() {
 }
 
 #[test]
-fn what_is_owned_between_samples_holds_until_it_is_told_again() {
+fn owned_between_samples_holds_until_told_again() {
     let mut buffer = buffer();
     let mut writer = writer(&mut buffer);
     let width = 1 << BIN_SHIFT;

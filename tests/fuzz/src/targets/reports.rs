@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use memprof::diff::{self, compare::compare};
+use memprof::diff::compare::compare;
+use memprof::diff::{self, Floors};
 use memprof::export::{self, Format};
 use memprof::model::Job;
 use memprof::report::{self, html, json, pictures, rank, sites, table};
@@ -16,6 +17,9 @@ use memprof::{live, picture};
 use memprof_trace::layout::IDENTITY;
 
 use super::traces::{self, GOLDEN};
+
+/// Any change counts.
+const NONE: Floors = Floors { least: 0, noise: 0 };
 
 /// The traces of a job.
 const RANKS: usize = 3;
@@ -118,7 +122,7 @@ fn show(whole: &Path, folder: &Path, metric: Metric) {
     }
     said(export::write(Format::Massif, &job, &ranks[..1], Vec::new()));
     let same = compare(&job, &job);
-    assert!(same.judge(0.0, 0).grown.is_empty());
+    assert!(same.judge(0.0, NONE).grown.is_empty());
     if let Some(whole) = load(whole) {
         compared(&whole, &job);
         compared(&job, &whole);
@@ -134,9 +138,9 @@ fn show(whole: &Path, folder: &Path, metric: Metric) {
 
 fn compared(before: &Job, after: &Job) {
     let comparison = compare(before, after);
-    let verdict = comparison.judge(5.0, 1 << 16);
+    let verdict = comparison.judge(5.0, Floors { least: 1 << 16, noise: 1 << 12 });
     verdict.grown.iter().for_each(|grown| is_clean(grown));
-    let table = diff::text::table(&comparison, 0, true, Look::plain());
+    let table = diff::text::table(&comparison, NONE, true, Look::plain());
     is_clean(&table);
     are_numbers(&table, &[before, after]);
     said(diff::text::json(&comparison, Some(&verdict)));

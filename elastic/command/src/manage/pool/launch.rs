@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_needs_no_file_and_users_have_their_own_words() {
+    fn one_host_needs_no_file_and_users_keep_their_options() {
         let (queue, hosts) = (read(QUEUE, 6).unwrap(), Hosts::read("localhost:6").unwrap());
         let words = |launcher| {
             let launched = launch(&queue.jobs[1], &hosts, &[3, 4], &launcher, ("me", "F"));

@@ -72,7 +72,7 @@ fn idle_and_planned_nodes_are_grown_into_when_nobody_waits() {
 }
 
 #[test]
-fn growth_under_way_holds_an_idle_node_and_its_own_job_does_not_wait() {
+fn growth_under_way_holds_its_idle_node() {
     let holder = job(10, "PENDING", 1, "", "Priority|quo-elastic-7-1");
     let mut cluster =
         Cluster::new(job(7, "RUNNING", 1, "q0", "None|a") + &holder, &[("h0", &[0, 1])]);
@@ -87,7 +87,7 @@ fn growth_under_way_holds_an_idle_node_and_its_own_job_does_not_wait() {
 }
 
 #[test]
-fn held_node_is_left_with_grace_when_a_job_waits_for_it() {
+fn held_node_is_left_with_grace_for_a_waiting_job() {
     let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
     let waiting = job(11, "PENDING", 3, "", "Resources|wide");
     let mut cluster = Cluster::new(
@@ -111,7 +111,7 @@ fn held_node_is_left_with_grace_when_a_job_waits_for_it() {
 }
 
 #[test]
-fn nodes_without_ranks_and_of_other_jobs_are_not_given_back() {
+fn foreign_and_empty_nodes_are_not_given_back() {
     let waiting = job(11, "PENDING", 3, "", "Resources|wide");
     let cluster =
         Cluster::new(job(7, "RUNNING", 2, "q[0-1]", "None|a") + &waiting, &[("h0", &[0, 1])]);

@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -25,6 +25,9 @@ use super::super::now;
 /// Runs the words behind the folder, and notes how they ended. A hang-up of the terminal is not the job's.
 const SHELL: &str = r#"trap '' HUP; echo $$ >"$0/pid"; : >"$0/begun"; "$@"; s=$?
 echo $s >"$0/status.new"; mv "$0/status.new" "$0/status""#;
+
+/// The longest time that a process may take from its fork to its program.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// The start of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +55,14 @@ pub struct Folder {
     path: PathBuf,
     /// The instant at which the queue began.
     origin: Time,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Not only by the descriptor's end: a process that is being started has a copy until it is.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
 }
 
 impl Folder {
@@ -64,8 +74,16 @@ impl Folder {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         let path = path.canonicalize().with_context(|| format!("finding {}", path.display()))?;
         let lock = path.join("lock");
-        let Some(lock) = locked(&lock)? else {
-            bail!("{}: another manager is at work there", path.display());
+        // A job that a killed manager was just starting may have its lock for a moment.
+        let end = Instant::now() + STARTING;
+        let lock = loop {
+            match locked(&lock)? {
+                Some(lock) => break lock,
+                None if Instant::now() > end => {
+                    bail!("{}: another manager is at work there", path.display())
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
         };
         let mark = path.join("began");
         let origin = match fs::read_to_string(&mark) {
@@ -81,7 +99,7 @@ impl Folder {
                 origin
             }
         };
-        Ok(Folder { path, origin, _lock: lock })
+        Ok(Folder { path, origin, lock })
     }
 
     /// Returns the instant at which the queue began.
@@ -111,8 +129,11 @@ impl Folder {
         if let Some((status, at)) = self.status(job)? {
             return Ok(Fate::Ended(start, Some(status), at));
         }
-        if locked(&self.job_file(job, "alive"))?.is_none() {
-            return Ok(Fate::Running(start));
+        match locked(&self.job_file(job, "alive"))? {
+            None => return Ok(Fate::Running(start)),
+            Some(lock) => {
+                let _ = flock(&lock, FlockOperation::Unlock);
+            }
         }
         // It may have ended between the two looks.
         if let Some((status, at)) = self.status(job)? {

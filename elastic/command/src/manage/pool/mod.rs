@@ -29,7 +29,7 @@ use crate::output::{complain, say, say_json};
 use folder::{Fate, Folder, Start};
 use launch::{Launcher, launch};
 use plan::{Flight, View, adopted, requests, snapshot};
-use queue::{Hosts, Queue};
+use queue::{Hosts, Queue, QueuedJob};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// The time after which an elastic job that does not answer is named.
@@ -221,19 +221,20 @@ impl Pool {
             }
         };
         let mut statuses = BTreeMap::new();
-        for index in 0..self.queue.jobs.len() {
-            let (job, Fate::Running(start)) = (&self.queue.jobs[index], &fates[index]) else {
-                continue;
-            };
-            if job.class == Class::Rigid {
-                continue;
+        let running = |(job, fate): (&QueuedJob, &Fate)| match fate {
+            Fate::Running(start) if job.class != Class::Rigid => {
+                Some((job.name.clone(), start.clone()))
             }
-            let name = job.name.clone();
+            _ => None,
+        };
+        let running: Vec<(String, Start)> =
+            self.queue.jobs.iter().zip(fates).filter_map(running).collect();
+        for (name, start) in running {
             let is_it = |(status, _): &(WorldStatus, Contact)| status.job == name;
             let at = found.iter().position(is_it);
             let answer = match at {
                 Some(at) => Some(found.swap_remove(at)),
-                None => self.elsewhere(start).and_then(|jobs| jobs.into_iter().find(is_it)),
+                None => self.elsewhere(&start).and_then(|jobs| jobs.into_iter().find(is_it)),
             };
             match answer {
                 Some((status, contact)) => {

@@ -18,6 +18,7 @@
 //! - [`predict`]: the benefit of more nodes, from measured times;
 //! - [`balance`]: node counts that make jobs end together, and the filling of idle nodes;
 //! - [`ratio`]: ranges of sizes by the ratio of MPI time to computing time;
+//! - [`memory`]: the memory that a job needs on fewer nodes;
 //! - [`allocation`]: strategies that give idle nodes to running jobs and take them back;
 //! - [`malleable`]: jobs of a rigid part and a flexible part;
 //! - [`rigid`]: schedulers that never change a size: the baselines;
@@ -31,8 +32,8 @@
 //! - [`named`]: the schedulers that users choose by name.
 //!
 //! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
-//!     ratio < allocation < malleable < rigid < resizing < live < workload < input < simulate < reproduce
-//!     < report < named
+//!     ratio < memory < allocation < malleable < rigid < resizing < workload < input < simulate < reproduce < report
+//!     < named
 
 pub mod action;
 pub mod allocation;
@@ -42,6 +43,7 @@ pub mod input;
 pub mod job;
 pub mod live;
 pub mod malleable;
+pub mod memory;
 pub mod named;
 pub mod nodes;
 pub mod points;

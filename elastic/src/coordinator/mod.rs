@@ -6,6 +6,7 @@
 
 mod arbiter;
 mod journal;
+mod loads;
 mod shared;
 mod starting;
 
@@ -109,21 +110,6 @@ struct State {
     next_load: (Duration, u64),
     /// Ends the job when a process of another node has ended: this one's guard sees those of its own.
     has_guards: bool,
-}
-
-/// Time between two looks at the load of a node.
-const LOADS: Duration = Duration::from_secs(5);
-
-/// Returns the time from one look at a load to the next, of any of so many nodes: between half and one and a half times
-/// the mean, so that jobs that began together do not look together. The first round is made at once.
-fn pause(nodes: u64, looks: u64) -> Duration {
-    if looks < nodes {
-        return Duration::from_millis(10);
-    }
-    // Multiplying by the golden ratio scatters numbers in a row.
-    let scattered = (looks ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let share = 500 + (scattered >> 32) % 1_001;
-    LOADS.mul_f64(share as f64 / 1000.0 / nodes.max(1) as f64)
 }
 
 /// Time between two looks at the processes of other nodes.
@@ -564,24 +550,6 @@ impl State {
         self.agents.agree(&resize.old).map_err(failed(CauseKind::MemberLost))
     }
 
-    /// Asks one node after another for its load, where joiners go by it.
-    fn look_at_loads(&mut self) {
-        let (is_wanted, now) = {
-            let arbiter = self.shared.arbiter();
-            (arbiter.goes_by_load(), arbiter.now())
-        };
-        let (due, looks) = self.next_load;
-        if !is_wanted || now < due {
-            return;
-        }
-        let nodes = self.agents.nodes() as u64;
-        let node = (looks % nodes) as usize;
-        if let Some(load) = self.agents.load(node) {
-            self.shared.arbiter().has_load(node, load);
-        }
-        self.next_load = (now + pause(nodes, looks), looks + 1);
-    }
-
     /// When the grace time is over: who has not come?
     fn look_for_late_ranks(&mut self) {
         let Some((resize, round)) = &self.busy else { return };
@@ -590,20 +558,5 @@ impl State {
         }
         let late = self.agents.late(*round, &resize.old).unwrap_or_default();
         self.shared.arbiter().note_overdue(&late);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_at_loads_are_scattered_around_their_mean() {
-        assert_eq!(pause(4, 3), Duration::from_millis(10));
-        let pauses: Vec<Duration> = (4..1_004).map(|looks| pause(4, looks)).collect();
-        let (least, most) = (LOADS.mul_f64(0.5 / 4.0), LOADS.mul_f64(1.5 / 4.0));
-        assert!(pauses.iter().all(|pause| (least..=most).contains(pause)));
-        let mean = pauses.iter().sum::<Duration>().as_secs_f64() / 1000.0;
-        assert!((mean * 4.0 / LOADS.as_secs_f64() - 1.0).abs() < 0.1, "{mean}");
     }
 }

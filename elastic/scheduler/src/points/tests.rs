@@ -53,7 +53,10 @@ fn a_start_that_is_not_of_its_kind_is_refused() {
     assert!(start(square(None, Some(0)), Grid(1, 1)).is_err());
     assert!(start(square(None, Some(12)), Grid(3, 4)).is_ok());
     let wrong = start(square(None, Some(12)), Grid(3, 5)).unwrap_err();
-    assert_eq!(wrong.to_string(), "start: 3x5 is not a grid whose dimensions divide the data");
+    assert_eq!(
+        wrong.to_string(),
+        "start: expected a grid whose dimensions divide the data, got 3x5"
+    );
     assert!(start(square(None, None), Grid(1 << 16, 1 << 16)).is_err());
 }
 

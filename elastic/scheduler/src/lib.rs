@@ -32,7 +32,7 @@
 //! - [`named`]: the schedulers that users choose by name.
 //!
 //! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
-//!     ratio < memory < allocation < malleable < rigid < resizing < workload < input < simulate < reproduce < report
+//!     ratio < memory < allocation < malleable < rigid < resizing < live < workload < input < simulate < reproduce < report
 //!     < named
 
 pub mod action;

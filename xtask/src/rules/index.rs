@@ -44,9 +44,12 @@ pub fn promise(source: &str) -> String {
     text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_owned()
 }
 
+/// A suite: its short name, its path and its promise.
+type Row<'a> = (&'a str, &'a str, &'a str);
+
 /// Makes the page of the suites' names and promises.
 pub fn page(promises: &BTreeMap<String, String>) -> String {
-    let mut folders: BTreeMap<(usize, &str), Vec<(&str, &str, &str)>> = BTreeMap::new();
+    let mut folders: BTreeMap<(usize, &str), Vec<Row<'_>>> = BTreeMap::new();
     for (name, promise) in promises {
         let (folder, suite) = parts(name);
         let place = HEADINGS.iter().position(|(known, _)| *known == folder);

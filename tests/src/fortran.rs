@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -50,6 +51,11 @@ pub fn fortran_support() -> Result<&'static FortranSupport> {
     let support = SUPPORT.get_or_init(|| {
         let without = |error: anyhow::Error| {
             let name = mpifort();
+            let is_missing = |cause: &std::io::Error| cause.kind() == ErrorKind::NotFound;
+            if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_missing) {
+                // The same words for every suite: the reasons of skips are counted.
+                return "this MPI has no Fortran compiler (mpifort)".to_owned();
+            }
             format!("{} compiles no Fortran program: {error:#}", name.to_string_lossy())
         };
         understands("include 'mpif.h'").map_err(without)?;

@@ -13,7 +13,7 @@ use anyhow::{Result, anyhow};
 use crate::selection::Selection;
 
 /// Time that a test may take: much longer than any does.
-const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// The name of a test, which states its promise, and the test.
 pub type Test = (&'static str, fn() -> Result<()>);
@@ -39,7 +39,7 @@ pub fn is_long() -> bool {
 /// Runs the tests whose names are wanted. For the reason in `obstacle`, all are skipped.
 #[must_use]
 pub fn run(tests: &[Test], obstacle: Option<String>) -> ExitCode {
-    run_and_look(tests, obstacle, || Ok(()))
+    run_and_look(LIMIT, tests, obstacle, || Ok(()))
 }
 
 /// As [`run`], for tests that may take longer than others.
@@ -51,11 +51,12 @@ pub fn run_within(limit: Duration, tests: &[Test]) -> ExitCode {
 /// As [`run`]; a test that passes fails all the same when the check after it fails.
 #[must_use]
 pub fn run_and_look(
+    limit: Duration,
     tests: &[Test],
     obstacle: Option<String>,
     look: impl Fn() -> Result<()>,
 ) -> ExitCode {
-    run_bounded(LIMIT, tests, obstacle, look)
+    run_bounded(limit, tests, obstacle, look)
 }
 
 fn run_bounded(

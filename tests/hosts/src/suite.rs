@@ -1,6 +1,7 @@
 //! The runner of test programs that need hosts.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 pub use quo_tests::suite::{Skipped, Test};
@@ -18,7 +19,13 @@ pub fn set(name: &str) -> String {
 /// `also_needs`, all are skipped with the reason. After each test no set of this program is left.
 #[must_use]
 pub fn run(tests: &[Test], also_needs: Option<String>) -> ExitCode {
-    quo_tests::suite::run_and_look(tests, why_not().or(also_needs), nothing_left)
+    run_within(quo_tests::suite::LIMIT, tests, also_needs)
+}
+
+/// As [`run`], for tests that may take longer than others.
+#[must_use]
+pub fn run_within(limit: Duration, tests: &[Test], also_needs: Option<String>) -> ExitCode {
+    quo_tests::suite::run_and_look(limit, tests, why_not().or(also_needs), nothing_left)
 }
 
 /// No set of this test program is left.

@@ -27,8 +27,11 @@ const NODES: usize = 4;
 /// The folder of control sockets: each host has its own.
 const SOCKETS: &str = "/run/quo-elastic-test";
 
+/// A test takes two minutes on a machine that does nothing else.
+const LIMIT: Duration = Duration::from_secs(600);
+
 fn main() -> ExitCode {
-    suite::run(TESTS, why_not().or_else(other_launcher))
+    suite::run_within(LIMIT, TESTS, why_not().or_else(other_launcher))
 }
 
 /// Nodes come and go with this launcher only.

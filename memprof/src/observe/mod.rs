@@ -268,8 +268,12 @@ pub fn display(seen: &Seen, look: Look) -> String {
     grid.row(Weight::Sum, row("all".to_owned(), &all));
     out += &grid.text(look);
     let note = match &seen.recorded_in {
-        Some(folder) => format!("it is recorded: memprof live {} tells whose its heap is", clean(folder)),
-        None => "heap: malloc and mappings without a file; whose they are, a start by memprof run would tell".to_owned(),
+        Some(folder) => {
+            format!("it is recorded: memprof live {} tells whose its heap is", clean(folder))
+        }
+        None => {
+            "heap: malloc and mappings without a file; memprof run tells whose they are".to_owned()
+        }
     };
     let peak = format!("the kernel's own peak: {}\n{note}", bytes(seen.kernel_peak));
     out + &format!("{}\n", look.dim(&peak))

@@ -1,8 +1,8 @@
 //! The report of one rank, and of one phase.
 
 use super::grid::{Align, Grid, Weight};
-use super::table::{GLOSSARY, closing, unseen};
-use crate::model::{Group, Held, Job, PhaseAcross, Rank};
+use super::table::{closing, glossary, unseen};
+use crate::model::{Group, Held, Job, PhaseAcross, Rank, noun};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
@@ -85,7 +85,7 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         ],
     );
     out += &grid.text(look);
-    out += &look.dim(GLOSSARY);
+    out += &look.dim(&glossary(noun(std::iter::once(rank))));
     if rank.kernel_peak > 0 {
         let line = format!("the kernel's own peak: {}", bytes(rank.kernel_peak));
         out += &format!("{}\n", look.dim(&line));

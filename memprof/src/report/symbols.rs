@@ -240,7 +240,7 @@ mod tests {
             let offsets = offsets_of(function).into_iter();
             offsets.map(|at| symbols.names(Frame { object: 0, offset: at + 2 }).remove(0)).collect()
         };
-        let (of_compiler, own) = (names("raw_vec"), names("what_came_with_the_compiler"));
+        let (of_compiler, own) = (names("raw_vec"), names("compiler_sources_are_told"));
         // Some of them without a line, where a library was built without.
         assert!(of_compiler.iter().any(|name| name.text.contains(".rs:")), "{of_compiler:?}");
         let told = of_compiler.iter().filter(|name| name.text.contains(".rs:"));

@@ -13,18 +13,23 @@ const CAUSES: usize = 3;
 /// Owners and touchers that have a line.
 const TOUCHES: usize = 8;
 /// Meaning of the columns of tables of components, and of `slack`, in one line.
-pub const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
+const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
     at peak: when its rank held most; at most: a bound; slack: free in the allocator\n";
 
 /// Number of components of a group that stand by themselves before the rest is put together.
 const KEPT: usize = 6;
+
+/// Returns the line that explains the columns, of ranks or of processes.
+pub fn glossary(noun: &str) -> String {
+    GLOSSARY.replace("rank", noun)
+}
 
 /// The table after a run.
 pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
-    out += &look.dim(GLOSSARY);
+    out += &look.dim(&glossary(job.noun()));
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
@@ -37,7 +42,7 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
-    out += &look.dim(&GLOSSARY.replace("rank", job.noun()));
+    out += &look.dim(&glossary(job.noun()));
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
     out.push('\n');
     out += &nodes(&job.nodes, look);
@@ -58,7 +63,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     );
     let rows = statistics::across(node.ranks.iter());
     out += &components(&rows, &total(node.ranks.iter()), everything, look);
-    out += &look.dim(GLOSSARY);
+    out += &look.dim(&glossary(job.noun()));
     out.push('\n');
     out += &nodes(std::slice::from_ref(node), look);
     out += &shared(node, everything, look);

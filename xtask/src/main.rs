@@ -1,6 +1,6 @@
 //! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | install | uninstall`.
 //!
-//! floors: run < project < tally < release < headers < rules < machine < hosts < mpi < setup < fuzz < bench <
+//! floors: run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
 //!     book < demo < fresh < install < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match arguments.command {
-        Command::Setup => setup::run(),
+        Command::Setup => setup::run().map(|()| mpi::provide_tested()),
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),

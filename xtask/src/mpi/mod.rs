@@ -80,6 +80,15 @@ pub fn chosen() -> Option<String> {
     std::env::var(project::MPI).ok()
 }
 
+/// Fetches the MPIs that suites run on beside the default. Where one cannot be had, its suites are skipped.
+pub fn provide_tested() {
+    for name in ALSO_TESTED {
+        if let Err(error) = provide(name) {
+            println!("set-up: {error:#}\nset-up: going on; suites on {name} are skipped");
+        }
+    }
+}
+
 /// One that suites run on beside the default, fetched if need be; why not, if not.
 pub fn provide(name: &str) -> Result<Home> {
     let mpi = catalogue::named(name)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{machine, mpi, run};
+use crate::{machine, run};
 use needs::Need;
 use plan::Plan;
 
@@ -92,23 +92,12 @@ pub fn install_packages(packages: &[&str]) -> Result<()> {
     install(packages, prefix, update_first).with_context(by_hand)
 }
 
-/// The MPIs that suites run on beside the default. Where one cannot be fetched, they are skipped.
-fn fetch_mpis() -> Result<()> {
-    for name in mpi::ALSO_TESTED {
-        if let Err(error) = mpi::provide(name) {
-            println!("set-up: {error:#}\nset-up: going on; suites on {name} are skipped");
-        }
-    }
-    Ok(())
-}
-
-/// `cargo xtask setup`: all of it, and says so when there was nothing to do.
+/// `cargo xtask setup`, but for further MPIs: installs all of it, and says so when there was nothing to do.
 pub fn run() -> Result<()> {
     let base = install_missing(needs::BASE)?;
     if !install_missing(needs::TEST_BEDS)? && !base {
         println!("set-up: everything is there, nothing to install");
     }
-    fetch_mpis()?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
     judge(false, OF_BOOK, mdbook().map(drop))?;

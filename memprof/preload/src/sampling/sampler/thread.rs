@@ -7,16 +7,16 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::base::component::Component;
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel::{self, SignalsBlocked};
 use crate::base::memory;
-use crate::base::note::{self, Code};
 use crate::base::options::Options;
 use crate::base::thread::Guard;
 use crate::ledger::heap;
 use crate::recording::{conflicts, phases, writer};
 use crate::sampling::faults;
 
-use super::duty::{Duty, LONGEST_AGE};
+use super::budget::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// What the thread waits for between ticks; it never comes.
@@ -65,7 +65,7 @@ pub fn start() {
 }
 
 fn failed(error: i32) {
-    note::say(
+    diagnostics::say(
         Code::NoSampler,
         format_args!("the sampling thread could not be started (error {error})"),
     );

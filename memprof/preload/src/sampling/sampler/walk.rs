@@ -3,23 +3,23 @@
 use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
-use super::agree::Agreement;
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
-use super::duty::Duty;
-use super::edges::{PHASES, Peaks};
+use super::budget::Duty;
+use super::consistency::Agreement;
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::list::{List, Visitor};
 use super::maps;
+use super::phase_peaks::{PHASES, Peaks};
 use super::segments::Segments;
 use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
 use crate::base::component::{self, Component, LIMIT};
-use crate::base::kept::Kept;
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel;
-use crate::base::losses::{self, Table};
 use crate::base::memory;
-use crate::base::note::{self, Code};
+use crate::base::overflow_counters::{self, Table};
 use crate::base::pagemap::{Run, Scanner};
+use crate::base::reserved_fds::Kept;
 use crate::ledger::heap::{self, Ledger};
 use crate::ledger::ranges;
 use crate::owners;
@@ -189,7 +189,7 @@ impl Sampler {
         match Scanner::open() {
             Ok(scanner) if self.list.is_some() => self.scanner = Some(scanner),
             _ => {
-                note::say(
+                diagnostics::say(
                     Code::NoResidency,
                     format_args!("the kernel does not tell which pages are resident"),
                 );
@@ -336,8 +336,8 @@ impl Sampler {
         }
         ranges::walked();
         self.scan(count, system);
-        losses::at_least(Table::Ranges, ranges::lost());
-        losses::at_least(Table::Segments, self.segments.refused());
+        overflow_counters::at_least(Table::Ranges, ranges::lost());
+        overflow_counters::at_least(Table::Segments, self.segments.refused());
         self.head.mappings = mappings;
         self.list = Some(list);
     }
@@ -458,7 +458,7 @@ impl Sampler {
         (head.shared, head.huge, head.swapped, head.mixed, head.owned) = (0, 0, 0, 0, 0);
         let at_peak = head.walked > head.peak;
         if at_peak {
-            crate::ledger::sites::at_peak();
+            crate::ledger::call_stacks::at_peak();
             head.peak = head.walked;
             head.peak_time = time;
             head.peak_phase = phase;

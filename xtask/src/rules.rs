@@ -108,6 +108,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampling/sampler/list.rs",
     "memprof/preload/src/sampling/sampler/mod.rs",
     "memprof/preload/src/sampling/sampler/publish.rs",
+    "memprof/preload/src/sampling/sampler/sources.rs",
     "memprof/preload/src/sampling/sampler/thread.rs",
     "memprof/preload/src/sampling/sampler/walk.rs",
     "memprof/preload/src/sampling/sampler/world.rs",

@@ -14,6 +14,7 @@ mod reattribute;
 mod release;
 mod rows;
 mod segments;
+mod sources;
 mod status;
 mod thread;
 mod walk;

@@ -197,10 +197,10 @@ impl Sampler {
                 writer.set_touch(index, &TouchRow { function, ..*row });
             });
         });
-        (self.head.faults, self.head.faults_lost) = (faults, lost);
-        self.head.lost = overflow_counters::all();
-        let rows = &self.rows[..component::count().min(self.rows.len())];
-        let (segments, head) = (&mut self.segments, &self.head);
+        (self.record.head.faults, self.record.head.faults_lost) = (faults, lost);
+        self.record.head.lost = overflow_counters::all();
+        let rows = &self.record.rows[..component::count().min(self.record.rows.len())];
+        let (segments, head) = (&mut self.walked.segments, &self.record.head);
         writer::with(|writer, _| {
             segments.publish(writer, time);
             writer.publish_summary(head, rows);

@@ -11,11 +11,11 @@ impl Sampler {
     pub fn give_what_moved(&mut self) {
         let [nobody, slack] =
             [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
-        let all = &mut self.totals.components;
-        let before = [(nobody, self.nobodys), (slack, self.slacks)];
+        let all = &mut self.walked.totals.components;
+        let before = [(nobody, self.last.nobodys), (slack, self.last.slack)];
         let mut more =
             before.map(|(index, then)| (index, all[index].resident.saturating_sub(then)));
-        heap::IN_FLIGHT.missed(&self.moved, &mut |owner, bytes| {
+        heap::IN_FLIGHT.missed(&self.last.in_flight, &mut |owner, bytes| {
             let mut left = bytes;
             for (index, more) in &mut more {
                 let given = left.min(*more);
@@ -26,18 +26,18 @@ impl Sampler {
                 }
             }
         });
-        let now = |index: usize| -> &Share { &self.totals.components[index] };
-        (self.nobodys, self.slacks) = (now(nobody).resident, now(slack).resident);
+        let now = |index: usize| -> &Share { &self.walked.totals.components[index] };
+        (self.last.nobodys, self.last.slack) = (now(nobody).resident, now(slack).resident);
     }
 
     /// Takes the tool's bytes at the blocks as its own. It is in pages that blocks are in, where it counts as slack
     /// until here.
     pub fn take_tags(&mut self) {
-        self.tags = heap::tags(&self.ledger);
+        self.record.tags = heap::tags(&self.record.ledger);
         let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
-        if let Ok([slack, tool]) = self.totals.components.get_disjoint_mut([slack, tool]) {
-            slack.give(tool, self.tags.min(slack.resident));
+        if let Ok([slack, tool]) = self.walked.totals.components.get_disjoint_mut([slack, tool]) {
+            slack.give(tool, self.record.tags.min(slack.resident));
         }
-        self.ledger[tool].owned += self.tags;
+        self.record.ledger[tool].owned += self.record.tags;
     }
 }

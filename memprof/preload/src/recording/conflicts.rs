@@ -103,7 +103,8 @@ pub fn look() -> bool {
     {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
         let name = component::entered(owner).name;
-        if !WATCHERS.iter().any(|watcher| name.starts_with(watcher)) {
+        // A preloaded object may be a tool that passes calls on.
+        if !is_preloaded(name) {
             diagnostics::say(
                 Code::LinkedAllocator,
                 format_args!("blocks are those of {name}: what it keeps free is slack"),
@@ -127,6 +128,19 @@ pub fn be_unseen() {
             unsafe { core::mem::transmute::<usize, Begin>(begin)(c"memprof".as_ptr(), 0) };
         }
     }
+}
+
+/// Returns true if `LD_PRELOAD` names an object of this file name.
+fn is_preloaded(name: &str) -> bool {
+    // SAFETY: the environment is read as the C library does; the tool never changes it.
+    let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
+    if list.is_null() {
+        return false;
+    }
+    // SAFETY: texts of the environment end with a mark.
+    let list = unsafe { CStr::from_ptr(list) }.to_bytes();
+    let file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes());
+    list.split(|byte| matches!(byte, b':' | b' ')).any(file)
 }
 
 /// Says which objects watch allocations beside the tool.

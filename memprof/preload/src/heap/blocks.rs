@@ -166,10 +166,10 @@ fn with_state(block: usize, work: impl FnOnce(&State)) {
     }
 }
 
-/// The block leaves the ledger.
+/// The block leaves the ledger. Returns owner and size where [`motion::left`] is to be told of them after its release.
 #[inline(always)]
-fn leave(block: *mut u8) {
-    let Some((tag, place)) = tag_of(block) else { return };
+fn leave(block: *mut u8) -> Option<(Component, usize)> {
+    let (tag, place) = tag_of(block)?;
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
     let state = own_state(local());
@@ -177,6 +177,7 @@ fn leave(block: *mut u8) {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
             account::freed(state, tag.component, tag.size);
+            None
         }
         _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
@@ -184,9 +185,16 @@ fn leave(block: *mut u8) {
 
 /// A block that is large, or sampled, or freed by a thread without counters.
 #[inline(never)]
-fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
-    if size >= LOOK_BEFORE_RELEASE {
+fn leave_noted(
+    start: usize,
+    size: usize,
+    owner: Component,
+    sampled: bool,
+) -> Option<(Component, usize)> {
+    let takes_long = size >= LOOK_BEFORE_RELEASE;
+    if takes_long {
         sampler::before_release(start, size);
+        motion::leaves(owner, size);
     }
     if sampled {
         sites::freed(start);
@@ -195,6 +203,7 @@ fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
         displace(state, start, size, owner);
         account::freed(state, owner, size);
     });
+    takes_long.then_some((owner, size))
 }
 
 #[cold]
@@ -402,11 +411,12 @@ pub unsafe fn free_generally(block: *mut u8) {
         }
         return;
     };
-    if !real::stands_aside() {
-        leave(block);
-    }
+    let leaving = if real::stands_aside() { None } else { leave(block) };
     // SAFETY: as the caller's.
     unsafe { real(block) }
+    if let Some((owner, size)) = leaving {
+        motion::left(owner, size);
+    }
 }
 
 pub unsafe extern "C-unwind" fn memalign(

@@ -1,6 +1,7 @@
 //! Large blocks that are in no table, or not in one that was looked at before: in `realloc` a block leaves before the
 //! real call, which may give the old place to anybody, and comes back after it; and new ones come. What a sample finds
-//! of them is nobody's by the tables, or the allocator's, and is given to whoever has them.
+//! of them is nobody's by the tables, or the allocator's, and is given to whoever has them. A very large block that is
+//! being freed is in no table any more while its pages are there still.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -16,6 +17,9 @@ static MOTION: Motion = Motion::new();
 struct Motion {
     begun: [AtomicU64; LIMIT],
     ended: [AtomicU64; LIMIT],
+    /// Bytes of blocks whose release has begun, and has ended.
+    leaving: [AtomicU64; LIMIT],
+    left: [AtomicU64; LIMIT],
     looks: Looks,
 }
 
@@ -28,6 +32,8 @@ impl Motion {
         Motion {
             begun: [const { AtomicU64::new(0) }; LIMIT],
             ended: [const { AtomicU64::new(0) }; LIMIT],
+            leaving: [const { AtomicU64::new(0) }; LIMIT],
+            left: [const { AtomicU64::new(0) }; LIMIT],
             looks: Looks(AtomicBool::new(false)),
         }
     }
@@ -53,7 +59,8 @@ impl Motion {
         if self.looks.0.load(Relaxed) {
             self.looks.0.store(false, Relaxed);
         }
-        for (begun, ended) in self.begun.iter().zip(&self.ended) {
+        let moves = self.begun.iter().zip(&self.ended);
+        for (begun, ended) in moves.chain(self.leaving.iter().zip(&self.left)) {
             let begun = begun.load(Relaxed);
             // Where nothing moved, its page stays the parent's.
             if ended.load(Relaxed) != begun {
@@ -66,6 +73,26 @@ impl Motion {
         self.looks.0.swap(true, SeqCst);
         for (into, ended) in into.iter_mut().zip(&self.ended) {
             *into = ended.load(Acquire);
+        }
+    }
+
+    fn leaves(&self, owner: Component, size: usize) {
+        self.leaving[usize::from(owner.0) % LIMIT].fetch_add(size as u64, Release);
+    }
+
+    fn left(&self, owner: Component, size: usize) {
+        self.left[usize::from(owner.0) % LIMIT].fetch_add(size as u64, Release);
+    }
+
+    fn all_left(&self, into: &mut [u64; LIMIT]) {
+        for (into, left) in into.iter_mut().zip(&self.left) {
+            *into = left.load(Acquire);
+        }
+    }
+
+    fn leaving_since(&self, left: &mut [u64; LIMIT]) {
+        for (left, leaving) in left.iter_mut().zip(&self.leaving) {
+            *left = leaving.load(Acquire).saturating_sub(*left);
         }
     }
 
@@ -100,6 +127,26 @@ pub fn came(owner: Component, size: usize) {
     if size >= FROM {
         MOTION.came(owner, size);
     }
+}
+
+/// A block is about to leave the tables and to be given to the real `free`; [`left`] comes when that has returned.
+pub fn leaves(owner: Component, size: usize) {
+    MOTION.leaves(owner, size);
+}
+
+/// See [`leaves`], with the same numbers.
+pub fn left(owner: Component, size: usize) {
+    MOTION.left(owner, size);
+}
+
+/// Fills in the bytes of each component that have left so far, before the tables are looked at.
+pub fn all_left(into: &mut [u64; LIMIT]) {
+    MOTION.all_left(into);
+}
+
+/// Turns what [`all_left`] said into the bytes of blocks that were on their way out while the tables were looked at.
+pub fn leaving_since(left: &mut [u64; LIMIT]) {
+    MOTION.leaving_since(left);
 }
 
 /// In the child of a fork: other threads' blocks move no more.
@@ -140,6 +187,22 @@ mod tests {
         motion.came(Component(3), 100);
         motion.look(&mut ended);
         assert_eq!(moved(&motion, &ended), []);
+    }
+
+    #[test]
+    fn block_on_its_way_out_is_told_until_it_has_left() {
+        let motion = Motion::new();
+        let mut left = [0; LIMIT];
+        motion.leaves(Component(3), 100);
+        motion.all_left(&mut left);
+        motion.left(Component(3), 100);
+        motion.leaves(Component(3), 7);
+        motion.leaving_since(&mut left);
+        assert_eq!(left[3], 107);
+        motion.forget();
+        motion.all_left(&mut left);
+        motion.leaving_since(&mut left);
+        assert_eq!(left, [0; LIMIT]);
     }
 
     #[test]

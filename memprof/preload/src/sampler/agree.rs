@@ -71,6 +71,8 @@ impl Sampler {
             (self.nobodys, self.slacks) = owed;
             self.totals.clear();
             heap::motion::look(&mut self.moved);
+            heap::motion::all_left(&mut self.leaving);
+            self.remember_ledger();
             if walk == 0 {
                 self.owners.look();
                 self.segments.begin();
@@ -78,6 +80,7 @@ impl Sampler {
                 self.owners.look_again();
                 self.segments.begin_again();
             }
+            heap::motion::leaving_since(&mut self.leaving);
             // Before it is unloaded: what is found of it is to have an object.
             self.published.objects();
             let before = self.kernel_resident();

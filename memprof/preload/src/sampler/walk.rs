@@ -116,6 +116,9 @@ pub struct Sampler {
     /// What of each component had moved when the look at the tables began; and what was nobody's and the
     /// allocator's in the last sample.
     pub moved: [u64; LIMIT],
+    /// What of each was on its way out then; what each owned, and had ever allocated.
+    pub leaving: [u64; LIMIT],
+    pub then: [(u64, u64); LIMIT],
     pub nobodys: u64,
     pub slacks: u64,
     pub agreement: Agreement,
@@ -158,6 +161,8 @@ impl Sampler {
             resident_then: 0,
             owned_then: (0, 0),
             moved: [0; LIMIT],
+            leaving: [0; LIMIT],
+            then: [(0, 0); LIMIT],
             nobodys: 0,
             slacks: 0,
             agreement: Agreement::new(),
@@ -441,6 +446,7 @@ impl Sampler {
     fn sum(&mut self) {
         heap::snapshot(&mut self.ledger);
         ranges::owned_all(&mut self.ranges);
+        self.take_what_was_freed();
         self.take_tags();
         let time = self.head.time;
         let phase = match phases::current() {

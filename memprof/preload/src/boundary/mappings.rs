@@ -40,13 +40,21 @@ fn is_tools() -> bool {
 }
 
 /// Whose a shared mapping is that an object has made: segments of an MPI, and memory that the program
-/// shares, are components of their own; a file that the program maps is the mapper's.
+/// shares, are components of their own; a file that the program maps is the mapper's. What MPI maps for a window is the
+/// program's in every rank that maps it, however much of it each has asked for.
 fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     match component::class(maker) {
+        class if class.is_mpi() && makes_window() => Component::MPI_FOR_USER,
         class if class.is_mpi() => Component::MPI_SHARED,
         _ if memory || lies_in_memory(file) => Component::APPLICATION_SHARED,
         _ => maker,
     }
+}
+
+/// Returns true in a thread that has called a function of MPI that allocates a window.
+fn makes_window() -> bool {
+    let word = local().mpi.get();
+    word != 0 && super::function_name(word).starts_with("MPI_Win_allocate")
 }
 
 /// What /dev/shm, memfd_create and hugetlbfs give.

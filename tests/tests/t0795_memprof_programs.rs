@@ -14,8 +14,8 @@ use quo_tests::{Checkout, Recorded};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
-    ("molecules_of_lammps_close_their_books_to_the_kernels_peak", lammps),
-    ("benchmarks_of_hpcc_close_their_books_to_the_kernels_peak", hpcc),
+    ("lammps_closes_its_books_and_pprof_reads_its_stacks", lammps),
+    ("hpcc_adds_up_to_the_kernels_peak", hpcc),
 ];
 
 /// Minutes on a machine that has other work.
@@ -50,7 +50,29 @@ fn lammps() -> Result<()> {
     fs::write(folder.path().join("in.lj"), LIQUID)?;
     let job = run(folder.path(), "lmp", &["-in", "in.lj", "-log", "none"])?;
     job.expect_said("Loop time of")?.expect_good_books()?;
-    check(&job, &["app.lib:liblammps.so.0", "mpi.core:libmpi.so.40"])
+    check(&job, &["app.lib:liblammps.so.0", "mpi.core:libmpi.so.40"])?;
+    expect_pprof_reads(&job, folder.path())
+}
+
+/// The exported call stacks are read by the program they are for, which finds functions of LAMMPS in them.
+fn expect_pprof_reads(job: &Recorded, folder: &Path) -> Result<()> {
+    let file = folder.join("stacks.pb.gz");
+    let mut export = Command::new(Checkout::find()?.program("memprof")?);
+    export.args(["export", "--format", "pprof", "-o"]).arg(&file).arg(job.traces());
+    ensure!(export.output()?.status.success(), "{export:?} failed");
+    let mut pprof = Command::new("go");
+    pprof.args(["tool", "pprof", "-top", "-sample_index=peak_space"]).arg(&file);
+    // It keeps nothing of what it reads.
+    let output = pprof.env("HOME", folder).env("PPROF_TMPDIR", folder).output();
+    let output = output.context("there is no go: cargo xtask setup installs it")?;
+    let (said, wrong) = (text(&output.stdout), text(&output.stderr));
+    ensure!(output.status.success(), "{pprof:?}: {wrong}");
+    ensure!(said.contains("Type: peak_space") && said.contains("LAMMPS_NS::"), "{said}\n{wrong}");
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn hpcc() -> Result<()> {
@@ -86,7 +108,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Recorded> {
 fn check(job: &Recorded, components: &[&str]) -> Result<()> {
     let mut report = Command::new(Checkout::find()?.program("memprof")?);
     let output = report.arg("report").arg(job.traces()).arg("--json").output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout)?;
     for name in components {
         let all = report["components"].as_array().context("no components")?;

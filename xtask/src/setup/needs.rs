@@ -33,6 +33,7 @@ pub enum Need {
     ProgramEmulator,
     Lammps,
     Hpcc,
+    Go,
     Bootstrap,
 }
 
@@ -78,7 +79,7 @@ pub const TEST_BEDS: &[Need] = &[
 ];
 
 /// Programs of others, which the full test runs under the memory profiler.
-pub const PROGRAMS: &[Need] = &[Need::Lammps, Need::Hpcc];
+pub const PROGRAMS: &[Need] = &[Need::Lammps, Need::Hpcc, Need::Go];
 
 /// For MPIs that come as Python packages.
 pub const PYTHON: &[Need] = &[Need::Python];
@@ -120,6 +121,7 @@ impl Need {
             Need::ProgramEmulator => "qemu-x86_64",
             Need::Lammps => "lmp",
             Need::Hpcc => "hpcc",
+            Need::Go => "go",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -155,6 +157,7 @@ impl Need {
                 "runs a program that the memory profiler has to know as emulated"
             }
             Need::Lammps | Need::Hpcc => "runs under the memory profiler, unchanged",
+            Need::Go => "reads the call stacks that the memory profiler exports (pprof)",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -196,6 +199,7 @@ impl Need {
             Need::ProgramEmulator => ("qemu-user", "qemu-user", "qemu"),
             Need::Lammps => ("lammps", "lammps", "lammps"),
             Need::Hpcc => ("hpcc", "hpcc", "hpcc"),
+            Need::Go => ("golang-go", "golang", "go"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

@@ -170,10 +170,11 @@ fn with_state(block: usize, work: impl FnOnce(&ThreadCounters)) {
     }
 }
 
-/// The block leaves the ledger.
+/// The block leaves the ledger. Returns owner and size if it was counted by
+/// [`InFlight::frees`](super::in_flight::InFlight::frees).
 #[inline(always)]
-fn leave(block: *mut u8) {
-    let Some((tag, place)) = tag_of(block) else { return };
+fn leave(block: *mut u8) -> Option<(Component, usize)> {
+    let (tag, place) = tag_of(block)?;
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
     let state = own_state(local());
@@ -181,6 +182,7 @@ fn leave(block: *mut u8) {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
             account::freed(state, tag.component, tag.size);
+            None
         }
         _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
@@ -188,9 +190,16 @@ fn leave(block: *mut u8) {
 
 /// A block that is large, or sampled, or freed by a thread without counters.
 #[inline(never)]
-fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
-    if size >= LOOK_BEFORE_RELEASE {
+fn leave_noted(
+    start: usize,
+    size: usize,
+    owner: Component,
+    sampled: bool,
+) -> Option<(Component, usize)> {
+    let takes_long = size >= LOOK_BEFORE_RELEASE;
+    if takes_long {
         super::before_release(start, size);
+        IN_FLIGHT.frees(usize::from(owner.0) % LIMIT, size);
     }
     if sampled {
         call_stacks::freed(start);
@@ -199,6 +208,7 @@ fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
         displace(state, start, size, owner);
         account::freed(state, owner, size);
     });
+    takes_long.then_some((owner, size))
 }
 
 #[cold]
@@ -406,11 +416,12 @@ pub unsafe fn free_generally(block: *mut u8) {
         }
         return;
     };
-    if !next_allocator::is_disabled() {
-        leave(block);
-    }
+    let leaving = if next_allocator::is_disabled() { None } else { leave(block) };
     // SAFETY: as the caller's.
     unsafe { real(block) }
+    if let Some((owner, size)) = leaving {
+        IN_FLIGHT.freed(usize::from(owner.0) % LIMIT, size);
+    }
 }
 
 pub unsafe extern "C-unwind" fn memalign(

@@ -72,6 +72,7 @@ impl Sampler {
             (self.last.nobodys, self.last.slack) = owed;
             self.walked.totals.clear();
             heap::IN_FLIGHT.before(&mut self.last.in_flight);
+            self.remember_ledger();
             if walk == 0 {
                 self.walked.owners.look();
                 self.walked.segments.begin();
@@ -79,6 +80,7 @@ impl Sampler {
                 self.walked.owners.look_again();
                 self.walked.segments.begin_again();
             }
+            heap::IN_FLIGHT.tables_read(&mut self.last.in_flight);
             // Before it is unloaded: what is found of it is to have an object.
             self.published.objects();
             let before = self.kernel_resident();

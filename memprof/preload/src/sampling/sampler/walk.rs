@@ -117,12 +117,14 @@ pub struct Walked {
     thorough: u64,
     /// Copies found where nothing could write.
     copies: Copies,
+    /// Owned bytes of each component when the walk began, and the bytes ever allocated or mapped for it until then.
+    pub began: [(u64, u64); LIMIT],
 }
 
 /// Counters that go into the trace with a sample.
 pub struct Record {
     pub ledger: [Ledger; LIMIT],
-    ranges: [(u64, u64); LIMIT],
+    pub ranges: [(u64, u64); LIMIT],
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
@@ -156,6 +158,7 @@ impl Walked {
             is_thorough: false,
             thorough: 0,
             copies: Copies::new(),
+            began: [(0, 0); LIMIT],
         }
     }
 }
@@ -450,6 +453,7 @@ impl Sampler {
     fn sum(&mut self) {
         heap::snapshot(&mut self.record.ledger);
         ranges::owned_all(&mut self.record.ranges);
+        self.take_what_was_freed();
         self.take_tags();
         let time = self.record.head.time;
         let phase = match phases::current() {

@@ -27,6 +27,7 @@ const TESTS: &[Test] = &[
     ("fresh_receive_buffers_are_the_applications_and_mpi_stays_flat", fresh_buffers),
     ("page_faults_tell_that_mpi_touches_what_the_application_owns", faults),
     ("threads_that_use_mpi_at_once_close_their_books", threads),
+    ("shared_window_has_one_owner_on_all_ranks", shared_window),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
     ("program_gets_a_sample_by_either_name_of_mpi_pcontrol", pcontrol),
     ("time_that_is_not_recorded_is_said_as_a_phase", silence),
@@ -321,6 +322,19 @@ fn threads() -> Result<()> {
     job.expect_said("threads")?.expect_good_books()?;
     if job.expect_said("4 threads").is_err() {
         return Err(Skipped("this MPI has no MPI_THREAD_MULTIPLE".to_owned()).into());
+    }
+    Ok(())
+}
+
+/// Rank 0 has asked for all of the window, and all ranks have it in memory.
+fn shared_window() -> Result<()> {
+    let job = Recorded::run(3, &compile_c("shared_window.c")?, &[])?;
+    job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        let (_, rows) = one.asked().next().context("no sample was asked for")?;
+        let users = one.resident(rows, |class| class == Class::MpiForUser);
+        let fits = (8 * MEBI..9 * MEBI).contains(&users);
+        ensure!(fits, "the user's window has {users} B\n{}", one.table());
     }
     Ok(())
 }

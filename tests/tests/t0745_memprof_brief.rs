@@ -5,15 +5,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi};
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload, traces_in};
 use quo_tests::suite::{self, Test};
-use quo_tests::{Checkout, run_compiler};
+use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("stacks_of_ending_threads_are_seen_before_they_go", stacks),
     ("memory_lent_by_mpi_peaks_as_the_users", lent),
+    ("block_is_its_owners_while_it_is_freed", freed),
     ("memory_no_sample_saw_is_named_in_all_reports", paused),
 ];
 
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
 
 /// Runs the program `brief.c`, linked with the fake MPI, and leaves its trace in `traces`.
 fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
+    run_with(folder, how, mebi, &[])
+}
+
+fn run_with(folder: &Path, how: &str, mebi: u64, variables: &[(&str, &str)]) -> Result<()> {
     let mpi = fake_mpi()?;
     let programs = Checkout::find()?.root().join(PROGRAMS);
     let program = folder.join("brief");
@@ -39,7 +44,9 @@ fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
     let traces = folder.join("traces");
     fs::create_dir(&traces)?;
     let mebi = mebi.to_string();
-    Profiled::new(program, &traces)?.arg(how).arg(&mebi).run(LIMIT)?.expect_success()?;
+    let profiled = Profiled::new(program, &traces)?.arg(how).arg(&mebi);
+    let profiled = variables.iter().fold(profiled, |to, (name, value)| to.env(name, value));
+    profiled.run(LIMIT)?.expect_success()?;
     Ok(())
 }
 
@@ -88,6 +95,27 @@ fn stacks() -> Result<()> {
     let (peak, _) = held(&rank, "stack:brief")?;
     ensure!((50 * MEBI..52 * MEBI).contains(&peak), "stacks of {peak} B");
     ensure!(least >= peak && rank["unseen"] == 0, "{rank}");
+    Ok(())
+}
+
+/// The sample is asked for by the next `free`: the block has left the ledger, its pages are there.
+fn freed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let asking = folder.path().join("asking_free.so");
+    let source = Checkout::find()?.root().join(PROGRAMS).join("asking_free.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]);
+    run_compiler(compiler.arg(source).arg("-o").arg(&asking).arg("-ldl"))?;
+    let both = format!("{} {}", preload()?.display(), asking.display());
+    run_with(folder.path(), "freed", 40, &[("LD_PRELOAD", &both)])?;
+    let [trace] = &traces_in(&folder.path().join("traces"))?[..] else { bail!("not one trace") };
+    let books = Books::open(trace)?;
+    books.expect_closed_books()?;
+    let (_, rows) = books.asked().next().context("no sample was asked for")?;
+    let application = books.resident(rows, APPLICATION);
+    ensure!((40 * MEBI..41 * MEBI).contains(&application), "{application} B\n{}", books.table());
+    let owned = rows.iter().map(|row| row.owned).sum::<u64>();
+    ensure!(owned < 20 * MEBI, "{owned} B are owned while it is freed\n{}", books.table());
     Ok(())
 }
 

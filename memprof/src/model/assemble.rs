@@ -301,7 +301,7 @@ impl Assembler {
     }
 }
 
-/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/base/note.rs`.
+/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/base/diagnostics.rs`.
 const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {

@@ -98,6 +98,7 @@ fn of_mapping(mapping: &Mapping) -> &'static str {
         _ if mapping.is_anonymous() => HEAP,
         // Huge pages without a file.
         path if path.starts_with("/anon_hugepage") && !mapping.shared => HEAP,
+        path if mapping.shared && classify::is_window_memory(path.as_bytes()) => "mpi.for_user",
         path if mapping.shared && classify::is_mpi_memory(path.as_bytes()) => "mpi.shm",
         path if mapping.shared => {
             let of_memory =

@@ -1,6 +1,7 @@
-/* Has much memory for a moment only: brief stacks|paused|lent MIB.
+/* Has much memory for a moment only: brief stacks|paused|freed|lent MIB.
  * stacks: two threads touch so much of their stacks each, meet, and end at once.
  * paused: allocates, touches and frees so much while recording is off.
+ * freed: allocates, touches and frees so much.
  * lent: has it from MPI_Alloc_mem. */
 #include <pthread.h>
 #include <stdio.h>
@@ -44,6 +45,14 @@ static int paused(void)
     return 0;
 }
 
+static int freed(void)
+{
+    char *volatile block = malloc(bytes);
+    memset(block, 1, bytes);
+    free(block);
+    return 0;
+}
+
 static int lent(void)
 {
     char *block;
@@ -57,7 +66,10 @@ int main(int argc, char **argv)
     if (argc != 3) return 2;
     bytes = (size_t)atoi(argv[2]) << 20;
     MPI_Init(&argc, &argv);
-    int failed = !strcmp(argv[1], "stacks") ? stacks() : !strcmp(argv[1], "lent") ? lent() : paused();
+    int failed = !strcmp(argv[1], "stacks") ? stacks()
+                 : !strcmp(argv[1], "lent") ? lent()
+                 : !strcmp(argv[1], "freed") ? freed()
+                                             : paused();
     MPI_Finalize();
     printf("done\n");
     return failed;

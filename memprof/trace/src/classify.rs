@@ -118,7 +118,17 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
 /// The functions of which an object of MPI defines one: those for C, and those for Fortran.
 pub const MPI_FUNCTIONS: [&str; 4] = ["PMPI_Init", "pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
 
-/// Returns true if the path of a shared mapping is one that an MPI library, or what serves it, gives.
+/// Returns true if the path of a shared mapping is one that an MPI library gives to a window of the program.
+#[must_use]
+pub fn is_window_memory(path: &[u8]) -> bool {
+    contains_any(path, &[b"osc_sm", b"osc_rdma"])
+}
+
+fn contains_any(path: &[u8], names: &[&[u8]]) -> bool {
+    names.iter().any(|name| path.windows(name.len()).any(|window| window == *name))
+}
+
+/// Returns true if the path of a shared mapping is one that an MPI library, or what serves it, gives to its own memory.
 #[must_use]
 pub fn is_mpi_memory(path: &[u8]) -> bool {
     const NAMES: &[&[u8]] = &[
@@ -134,11 +144,10 @@ pub fn is_mpi_memory(path: &[u8]) -> bool {
         b"PMIX",
         b"open_mpi",
         b"openmpi",
-        b"osc_rdma",
         b"/fi_shm",
         b"mpi_shm",
     ];
-    NAMES.iter().any(|name| path.windows(name.len()).any(|window| window == *name))
+    contains_any(path, NAMES)
 }
 
 /// What the file name of a library tells where MPI is linked into the program, so that no graph tells who

@@ -29,13 +29,16 @@ impl Memory {
         Arc::new(Self { table: word(), page: word(), counters: InFlight::new() })
     }
 
-    /// Reads as the sampler does. Returns what the table says, what the page says, and the bytes that may be missed.
+    /// Reads as the sampler does. Returns table, page, and the bytes that may be missed: by blocks that moved, or that
+    /// were in `free`.
     fn sample(&self) -> (usize, usize, u64) {
         let mut before = Before::new();
         self.counters.before(&mut before);
-        let (table, page) = (self.table.load(Acquire), self.page.load(Acquire));
-        let mut missed = 0;
-        self.counters.missed(&before, &mut |_, bytes| missed = bytes);
+        let table = self.table.load(Acquire);
+        self.counters.tables_read(&mut before);
+        let page = self.page.load(Acquire);
+        let mut missed = before.leaving()[0];
+        self.counters.missed(&before, &mut |_, bytes| missed += bytes);
         (table, page, missed)
     }
 
@@ -76,5 +79,40 @@ fn a_block_out_of_the_table_in_realloc_is_counted() {
         memory.expect_block_or_bytes();
         moves.join().unwrap();
         assert_eq!(memory.sample(), (PRESENT, PRESENT, 0));
+    });
+}
+
+#[test]
+fn a_block_in_free_is_counted_until_its_page_goes() {
+    loom::model(|| {
+        let memory = Memory::new(PRESENT);
+        let program = Arc::clone(&memory);
+        let frees = thread::spawn(move || {
+            program.counters.frees(0, SIZE);
+            program.table.store(ABSENT, Release);
+            program.page.store(ABSENT, Release);
+            program.counters.freed(0, SIZE);
+        });
+        memory.expect_block_or_bytes();
+        frees.join().unwrap();
+        assert_eq!(memory.sample(), (ABSENT, ABSENT, 0));
+    });
+}
+
+#[test]
+fn bytes_in_free_never_exceed_those_of_blocks_freed_meanwhile() {
+    loom::model(|| {
+        let memory = Memory::new(PRESENT);
+        let program = Arc::clone(&memory);
+        let frees = thread::spawn(move || {
+            program.counters.frees(0, SIZE);
+            program.table.store(ABSENT, Release);
+            program.page.store(ABSENT, Release);
+            program.counters.freed(0, SIZE);
+        });
+        // Counters that are loaded in the wrong order would wrap round.
+        let (_, _, missed) = memory.sample();
+        assert!(missed <= SIZE as u64);
+        frees.join().unwrap();
     });
 }

@@ -29,9 +29,11 @@ pub fn ensure() -> Result<()> {
 /// suites that need it are skipped, and this says why.
 pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
+    let programs = if all { install_missing(needs::PROGRAMS).map(drop) } else { Ok(()) };
     let kernel = if all { fetch_kernel() } else { Ok(()) };
     let steps = [
         ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
+        (OF_PROGRAMS, programs),
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
         (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
@@ -45,6 +47,9 @@ const OF_FPM: &str = "tests with fpm";
 
 /// The site of the pages.
 const OF_BOOK: &str = "the site of the documentation";
+
+/// Programs of others, which the memory profiler is tried on.
+const OF_PROGRAMS: &str = "programs of others under the memory profiler";
 
 /// Schedulers of others, which ours are held against.
 const OF_JUDGES: &str = "comparisons of schedulers";
@@ -98,6 +103,7 @@ pub fn run() -> Result<()> {
     if !install_missing(needs::TEST_BEDS)? && !base {
         println!("set-up: everything is there, nothing to install");
     }
+    judge(false, OF_PROGRAMS, install_missing(needs::PROGRAMS).map(drop))?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
     judge(false, OF_BOOK, mdbook().map(drop))?;

@@ -31,6 +31,9 @@ pub enum Need {
     Quotas,
     Jemalloc,
     ProgramEmulator,
+    Lammps,
+    Hpcc,
+    Go,
     Bootstrap,
 }
 
@@ -75,6 +78,9 @@ pub const TEST_BEDS: &[Need] = &[
     Need::ProgramEmulator,
 ];
 
+/// Programs of others, which the full test runs under the memory profiler.
+pub const PROGRAMS: &[Need] = &[Need::Lammps, Need::Hpcc, Need::Go];
+
 /// For MPIs that come as Python packages.
 pub const PYTHON: &[Need] = &[Need::Python];
 
@@ -113,6 +119,9 @@ impl Need {
             Need::Quotas => "mkfs.btrfs",
             Need::Jemalloc => "libjemalloc.so.2",
             Need::ProgramEmulator => "qemu-x86_64",
+            Need::Lammps => "lmp",
+            Need::Hpcc => "hpcc",
+            Need::Go => "go",
             Need::Bootstrap => "debootstrap",
         }
     }
@@ -147,6 +156,8 @@ impl Need {
             Need::ProgramEmulator => {
                 "runs a program that the memory profiler has to know as emulated"
             }
+            Need::Lammps | Need::Hpcc => "runs under the memory profiler, unchanged",
+            Need::Go => "reads the call stacks that the memory profiler exports (pprof)",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
     }
@@ -186,6 +197,9 @@ impl Need {
             Need::Quotas => ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
             Need::Jemalloc => ("libjemalloc2", "jemalloc", "jemalloc"),
             Need::ProgramEmulator => ("qemu-user", "qemu-user", "qemu"),
+            Need::Lammps => ("lammps", "lammps", "lammps"),
+            Need::Hpcc => ("hpcc", "hpcc", "hpcc"),
+            Need::Go => ("golang-go", "golang", "go"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };
         Packages { apt, dnf, spack }

@@ -36,6 +36,9 @@ fn is_met(need: Need) -> bool {
         | Need::MpichLauncher
         | Need::MassifReader
         | Need::Heaptrack
+        | Need::Lammps
+        | Need::Hpcc
+        | Need::Go
         | Need::ProgramEmulator => find_program(need.name()).is_some(),
         Need::Jemalloc => links("int main(void) { return 0; }", &format!("-l:{}", need.name())),
         // Packages bring it for the distribution's own Python, which need not be the first.

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use crate::base::kept::Kept;
 use crate::base::kernel::{self, Errno, File};
 use crate::base::memory;
+use crate::base::reserved_fds::Kept;
 
 /// Addresses whose pages are all alike.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -5,20 +5,20 @@
 use core::ffi::{CStr, c_void};
 
 /// Returns the function of this name in the objects behind ours, 0 if there is none.
-pub fn next(name: &CStr) -> usize {
-    look(libc::RTLD_NEXT, name)
+pub fn dlsym_next(name: &CStr) -> usize {
+    dlsym(libc::RTLD_NEXT, name)
 }
 
 /// Returns the function of this name as a handle sees it, 0 if there is none.
 #[cfg(any(not(feature = "archive"), test))]
-pub fn look(handle: *mut c_void, name: &CStr) -> usize {
+pub fn dlsym(handle: *mut c_void, name: &CStr) -> usize {
     // SAFETY: the name ends with a zero. The loader tells the objects behind ours by the address this
     // call returns to, so it must not become a jump: the result is used after it.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     core::hint::black_box(address) as usize
 }
 
-/// Declares functions that the linker has put other functions in front of, and [`look`] for them.
+/// Declares functions that the linker has put other functions in front of, and [`dlsym`] for them.
 #[cfg(all(feature = "archive", not(test)))]
 macro_rules! wrapped {
     ($($name:literal $real:ident,)*) => {
@@ -27,7 +27,7 @@ macro_rules! wrapped {
         }
 
         /// Returns the function that the linker has put another in front of, 0 for other names.
-        pub fn look(_handle: *mut c_void, name: &CStr) -> usize {
+        pub fn dlsym(_handle: *mut c_void, name: &CStr) -> usize {
             match name.to_bytes() {
                 $($name => $real as *const () as usize,)*
                 _ => 0,

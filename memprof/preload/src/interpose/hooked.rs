@@ -68,9 +68,9 @@ static FIRST: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS
 /// Finds the real functions. Before anything is patched.
 pub fn start() {
     for hook in &HOOKS {
-        let found = crate::base::symbols::next(hook.name);
+        let found = crate::base::symbols::dlsym_next(hook.name);
         REAL[hook.function as usize].store(found, Ordering::Release);
-        let first = crate::base::symbols::look(libc::RTLD_DEFAULT, hook.name);
+        let first = crate::base::symbols::dlsym(libc::RTLD_DEFAULT, hook.name);
         FIRST[hook.function as usize].store(first, Ordering::Release);
     }
     DLSYM.store(real(Dlsym), Ordering::Release);
@@ -84,7 +84,7 @@ pub fn real(function: Function) -> usize {
         return found;
     }
     let hook = HOOKS.iter().find(|hook| hook.function == function);
-    hook.map_or(0, |hook| crate::base::symbols::next(hook.name))
+    hook.map_or(0, |hook| crate::base::symbols::dlsym_next(hook.name))
 }
 
 /// Returns the target of a call to `symbol`, if it is one of ours.

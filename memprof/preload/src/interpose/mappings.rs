@@ -10,6 +10,7 @@ use crate::base::component::{self, Component};
 use crate::base::thread::local;
 use crate::ledger::ranges;
 use crate::owners;
+use crate::recording::mpi_position;
 use crate::sampling::sampler;
 
 /// Releases in smaller pieces are not looked at first.
@@ -42,13 +43,21 @@ fn is_tools() -> bool {
 }
 
 /// Owner of a shared mapping that an object has made: segments of an MPI, and memory that the program shares, are
-/// components of their own; a file that the program maps is the mapper's.
+/// components of their own; a file that the program maps is the mapper's. A window that MPI maps is the program's in
+/// every rank that maps it, however much of it each rank has asked for.
 fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     match component::class(maker) {
+        class if class.is_mpi() && makes_window() => Component::MPI_FOR_USER,
         class if class.is_mpi() => Component::MPI_SHARED,
         _ if memory || lies_in_memory(file) => Component::APPLICATION_SHARED,
         _ => maker,
     }
+}
+
+/// Returns true if the calling thread is inside a function of MPI that allocates a window.
+fn makes_window() -> bool {
+    let word = local().mpi.get();
+    mpi_position::function_name(word).starts_with("MPI_Win_allocate")
 }
 
 /// Returns true for files of /dev/shm, memfd_create and hugetlbfs.

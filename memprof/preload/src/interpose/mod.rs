@@ -53,18 +53,18 @@ pub fn start(events: &'static MpiEvents) {
     EVENTS.set(events);
     mpi_position::named_by(&NAMES);
     mpi_position::be_main();
-    owners::holder::prepare();
+    owners::dladdr::prepare();
     owners::refresh();
     if let Some(trouble) = owners::overrides::trouble() {
-        crate::base::note::say(
-            crate::base::note::Code::BadOverride,
+        crate::base::diagnostics::say(
+            crate::base::diagnostics::Code::BadOverride,
             format_args!("MEMPROF_COMPONENTS: {trouble}"),
         );
     }
     if let Some(text) = owners::overrides::text() {
         owners::overrides::each_fault(text, |line, fault| {
-            crate::base::note::say(
-                crate::base::note::Code::BadOverride,
+            crate::base::diagnostics::say(
+                crate::base::diagnostics::Code::BadOverride,
                 format_args!("MEMPROF_COMPONENTS, line {line}: {}", fault.text()),
             );
         });
@@ -79,8 +79,8 @@ pub fn start(events: &'static MpiEvents) {
         }
     }
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-    crate::base::note::say(
-        crate::base::note::Code::NoBoundary,
+    crate::base::diagnostics::say(
+        crate::base::diagnostics::Code::NoBoundary,
         format_args!("calls of MPI are seen on x86_64 only"),
     );
 }

@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use super::{hooked, special, thunks};
 use crate::base::component::Class;
 use crate::base::thread::Guard;
-use crate::base::{kernel, note};
+use crate::base::{diagnostics, kernel};
 use crate::owners::elf::{Image, Relocation};
-use crate::owners::turn::Turn;
+use crate::owners::refresh_lock::Turn;
 use crate::owners::{self, Known};
 
 const JUMP_SLOT: u32 = 7;
@@ -210,8 +210,8 @@ fn fill(
         return;
     };
     if !open.write(relocation.slot, target) {
-        note::say(
-            note::Code::NoBoundary,
+        diagnostics::say(
+            diagnostics::Code::NoBoundary,
             format_args!("calls of {} cannot be redirected", object.name()),
         );
     }
@@ -234,8 +234,8 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     let entry = thunks::entry(name)?;
     if !thunks::set_real(name, real) {
         // Two libraries define it; the calls to the second go there as they are.
-        note::say(
-            note::Code::NoBoundary,
+        diagnostics::say(
+            diagnostics::Code::NoBoundary,
             format_args!("a second MPI library is loaded: its calls are not seen"),
         );
         return None;

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::hooked::{Function, hook, real};
 use crate::base::component::{self, Component};
-use crate::base::losses::{self, Table};
+use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::{Guard, local};
 use crate::ledger::ranges;
 use crate::owners;
@@ -75,7 +75,7 @@ unsafe extern "C-unwind" fn create(
     } else {
         let place = take();
         if place.is_none() {
-            losses::add(Table::Threads);
+            overflow_counters::add(Table::Threads);
         }
         place
     };

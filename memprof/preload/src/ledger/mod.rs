@@ -1,5 +1,5 @@
 //! Two ledgers: of blocks, with the stacks that allocate them, and of mappings.
 
+pub mod call_stacks;
 pub mod heap;
 pub mod ranges;
-pub mod sites;

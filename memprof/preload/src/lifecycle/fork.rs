@@ -12,7 +12,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::base::thread::{Guard, local};
-use crate::base::{component, memory, note, symbols};
+use crate::base::{component, diagnostics, memory, symbols};
 use crate::interpose;
 use crate::ledger::{heap, ranges};
 use crate::lifecycle::{hooks, start};
@@ -46,7 +46,7 @@ fn real() -> Option<Register> {
     let mut found = REAL.load(Ordering::Acquire);
     if found == 0 {
         let _guard = Guard::enter();
-        found = symbols::next(c"__register_atfork");
+        found = symbols::dlsym_next(c"__register_atfork");
         REAL.store(found, Ordering::Release);
     }
     // SAFETY: the address that the loader gave for the function of this name.
@@ -104,7 +104,7 @@ unsafe extern "C" fn prepare() {
     heap::before_fork();
     component::lock().lock();
     ranges::lock().lock();
-    note::lock().lock();
+    diagnostics::lock().lock();
     memory::lock().lock();
     FORKER.store(this_thread(), Ordering::Relaxed);
     // Until the handler after the fork the thread is the tool's.
@@ -118,7 +118,7 @@ fn release(child: bool) -> bool {
     }
     FORKER.store(0, Ordering::Relaxed);
     memory::lock().unlock();
-    note::lock().unlock();
+    diagnostics::lock().unlock();
     ranges::lock().unlock();
     component::lock().unlock();
     heap::after_fork(child);

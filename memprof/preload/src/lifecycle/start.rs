@@ -8,14 +8,14 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use memprof_trace::layout::flags;
 
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel::Errno;
 use crate::base::lock::SpinLock;
-use crate::base::note::{self, Code};
 use crate::base::options::{self, Options, Record, Text};
 use crate::base::thread::{Guard, local};
 use crate::base::{deferred, kernel, memory};
 use crate::interpose;
-use crate::ledger::{heap, ranges, sites};
+use crate::ledger::{call_stacks, heap, ranges};
 use crate::lifecycle::fork;
 use crate::owners;
 use crate::recording::identity::{self, Place, Process};
@@ -125,7 +125,7 @@ extern "C" fn load() {
     let options = options::parse(&variable, &mut |name, wanted| {
         let instead =
             if name == "MEMPROF_DIR" { "nothing is recorded" } else { "the default is used" };
-        note::say(Code::BadSetting, format_args!("{name} has to be {wanted}; {instead}"));
+        diagnostics::say(Code::BadSetting, format_args!("{name} has to be {wanted}; {instead}"));
     });
     // SAFETY: before the flag is set nobody reads it.
     let settled = unsafe { &mut *SETTLED.0.get() };
@@ -139,7 +139,7 @@ extern "C" fn load() {
         heap::be_exact();
     }
     // Where the folder cannot be used, that is said as soon as there is something to be recorded.
-    sites::configure(if is_recorded { options.stacks } else { 0 });
+    call_stacks::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     heap::look_around();
     if !is_recorded || !has_stack(settled) {
@@ -150,15 +150,15 @@ extern "C" fn load() {
     let is_rank = settled.place.rank >= 0;
     if !all && !is_rank && identity::is_launcher(started_as()) {
         // Its ranks wait for it, and nobody wants to know what it holds.
-        sites::configure(0);
-        heap::stand_aside();
+        call_stacks::configure(0);
+        heap::disable();
         fork::stand_aside();
         return;
     }
     owners::refresh();
     let standing_aside = conflicts::look();
     if standing_aside {
-        heap::stand_aside();
+        heap::disable();
     } else {
         interpose::start(&MPI_EVENTS);
     }
@@ -195,11 +195,11 @@ fn has_stack(settled: &Settled) -> bool {
     GIVEN_UP.store(true, Ordering::Relaxed);
     let Settled { options, place, .. } = settled;
     if options.record == Record::All || place.rank >= 0 {
-        note::of_rank(place.rank);
+        diagnostics::of_rank(place.rank);
         if !options.quiet {
-            note::aloud();
+            diagnostics::aloud();
         }
-        note::say(
+        diagnostics::say(
             Code::NoStack,
             format_args!("the stack may not be larger than {limit} bytes: nothing is recorded"),
         );
@@ -271,9 +271,9 @@ fn record(keep: bool) {
         && !GIVEN_UP.load(Ordering::Relaxed)
         && writer::begin(options, place, job.as_bytes(), &process);
     if keep && writer::is_recording() {
-        note::of_rank(place.rank);
+        diagnostics::of_rank(place.rank);
         if !options.quiet {
-            note::aloud();
+            diagnostics::aloud();
         }
         limit::look();
         let kept = writer::keep(options, place, &process);

@@ -6,14 +6,14 @@
 
 #![allow(unsafe_code)]
 
+pub mod dladdr;
 pub mod elf;
-pub mod holder;
 mod known;
 pub mod overrides;
 mod parts;
+pub mod refresh_lock;
 mod symbols;
 mod table;
-pub mod turn;
 mod walk;
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -118,7 +118,7 @@ fn look_up(local: &Local, address: usize) -> Caller {
     // Before the table, so that what is found in an older one is not kept as of a newer version.
     let version = VERSION.load(Ordering::Acquire);
     let mut found = TABLE.find(address);
-    if found.is_none() && local.guard.get() == 0 && holder::may_be_new(address) {
+    if found.is_none() && local.guard.get() == 0 && dladdr::may_be_new(address) {
         walk::refresh();
         found = TABLE.find(address);
     }

@@ -12,12 +12,12 @@ use memprof_trace::classify::{self, Node};
 use super::elf::segment;
 use super::known::{Known, NEEDS, PATH, hash};
 use super::parts;
+use super::refresh_lock::Turn;
 use super::table::{LIMIT, Range};
-use super::turn::Turn;
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
 use crate::base::component::{self, Class, Component};
 use crate::base::kernel;
-use crate::base::losses::{self, Table};
+use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::Guard;
 
 struct Registry {
@@ -196,7 +196,7 @@ fn walk() {
     if walk.unchanged {
         return;
     }
-    losses::at_least(Table::Objects, walk.refused);
+    overflow_counters::at_least(Table::Objects, walk.refused);
     let mut changed = walk.changed;
     // Not those never used: their pages are not even there.
     for object in walk.objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use memprof_trace::layout::flags;
 
 use crate::base::component::{Class, Component};
-use crate::base::note::{self, Code};
+use crate::base::diagnostics::{self, Code};
 use crate::base::thread::Guard;
 use crate::base::{component, kernel, symbols};
 use crate::ledger::heap;
@@ -64,7 +64,7 @@ pub fn look() -> bool {
         return false;
     }
     if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
-        note::say(
+        diagnostics::say(
             Code::Sanitizer,
             format_args!("{name} is in the process: blocks and calls of MPI are not seen"),
         );
@@ -75,7 +75,7 @@ pub fn look() -> bool {
     match first_with(b"malloc") {
         Some(owner) if component::class(owner) == Class::Tool => {}
         Some(owner) if owner == owners::executable() => {
-            note::say(
+            diagnostics::say(
                 Code::OwnAllocator,
                 format_args!("the program brings its own malloc: its blocks are not seen"),
             );
@@ -84,7 +84,7 @@ pub fn look() -> bool {
         }
         Some(owner) => {
             let name = component::entered(owner).name;
-            note::say(
+            diagnostics::say(
                 Code::OtherPreload,
                 format_args!(
                     "{name} stands before the profiler: blocks are not seen, or count as its own"
@@ -103,8 +103,9 @@ pub fn look() -> bool {
     {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
         let name = component::entered(owner).name;
-        if !WATCHERS.iter().any(|watcher| name.starts_with(watcher)) {
-            note::say(
+        // A preloaded object may be a tool that passes calls on.
+        if !is_preloaded(name) {
+            diagnostics::say(
                 Code::LinkedAllocator,
                 format_args!("blocks are those of {name}: what it keeps free is slack"),
             );
@@ -129,21 +130,34 @@ pub fn be_unseen() {
     }
 }
 
+/// Returns true if `LD_PRELOAD` names an object of this file name.
+fn is_preloaded(name: &str) -> bool {
+    // SAFETY: the environment is read as the C library does; the tool never changes it.
+    let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
+    if list.is_null() {
+        return false;
+    }
+    // SAFETY: texts of the environment end with a mark.
+    let list = unsafe { CStr::from_ptr(list) }.to_bytes();
+    let file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes());
+    list.split(|byte| matches!(byte, b':' | b' ')).any(file)
+}
+
 /// Says which objects watch allocations beside the tool.
 fn watchers() {
     owners::each(|object| {
         let path = object.path();
         let file = path.rsplit('/').next().unwrap_or(path);
         if file.starts_with(VALGRIND) {
-            note::say(
+            diagnostics::say(
                 Code::Emulated,
                 format_args!(
                     "valgrind replaces the allocator, and its own memory counts: blocks are not seen"
                 ),
             );
         } else if WATCHERS.iter().any(|watcher| file.starts_with(watcher)) {
-            let lost = if heap::stands_aside() { ": blocks are not seen" } else { "" };
-            note::say(
+            let lost = if heap::is_disabled() { ": blocks are not seen" } else { "" };
+            diagnostics::say(
                 Code::OtherPreload,
                 format_args!("{file} watches the allocator as well{lost}"),
             );
@@ -170,7 +184,7 @@ fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
 pub fn look_at_hooks() {
     let _guard = Guard::enter();
     let found = HOOKED.iter().find_map(|name| {
-        let at = symbols::next(name);
+        let at = symbols::dlsym_next(name);
         let mut code = [0; 16];
         if at == 0 || !kernel::peek(at, &mut code) {
             return None;
@@ -180,7 +194,7 @@ pub fn look_at_hooks() {
     });
     if let Some((name, owner)) = found {
         let (who, name) = (component::entered(owner), name.to_str().unwrap_or("?"));
-        note::say(
+        diagnostics::say(
             Code::MemoryHooks,
             format_args!("{who} has put itself before {name} of the C library; both see mappings"),
         );
@@ -196,7 +210,7 @@ fn emulated() {
     let real = kernel::read_link(c"/proc/thread-self/exe", &mut real).unwrap_or(b"");
     let name = real.rsplit(|&byte| byte == b'/').next().unwrap_or(real);
     if shown != real && name.starts_with(b"qemu-") {
-        note::say(
+        diagnostics::say(
             Code::Emulated,
             format_args!(
                 "the program runs under qemu: owned is right, of what is resident much is not seen"
@@ -220,7 +234,7 @@ fn linked_statically() {
         }
         (false, false) => return,
     };
-    note::say(Code::Static, format_args!("{lost}"));
+    diagnostics::say(Code::Static, format_args!("{lost}"));
     FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
 }
 

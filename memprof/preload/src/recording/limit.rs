@@ -4,8 +4,8 @@
 use core::ffi::CStr;
 use core::str;
 
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel;
-use crate::base::note::{self, Code};
 use crate::base::options::Text;
 
 /// Beyond this it is no limit.
@@ -59,7 +59,7 @@ pub fn look() {
     let Some((version, group)) = group(text) else { return };
     let limit = least(VERSIONS[version], group);
     if limit < NONE {
-        note::say(
+        diagnostics::say(
             Code::MemoryLimit,
             format_args!(
                 "its control group may hold {limit} bytes ({} MiB); beyond that the kernel kills",

@@ -10,10 +10,10 @@ use memprof_trace::layout::{self, Geometry, Identity, NONE, PhaseRow, SectionKin
 use memprof_trace::write::Writer;
 
 use crate::base::component::LIMIT;
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel::{self, Errno, File};
 use crate::base::lock::SpinLock;
 use crate::base::memory;
-use crate::base::note::{self, Code};
 use crate::base::options::Options;
 use crate::base::pagemap::{Run, Scanner};
 use crate::base::thread::Guard;
@@ -91,7 +91,7 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
     let size = options.file_size as usize / 4096 * 4096;
     let Some(geometry) = Geometry::for_file(size) else { return false };
     let Ok(address) = kernel::map_anonymous(size) else {
-        note::say(Code::NoFile, format_args!("no memory for a trace; nothing is recorded"));
+        diagnostics::say(Code::NoFile, format_args!("no memory for a trace; nothing is recorded"));
         return false;
     };
     memory::adopt(address, size);
@@ -143,12 +143,12 @@ pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     let why = file::why(error);
     if matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EFBIG) {
         let size = SIZE.load(Ordering::Relaxed);
-        note::say(
+        diagnostics::say(
             Code::NoFile,
             format_args!("no room for a trace of {size} bytes, {why}: nothing is recorded"),
         );
     } else {
-        note::say(
+        diagnostics::say(
             Code::NoDirectory,
             format_args!(
                 "no trace in the folder MEMPROF_DIR, {why} (error {}): nothing is recorded",

@@ -59,7 +59,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
         page.push(&heat(job));
         page.end();
     }
-    page.section("Ranks in detail", "The dashed line is what components own; resident memory lies below it, except for free chunks, the kernel and the profiler.");
+    page.section("Ranks in detail", "The dashed line is what components own, exact between samples too; resident memory, as samples found it, lies below it, except for free chunks, the kernel and the profiler.");
     let ranks = detailed(job);
     page.push(&chooser("rank", ranks.iter().map(|(rank, why)| rank_name(rank, why))));
     for (index, (rank, _)) in ranks.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Counters of each thread: for each component, the bytes it owns in blocks, and the most it ever owned.
 //!
 //! A thread writes its own accounts only, and in front of them the changes of the component it works for
-//! ([`Current`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
+//! ([`PendingCounters`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
 //! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread at work, and in
 //! exact mode; with more it is exact to 256 KiB for each of them.
 
@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use super::sums::{self, ALL, in_use, know};
-use super::{Current, State, real, registry, tag};
+use super::{PendingCounters, ThreadCounters, next_allocator, registry, tag};
 use crate::base::component::{Component, LIMIT};
 use crate::base::thread::{Local, local};
 
@@ -20,20 +20,20 @@ struct Alone(AtomicI64);
 /// Bytes that a thread keeps to itself in its accounts; negative in exact mode.
 static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
-/// Bytes that a thread keeps in front of its accounts, as [`Current::most`] has it. Together 256 KiB.
-static KEEP_CURRENT: Alone = Alone(AtomicI64::new(Current::most(IN_FRONT)));
+/// Bytes that a thread keeps in front of its accounts, as [`PendingCounters::most`] has it. Together 256 KiB.
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(PendingCounters::most(IN_FRONT)));
 const IN_FRONT: i64 = 176 * 1024;
 
 /// Blocks of this size and larger are counted in the accounts: the words in front of them hold little more.
 pub const MOST_IN_FRONT: usize = super::blocks::LOOK_BEFORE_RELEASE;
 
 /// One block more than may be kept fits the words.
-const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < Current::FAR);
+const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < PendingCounters::FAR);
 
 /// Every change goes to the sums at once, so that peaks are exact with any number of threads.
 pub fn be_exact() {
     KEEP.0.store(-1, Relaxed);
-    KEEP_CURRENT.0.store(Current::most(-1), Relaxed);
+    KEEP_CURRENT.0.store(PendingCounters::most(-1), Relaxed);
     fold_own();
 }
 
@@ -50,52 +50,53 @@ fn most() -> i64 {
 
 /// Returns true if the counters in front of the accounts are those of this component.
 #[inline(always)]
-pub fn works_for(state: &State, component: Component) -> bool {
+pub fn works_for(state: &ThreadCounters, component: Component) -> bool {
     state.current.component.load(Relaxed) == u32::from(component.0)
 }
 
 /// The countdown after an allocation of the component that the thread works for; none if it ends.
 #[inline(always)]
-pub fn left_after(state: &State, size: usize) -> Option<i64> {
+pub fn left_after(state: &ThreadCounters, size: usize) -> Option<i64> {
     if size >= MOST_IN_FRONT {
         return None;
     }
-    let left = state.current.countdown.load(Relaxed) - ((size as i64) << Current::SHIFT) + 1;
+    let left =
+        state.current.countdown.load(Relaxed) - ((size as i64) << PendingCounters::SHIFT) + 1;
     (left >= 0).then_some(left)
 }
 
 /// Counts an allocation of the component that the thread works for, after which the countdown is `left`
 /// ([`left_after`]).
 #[inline(always)]
-pub fn allocated_in_front(state: &State, left: i64, size: usize) {
+pub fn allocated_in_front(state: &ThreadCounters, left: i64, size: usize) {
     let current = &state.current;
     current.countdown.store(left, Relaxed);
-    let room = current.room.load(Relaxed) - ((size as i64) << Current::SHIFT);
-    if room >= 0 {
-        current.room.store(room, Relaxed);
+    let headroom = current.headroom.load(Relaxed) - ((size as i64) << PendingCounters::SHIFT);
+    if headroom >= 0 {
+        current.headroom.store(headroom, Relaxed);
         return;
     }
-    let folds = current.raised(room) > most() >> Current::SHIFT;
-    current.raise(room);
+    let folds = current.raised(headroom) > most() >> PendingCounters::SHIFT;
+    current.raise(headroom);
     if folds {
-        fold_front(state);
+        fold_pending(state);
     }
 }
 
 /// Counts a release of a block of the component that the thread works for, smaller than [`MOST_IN_FRONT`].
 #[inline(always)]
-pub fn freed_in_front(state: &State, size: usize) {
+pub fn freed_in_front(state: &ThreadCounters, size: usize) {
     let current = &state.current;
-    let room = current.room.load(Relaxed) + ((size as i64) << Current::SHIFT) + 1;
-    current.room.store(room, Relaxed);
+    let headroom = current.headroom.load(Relaxed) + ((size as i64) << PendingCounters::SHIFT) + 1;
+    current.headroom.store(headroom, Relaxed);
     // That the thread is as far below its own highest is seen here; whether it is as far below the sums is asked.
-    if room > most() && current.is_below(most()) {
-        fold_front(state);
+    if headroom > most() && current.is_below(most()) {
+        fold_pending(state);
     }
 }
 
 /// Counts an allocation of any component.
-pub fn allocated(state: &State, component: Component, size: usize) {
+pub fn allocated(state: &ThreadCounters, component: Component, size: usize) {
     settle(state);
     know(usize::from(component.0) % LIMIT);
     let own = &state.accounts[usize::from(component.0) % LIMIT];
@@ -115,7 +116,7 @@ fn middle(by: i64, keep: i64) -> i64 {
 }
 
 /// Counts a release of a block of any component.
-pub fn freed(state: &State, component: Component, size: usize) {
+pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
     if works_for(state, component) {
         if size < MOST_IN_FRONT {
             return freed_in_front(state, size);
@@ -126,7 +127,7 @@ pub fn freed(state: &State, component: Component, size: usize) {
         // now: that is entered, and what it comes to from now on is beside less.
         let high = state.current.high.load(Relaxed);
         if state.all.is_below(high) {
-            state.current.guarded(|| state.all.was_above(high));
+            state.current.write(|| state.all.was_above(high));
         }
     }
     let own = &state.accounts[usize::from(component.0) % LIMIT];
@@ -140,22 +141,22 @@ pub fn freed(state: &State, component: Component, size: usize) {
 
 /// Runs deferred work, unless the calling thread holds the lock of the counters that threads share: who gives that
 /// back runs it.
-fn run_deferred(state: &State) {
+fn run_deferred(state: &ThreadCounters) {
     if !registry::is_shared(state) {
         crate::base::deferred::run();
     }
 }
 
-/// Enters the thread's pending counters into the account of the component it works for. Only by the thread that has the
-/// state, or when no thread has it.
-fn settle(state: &State) {
+/// Enters what the thread did for the component it works for. Only by the thread that has the state, or
+/// when no thread has it.
+fn settle(state: &ThreadCounters) {
     if !state.current.is_empty() {
         restart(state, state.current.left(), state.current.component.load(Relaxed));
     }
 }
 
 /// As [`settle`]; then so many bytes are to go, and the work is for this component.
-fn restart(state: &State, left: i64, component: u32) {
+fn restart(state: &ThreadCounters, left: i64, component: u32) {
     let was_empty = state.current.is_empty();
     let own = enter_current(state, left, component);
     let keep = KEEP.0.load(Relaxed);
@@ -167,8 +168,8 @@ fn restart(state: &State, left: i64, component: u32) {
 
 /// The same, whatever the thread then keeps. Returns the index of the account that has changed.
 #[inline]
-fn enter_current(state: &State, left: i64, component: u32) -> usize {
-    let since = state.current.since();
+fn enter_current(state: &ThreadCounters, left: i64, component: u32) -> usize {
+    let since = state.current.snapshot();
     let index = since.component as usize % LIMIT;
     if state.current.is_empty() {
         state.current.restart(left, component, || {});
@@ -186,18 +187,22 @@ fn enter_current(state: &State, left: i64, component: u32) -> usize {
 }
 
 /// So many bytes are to go until an allocation is looked at closely.
-pub fn count_down(state: &State, left: i64) {
+pub fn count_down(state: &ThreadCounters, left: i64) {
     restart(state, left, state.current.component.load(Relaxed));
 }
 
 /// The thread works for this component: its blocks go the quick way.
-pub fn work_for(local: &Local, state: &State, component: Component) {
+pub fn work_for(local: &Local, state: &ThreadCounters, component: Component) {
     if !works_for(state, component) {
         know(usize::from(component.0) % LIMIT);
         restart(state, state.current.left(), u32::from(component.0));
     }
     // Without a mark nothing goes the quick way.
-    let mark = if real::is_quick() { tag::quick(0, 0, component, real::key()) } else { 0 };
+    let mark = if next_allocator::is_quick() {
+        tag::quick(0, 0, component, next_allocator::key())
+    } else {
+        0
+    };
     local.mark.set(mark);
     state.current.mark.store(mark, Relaxed);
 }
@@ -217,7 +222,7 @@ pub fn work_for_caller(local: &Local) {
 }
 
 /// A block goes from one component to another; neither allocates nor frees.
-pub fn given(state: &State, from: Component, to: Component, size: usize) {
+pub fn given(state: &ThreadCounters, from: Component, to: Component, size: usize) {
     settle(state);
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     know(to);
@@ -246,7 +251,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
 /// Folds the account of the component that the thread works for, and that of all.
 #[cold]
 #[inline(never)]
-fn fold_front(state: &State) {
+fn fold_pending(state: &ThreadCounters) {
     fold(state, &[state.current.component.load(Relaxed) as usize % LIMIT, ALL], 0);
     run_deferred(state);
 }
@@ -255,7 +260,7 @@ fn fold_front(state: &State) {
 /// state, or when no thread has it.
 #[cold]
 #[inline(never)]
-fn fold(state: &State, indexes: &[usize], kept: i64) {
+fn fold(state: &ThreadCounters, indexes: &[usize], kept: i64) {
     // What was in front of the accounts may be more than they are to keep, and of another component.
     let mut other = None;
     if !state.current.is_empty() {
@@ -277,7 +282,7 @@ fn fold(state: &State, indexes: &[usize], kept: i64) {
 }
 
 /// Folds all of a thread that ends, or is gone, or begins a phase.
-pub fn fold_all(state: &State) {
+pub fn fold_all(state: &ThreadCounters) {
     settle(state);
     for index in in_use() {
         if state.level(index).read() != (0, 0) {
@@ -310,7 +315,7 @@ mod tests {
         fn the_most_of_all_components_together_is_exact(
             steps in prop::collection::vec((0_u16..3, 1_usize..200, any::<bool>()), 0..80)
         ) {
-            let state = Box::new(State::new(7));
+            let state = Box::new(ThreadCounters::new(7));
             let (mut owned, mut most) = ([0_i64; 3], 0_i64);
             for (which, size, more) in steps {
                 let component = Component(250 + which);
@@ -342,11 +347,11 @@ mod tests {
     #[test]
     fn pending_counters_fit_what_the_accounts_keep() {
         let (own, other) = (Component(248), Component(249));
-        let state = Box::new(State::new(7));
+        let state = Box::new(ThreadCounters::new(7));
         let keep = KEEP.0.load(Relaxed);
         for round in 0..6 {
             // By turns it makes much of what it works for, and frees what others made.
-            restart(&state, Current::FAR, 248);
+            restart(&state, PendingCounters::FAR, 248);
             for _ in 0..150 {
                 let left = left_after(&state, 1024).unwrap();
                 allocated_in_front(&state, left, 1024);

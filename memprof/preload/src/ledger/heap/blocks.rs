@@ -10,14 +10,14 @@ use core::ptr;
 
 use super::tag::{self, Tag};
 use super::{
-    GRANULES, IN_FLIGHT, LARGE, State, account, bootstrap, fast_path, large, own_state, real,
-    registry,
+    GRANULES, IN_FLIGHT, LARGE, ThreadCounters, account, bootstrap, fast_path, large,
+    next_allocator, own_state, registry,
 };
 use crate::base::arch::Errno;
 use crate::base::component::{Component, LIMIT};
-use crate::base::losses::{self, Table};
+use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::{Local, local};
-use crate::ledger::sites;
+use crate::ledger::call_stacks;
 use crate::owners;
 
 /// Blocks of this size are looked at before they are released.
@@ -62,7 +62,7 @@ pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u
     #[cfg(test)]
     super::tests::generally();
     // SAFETY: a live block.
-    let usable = unsafe { real::room_for_tag(block) };
+    let usable = unsafe { next_allocator::room_for_tag(block) };
     if usable >= size.saturating_add(tag::SIZE) {
         let local = local();
         let owner = owner(local, caller, stack);
@@ -91,7 +91,7 @@ fn enter_slowly(
 #[inline]
 fn enter_noted(
     local: &Local,
-    state: &State,
+    state: &ThreadCounters,
     block: *mut u8,
     (size, usable): (usize, usize),
     owner: Component,
@@ -107,7 +107,7 @@ fn enter_noted(
     }
     let left = state.current.left() - size as i64;
     let sampled = if left < 0 {
-        sites::allocated(local, state, (block as usize, size), left, owner, call)
+        call_stacks::allocated(local, state, (block as usize, size), left, owner, call)
     } else {
         account::count_down(state, left);
         false
@@ -120,24 +120,24 @@ fn enter_noted(
 /// Writes the tag of a block. Gives the size that counts.
 #[inline(always)]
 fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
-    let (word, size) = tag::encode(block as usize, usable, tag, real::key());
+    let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
     // SAFETY: the last bytes of the block, which nobody was told of.
     unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
     size
 }
 
-fn place(state: &State, start: usize, size: usize, owner: Component) {
+fn place(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
     let is_large = size >= large::FROM;
     if !is_large || !LARGE.insert(start, size, owner, state.number()) {
         if is_large {
-            losses::add(Table::Blocks);
+            overflow_counters::add(Table::Blocks);
         }
         GRANULES.change(state, start, size, owner, 1);
     }
     IN_FLIGHT.entered(usize::from(owner.0) % LIMIT, size);
 }
 
-fn displace(state: &State, start: usize, size: usize, owner: Component) {
+fn displace(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
     if size < large::FROM || !LARGE.remove(start) {
         GRANULES.change(state, start, size, owner, -1);
     }
@@ -147,18 +147,18 @@ fn displace(state: &State, start: usize, size: usize, owner: Component) {
 #[inline(always)]
 fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
     // SAFETY: a live block.
-    let usable = unsafe { real::room_for_tag(block) };
+    let usable = unsafe { next_allocator::room_for_tag(block) };
     if usable < tag::SIZE {
         return None;
     }
     let place = block.wrapping_add(usable - tag::SIZE).cast::<u64>().cast_mut();
     // SAFETY: the last bytes of a live block.
     let word = unsafe { place.read_unaligned() };
-    tag::decode(block as usize, usable, word, real::key()).map(|tag| (tag, place))
+    tag::decode(block as usize, usable, word, next_allocator::key()).map(|tag| (tag, place))
 }
 
 /// Runs with the counters of this thread, on a block.
-fn with_state(block: usize, work: impl FnOnce(&State)) {
+fn with_state(block: usize, work: impl FnOnce(&ThreadCounters)) {
     let local = local();
     match own_state(local) {
         Some(state) => work(state),
@@ -170,10 +170,11 @@ fn with_state(block: usize, work: impl FnOnce(&State)) {
     }
 }
 
-/// The block leaves the ledger.
+/// The block leaves the ledger. Returns owner and size if it was counted by
+/// [`InFlight::frees`](super::in_flight::InFlight::frees).
 #[inline(always)]
-fn leave(block: *mut u8) {
-    let Some((tag, place)) = tag_of(block) else { return };
+fn leave(block: *mut u8) -> Option<(Component, usize)> {
+    let (tag, place) = tag_of(block)?;
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
     let state = own_state(local());
@@ -181,6 +182,7 @@ fn leave(block: *mut u8) {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
             account::freed(state, tag.component, tag.size);
+            None
         }
         _ => leave_noted(block as usize, tag.size, tag.component, tag.sampled),
     }
@@ -188,17 +190,25 @@ fn leave(block: *mut u8) {
 
 /// A block that is large, or sampled, or freed by a thread without counters.
 #[inline(never)]
-fn leave_noted(start: usize, size: usize, owner: Component, sampled: bool) {
-    if size >= LOOK_BEFORE_RELEASE {
+fn leave_noted(
+    start: usize,
+    size: usize,
+    owner: Component,
+    sampled: bool,
+) -> Option<(Component, usize)> {
+    let takes_long = size >= LOOK_BEFORE_RELEASE;
+    if takes_long {
         super::before_release(start, size);
+        IN_FLIGHT.frees(usize::from(owner.0) % LIMIT, size);
     }
     if sampled {
-        sites::freed(start);
+        call_stacks::freed(start);
     }
     with_state(start, |state| {
         displace(state, start, size, owner);
         account::freed(state, owner, size);
     });
+    takes_long.then_some((owner, size))
 }
 
 #[cold]
@@ -216,7 +226,7 @@ fn without_real(size: usize, alignment: usize) -> *mut u8 {
 fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
     if block.is_null() {
         block
-    } else if real::is_quick() {
+    } else if next_allocator::is_quick() {
         fast_path::enter(block, size, caller, stack)
     } else {
         enter(block, size, caller, stack)
@@ -224,13 +234,13 @@ fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
 }
 
 pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if !real::is_quick() {
+    if !next_allocator::is_quick() {
         // SAFETY: as the caller's.
         return unsafe { malloc_generally(size, caller, stack) };
     }
     let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
     // SAFETY: as the caller's.
-    let block = unsafe { real::quick_malloc()(ask) };
+    let block = unsafe { next_allocator::quick_malloc()(ask) };
     if block.is_null() { block } else { fast_path::enter(block, size, caller, stack) }
 }
 
@@ -244,8 +254,8 @@ fn impossible() -> *mut u8 {
 
 #[inline(never)]
 unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    let Some(real) = real::malloc() else { return without_real(size, 1) };
-    if real::stands_aside() {
+    let Some(real) = next_allocator::malloc() else { return without_real(size, 1) };
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(size) };
     }
@@ -260,13 +270,13 @@ pub unsafe extern "C-unwind" fn calloc(
     caller: usize,
     stack: usize,
 ) -> *mut u8 {
-    let Some(real) = real::calloc() else {
+    let Some(real) = next_allocator::calloc() else {
         return match count.checked_mul(each) {
             Some(size) => without_real(size, 1),
             None => without_real(usize::MAX, 1),
         };
     };
-    if real::stands_aside() {
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(count, each) };
     }
@@ -292,15 +302,15 @@ pub unsafe extern "C-unwind" fn realloc(
         // SAFETY: as the caller's.
         return unsafe { move_out(block, size, caller, stack) };
     }
-    let Some(real) = real::realloc() else {
-        if real::settled() {
+    let Some(real) = next_allocator::realloc() else {
+        if next_allocator::settled() {
             // SAFETY: as before.
             return unsafe { realloc(block, size, caller, stack) };
         }
         Errno::set(NO_MEMORY);
         return ptr::null_mut();
     };
-    if real::stands_aside() {
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(block, size) };
     }
@@ -326,7 +336,7 @@ pub unsafe extern "C-unwind" fn realloc(
             return moved;
         }
         if tag.sampled {
-            sites::freed(block as usize);
+            call_stacks::freed(block as usize);
         }
         with_state(block as usize, |state| account::freed(state, tag.component, tag.size));
     }
@@ -342,7 +352,7 @@ pub unsafe extern "C-unwind" fn realloc(
 fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
     let errno = Errno::save();
     let usable = at as usize + tag::SIZE - block as usize;
-    let (word, size) = tag::encode(block as usize, usable, tag, real::key());
+    let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
     // SAFETY: the place of the tag in a block that still lives.
     unsafe { at.write_unaligned(word) };
     with_state(block as usize, |state| place(state, block as usize, size, tag.component));
@@ -399,18 +409,19 @@ pub unsafe fn free_generally(block: *mut u8) {
     if bootstrap::holds(block) {
         return;
     }
-    let Some(real) = real::free() else {
-        if real::settled() {
+    let Some(real) = next_allocator::free() else {
+        if next_allocator::settled() {
             // SAFETY: as the caller's.
             unsafe { free(block, 0, 0) };
         }
         return;
     };
-    if !real::stands_aside() {
-        leave(block);
-    }
+    let leaving = if next_allocator::is_disabled() { None } else { leave(block) };
     // SAFETY: as the caller's.
     unsafe { real(block) }
+    if let Some((owner, size)) = leaving {
+        IN_FLIGHT.freed(usize::from(owner.0) % LIMIT, size);
+    }
 }
 
 pub unsafe extern "C-unwind" fn memalign(
@@ -419,8 +430,8 @@ pub unsafe extern "C-unwind" fn memalign(
     caller: usize,
     stack: usize,
 ) -> *mut u8 {
-    let Some(real) = real::memalign() else { return without_real(size, alignment) };
-    if real::stands_aside() {
+    let Some(real) = next_allocator::memalign() else { return without_real(size, alignment) };
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(alignment, size) };
     }
@@ -440,8 +451,8 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
         // SAFETY: as the caller's.
         return unsafe { memalign(alignment, size, caller, stack) };
     }
-    let Some(real) = real::aligned_alloc() else { return without_real(size, 1) };
-    if real::stands_aside() {
+    let Some(real) = next_allocator::aligned_alloc() else { return without_real(size, 1) };
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(alignment, size) };
     }
@@ -457,7 +468,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(
     caller: usize,
     stack: usize,
 ) -> i32 {
-    let Some(real) = real::posix_memalign() else {
+    let Some(real) = next_allocator::posix_memalign() else {
         let block = bootstrap::allocate(size, alignment);
         if block.is_null() {
             return NO_MEMORY;
@@ -466,7 +477,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(
         unsafe { *into = block };
         return 0;
     };
-    if real::stands_aside() {
+    if next_allocator::is_disabled() {
         // SAFETY: as the caller's.
         return unsafe { real(into, alignment, size) };
     }
@@ -493,7 +504,7 @@ pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize
     match size.checked_next_multiple_of(page_size()) {
         // SAFETY: as the caller's.
         Some(size) => unsafe { memalign(page_size(), size, caller, stack) },
-        None => match real::pvalloc() {
+        None => match next_allocator::pvalloc() {
             // SAFETY: as the caller's; it fails.
             Some(real) => unsafe { real(size) },
             None => without_real(size, 1),
@@ -513,7 +524,7 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
         // SAFETY: a block of the arena.
         return unsafe { bootstrap::size(block) };
     }
-    let Some(real) = real::usable() else { return 0 };
+    let Some(real) = next_allocator::usable() else { return 0 };
     // SAFETY: as the caller's.
     let bytes = unsafe { real(block) };
     if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
@@ -531,7 +542,7 @@ pub fn give(block: *const u8, to: Component) -> bool {
     let Some((tag, at)) = tag_of(block) else { return false };
     let usable = at as usize + tag::SIZE - block as usize;
     let (word, size) =
-        tag::encode(block as usize, usable, Tag { component: to, ..tag }, real::key());
+        tag::encode(block as usize, usable, Tag { component: to, ..tag }, next_allocator::key());
     // SAFETY: the place of the tag in a live block.
     unsafe { at.write_unaligned(word) };
     with_state(block as usize, |state| {
@@ -552,14 +563,15 @@ fn seems_a_block(address: usize) -> bool {
         return false;
     }
     let Some(word) = read_anywhere(address + usable - tag::SIZE) else { return false };
-    tag::decode(address, usable, word, real::key()).is_some()
+    tag::decode(address, usable, word, next_allocator::key()).is_some()
 }
 
 /// Usable bytes of a block that is perhaps of the program's own allocator, which may say anything of it.
 pub fn without_tag(block: *const u8, usable: usize) -> usize {
     let tagged = usable >= tag::SIZE
-        && read_anywhere((block as usize).wrapping_add(usable - tag::SIZE))
-            .is_some_and(|word| tag::decode(block as usize, usable, word, real::key()).is_some());
+        && read_anywhere((block as usize).wrapping_add(usable - tag::SIZE)).is_some_and(|word| {
+            tag::decode(block as usize, usable, word, next_allocator::key()).is_some()
+        });
     if tagged { usable - tag::SIZE } else { usable }
 }
 

@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::real;
+use super::next_allocator;
 
 const CAPACITY: usize = 64 * 1024;
 /// Before each block: its size, and a word that the C library would call the block mapped by, with
@@ -52,7 +52,7 @@ pub fn allocate(size: usize, alignment: usize) -> *mut u8 {
                 // SAFETY: the header lies before the block, behind all earlier ones, and is aligned.
                 unsafe {
                     block.sub(HEADER).cast::<usize>().write(size);
-                    block.sub(size_of::<usize>()).cast::<usize>().write(real::MAPPED);
+                    block.sub(size_of::<usize>()).cast::<usize>().write(next_allocator::MAPPED);
                 }
                 return block;
             }

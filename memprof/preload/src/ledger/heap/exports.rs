@@ -2,25 +2,25 @@
 
 #![allow(unsafe_code)]
 
-use super::{blocks, family};
+use super::{blocks, malloc_family};
 use crate::base::arch::entry;
 
 entry! {
     1 malloc(size: usize) -> *mut u8 = blocks::malloc;
     2 calloc(count: usize, each: usize) -> *mut u8 = blocks::calloc;
     2 realloc(block: *mut u8, size: usize) -> *mut u8 = blocks::realloc;
-    3 reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8 = family::reallocarray;
-    1 cfree(block: *mut u8) = family::cfree;
-    2 free_sized(block: *mut u8, size: usize) = family::free_sized;
+    3 reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8 = malloc_family::reallocarray;
+    1 cfree(block: *mut u8) = malloc_family::cfree;
+    2 free_sized(block: *mut u8, size: usize) = malloc_family::free_sized;
     3 free_aligned_sized(block: *mut u8, alignment: usize, size: usize)
-        = family::free_aligned_sized;
-    2 memalign(alignment: usize, size: usize) -> *mut u8 = family::memalign;
-    2 aligned_alloc(alignment: usize, size: usize) -> *mut u8 = family::aligned_alloc;
+        = malloc_family::free_aligned_sized;
+    2 memalign(alignment: usize, size: usize) -> *mut u8 = malloc_family::memalign;
+    2 aligned_alloc(alignment: usize, size: usize) -> *mut u8 = malloc_family::aligned_alloc;
     3 posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
-        = family::posix_memalign;
-    1 valloc(size: usize) -> *mut u8 = family::valloc;
-    1 pvalloc(size: usize) -> *mut u8 = family::pvalloc;
-    1 malloc_usable_size(block: *mut u8) -> usize = family::malloc_usable_size;
+        = malloc_family::posix_memalign;
+    1 valloc(size: usize) -> *mut u8 = malloc_family::valloc;
+    1 pvalloc(size: usize) -> *mut u8 = malloc_family::pvalloc;
+    1 malloc_usable_size(block: *mut u8) -> usize = malloc_family::malloc_usable_size;
 }
 
 /// Frees a block; its tag names the owner, whoever calls.

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::account::{allocated_in_front, freed_in_front, left_after};
 use super::blocks::{self, free_generally};
-use super::{GRANULES, IN_FLIGHT, LARGE, State, large, real, tag};
+use super::{GRANULES, IN_FLIGHT, LARGE, ThreadCounters, large, next_allocator, tag};
 use crate::base::component::{Component, LIMIT};
 use crate::base::thread::local;
 use crate::owners;
@@ -26,11 +26,11 @@ pub extern "C-unwind" fn enter(
 ) -> *mut u8 {
     let local = local();
     // SAFETY: a live block of the C library.
-    if let Some(chunk) = unsafe { real::chunk_below(block, TOO_LARGE) }
+    if let Some(chunk) = unsafe { next_allocator::chunk_below(block, TOO_LARGE) }
         && owners::is_same_caller(local, caller)
     {
         // SAFETY: who has a caller has counters, which are never given back.
-        let state: &State = unsafe { &*local.state.get().cast::<State>() };
+        let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
         if let Some(left) = left_after(state, size)
             && insert(state, block as usize, size)
         {
@@ -56,8 +56,7 @@ pub unsafe fn free(block: *mut u8) {
     let mark = local.mark.get();
     // Without a mark the thread has no counters, or blocks do not tell their size.
     if mark != 0
-        // SAFETY: with one, a live block of the C library or of our own arena.
-        && let Some(chunk) = unsafe { real::chunk_below(block, TOO_LARGE) }
+        && let Some(chunk) = unsafe { next_allocator::chunk_below(block, TOO_LARGE) }
     {
         let place = place_of_tag(block, chunk);
         // SAFETY: the last bytes of a live block.
@@ -67,13 +66,13 @@ pub unsafe fn free(block: *mut u8) {
             && let Some(size) = (place as usize - block as usize).checked_sub(slack)
         {
             // SAFETY: who has a mark has counters, which are never given back.
-            let state: &State = unsafe { &*local.state.get().cast::<State>() };
+            let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
             if remove(state, block as usize, size) {
                 // SAFETY: the tag of a live block.
                 unsafe { place.write_unaligned(0) };
                 freed_in_front(state, size);
                 // SAFETY: as the caller's.
-                return unsafe { real::quick_free()(block) };
+                return unsafe { next_allocator::quick_free()(block) };
             }
         }
     }
@@ -84,12 +83,12 @@ pub unsafe fn free(block: *mut u8) {
 /// The place of the tag of a block that takes `chunk` bytes from the C library.
 #[inline(always)]
 fn place_of_tag(block: *mut u8, chunk: usize) -> *mut u64 {
-    block.wrapping_add(chunk).wrapping_sub(real::OVERHEAD).cast::<u64>()
+    block.wrapping_add(chunk).wrapping_sub(next_allocator::OVERHEAD).cast::<u64>()
 }
 
 /// Enters a block of the component that the thread works for into its table; false if that is not done.
 #[inline(always)]
-fn insert(state: &State, start: usize, size: usize) -> bool {
+fn insert(state: &ThreadCounters, start: usize, size: usize) -> bool {
     let component = Component(state.current.component.load(Relaxed) as u16);
     if size < large::FROM {
         return GRANULES.change_near(state, start, size, component, 1);
@@ -98,7 +97,7 @@ fn insert(state: &State, start: usize, size: usize) -> bool {
 }
 
 #[inline(never)]
-fn insert_large(state: &State, start: usize, size: usize, component: Component) -> bool {
+fn insert_large(state: &ThreadCounters, start: usize, size: usize, component: Component) -> bool {
     let is_inserted = LARGE.insert(start, size, component, state.number());
     if is_inserted {
         IN_FLIGHT.entered(usize::from(component.0) % LIMIT, size);
@@ -108,7 +107,7 @@ fn insert_large(state: &State, start: usize, size: usize, component: Component) 
 
 /// Removes a block of the component that the thread works for from its table; false if that is not done.
 #[inline(always)]
-fn remove(state: &State, start: usize, size: usize) -> bool {
+fn remove(state: &ThreadCounters, start: usize, size: usize) -> bool {
     let component = Component(state.current.component.load(Relaxed) as u16);
     if size < large::FROM {
         return GRANULES.change_near(state, start, size, component, -1);

@@ -24,11 +24,11 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
-use super::{State, large, pool};
+use super::{ThreadCounters, large, pool};
 use crate::base::arch::Errno;
 use crate::base::component::{Component, LIMIT};
 use crate::base::lock::SpinLock;
-use crate::base::losses;
+use crate::base::overflow_counters;
 use crate::base::thread::Guard;
 pub use leaf_cache::LeafCache;
 use leaf_cache::{CachedLeaf, NOT_OWN};
@@ -212,7 +212,7 @@ impl Table {
     #[inline(never)]
     pub fn change(
         &self,
-        state: &State,
+        state: &ThreadCounters,
         start: usize,
         length: usize,
         component: Component,
@@ -227,7 +227,7 @@ impl Table {
     #[inline(always)]
     pub fn change_near(
         &self,
-        state: &State,
+        state: &ThreadCounters,
         start: usize,
         length: usize,
         component: Component,
@@ -240,7 +240,7 @@ impl Table {
     #[inline(never)]
     fn change_generally(
         &self,
-        state: &State,
+        state: &ThreadCounters,
         start: usize,
         length: usize,
         component: Component,
@@ -254,7 +254,7 @@ impl Table {
         }
         let Some((leaf, shift, own)) = self.at_hand(state, start >> REGION_SHIFT) else {
             // No room for a leaf: nothing is known there.
-            return losses::add(losses::Table::Granules);
+            return overflow_counters::add(overflow_counters::Table::Granules);
         };
         let whole = 1_usize << shift;
         let inside = length.min(whole - (start & (whole - 1)));
@@ -279,7 +279,7 @@ impl Table {
     #[inline(never)]
     fn change_each(
         &self,
-        state: &State,
+        state: &ThreadCounters,
         start: usize,
         length: usize,
         component: Component,
@@ -304,7 +304,7 @@ impl Table {
                 }
                 // No room for a leaf: nothing is known there.
                 None => {
-                    losses::add(losses::Table::Granules);
+                    overflow_counters::add(overflow_counters::Table::Granules);
                     at = stop;
                 }
             }
@@ -313,7 +313,7 @@ impl Table {
 
     /// The leaf of a region, its shift, and whether the thread owns it. Kept at hand.
     #[inline(always)]
-    fn at_hand(&self, state: &State, region: usize) -> Option<(&Leaf, u32, bool)> {
+    fn at_hand(&self, state: &ThreadCounters, region: usize) -> Option<(&Leaf, u32, bool)> {
         let hand = state.leaves.place(region);
         if hand.region.load(Relaxed) == region
             // SAFETY: a leaf of this table, which stays.
@@ -328,7 +328,7 @@ impl Table {
     #[inline(never)]
     fn take_in_hand(
         &self,
-        state: &State,
+        state: &ThreadCounters,
         hand: &CachedLeaf,
         region: usize,
     ) -> Option<(&Leaf, u32, bool)> {
@@ -376,7 +376,7 @@ impl Table {
         }
     }
 
-    fn make(&self, state: &State, region: usize) -> Option<&Leaf> {
+    fn make(&self, state: &ThreadCounters, region: usize) -> Option<&Leaf> {
         let errno = Errno::save();
         let _guard = Guard::enter();
         self.lock.lock();
@@ -386,7 +386,7 @@ impl Table {
         leaf
     }
 
-    fn make_locked(&self, state: &State, region: usize) -> Option<&Leaf> {
+    fn make_locked(&self, state: &ThreadCounters, region: usize) -> Option<&Leaf> {
         let (place, found) = self.place(region);
         let leaves = self.leaves.load(Relaxed);
         if found.is_some() || leaves >= MOST_LEAVES {

@@ -1,7 +1,7 @@
 //! Random blocks of many components by several threads, held against a plain model.
 
 use super::*;
-use crate::ledger::heap::State;
+use crate::ledger::heap::ThreadCounters;
 use proptest::prelude::*;
 
 fn table() -> &'static Table {
@@ -12,8 +12,8 @@ fn table() -> &'static Table {
     table
 }
 
-fn state(number: u32) -> Box<State> {
-    Box::new(State::new(number))
+fn state(number: u32) -> Box<ThreadCounters> {
+    Box::new(ThreadCounters::new(number))
 }
 
 fn split(table: &Table, start: usize, end: usize) -> (Vec<i64>, i64, bool) {

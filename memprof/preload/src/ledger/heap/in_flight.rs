@@ -1,13 +1,19 @@
-//! Bytes of large blocks that a reader of the tables may miss: those on their way in `realloc`, and new ones.
+//! Bytes of large blocks that a reader of the tables may miss: those on their way in `realloc`, those in `free`, and
+//! new ones.
 //!
 //! In `realloc` a block leaves the tables before the real call, which may give its place to another thread, and enters
 //! them after it. The sampler reads the tables first and the pages of the process after that: pages of a block that
-//! it missed in the tables would be nobody's. This counts how many bytes of each owner that may be.
+//! it missed in the tables would be nobody's. This counts how many bytes of each owner that may be. A very large block
+//! leaves the tables before `free`, which unmaps its pages only later: until then they would be the allocator's.
 //!
 //! The order, which the model checker goes through (`tests/model`): a writer counts a block that leaves before it
 //! removes it from the tables, and one that enters after it has inserted it and before the program can touch it. A
 //! reader loads `out` and `moved` before the tables, and `moved` again after the pages. A reader that finds a page of a
 //! block touched sees all that was written before that touch, since the kernel takes the same lock for both.
+//!
+//! In `free`, a writer counts `freeing` before it removes the block from the tables, and `freed` after the real call. A
+//! reader loads `freed` before the tables, and `freeing` after them and before the pages: a block that the tables no
+//! longer have is in `freeing`, and one that is in `freed` has no pages. A block that the tables have is not counted.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -25,17 +31,27 @@ pub struct InFlight<const OWNERS: usize> {
     out: [AtomicU64; OWNERS],
     /// Bytes of blocks that ever left the tables to enter them again, or entered them.
     moved: [AtomicU64; OWNERS],
+    /// Bytes of blocks whose `free` ever began, and returned.
+    freeing: [AtomicU64; OWNERS],
+    freed: [AtomicU64; OWNERS],
 }
 
-/// What a reader saw before it read the tables.
+/// Counters that a reader loads before it reads the tables.
 pub struct Before<const OWNERS: usize> {
     moved: [u64; OWNERS],
     out: [u64; OWNERS],
+    /// `freed` until the tables are read; from then on the bytes of blocks that were in `free` meanwhile.
+    leaving: [u64; OWNERS],
 }
 
 impl<const OWNERS: usize> Before<OWNERS> {
     pub const fn new() -> Self {
-        Self { moved: [0; OWNERS], out: [0; OWNERS] }
+        Self { moved: [0; OWNERS], out: [0; OWNERS], leaving: [0; OWNERS] }
+    }
+
+    /// Bytes of each owner in `free` while the tables were read, after [`InFlight::tables_read`].
+    pub fn leaving(&self) -> &[u64; OWNERS] {
+        &self.leaving
     }
 }
 
@@ -45,13 +61,15 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         Self {
             out: [const { AtomicU64::new(0) }; OWNERS],
             moved: [const { AtomicU64::new(0) }; OWNERS],
+            freeing: [const { AtomicU64::new(0) }; OWNERS],
+            freed: [const { AtomicU64::new(0) }; OWNERS],
         }
     }
 
     #[cfg(loom)]
     pub fn new() -> Self {
         let counters = || core::array::from_fn(|_| AtomicU64::new(0));
-        Self { out: counters(), moved: counters() }
+        Self { out: counters(), moved: counters(), freeing: counters(), freed: counters() }
     }
 
     /// Counts a block that is about to leave the tables. [`InFlight::entered_again`] follows, also where it stays out.
@@ -77,11 +95,31 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         }
     }
 
-    /// Notes what is in flight before the tables are read.
+    /// Counts a block, of any size, that is about to leave the tables for `free`. [`InFlight::freed`] follows.
+    pub fn frees(&self, owner: usize, size: usize) {
+        self.freeing[owner].fetch_add(size as u64, AcqRel);
+    }
+
+    /// Ends what [`InFlight::frees`] began, with the same numbers, when the real `free` has returned.
+    pub fn freed(&self, owner: usize, size: usize) {
+        self.freed[owner].fetch_add(size as u64, AcqRel);
+    }
+
+    /// Notes the blocks in flight before the tables are read.
     pub fn before(&self, into: &mut Before<OWNERS>) {
         for (owner, (moved, out)) in self.moved.iter().zip(&self.out).enumerate() {
             into.moved[owner] = moved.load(Acquire);
             into.out[owner] = out.load(Acquire);
+        }
+        for (into, freed) in into.leaving.iter_mut().zip(&self.freed) {
+            *into = freed.load(Acquire);
+        }
+    }
+
+    /// Notes the blocks in `free` since [`InFlight::before`], when the tables were read and before the pages are.
+    pub fn tables_read(&self, before: &mut Before<OWNERS>) {
+        for (leaving, freeing) in before.leaving.iter_mut().zip(&self.freeing) {
+            *leaving = freeing.load(Acquire).wrapping_sub(*leaving);
         }
     }
 
@@ -101,6 +139,12 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         // Where nothing was on its way the page stays the parent's.
         for out in self.out.iter().filter(|out| out.load(Relaxed) != 0) {
             out.store(0, Relaxed);
+        }
+        for (freeing, freed) in self.freeing.iter().zip(&self.freed) {
+            let begun = freeing.load(Relaxed);
+            if freed.load(Relaxed) != begun {
+                freed.store(begun, Relaxed);
+            }
         }
     }
 }
@@ -144,11 +188,30 @@ mod tests {
     }
 
     #[test]
+    fn blocks_in_free_are_leaving_until_it_returns() {
+        let (counters, mut before) = (InFlight::<8>::new(), Before::new());
+        counters.frees(3, 100);
+        counters.before(&mut before);
+        counters.freed(3, 100);
+        counters.frees(3, 7);
+        counters.tables_read(&mut before);
+        assert_eq!(before.leaving(), &[0, 0, 0, 107, 0, 0, 0, 0]);
+        assert_eq!(missed(&counters, &before), []);
+        counters.freed(3, 7);
+        counters.before(&mut before);
+        counters.tables_read(&mut before);
+        assert_eq!(before.leaving(), &[0; 8]);
+    }
+
+    #[test]
     fn a_child_forgets_blocks_of_other_threads() {
         let (counters, mut before) = (InFlight::new(), Before::new());
         counters.leaves(3, FROM);
+        counters.frees(4, FROM);
         counters.forget_other_threads();
         counters.before(&mut before);
+        counters.tables_read(&mut before);
+        assert_eq!(before.leaving(), &[0; 8]);
         assert_eq!(missed(&counters, &before), []);
     }
 }

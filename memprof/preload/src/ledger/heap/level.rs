@@ -9,30 +9,30 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// new peak. Negative where a thread frees blocks that others allocated. Its thread is the only writer; others read.
 #[repr(C)]
 pub struct Level {
-    /// Headroom: distance below the high-water mark.
-    pub room: AtomicI64,
+    /// How far below its highest.
+    pub headroom: AtomicI64,
     pub high: AtomicI64,
 }
 
-/// Number of tries of a reader to find both words of a level as they belong together.
-pub const TRIES: u32 = 1000;
+/// How often a reader tries to find both words of a level as they belong together.
+const TRIES: u32 = 1000;
 
 impl Level {
     pub const fn new() -> Level {
-        Level { room: AtomicI64::new(0), high: AtomicI64::new(0) }
+        Level { headroom: AtomicI64::new(0), high: AtomicI64::new(0) }
     }
 
     /// Goes up; true if that is further than may be kept from the sums.
     #[inline(always)]
     pub fn rise(&self, by: i64, keep: i64) -> bool {
-        let room = self.room.load(Relaxed).wrapping_sub(by);
-        if room >= 0 {
-            self.room.store(room, Relaxed);
+        let headroom = self.headroom.load(Relaxed).wrapping_sub(by);
+        if headroom >= 0 {
+            self.headroom.store(headroom, Relaxed);
             return false;
         }
-        let high = self.high.load(Relaxed).wrapping_sub(room);
+        let high = self.high.load(Relaxed).wrapping_sub(headroom);
         // In this order: who reads sees the level as it was, or as it is.
-        self.room.store(0, Relaxed);
+        self.headroom.store(0, Relaxed);
         self.high.store(high, Release);
         high > keep
     }
@@ -40,48 +40,48 @@ impl Level {
     /// Goes down; true if that is further than may be kept from the sums, which is everything where nothing may.
     #[inline(always)]
     pub fn fall(&self, by: i64, keep: i64) -> bool {
-        let room = self.room.load(Relaxed).wrapping_add(by);
-        self.room.store(room, Relaxed);
-        keep < 0 || room - self.high.load(Relaxed) > keep
+        let headroom = self.headroom.load(Relaxed).wrapping_add(by);
+        self.headroom.store(headroom, Relaxed);
+        keep < 0 || headroom - self.high.load(Relaxed) > keep
     }
 
     /// Returns true if the high-water mark was never so far above the present bytes.
     #[inline(always)]
     pub fn is_below(&self, above: i64) -> bool {
-        self.room.load(Relaxed) < above
+        self.headroom.load(Relaxed) < above
     }
 
     /// It was so much above the present bytes, and never more. Two words change, neither of which is right without the
     /// other.
     pub fn was_above(&self, above: i64) {
-        let high = self.high.load(Relaxed) - self.room.load(Relaxed) + above;
-        self.room.store(above, Relaxed);
+        let high = self.high.load(Relaxed) - self.headroom.load(Relaxed) + above;
+        self.headroom.store(above, Relaxed);
         self.high.store(high, Release);
     }
 
     /// Owned bytes and their high-water mark.
     pub fn read(&self) -> (i64, i64) {
-        let (high, room) = together(&self.high, &self.room);
-        (high - room, high)
+        let (high, headroom) = together(&self.high, &self.headroom);
+        (high - headroom, high)
     }
 
     /// Goes up and down, to be `more` higher in the end, and `highest` on the way.
     pub fn follow(&self, more: i64, highest: i64) {
         let (level, high) = self.read();
         let top = high.max(level + highest);
-        self.room.store(top - level - more, Relaxed);
+        self.headroom.store(top - level - more, Relaxed);
         self.high.store(top, Release);
     }
 
     /// Returns true if this is further from nothing than may be kept from the sums.
     pub fn is_beyond(&self, keep: i64) -> bool {
         let high = self.high.load(Relaxed);
-        high.max(self.room.load(Relaxed) - high) > keep
+        high.max(self.headroom.load(Relaxed) - high) > keep
     }
 
     /// Starts anew, with so much that the sums are not told of. Only by its thread, or when it has none.
     pub fn start_at(&self, level: i64) {
-        self.room.store(0, Relaxed);
+        self.headroom.store(0, Relaxed);
         self.high.store(level, Relaxed);
     }
 }

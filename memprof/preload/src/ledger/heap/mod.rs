@@ -5,19 +5,19 @@
 pub mod account;
 pub(crate) mod blocks;
 mod bootstrap;
-mod current;
 #[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
-mod family;
 mod fast_path;
 pub mod granules;
 pub mod in_flight;
 mod large;
 mod level;
+mod malloc_family;
+mod next_allocator;
 mod operators;
 mod peaks;
+mod pending_counters;
 mod pool;
-mod real;
 mod registry;
 mod sums;
 mod tag;
@@ -27,16 +27,16 @@ mod thread_counters;
 
 pub use account::{be_exact, count_down, mapped};
 pub use blocks::give;
-pub use family::look_around;
+pub use malloc_family::look_around;
+pub use next_allocator::{disable, is_disabled};
 pub use peaks::{peaks_begin, peaks_end, peaks_open};
-pub use real::{stand_aside, stands_aside};
 pub use sums::{all, ledger, owned, owned_each, snapshot};
 
 use crate::base::component::{Component, LIMIT};
 use crate::base::registered::Registered;
 use crate::base::thread::Local;
-pub use current::Current;
-pub use thread_counters::State;
+pub use pending_counters::PendingCounters;
+pub use thread_counters::ThreadCounters;
 
 /// Bytes that live blocks have more than was asked for. A block may have come as one component's and gone as
 /// another's.
@@ -67,9 +67,9 @@ pub struct Ledger {
 
 /// The counters of the calling thread, if it has its own.
 #[inline(always)]
-fn own_state(local: &Local) -> Option<&'static State> {
+fn own_state(local: &Local) -> Option<&'static ThreadCounters> {
     // SAFETY: states are never given back.
-    unsafe { local.state.get().cast::<State>().as_ref() }
+    unsafe { local.state.get().cast::<ThreadCounters>().as_ref() }
 }
 
 /// Calls `each` with start, length and owner of every live block of at least 32 KiB.
@@ -147,7 +147,7 @@ pub fn before_fork() {
     registry::before_fork();
     peaks::before_fork();
     GRANULES.before_fork();
-    crate::ledger::sites::before_fork();
+    crate::ledger::call_stacks::before_fork();
 }
 
 /// Restarts the high-water mark of the calling thread: its later bytes soon exceed the limit of
@@ -159,7 +159,7 @@ pub fn begin_own_anew() {
 /// After a fork, in parent (`child` false) and child. The child keeps the bytes that other threads
 /// held.
 pub fn after_fork(child: bool) {
-    crate::ledger::sites::after_fork();
+    crate::ledger::call_stacks::after_fork();
     GRANULES.after_fork();
     peaks::after_fork();
     registry::after_fork();

@@ -14,7 +14,7 @@ use super::blocks;
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::Guard;
-use crate::owners::holder;
+use crate::owners::dladdr;
 
 const UNKNOWN: u32 = 0;
 /// The operators are those of a C++ library: ours do the same.
@@ -51,7 +51,7 @@ fn decide() -> bool {
     let errno = Errno::save();
     let _guard = Guard::enter();
     let replaced = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().any(is_replaced)
-        || !is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc"));
+        || !is_ours(symbols::dlsym(libc::RTLD_DEFAULT, c"malloc"));
     MODE.store(if replaced { REPLACED } else { OURS }, Ordering::Relaxed);
     errno.restore();
     replaced
@@ -60,18 +60,18 @@ fn decide() -> bool {
 /// Returns true if the operator that the program would call, or would have called without us, is
 /// not a C++ library's.
 fn is_replaced(name: &CStr) -> bool {
-    let first = symbols::look(libc::RTLD_DEFAULT, name);
-    let next = symbols::next(name);
+    let first = symbols::dlsym(libc::RTLD_DEFAULT, name);
+    let next = symbols::dlsym_next(name);
     [first, next]
         .into_iter()
         .filter(|address| *address != 0)
         .any(|address| !is_ours(address) && !is_of_a_library(address))
 }
 
-/// As [`super::family::look_around`].
+/// As [`super::malloc_family::look_around`].
 pub fn look_around() {
     // Without a C++ library there is nothing to be decided yet.
-    if symbols::next(c"_Znwm") != 0 && decide() {
+    if symbols::dlsym_next(c"_Znwm") != 0 && decide() {
         NEWS.iter().chain(DELETES).for_each(|original| {
             original.find();
         });
@@ -81,14 +81,14 @@ pub fn look_around() {
 /// Returns true if an address is in this very object. A program with an allocator of its own has a malloc that is not:
 /// the C++ library's operators would use it, and so they have to be called.
 pub fn is_ours(address: usize) -> bool {
-    match (holder::of(address), holder::of(replaced as *const () as usize)) {
+    match (dladdr::of(address), dladdr::of(replaced as *const () as usize)) {
         (Some(holder), Some(own)) => holder == own,
         (found, own) => found.is_none() && own.is_none(),
     }
 }
 
 fn is_of_a_library(address: usize) -> bool {
-    let Some(holder) = holder::of(address) else { return false };
+    let Some(holder) = dladdr::of(address) else { return false };
     let path = holder.path();
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     name.starts_with(b"libstdc++.so")
@@ -121,7 +121,7 @@ impl Original {
     fn find(&self) -> usize {
         let errno = Errno::save();
         let _guard = Guard::enter();
-        let mut found = symbols::next(self.name);
+        let mut found = symbols::dlsym_next(self.name);
         if found == 0 {
             // A C++ library that was loaded for one object only is not behind us.
             let in_any = |library: &CStr| in_library(library, self.name);
@@ -141,7 +141,7 @@ fn in_library(library: &CStr, name: &CStr) -> usize {
     if handle.is_null() {
         return 0;
     }
-    let found = symbols::look(handle, name);
+    let found = symbols::dlsym(handle, name);
     // SAFETY: gives back what dlopen counted; the object stays for those who loaded it.
     unsafe { libc::dlclose(handle) };
     found

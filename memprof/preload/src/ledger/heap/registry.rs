@@ -11,7 +11,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use super::account;
-use super::thread_counters::State;
+use super::thread_counters::ThreadCounters;
 use crate::base::arch::Errno;
 use crate::base::component::Component;
 use crate::base::lock::SpinLock;
@@ -27,10 +27,10 @@ const ROUNDS: u32 = 3;
 const APART: u32 = 32;
 
 /// The one that threads share which have none of their own.
-static SHARED: State = State::new(1);
+static SHARED: ThreadCounters = ThreadCounters::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
 
-static LATEST: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
+static LATEST: AtomicPtr<ThreadCounters> = AtomicPtr::new(ptr::null_mut());
 static LIST_LOCK: SpinLock = SpinLock::new();
 static NUMBERS: AtomicU32 = AtomicU32::new(2);
 
@@ -40,7 +40,7 @@ static KEY: AtomicI32 = AtomicI32::new(NO_KEY);
 /// What the registry keeps of one thread's counters.
 #[repr(C)]
 pub struct Registration {
-    next: AtomicPtr<State>,
+    next: AtomicPtr<ThreadCounters>,
     /// From 1 on.
     pub number: AtomicU32,
     /// 1 while a thread has them.
@@ -72,7 +72,7 @@ pub fn prepare() {
 /// The counters for one operation of a thread that has none at hand, on a block. [`leave`] must follow.
 #[cold]
 #[inline(never)]
-pub fn enter(local: &Local, block: usize) -> &'static State {
+pub fn enter(local: &Local, block: usize) -> &'static ThreadCounters {
     if !local.ended.get()
         && let Some(state) = take(local, block)
     {
@@ -83,8 +83,8 @@ pub fn enter(local: &Local, block: usize) -> &'static State {
     &SHARED
 }
 
-/// Ends the section that [`enter`] began.
-pub fn leave(local: &Local, state: &State) {
+/// Ends what [`enter`] began.
+pub fn leave(local: &Local, state: &ThreadCounters) {
     if is_shared(state) {
         SHARED_LOCK.unlock();
         local.leave();
@@ -92,14 +92,14 @@ pub fn leave(local: &Local, state: &State) {
     }
 }
 
-/// Returns true if these are the counters of all that have none of their own, which are locked while they are used.
-pub fn is_shared(state: &State) -> bool {
+/// Whether these are the counters of all that have none of their own, which are locked while they are used.
+pub fn is_shared(state: &ThreadCounters) -> bool {
     ptr::eq(state, &SHARED)
 }
 
 /// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it. One
 /// with memory of its own gets counters of its own.
-fn take(local: &Local, block: usize) -> Option<&'static State> {
+fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     let errno = Errno::save();
     let _guard = Guard::enter();
     LIST_LOCK.lock();
@@ -129,18 +129,18 @@ fn take(local: &Local, block: usize) -> Option<&'static State> {
 /// Which of the free states a thread takes whose first block is in a leaf of this owner; none where one is to
 /// be made.
 fn choose<'a>(
-    mut free: impl Iterator<Item = &'a State> + Clone,
+    mut free: impl Iterator<Item = &'a ThreadCounters> + Clone,
     owner: Option<u32>,
     states: u32,
-) -> Option<&'a State> {
-    let number = |state: &State| Some(state.number());
+) -> Option<&'a ThreadCounters> {
+    let number = |state: &ThreadCounters| Some(state.number());
     free.clone()
         .find(|state| number(state) == owner)
         .or_else(|| free.next().filter(|_| states >= APART))
 }
 
 /// Asks to be told when the thread ends. Never told: the state stays taken, its numbers stay right.
-fn promise(state: &State) {
+fn promise(state: &ThreadCounters) {
     let key = KEY.load(Ordering::Acquire);
     if key != NO_KEY {
         // SAFETY: a key of ours. This may allocate, which finds the state set.
@@ -150,13 +150,13 @@ fn promise(state: &State) {
     }
 }
 
-fn make() -> Option<&'static State> {
-    let memory = super::pool::map(size_of::<State>()).cast::<State>();
+fn make() -> Option<&'static ThreadCounters> {
+    let memory = super::pool::map(size_of::<ThreadCounters>()).cast::<ThreadCounters>();
     if memory.is_null() {
         return None;
     }
     // SAFETY: fresh pages of zeroes, aligned, are a state that has not begun.
-    let state: &'static State = unsafe { &*memory };
+    let state: &'static ThreadCounters = unsafe { &*memory };
     state.begin(NUMBERS.fetch_add(1, Ordering::Relaxed));
     state.registration.next.store(LATEST.load(Ordering::Relaxed), Ordering::Relaxed);
     LATEST.store(memory, Ordering::Release);
@@ -166,7 +166,7 @@ fn make() -> Option<&'static State> {
 extern "C" fn thread_ends(state: *mut c_void) {
     let local = local();
     // SAFETY: the value of our key is always a state, and states are never given back.
-    let state: &'static State = unsafe { &*state.cast::<State>() };
+    let state: &'static ThreadCounters = unsafe { &*state.cast::<ThreadCounters>() };
     if !ptr::eq(local.state.get().cast(), state) {
         return;
     }
@@ -186,9 +186,9 @@ extern "C" fn thread_ends(state: *mut c_void) {
 }
 
 /// All states there ever were; the shared one first.
-pub fn each() -> impl Iterator<Item = &'static State> + Clone {
+pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
     // SAFETY: states in the list are never given back.
-    let of = |state: *mut State| unsafe { state.as_ref() };
+    let of = |state: *mut ThreadCounters| unsafe { state.as_ref() };
     let listed = core::iter::successors(of(LATEST.load(Ordering::Acquire)), move |state| {
         of(state.registration.next.load(Ordering::Acquire))
     });
@@ -209,7 +209,7 @@ pub fn after_fork() {
 
 /// In the child, after [`after_fork`]: the other threads are gone, and their bytes are kept.
 pub fn forget_other_threads() {
-    let own = local().state.get().cast::<State>();
+    let own = local().state.get().cast::<ThreadCounters>();
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {
         account::fold_all(state);
         state.registration.taken.store(0, Ordering::Relaxed);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn thread_gets_the_leaves_of_its_own_arena_only() {
-        let states = [State::new(7), State::new(8)];
+        let states = [ThreadCounters::new(7), ThreadCounters::new(8)];
         let chosen = |owner, states_made| {
             choose(states.iter(), owner, states_made).map(|state| state.number())
         };

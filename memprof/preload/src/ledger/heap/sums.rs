@@ -4,8 +4,8 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
-use super::current::Since;
-use super::thread_counters::State;
+use super::pending_counters::Snapshot;
+use super::thread_counters::ThreadCounters;
 use super::{Ledger, registry};
 use crate::base::component::{self, Component, LIMIT};
 
@@ -17,7 +17,7 @@ static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 /// The peaks of the innermost phase.
 pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 
-/// Changes of mappings begun and done, and folds of all threads by [`folding`](super::Current::folding). A reader that saw one under
+/// Changes of mappings begun and done, and folds of all threads by [`folding`](super::PendingCounters::folding). A reader that saw one under
 /// way, or any since, reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -110,7 +110,7 @@ impl Reader {
             let base = OWNED[index].load(Acquire);
             let (mut owned, mut active, mut most) = (base, 0, 0);
             for state in registry::each() {
-                let (own, high) = state.current.look(|| level_seen(state, index));
+                let (own, high) = state.current.read(|| level_seen(state, index));
                 owned += own;
                 if own != 0 || high != 0 {
                     active += 1;
@@ -143,19 +143,19 @@ fn read(index: usize) -> (i64, i64, i64) {
     Reader::default().read(index)
 }
 
-/// A thread's own bytes of a component, or of all, and their high-water mark, as a look sees them.
-pub fn level_seen(state: &State, index: usize) -> (i64, i64) {
+/// What a thread keeps to itself of a component, or of all, and the most it did, as a look sees it.
+pub fn level_seen(state: &ThreadCounters, index: usize) -> (i64, i64) {
     let (owned, high) = state.level(index).read();
     let since = since(state, index);
     (owned + since.owned, high.max(owned + since.high))
 }
 
-/// The thread's pending counters for a component, or for all, that its accounts lack.
-fn since(state: &State, index: usize) -> Since {
+/// What the thread did for a component, or for all, that its accounts do not say.
+fn since(state: &ThreadCounters, index: usize) -> Snapshot {
     if index != ALL && index != state.current.component.load(Relaxed) as usize {
-        return Since::default();
+        return Snapshot::default();
     }
-    state.current.since()
+    state.current.snapshot()
 }
 
 /// The ledger of one component.
@@ -169,7 +169,7 @@ fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
         Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
     for state in registry::each() {
         let account = &state.accounts[index];
-        let (allocations, frees, total) = state.current.look(|| {
+        let (allocations, frees, total) = state.current.read(|| {
             let since = since(state, index);
             (
                 account.allocations.load(Relaxed) + since.allocations,

@@ -22,7 +22,7 @@ fn at_home<R>(component: u16, work: impl FnOnce() -> R) -> R {
 /// Blocks are of the ledger from the moment on that the real allocator is known. In programs the only thread
 /// looks it up as it starts; here tests begin beside each other.
 fn settle() {
-    while !real::settled() {
+    while !next_allocator::settled() {
         std::thread::yield_now();
     }
 }
@@ -255,13 +255,16 @@ fn the_tool_pays_for_itself() {
 
 #[test]
 fn blocks_from_elsewhere_pass_through() {
-    let real = real::malloc().unwrap();
+    let real = next_allocator::malloc().unwrap();
     // SAFETY: blocks of the real allocator.
     unsafe {
         let block = real(100);
-        block.write_bytes(0xff, real::usable().unwrap()(block));
+        block.write_bytes(0xff, next_allocator::usable().unwrap()(block));
         assert_eq!(blocks::look(block), None);
-        assert_eq!(blocks::malloc_usable_size(block, 0, 0), real::usable().unwrap()(block));
+        assert_eq!(
+            blocks::malloc_usable_size(block, 0, 0),
+            next_allocator::usable().unwrap()(block)
+        );
         let block = at_home(225, || blocks::realloc(block, 5000, 0, 0));
         assert_eq!(block.read(), 0xff);
         assert_eq!(blocks::look(block), Some((Component(225), 5000)));
@@ -383,7 +386,7 @@ fn block_in_a_region_without_beginnings_is_counted() {
             share(edge, edge + 4096, &mut |component, bytes| shares.push((component, bytes)));
         (known, shares)
     };
-    let state = State::new(77);
+    let state = ThreadCounters::new(77);
     GRANULES.change(&state, start, length, owner, 1);
     assert_eq!(beyond(), (true, vec![(owner, 4000)]));
     GRANULES.change(&state, start, length, owner, -1);
@@ -427,7 +430,7 @@ fn fast_path_blocks_are_in_their_pages_to_the_byte() {
             }
             let block = malloc_quickly(size, OWN);
             // SAFETY: a live block.
-            let tag = block as usize + unsafe { real::room_for_tag(block) } - tag::SIZE;
+            let tag = block as usize + unsafe { next_allocator::room_for_tag(block) } - tag::SIZE;
             parted += usize::from(tag.is_multiple_of(4096) && block as usize + size <= tag);
             live.push((block, size));
             if round % 500 == 0 {
@@ -490,7 +493,7 @@ fn large_blocks_go_the_quick_way_to_their_table() {
         let (mut made, mut freed) = (0, 0);
         for round in 0..2_000_usize {
             // Not near a call stack.
-            account::count_down(state, Current::FAR);
+            account::count_down(state, PendingCounters::FAR);
             let place = &mut live[round * 31 % 40];
             let before = GENERAL.get();
             free(place.0);

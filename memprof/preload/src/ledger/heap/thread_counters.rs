@@ -3,13 +3,13 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::current::Current;
 use super::granules::LeafCache;
 use super::level::Level;
+use super::pending_counters::PendingCounters;
 use super::registry::Registration;
 use crate::base::component::LIMIT;
 use crate::base::thread::{RECENT, Recent, RecentCallers};
-use crate::ledger::sites::{Samples, Seen};
+use crate::ledger::call_stacks::{Samples, Seen};
 
 /// What one thread allocated and freed for one component.
 #[repr(C, align(64))]
@@ -25,8 +25,8 @@ const _: () = assert!(size_of::<Account>() == 64);
 /// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
 /// nothing has to be moved when a thread ends.
 #[repr(C, align(64))]
-pub struct State {
-    pub current: Current,
+pub struct ThreadCounters {
+    pub current: PendingCounters,
     /// When the next stack is kept.
     pub samples: Samples,
     pub registration: Registration,
@@ -39,12 +39,12 @@ pub struct State {
     pub seen: Seen,
 }
 
-const _: () = assert!(core::mem::offset_of!(State, samples) == 64);
+const _: () = assert!(core::mem::offset_of!(ThreadCounters, samples) == 64);
 
-impl State {
-    pub const fn new(number: u32) -> State {
-        State {
-            current: Current::new(),
+impl ThreadCounters {
+    pub const fn new(number: u32) -> ThreadCounters {
+        ThreadCounters {
+            current: PendingCounters::new(),
             samples: Samples::new(),
             registration: Registration::new(number),
             all: Level::new(),

@@ -18,9 +18,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use memprof_trace::layout::{NONE_SHORT, TouchRow, flags};
 
 use crate::base::component::{self, Component};
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel::SignalsBlocked;
 use crate::base::lock::SpinLock;
-use crate::base::note::{self, Code};
 use crate::base::pagemap::{Run, Scanner};
 use crate::base::thread::{Guard, local};
 use crate::base::{kernel, memory};
@@ -123,7 +123,7 @@ pub fn start() {
     let ring = match perf::watch(MAIN_BYTES) {
         Ok(ring) => ring,
         Err(kernel::Errno(error)) => {
-            note::say(
+            diagnostics::say(
                 Code::NoFaults,
                 format_args!(
                     "the kernel does not tell of page faults (error {error}; \
@@ -160,7 +160,7 @@ pub fn thread_begins() {
         Some(Ok(ring)) => with(|faults| faults.add(ring)),
         _ => {
             UNWATCHED.fetch_add(1, Ordering::Relaxed);
-            note::say(
+            diagnostics::say(
                 Code::NoFaults,
                 format_args!("page faults of some threads are not told: there is no room for more"),
             );

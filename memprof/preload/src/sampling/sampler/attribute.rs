@@ -53,6 +53,8 @@ pub enum Backing {
     SharedMemory,
     /// Memory shared with other processes by an MPI library, as its name tells.
     MpiMemory,
+    /// Shared memory whose name tells that it is a window of the program's in an MPI.
+    MpiWindow,
 }
 
 /// One mapping.
@@ -275,7 +277,10 @@ impl<'w, W: World> Walker<'w, W> {
             }
             Backing::Kernel => self.totals.add(self.system, length, run),
             Backing::File => self.totals.add(claim.unwrap_or(self.system), length, run),
-            Backing::SharedFile | Backing::SharedMemory | Backing::MpiMemory => {
+            Backing::SharedFile
+            | Backing::SharedMemory
+            | Backing::MpiMemory
+            | Backing::MpiWindow => {
                 let owner = self.shared_owner(mapping.backing, claim);
                 self.totals.add(owner, length, run);
             }
@@ -286,6 +291,7 @@ impl<'w, W: World> Walker<'w, W> {
     fn shared_owner(&self, backing: Backing, claim: Option<Component>) -> Component {
         match claim {
             Some(Component::MPI_FOR_USER) => Component::MPI_FOR_USER,
+            _ if backing == Backing::MpiWindow => Component::MPI_FOR_USER,
             Some(owner) if self.world.is_mpi(owner) => Component::MPI_SHARED,
             _ if backing == Backing::MpiMemory => Component::MPI_SHARED,
             _ if backing == Backing::SharedMemory => Component::APPLICATION_SHARED,
@@ -413,6 +419,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
         // Huge pages without a file.
         _ if path.starts_with(b"/anon_hugepage") && !shared => Backing::Anonymous,
         _ if !shared => Backing::File,
+        _ if classify::is_window_memory(path) => Backing::MpiWindow,
         _ if classify::is_mpi_memory(path) => Backing::MpiMemory,
         _ if path.starts_with(b"/dev/shm/")
             || path.starts_with(b"/memfd:")
@@ -432,6 +439,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
 pub fn maker(backing: Backing) -> Option<Component> {
     match backing {
         Backing::MpiMemory => Some(Component::MPI_SHARED),
+        Backing::MpiWindow => Some(Component::MPI_FOR_USER),
         Backing::SharedMemory => Some(Component::APPLICATION_SHARED),
         _ => None,
     }

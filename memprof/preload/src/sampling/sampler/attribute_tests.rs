@@ -107,6 +107,7 @@ fn backings() -> impl Strategy<Value = Backing> {
         1 => Just(Backing::SharedFile),
         1 => Just(Backing::SharedMemory),
         1 => Just(Backing::MpiMemory),
+        1 => Just(Backing::MpiWindow),
     ]
 }
 
@@ -288,6 +289,8 @@ fn shared_memory_is_told_by_mapper_and_name() {
     assert_eq!(resident(&file, 17), pages);
     let named = walk(&by(17), Backing::MpiMemory, 1..3);
     assert_eq!(resident(&named, Component::MPI_SHARED.0), pages);
+    let window = walk(&by(20), Backing::MpiWindow, 1..3);
+    assert_eq!(resident(&window, Component::MPI_FOR_USER.0), pages);
     let given = walk(&by(Component::MPI_FOR_USER.0), Backing::MpiMemory, 1..3);
     assert_eq!(resident(&given, Component::MPI_FOR_USER.0), pages);
 }
@@ -308,6 +311,7 @@ fn paths_tell_what_a_mapping_is() {
         ("/dev/shm/vader_segment.host.0", 7, true, Backing::MpiMemory),
         ("/dev/shm/sm_segment.host.1000.1 (deleted)", 7, true, Backing::MpiMemory),
         ("/dev/shm/mpich_shm_x", 7, true, Backing::MpiMemory),
+        ("/dev/shm/osc_sm.host.1000.7 (deleted)", 7, true, Backing::MpiWindow),
         ("/dev/shm/Intel_MPI_x", 7, true, Backing::MpiMemory),
         (
             "/tmp/ompi.host.0/pid.1/pmix_dstor_1/initial-pmix_shared-segment-0",

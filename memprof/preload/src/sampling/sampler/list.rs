@@ -5,9 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::maps::{self, Line, Lines};
-use crate::base::kept::Kept;
 use crate::base::kernel::{self, Errno, File};
 use crate::base::memory;
+use crate::base::reserved_fds::Kept;
 
 /// A visitor of mappings.
 pub trait Visitor {

@@ -2,19 +2,20 @@
 
 #![allow(unsafe_code)]
 
-mod agree;
 mod attribute;
-mod duty;
-mod edges;
+mod budget;
+mod consistency;
 mod entry;
 mod ledger;
 mod list;
 mod maps;
-mod owed;
+mod phase_peaks;
 mod publish;
+mod reattribute;
 mod release;
 mod rows;
 mod segments;
+mod sources;
 mod status;
 mod thread;
 mod walk;
@@ -171,12 +172,13 @@ pub static PHASES: phases::Sampling = phases::Sampling {
 pub static BEFORE_RELEASE: heap::BeforeRelease = before_release;
 
 /// The phase around each when it first began.
-static PARENTS: [AtomicU16; edges::PHASES] = [const { AtomicU16::new(u16::MAX) }; edges::PHASES];
+static PARENTS: [AtomicU16; phase_peaks::PHASES] =
+    [const { AtomicU16::new(u16::MAX) }; phase_peaks::PHASES];
 
 /// Which are the profiler's own, as a bit for each.
 static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
 
-const _: () = assert!(edges::PHASES <= 64);
+const _: () = assert!(phase_peaks::PHASES <= 64);
 
 /// There is a new phase.
 fn phase_known(index: u16, parent: u16, is_automatic: bool) {

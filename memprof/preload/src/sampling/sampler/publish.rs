@@ -5,13 +5,13 @@ use memprof_trace::layout::{
     ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
 };
 
-use super::duty::{LONGEST_AGE, LONGEST_TICK};
+use super::budget::{LONGEST_AGE, LONGEST_TICK};
 use super::rows::{self, Place, Rows};
 use super::walk::Sampler;
 use crate::base::component;
-use crate::base::losses::{self, Table};
-use crate::base::{memory, note};
-use crate::ledger::sites;
+use crate::base::overflow_counters::{self, Table};
+use crate::base::{diagnostics, memory};
+use crate::ledger::call_stacks;
 use crate::owners;
 use crate::recording::writer;
 use crate::sampling::faults;
@@ -101,7 +101,7 @@ impl Published {
             return;
         }
         self.objects = serial;
-        losses::at_least(Table::Objects, refused);
+        overflow_counters::at_least(Table::Objects, refused);
         self.rows.end(|index| {
             writer::with(|writer, _| writer.flag_object(index as u32, object::UNLOADED));
         });
@@ -126,7 +126,7 @@ impl Published {
             self.sites = sites;
         }
         let Some(written) = self.sites.take() else { return };
-        sites::each(&mut |index, site| {
+        call_stacks::each(&mut |index, site| {
             let now = (site.total, site.live, site.at_peak);
             if written.get(index).is_none_or(|before| *before == now) {
                 return;
@@ -160,7 +160,7 @@ impl Published {
 
     fn notes(&mut self) {
         let mut next = self.notes;
-        note::each(self.notes, &mut |index, code, text| {
+        diagnostics::each(self.notes, &mut |index, code, text| {
             let text = core::str::from_utf8(text).unwrap_or("?");
             writer::with(|writer, time| writer.add_note(time, u32::from(code), text));
             next = index + 1;
@@ -197,10 +197,10 @@ impl Sampler {
                 writer.set_touch(index, &TouchRow { function, ..*row });
             });
         });
-        (self.head.faults, self.head.faults_lost) = (faults, lost);
-        self.head.lost = losses::all();
-        let rows = &self.rows[..component::count().min(self.rows.len())];
-        let (segments, head) = (&mut self.segments, &self.head);
+        (self.record.head.faults, self.record.head.faults_lost) = (faults, lost);
+        self.record.head.lost = overflow_counters::all();
+        let rows = &self.record.rows[..component::count().min(self.record.rows.len())];
+        let (segments, head) = (&mut self.walked.segments, &self.record.head);
         writer::with(|writer, _| {
             segments.publish(writer, time);
             writer.publish_summary(head, rows);

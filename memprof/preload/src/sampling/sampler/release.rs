@@ -110,16 +110,16 @@ impl Sampler {
         let process = self.process_peak();
         let is_peak = now > process + margin(process) || {
             let owned = heap::owned(owner);
-            let row = &self.rows[index];
+            let row = &self.record.rows[index];
             let margin = margin(row.resident_peak);
             self.would_be_peak(index, owned, margin) && {
                 let now_mapped = ranges::total();
                 let in_blocks = heap::all().0.saturating_sub(now_mapped);
                 // What all own less than at the last sample was given back; by whom is not asked.
-                let (blocks, mappings) = self.owned_then;
+                let (blocks, mappings) = self.last.owned;
                 let others = blocks.saturating_sub(in_blocks) + mappings.saturating_sub(now_mapped);
-                let kept = self.rows[usize::from(Component::SLACK.0)].resident;
-                let then = self.resident_then;
+                let kept = self.record.rows[usize::from(Component::SLACK.0)].resident;
+                let then = self.last.resident;
                 let most = bound(row.resident, then, now, others + kept, owned);
                 self.would_be_peak(index, most, margin)
             }
@@ -133,18 +133,23 @@ impl Sampler {
 
     /// The most resident bytes, as the kernel counts them, that a sample found.
     fn process_peak(&self) -> u64 {
-        self.head.peak.saturating_sub(self.head.page_tables + self.head.hugetlb)
+        self.record
+            .head
+            .peak
+            .saturating_sub(self.record.head.page_tables + self.record.head.hugetlb)
     }
 
     /// Returns true if so much is resident there that a peak would be lost with it. If the kernel does not tell, it is.
     fn holds(&mut self, start: usize, length: usize) -> bool {
-        let Some(scanner) = &mut self.scanner else { return true };
+        let Some(scanner) = &mut self.sources.scanner else { return true };
         let page = kernel::page();
         let (mut at, end) = (start & !(page - 1), start.saturating_add(length) & !(page - 1));
         let mut found = 0;
         while at < end && found < SMALLEST_PEAK {
-            let Ok((count, to)) = scanner.next(at, end, false, &mut self.runs) else { return true };
-            let present = self.runs[..count].iter().filter(|run| run.is_present());
+            let Ok((count, to)) = scanner.next(at, end, false, &mut self.sources.runs) else {
+                return true;
+            };
+            let present = self.sources.runs[..count].iter().filter(|run| run.is_present());
             found += present.map(|run| run.end - run.start).sum::<u64>();
             at = to;
         }
@@ -155,7 +160,7 @@ impl Sampler {
     pub fn tell_known(&self) {
         KNOWN.phase.store(u32::MAX, Ordering::Release);
         for (index, owned) in KNOWN.owned.iter().enumerate() {
-            let margin = margin(self.rows[index].resident_peak);
+            let margin = margin(self.record.rows[index].resident_peak);
             owned.store(self.least_peak(index).saturating_add(margin), Ordering::Relaxed);
         }
         let process = self.process_peak();

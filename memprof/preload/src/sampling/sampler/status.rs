@@ -10,15 +10,17 @@ impl Sampler {
     /// Returns true if the pages of a mapping are of a kind that the kernel does not count as resident. The page size
     /// of a file system is asked once, since the answer is slow.
     pub fn is_huge(&mut self, line: &maps::Line<'_>) -> bool {
-        let known = self.devices[..self.device_count].iter().find(|entry| entry.0 == line.device);
+        let known = self.walked.devices[..self.walked.device_count]
+            .iter()
+            .find(|entry| entry.0 == line.device);
         if let Some(&(_, huge)) = known {
             return huge;
         }
-        let Some(text) = &mut self.text else { return false };
+        let Some(text) = &mut self.sources.text else { return false };
         let huge = is_huge_in_smaps(line.start, text);
-        if self.device_count < DEVICES {
-            self.devices[self.device_count] = (line.device, huge);
-            self.device_count += 1;
+        if self.walked.device_count < DEVICES {
+            self.walked.devices[self.walked.device_count] = (line.device, huge);
+            self.walked.device_count += 1;
         }
         huge
     }
@@ -26,16 +28,19 @@ impl Sampler {
     /// Reads the numbers that only the status tells: page tables, huge pages, the kernel's own
     /// peak.
     pub fn ask_status(&mut self) {
-        let (Some(file), Some(text)) = (&mut self.status, self.text.take()) else { return };
+        let (Some(file), Some(text)) = (&mut self.sources.status, self.sources.text.take()) else {
+            return;
+        };
         let length = file.read_at(text, 0).unwrap_or(0);
         let status = &text[..length];
-        self.head.page_tables = maps::status_bytes(status, b"VmPTE");
-        self.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
-        self.head.threads = maps::status_bytes(status, b"Threads");
-        self.totals.components[usize::from(Component::KERNEL.0)].resident = self.head.page_tables;
+        self.record.head.page_tables = maps::status_bytes(status, b"VmPTE");
+        self.record.head.kernel_peak = maps::status_bytes(status, b"VmHWM");
+        self.record.head.threads = maps::status_bytes(status, b"Threads");
+        self.walked.totals.components[usize::from(Component::KERNEL.0)].resident =
+            self.record.head.page_tables;
         // From the next sample on devices are asked for.
-        self.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
-        self.text = Some(text);
+        self.walked.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
+        self.sources.text = Some(text);
     }
 }
 

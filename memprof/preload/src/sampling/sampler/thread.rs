@@ -7,16 +7,16 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::base::component::Component;
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel::{self, SignalsBlocked};
 use crate::base::memory;
-use crate::base::note::{self, Code};
 use crate::base::options::Options;
 use crate::base::thread::Guard;
 use crate::ledger::heap;
 use crate::recording::{conflicts, phases, writer};
 use crate::sampling::faults;
 
-use super::duty::{Duty, LONGEST_AGE};
+use super::budget::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Word that the thread waits for between ticks; it never comes.
@@ -65,7 +65,7 @@ pub fn start() {
 }
 
 fn failed(error: i32) {
-    note::say(
+    diagnostics::say(
         Code::NoSampler,
         format_args!("the sampling thread could not be started (error {error})"),
     );
@@ -180,29 +180,29 @@ fn look(last: &mut Last) -> bool {
         let Some(duty) = sampler.duty else { return false };
         // A full sample in between, before a release or because somebody asked, counts as well.
         let is_due = now.saturating_sub(last.full) >= duty.interval();
-        let then = sampler.resident_then;
+        let then = sampler.last.resident;
         let has_grown = duty.follows_growth(now, then, resident);
         // Who is killed early is to be told of as well.
         let is_first = then == 0;
         let is_affordable = last.pending && is_due && duty.affordable(now, resident);
         let is_wanted = has_grown || is_first || is_affordable;
         if is_wanted && !phases::paused() {
-            let before = sampler.head.cpu_ns;
+            let before = sampler.record.head.cpu_ns;
             sampler.full(0);
-            last.sampled = sampler.head.cpu_ns - before;
+            last.sampled = sampler.record.head.cpu_ns - before;
             (last.full, last.record, last.pending) = (now, now, false);
             return true;
         }
         if sampler.owns_otherwise(owned) {
             sampler.write_owned(owned);
         }
-        let much = resident.abs_diff(sampler.head.kernel_resident) > resident / 100;
+        let much = resident.abs_diff(sampler.record.head.kernel_resident) > resident / 100;
         if much || now.saturating_sub(last.record) >= LONGEST_AGE {
             sampler.quick();
             last.record = now;
         }
         if sampler.is_stale() {
-            sampler.head.time = writer::now();
+            sampler.record.head.time = writer::now();
             sampler.publish();
         }
         changed

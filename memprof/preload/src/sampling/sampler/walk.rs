@@ -3,24 +3,24 @@
 use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
-use super::agree::Agreement;
 use super::attribute::{self, Backing, Mapping, Totals, Walker};
-use super::duty::Duty;
-use super::edges::{PHASES, Peaks};
+use super::budget::Duty;
+use super::consistency::Agreement;
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::ledger::Owned;
-use super::list::{List, Visitor};
+use super::list::Visitor;
 use super::maps;
+use super::phase_peaks::{PHASES, Peaks};
 use super::segments::Segments;
+use super::sources::Sources;
 use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
 use crate::base::component::{self, Component, LIMIT};
-use crate::base::kept::Kept;
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel;
-use crate::base::losses::{self, Table};
 use crate::base::memory;
-use crate::base::note::{self, Code};
-use crate::base::pagemap::{Run, Scanner};
+use crate::base::overflow_counters::{self, Table};
+use crate::base::pagemap::Scanner;
 use crate::ledger::heap::{self, Ledger};
 use crate::ledger::ranges;
 use crate::owners;
@@ -41,7 +41,7 @@ struct Listing<'s> {
 
 impl Visitor for Listing<'_> {
     fn knows(&self, device: u64, inode: u64) -> bool {
-        self.sampler.segments.knows((device, inode))
+        self.sampler.walked.segments.knows((device, inode))
     }
 
     fn mapping(&mut self, line: &mut maps::Line<'_>) {
@@ -64,10 +64,11 @@ impl Visitor for Listing<'_> {
             ranges::seen(line.start, line.end, maker, self.walk);
         }
         if let Some(before) = self.count.checked_sub(1) {
-            let has_copies = self.sampler.copies.has(self.sampler.entries[before].mapping.start);
-            self.sampler.entries[before].look_at_next(&entry, has_copies);
+            let has_copies =
+                self.sampler.walked.copies.has(self.sampler.walked.entries[before].mapping.start);
+            self.sampler.walked.entries[before].look_at_next(&entry, has_copies);
         }
-        self.sampler.entries[self.count] = entry;
+        self.sampler.walked.entries[self.count] = entry;
         self.count += 1;
         if self.count == BATCH {
             self.sampler.scan(self.count, self.system);
@@ -82,20 +83,26 @@ const BATCH: usize = 2048;
 const FEW: usize = 64;
 /// So often all pages are asked for if they are a file's.
 const THOROUGH: u64 = 2_000_000_000;
-/// Bytes of texts read at once.
-const TEXT: usize = 8192;
 /// Devices whose kind is remembered.
 pub const DEVICES: usize = 16;
 
-/// See the module.
+/// State kept from sample to sample, by its use.
 pub struct Sampler {
-    pub scanner: Option<Scanner>,
-    statm: Option<Kept>,
-    list: Option<List>,
-    pub status: Option<Kept>,
-    /// Room for text of the kernel; not on the stack, which may be a program's small one.
-    pub text: Option<&'static mut [u8]>,
-    pub runs: [Run; 512],
+    pub sources: Sources,
+    pub walked: Walked,
+    pub record: Record,
+    pub last: LastSample,
+    pub owned: Owned,
+    pub phases: Peaks,
+    pub duty: Option<Duty>,
+    pub published: super::publish::Published,
+    pub agreement: Agreement,
+    ready: bool,
+    stopped: bool,
+}
+
+/// State that walks over the mappings keep.
+pub struct Walked {
     entries: [Entry; BATCH],
     pub owners: Owners,
     pub totals: Totals,
@@ -105,45 +112,42 @@ pub struct Sampler {
     pub device_count: usize,
     /// Huge pages in use by the process, as of the last sample.
     pub has_hugetlb: bool,
-    pub ledger: [Ledger; LIMIT],
-    ranges: [(u64, u64); LIMIT],
-    samples: [ComponentSample; LIMIT],
-    pub rows: [SummaryRow; LIMIT],
-    pub head: SummaryHead,
-    pub phases: Peaks,
-    pub duty: Option<Duty>,
-    pub published: super::publish::Published,
-    /// Resident bytes by the kernel at the last full sample.
-    pub resident_then: u64,
-    /// Owned bytes of all then, in blocks and in mappings.
-    pub owned_then: (u64, u64),
-    pub owned: Owned,
-    /// What of each component had moved when the look at the tables began; and what was nobody's and the
-    /// allocator's in the last sample.
-    pub moved: heap::in_flight::Before<LIMIT>,
-    pub nobodys: u64,
-    pub slacks: u64,
-    pub agreement: Agreement,
-    /// Bytes of the tool's in blocks.
-    pub tags: u64,
     /// The sample that is taken asks this of each page of a file; and when one last did.
     is_thorough: bool,
     thorough: u64,
     /// Copies found where nothing could write.
     copies: Copies,
-    ready: bool,
-    stopped: bool,
+    /// Owned bytes of each component when the walk began, and the bytes ever allocated or mapped for it until then.
+    pub began: [(u64, u64); LIMIT],
 }
 
-impl Sampler {
-    pub const fn new() -> Sampler {
-        Sampler {
-            scanner: None,
-            statm: None,
-            list: None,
-            status: None,
-            text: None,
-            runs: [const { Run::EMPTY }; 512],
+/// Counters that go into the trace with a sample.
+pub struct Record {
+    pub ledger: [Ledger; LIMIT],
+    pub ranges: [(u64, u64); LIMIT],
+    samples: [ComponentSample; LIMIT],
+    pub rows: [SummaryRow; LIMIT],
+    pub head: SummaryHead,
+    /// Bytes of the tool's in blocks.
+    pub tags: u64,
+}
+
+/// Findings of the last full sample.
+pub struct LastSample {
+    /// Resident bytes by the kernel.
+    pub resident: u64,
+    /// Owned bytes of all, in blocks and in mappings.
+    pub owned: (u64, u64),
+    /// Large blocks in flight when the look at the tables began.
+    pub in_flight: heap::in_flight::Before<LIMIT>,
+    /// Resident bytes of no owner, and of the allocator.
+    pub nobodys: u64,
+    pub slack: u64,
+}
+
+impl Walked {
+    const fn new() -> Walked {
+        Walked {
             entries: [NO_ENTRY; BATCH],
             owners: Owners::new(),
             totals: Totals::new(),
@@ -151,26 +155,47 @@ impl Sampler {
             devices: [(0, false); DEVICES],
             device_count: 0,
             has_hugetlb: false,
-            ledger: [const { Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 } };
-                LIMIT],
-            ranges: [(0, 0); LIMIT],
-            samples: [const { NO_SAMPLE }; LIMIT],
-            rows: [const { NO_ROW }; LIMIT],
-            head: NO_HEAD,
-            phases: Peaks::new(),
-            duty: None,
-            published: super::publish::Published::new(),
-            resident_then: 0,
-            owned_then: (0, 0),
-            owned: Owned::new(),
-            moved: heap::in_flight::Before::new(),
-            nobodys: 0,
-            slacks: 0,
-            agreement: Agreement::new(),
-            tags: 0,
             is_thorough: false,
             thorough: 0,
             copies: Copies::new(),
+            began: [(0, 0); LIMIT],
+        }
+    }
+}
+
+impl Record {
+    const fn new() -> Record {
+        const NOTHING: Ledger =
+            Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 };
+        Record {
+            ledger: [NOTHING; LIMIT],
+            ranges: [(0, 0); LIMIT],
+            samples: [NO_SAMPLE; LIMIT],
+            rows: [NO_ROW; LIMIT],
+            head: NO_HEAD,
+            tags: 0,
+        }
+    }
+}
+
+impl Sampler {
+    pub const fn new() -> Sampler {
+        Sampler {
+            sources: Sources::new(),
+            walked: Walked::new(),
+            record: Record::new(),
+            last: LastSample {
+                resident: 0,
+                owned: (0, 0),
+                in_flight: heap::in_flight::Before::new(),
+                nobodys: 0,
+                slack: 0,
+            },
+            owned: Owned::new(),
+            phases: Peaks::new(),
+            duty: None,
+            published: super::publish::Published::new(),
+            agreement: Agreement::new(),
             ready: false,
             stopped: false,
         }
@@ -179,28 +204,16 @@ impl Sampler {
     /// Opens the files that are read again and again.
     pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
         self.duty = Some(duty);
-        self.owners.allocator_is(allocator);
-        if self.text.is_none() {
-            // SAFETY: all zero is text.
-            #[allow(unsafe_code)]
-            let text = unsafe { memory::slice(TEXT) };
-            self.text = text;
+        self.walked.owners.allocator_is(allocator);
+        if !self.sources.open() {
+            diagnostics::say(
+                Code::NoResidency,
+                format_args!("the kernel does not tell which pages are resident"),
+            );
+            writer::flags(memprof_trace::layout::flags::NO_RESIDENCY, 0);
         }
-        self.statm = Kept::open(c"/proc/self/statm").ok();
-        self.list = List::open();
-        self.status = Kept::open(c"/proc/self/status").ok();
-        match Scanner::open() {
-            Ok(scanner) if self.list.is_some() => self.scanner = Some(scanner),
-            _ => {
-                note::say(
-                    Code::NoResidency,
-                    format_args!("the kernel does not tell which pages are resident"),
-                );
-                writer::flags(memprof_trace::layout::flags::NO_RESIDENCY, 0);
-            }
-        }
-        self.head.peak_phase = NONE;
-        self.thorough = kernel::monotonic();
+        self.record.head.peak_phase = NONE;
+        self.walked.thorough = kernel::monotonic();
         self.ready = true;
         self.stopped = false;
     }
@@ -215,18 +228,11 @@ impl Sampler {
 
     /// In a forked child.
     pub fn forget(&mut self) {
-        let files = [self.statm.take(), self.status.take()];
-        files.into_iter().flatten().for_each(Kept::close);
-        if let Some(list) = self.list.take() {
-            list.close();
-        }
-        if let Some(scanner) = self.scanner.take() {
-            scanner.close();
-        }
-        self.segments.forget();
+        self.sources.close();
+        self.walked.segments.forget();
         self.published = super::publish::Published::new();
-        self.rows.fill(NO_ROW);
-        self.head = NO_HEAD;
+        self.record.rows.fill(NO_ROW);
+        self.record.head = NO_HEAD;
         self.phases.forget();
         self.owned = Owned::new();
         self.agreement = Agreement::new();
@@ -235,10 +241,7 @@ impl Sampler {
 
     /// Resident bytes by the kernel.
     pub fn kernel_resident(&mut self) -> u64 {
-        let mut text = [0; 128];
-        let length = self.statm.as_mut().and_then(|file| file.read_at(&mut text, 0).ok());
-        let pages = length.and_then(|length| maps::statm_resident(&text[..length]));
-        pages.unwrap_or(0) * kernel::page() as u64
+        self.sources.resident()
     }
 
     /// A full sample: walks all mappings, gives every page an owner, and writes it down. Nothing
@@ -248,41 +251,42 @@ impl Sampler {
             return;
         }
         let (began, cpu) = (kernel::monotonic(), kernel::thread_time());
-        let replaced = if self.scanner.is_some() {
+        let replaced = if self.sources.scanner.is_some() {
             self.walk_well()
         } else {
-            self.totals.clear();
-            self.owners.look();
+            self.walked.totals.clear();
+            self.walked.owners.look();
             self.published.objects();
             0
         };
         self.ask_status();
-        self.head.kernel_resident = self.kernel_resident();
-        self.resident_then = self.head.kernel_resident;
+        self.record.head.kernel_resident = self.kernel_resident();
+        self.last.resident = self.record.head.kernel_resident;
         let mapped = ranges::total();
-        self.owned_then = (heap::all().0.saturating_sub(mapped), mapped);
-        self.head.time = writer::now();
+        self.last.owned = (heap::all().0.saturating_sub(mapped), mapped);
+        self.record.head.time = writer::now();
         self.phases.outdated = false;
         self.sum();
-        self.head.releases_skipped = super::release::skipped();
-        self.head.samples_full += 1;
-        self.head.samples_release += u64::from(flags & sample::RELEASE != 0);
-        self.head.longest_sample_ns = self.head.longest_sample_ns.max(kernel::monotonic() - began);
+        self.record.head.releases_skipped = super::release::skipped();
+        self.record.head.samples_full += 1;
+        self.record.head.samples_release += u64::from(flags & sample::RELEASE != 0);
+        self.record.head.longest_sample_ns =
+            self.record.head.longest_sample_ns.max(kernel::monotonic() - began);
         self.write(flags);
         let cost = kernel::thread_time() - cpu;
-        self.head.cpu_ns += cost;
+        self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
             // What is seldom necessary is no reason to sample less often from now on.
             duty.charge(replaced);
-            duty.sampled(cost - replaced, self.resident_then);
-            self.head.interval_ns = duty.interval();
+            duty.sampled(cost - replaced, self.last.resident);
+            self.record.head.interval_ns = duty.interval();
         }
     }
 
     /// Sampling took that much of a processor's time, beside the cost that full samples say
     /// themselves.
     pub fn charge(&mut self, cost: u64) {
-        self.head.cpu_ns += cost;
+        self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
             duty.charge(cost);
         }
@@ -290,7 +294,7 @@ impl Sampler {
 
     /// As [`Self::charge`], of a look between full samples.
     pub fn looked(&mut self, cost: u64) {
-        self.head.cpu_ns += cost;
+        self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
             duty.looked(cost);
         }
@@ -322,14 +326,14 @@ impl Sampler {
 
     /// Goes through the mappings, batch by batch.
     pub fn walk(&mut self) {
-        let Some(mut list) = self.list.take() else { return };
+        let Some(mut list) = self.sources.list.take() else { return };
         let walk = ranges::walk();
         let now = kernel::monotonic();
-        let knows = self.scanner.as_ref().is_some_and(Scanner::crosses_holes);
-        self.is_thorough = !knows || now.saturating_sub(self.thorough) >= THOROUGH;
-        if self.is_thorough {
-            self.thorough = now;
-            self.copies.clear();
+        let knows = self.sources.scanner.as_ref().is_some_and(Scanner::crosses_holes);
+        self.walked.is_thorough = !knows || now.saturating_sub(self.walked.thorough) >= THOROUGH;
+        if self.walked.is_thorough {
+            self.walked.thorough = now;
+            self.walked.copies.clear();
         }
         let mut listing =
             Listing { walk, system: system(), count: 0, before: 0, mappings: 0, sampler: self };
@@ -341,21 +345,21 @@ impl Sampler {
         }
         ranges::walked();
         self.scan(count, system);
-        losses::at_least(Table::Ranges, ranges::lost());
-        losses::at_least(Table::Segments, self.segments.refused());
-        self.head.mappings = mappings;
-        self.list = Some(list);
+        overflow_counters::at_least(Table::Ranges, ranges::lost());
+        overflow_counters::at_least(Table::Segments, self.walked.segments.refused());
+        self.record.head.mappings = mappings;
+        self.sources.list = Some(list);
     }
 
     fn entry(&mut self, line: &maps::Line<'_>) -> Entry {
         let backing = attribute::backing(line.path, line.inode, line.shared);
         let length = line.end - line.start;
-        let hugetlb = self.has_hugetlb && line.inode != 0 && self.is_huge(line);
+        let hugetlb = self.walked.has_hugetlb && line.inode != 0 && self.is_huge(line);
         let mapping = Mapping { start: line.start, end: line.end, backing, hugetlb };
         let mut segment = None;
         if line.inode != 0 && (line.shared || backing == Backing::File) {
             let (file, end) = ((line.device, line.inode), line.offset + length as u64);
-            segment = self.segments.find(file, end, line.path, line.shared);
+            segment = self.walked.segments.find(file, end, line.path, line.shared);
         }
         Entry {
             mapping,
@@ -363,27 +367,27 @@ impl Sampler {
             offset: line.offset,
             shared: line.shared,
             writable: line.writable,
-            is_plain: !line.writable && line.executable && !self.copies.has(line.start),
+            is_plain: !line.writable && line.executable && !self.walked.copies.has(line.start),
         }
     }
 
     /// Looks at the pages of the first entries.
     fn scan(&mut self, count: usize, system: Component) {
-        let Some(mut scanner) = self.scanner.take() else { return };
+        let Some(mut scanner) = self.sources.scanner.take() else { return };
         let file = scanner.file();
-        let mut walker = Walker::new(&self.owners, system, &mut self.totals);
-        let entries = &self.entries[..count];
+        let mut walker = Walker::new(&self.walked.owners, system, &mut self.walked.totals);
+        let entries = &self.walked.entries[..count];
         for entry in entries {
             if let Some(segment) = entry.segment {
                 let owner = walker.owner(&entry.mapping);
-                self.segments.owner(usize::from(segment), owner, entry.mapping.hugetlb);
+                self.walked.segments.owner(usize::from(segment), owner, entry.mapping.hugetlb);
             }
         }
         let mut first = 0;
         while first < count {
             // Where holes do not matter, many at once.
             let asks = |entry: &Entry| {
-                let is_plain = entry.is_plain && !self.is_thorough;
+                let is_plain = entry.is_plain && !self.walked.is_thorough;
                 entry.mapping.backing == Backing::File && !is_plain
             };
             let files = asks(&entries[first]);
@@ -392,15 +396,15 @@ impl Sampler {
             let last = if scanner.crosses_holes() { first + more } else { first };
             let (mut at, end) = (entries[first].mapping.start, entries[last].mapping.end);
             // The kernel makes room for as many first.
-            let room = if files { FEW } else { self.runs.len() };
+            let room = if files { FEW } else { self.sources.runs.len() };
             let mut current = first;
             while at < end {
                 let began = kernel::monotonic();
-                let runs = &mut self.runs[..room];
+                let runs = &mut self.sources.runs[..room];
                 let Ok((found, to)) = scanner.next_of(file, at, end, files, runs) else { break };
                 let hold = kernel::monotonic() - began;
-                self.head.longest_hold_ns = self.head.longest_hold_ns.max(hold);
-                for run in &self.runs[..found] {
+                self.record.head.longest_hold_ns = self.record.head.longest_hold_ns.max(hold);
+                for run in &self.sources.runs[..found] {
                     let mut run = *run;
                     while run.start < run.end && current <= last {
                         let entry = &entries[current];
@@ -413,7 +417,7 @@ impl Sampler {
                         run.start = run.start.max(entry.mapping.start as u64);
                         let mut part = run.until(entry.mapping.end as u64);
                         if files && entry.is_plain && part.is_present() && !part.is_shared() {
-                            self.copies.add(entry.mapping.start);
+                            self.walked.copies.add(entry.mapping.start);
                         }
                         if entry.shared || entry.is_plain && !files {
                             part.set_shared();
@@ -429,7 +433,7 @@ impl Sampler {
                             let place =
                                 |address: u64| address - entry.mapping.start as u64 + entry.offset;
                             let (start, end) = (place(part.start), place(part.end));
-                            self.segments.present(usize::from(segment), start, end);
+                            self.walked.segments.present(usize::from(segment), start, end);
                         }
                         run.start = part.end;
                     }
@@ -442,28 +446,29 @@ impl Sampler {
             }
             first = last + 1;
         }
-        self.scanner = Some(scanner);
+        self.sources.scanner = Some(scanner);
     }
 
     /// Sums up, and keeps the greatest.
     fn sum(&mut self) {
-        heap::snapshot(&mut self.ledger);
-        ranges::owned_all(&mut self.ranges);
+        heap::snapshot(&mut self.record.ledger);
+        ranges::owned_all(&mut self.record.ranges);
+        self.take_what_was_freed();
         self.take_tags();
-        let time = self.head.time;
+        let time = self.record.head.time;
         let phase = match phases::current() {
             u16::MAX => NONE,
             phase => u32::from(phase),
         };
         let function = function();
-        let head = &mut self.head;
-        head.walked = self.totals.resident();
-        head.hugetlb = self.totals.hugetlb;
-        head.unattributed = self.totals.components[0].resident;
+        let head = &mut self.record.head;
+        head.walked = self.walked.totals.resident();
+        head.hugetlb = self.walked.totals.hugetlb;
+        head.unattributed = self.walked.totals.components[0].resident;
         (head.shared, head.huge, head.swapped, head.mixed, head.owned) = (0, 0, 0, 0, 0);
         let at_peak = head.walked > head.peak;
         if at_peak {
-            crate::ledger::sites::at_peak();
+            crate::ledger::call_stacks::at_peak();
             head.peak = head.walked;
             head.peak_time = time;
             head.peak_phase = phase;
@@ -472,9 +477,9 @@ impl Sampler {
         #[allow(clippy::needless_range_loop)] // Several arrays have the same index.
         for index in 0..component::count().min(LIMIT) {
             let component = Component(index as u16);
-            let share = &self.totals.components[index];
-            let (ledger, ranges) = (&self.ledger[index], self.ranges[index]);
-            let row = &mut self.rows[index];
+            let share = &self.walked.totals.components[index];
+            let (ledger, ranges) = (&self.record.ledger[index], self.record.ranges[index]);
+            let row = &mut self.record.rows[index];
             row.ranges = ranges.0;
             row.owned = ledger.owned;
             row.blocks = row.owned.saturating_sub(row.ranges);
@@ -508,7 +513,7 @@ impl Sampler {
             head.swapped += share.swapped;
             head.mixed = head.mixed.max(share.error);
             head.owned += row.owned;
-            self.samples[index] = ComponentSample {
+            self.record.samples[index] = ComponentSample {
                 component: index as u16,
                 owned: row.owned,
                 resident: row.resident,
@@ -516,7 +521,7 @@ impl Sampler {
                 swapped: row.swapped,
                 allocated: row.allocated + ranges.1,
                 owned_peak: row.owned_peak,
-                image: self.owners.image(component),
+                image: self.walked.owners.image(component),
             };
             SEEN[index].resident.store(row.resident, Relaxed);
             SEEN[index].peak.store(row.resident_peak, Relaxed);
@@ -528,13 +533,13 @@ impl Sampler {
             phase = super::parent(phase);
         }
         self.look_back();
-        let head = &mut self.head;
-        let peak = head.owned.max(heap::all().1 + self.tags);
+        let head = &mut self.record.head;
+        let peak = head.owned.max(heap::all().1 + self.record.tags);
         if peak > head.owned_peak {
             head.owned_peak = peak;
             head.owned_peak_time = time;
         }
-        head.tool = self.rows[usize::from(Component::TOOL.0)].resident;
+        head.tool = self.record.rows[usize::from(Component::TOOL.0)].resident;
         TOTAL.resident.store(head.walked, Relaxed);
         TOTAL.peak.store(head.peak, Relaxed);
         SEEN_TIME.store(time, Relaxed);
@@ -543,21 +548,21 @@ impl Sampler {
 
     fn write(&mut self, flags: u8) {
         let head = SampleHead {
-            time: self.head.time,
+            time: self.record.head.time,
             flags: flags | sample::FULL,
-            kernel_resident: self.head.kernel_resident,
-            walked: self.head.walked,
+            kernel_resident: self.record.head.kernel_resident,
+            walked: self.record.head.walked,
         };
-        let samples = &self.samples[..component::count().min(LIMIT)];
+        let samples = &self.record.samples[..component::count().min(LIMIT)];
         writer::with(|writer, _| writer.sample(&head, samples));
         self.publish();
     }
 
     /// The kernel's total alone.
     pub fn quick(&mut self) {
-        self.head.kernel_resident = self.kernel_resident();
-        self.head.samples_quick += 1;
-        let (kernel_resident, walked) = (self.head.kernel_resident, self.head.walked);
+        self.record.head.kernel_resident = self.kernel_resident();
+        self.record.head.samples_quick += 1;
+        let (kernel_resident, walked) = (self.record.head.kernel_resident, self.record.head.walked);
         writer::with(|writer, time| {
             writer.quick(&SampleHead { time, flags: sample::QUICK, kernel_resident, walked });
         });
@@ -571,7 +576,7 @@ impl Sampler {
 
     /// Highest resident bytes of a component, ever or in the current phase: the less of both.
     pub fn least_peak(&self, index: usize) -> u64 {
-        let ever = self.rows[index].resident_peak;
+        let ever = self.record.rows[index].resident_peak;
         let phase = self.phases.of(phases::current());
         phase.map_or(ever, |phase| ever.min(phase[index]))
     }

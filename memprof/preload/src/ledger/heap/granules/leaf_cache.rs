@@ -8,8 +8,7 @@ use super::{Front, Leaf};
 
 const LEAVES: usize = 64;
 
-/// One of the leaves of the granule table that were used before : two of them
-/// are a line of the cache. They stand at the places that their regions have.
+/// A leaf of the granule table that was used before: two of them are a line of the cache.
 #[repr(C, align(32))]
 pub struct CachedLeaf {
     /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].

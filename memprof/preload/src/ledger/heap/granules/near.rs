@@ -6,11 +6,17 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{BYTES_SHIFT, CachedLeaf, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond, bytes};
 use crate::base::component::Component;
-use crate::ledger::heap::State;
+use crate::ledger::heap::ThreadCounters;
 
 /// Does what [`super::Table::change`] does; false if it cannot be done here.
 #[inline(always)]
-pub fn change(state: &State, start: usize, length: usize, component: Component, sign: i32) -> bool {
+pub fn change(
+    state: &ThreadCounters,
+    start: usize,
+    length: usize,
+    component: Component,
+    sign: i32,
+) -> bool {
     if length.wrapping_sub(1) >= FAR - 1 {
         return false;
     }
@@ -30,14 +36,20 @@ pub fn change(state: &State, start: usize, length: usize, component: Component, 
         return false;
     }
     let more = if sign == 1 { beyond(component, length - inside) } else { 0 };
-    let nowhere = &state.current.nowhere;
-    select_unpredictable(length > inside, &front.beyond, nowhere).store(more, Release);
+    let write_sink = &state.current.write_sink;
+    select_unpredictable(length > inside, &front.beyond, write_sink).store(more, Release);
     true
 }
 
 /// The same in another of the owner's slots than the first.
 #[inline(never)]
-fn change_other(state: &State, leaf: &CachedLeaf, start: usize, amount: i64, wanted: u32) -> bool {
+fn change_other(
+    state: &ThreadCounters,
+    leaf: &CachedLeaf,
+    start: usize,
+    amount: i64,
+    wanted: u32,
+) -> bool {
     // What the thread works for is to come first.
     if state.current.component.load(Relaxed) == wanted {
         return false;
@@ -59,7 +71,7 @@ fn change_other(state: &State, leaf: &CachedLeaf, start: usize, amount: i64, wan
 
 /// The leaf that an address is in, if it is at hand and the calling thread's own.
 #[inline(always)]
-fn own_leaf(state: &State, address: usize) -> Option<&CachedLeaf> {
+fn own_leaf(state: &ThreadCounters, address: usize) -> Option<&CachedLeaf> {
     let region = address >> REGION_SHIFT;
     let leaf = state.leaves.place(region);
     (leaf.region.load(Relaxed) == region).then_some(leaf)

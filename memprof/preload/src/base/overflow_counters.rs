@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use memprof_trace::layout::lost;
 
-use crate::base::note::{self, Code};
+use crate::base::diagnostics::{self, Code};
 
 /// A table, by its place in the summary.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn at_least(table: Table, count: u64) {
 pub fn all() -> [u32; PLACES] {
     let numbers = core::array::from_fn(|place| LOST[place].load(Ordering::Relaxed));
     for (_, text) in TABLES.iter().filter(|(table, _)| numbers[*table as usize] > 0) {
-        note::say(Code::TableFull, format_args!("{text}"));
+        diagnostics::say(Code::TableFull, format_args!("{text}"));
     }
     numbers
 }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn texts_are_as_long_as_a_note_may_be() {
-        assert!(TABLES.iter().all(|(_, text)| text.len() <= note::LENGTH));
+        assert!(TABLES.iter().all(|(_, text)| text.len() <= diagnostics::LENGTH));
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(after[lost::THREADS], before[lost::THREADS] + 1);
         assert!(after[lost::RANGES] >= 7);
         let mut said = 0;
-        note::each(0, &mut |_, code, _| said += u32::from(code == Code::TableFull as u16));
+        diagnostics::each(0, &mut |_, code, _| said += u32::from(code == Code::TableFull as u16));
         assert!(said >= 2, "each is said");
     }
 }

@@ -17,7 +17,7 @@ const FURTHEST: u32 = 16;
 pub struct Pace {
     /// Number of times that the distance is doubled.
     pub doubled: u32,
-    /// Since it was looked at.
+    /// Snapshot it was looked at.
     samples: u32,
     /// More than there was time for.
     debt: u32,

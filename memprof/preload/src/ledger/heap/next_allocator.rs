@@ -11,7 +11,7 @@ use crate::base::arch;
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::Guard;
-use crate::owners::holder;
+use crate::owners::dladdr;
 
 /// The address of a function, 0 until it is known.
 pub struct Slot(AtomicUsize);
@@ -150,7 +150,7 @@ pub unsafe fn room_for_tag(block: *const u8) -> usize {
 #[cold]
 #[inline(never)]
 unsafe fn size_by_question(block: *const u8) -> usize {
-    if stands_aside() {
+    if is_disabled() {
         return 0;
     }
     // SAFETY: as the caller's.
@@ -161,13 +161,13 @@ unsafe fn size_by_question(block: *const u8) -> usize {
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
 /// From now on nothing is counted. Blocks that have tags are freed as all others.
-pub fn stand_aside() {
+pub fn disable() {
     ASIDE.store(true, Ordering::SeqCst);
     QUICK.open.store(false, Ordering::SeqCst);
 }
 
-/// Returns true if the ledger has been given up.
-pub fn stands_aside() -> bool {
+/// Whether the ledger has been given up.
+pub fn is_disabled() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 
@@ -228,7 +228,7 @@ fn headers_tell() -> bool {
     if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
         return false;
     }
-    let of_c_library = symbols::next(c"gnu_get_libc_version");
+    let of_c_library = symbols::dlsym_next(c"gnu_get_libc_version");
     let allocator = MALLOC.0.load(Ordering::Acquire);
     if of_c_library == 0 || !same_object(of_c_library, allocator) {
         return false;
@@ -259,7 +259,7 @@ fn headers_tell() -> bool {
 pub fn is_partial() -> bool {
     let allocator = MALLOC.0.load(Ordering::Acquire);
     let its = |slot: &Slot| same_object(slot.0.load(Ordering::Acquire), allocator);
-    stands_aside() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
+    is_disabled() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
 }
 
 /// Returns true if the size of blocks can be asked for: the allocator tells it, or passes on blocks of the C library,
@@ -285,7 +285,7 @@ fn sizes_are_told() -> bool {
 }
 
 fn same_object(one: usize, other: usize) -> bool {
-    holder::of(one).is_some_and(|holder| holder::of(other).is_some_and(|other| holder == other))
+    dladdr::of(one).is_some_and(|holder| dladdr::of(other).is_some_and(|other| holder == other))
 }
 
 /// The key of the tags.
@@ -302,14 +302,14 @@ fn resolve() {
     }
     if arch::sanitizer() {
         // It replaces even comparing bytes, and may not have come to itself yet.
-        stand_aside();
+        disable();
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
     // Not zero, which is the mark of a thread without counters.
     QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
     super::registry::prepare();
-    holder::prepare();
+    dladdr::prepare();
     // Those that work on blocks come first: who sees `malloc` sees them too.
     for (slot, name) in [
         (&USABLE, c"malloc_usable_size"),
@@ -322,12 +322,12 @@ fn resolve() {
         (&PVALLOC, c"pvalloc"),
         (&MALLOC, c"malloc"),
     ] {
-        slot.0.store(symbols::next(name), Ordering::Release);
+        slot.0.store(symbols::dlsym_next(name), Ordering::Release);
     }
     if cfg!(not(any(test, feature = "archive"))) && !sizes_are_told() {
-        stand_aside();
+        disable();
     }
-    if headers_tell() && !stands_aside() {
+    if headers_tell() && !is_disabled() {
         QUICK.malloc.store(MALLOC.0.load(Ordering::Acquire), Ordering::Release);
         QUICK.free.store(FREE.0.load(Ordering::Acquire), Ordering::Release);
         QUICK.open.store(true, Ordering::Release);

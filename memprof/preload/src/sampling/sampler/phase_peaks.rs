@@ -119,7 +119,7 @@ impl Sampler {
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let is_own = super::is_automatic(index);
         // What is freed may stay resident, and be the allocator's.
-        let (then, (blocks, mappings)) = (self.head.kernel_resident, self.owned_then);
+        let (then, (blocks, mappings)) = (self.record.head.kernel_resident, self.last.owned);
         let (owned, owned_then) = (heap::all().0, blocks + mappings);
         let resident = self.resident_at_edge(is_own || !begins && !self.phases.has(index));
         let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
@@ -146,11 +146,11 @@ impl Sampler {
                 && (overdraws && self.may_overdraw()
                     || !may_wait && self.affordable_ahead(resident));
         if looks {
-            let before = self.head.cpu_ns;
+            let before = self.record.head.cpu_ns;
             self.full(sample::PHASE);
             if is_first {
                 // Every run has it, and in a short one it would leave nothing for what follows.
-                let cost = self.head.cpu_ns - before;
+                let cost = self.record.head.cpu_ns - before;
                 self.duty.iter_mut().for_each(|duty| duty.forgive(cost));
             }
         }
@@ -177,7 +177,7 @@ impl Sampler {
 
     /// Resident memory in all, now or a moment ago.
     fn resident_at_edge(&mut self, exactly: bool) -> u64 {
-        let (time, sampled) = (kernel::monotonic(), self.head.kernel_resident);
+        let (time, sampled) = (kernel::monotonic(), self.record.head.kernel_resident);
         let asked = self.phases.asked;
         let is_soon = time.saturating_sub(asked.time) < SOON && asked.sampled == sampled;
         if is_soon && !exactly {
@@ -192,7 +192,7 @@ impl Sampler {
 
     /// A sample was taken: it shows the memory that phases have left before it as well.
     pub fn look_back(&mut self) {
-        let (resident, (blocks, mappings)) = (self.resident_then, self.owned_then);
+        let (resident, (blocks, mappings)) = (self.last.resident, self.last.owned);
         for index in 0..PHASES {
             let Some(left) = self.phases.left[index].take() else { continue };
             let owned = left.owned.abs_diff(blocks + mappings);
@@ -234,10 +234,10 @@ impl Sampler {
         let index = usize::from(phase);
         let phases = &mut self.phases;
         let Some(peaks) = phases.resident.get_mut(index) else { return };
-        for (peak, row) in peaks.iter_mut().zip(&self.rows) {
+        for (peak, row) in peaks.iter_mut().zip(&self.record.rows) {
             phases.unwritten |= u64::from(row.resident > *peak) << index;
             *peak = (*peak).max(row.resident);
         }
-        phases.totals[index] = phases.totals[index].max(self.head.walked);
+        phases.totals[index] = phases.totals[index].max(self.record.head.walked);
     }
 }

@@ -66,26 +66,28 @@ impl Sampler {
     /// long as there is time for it. Cost of those walks that another has replaced, in processor time.
     pub fn walk_well(&mut self) -> u64 {
         let began = kernel::thread_time();
-        let owed = (self.nobodys, self.slacks);
+        let owed = (self.last.nobodys, self.last.slack);
         let (mut last, mut replaced) = (None, 0);
         for walk in 0..WALKS {
-            (self.nobodys, self.slacks) = owed;
-            self.totals.clear();
-            heap::IN_FLIGHT.before(&mut self.moved);
+            (self.last.nobodys, self.last.slack) = owed;
+            self.walked.totals.clear();
+            heap::IN_FLIGHT.before(&mut self.last.in_flight);
+            self.remember_ledger();
             if walk == 0 {
-                self.owners.look();
-                self.segments.begin();
+                self.walked.owners.look();
+                self.walked.segments.begin();
             } else {
-                self.owners.look_again();
-                self.segments.begin_again();
+                self.walked.owners.look_again();
+                self.walked.segments.begin_again();
             }
+            heap::IN_FLIGHT.tables_read(&mut self.last.in_flight);
             // Before it is unloaded: what is found of it is to have an object.
             self.published.objects();
             let before = self.kernel_resident();
             self.walk();
             self.give_what_moved();
             // Huge pages of a file system of theirs are no part of the kernel's total.
-            let walked = self.totals.resident().saturating_sub(self.totals.hugetlb);
+            let walked = self.walked.totals.resident().saturating_sub(self.walked.totals.hugetlb);
             let found = Found { walked, before, after: self.kernel_resident() };
             let spent = kernel::thread_time() - began;
             // The next costs as much as this one.

@@ -9,7 +9,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::{blocks, operators, real};
+use super::{blocks, next_allocator, operators};
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::{Guard, local};
@@ -37,18 +37,19 @@ fn passes() -> bool {
 #[cold]
 #[inline(never)]
 fn look() -> bool {
-    if cfg!(any(test, feature = "archive")) || local().guard.get() > 0 && !real::settled() {
+    if cfg!(any(test, feature = "archive")) || local().guard.get() > 0 && !next_allocator::settled()
+    {
         return false;
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    let passed =
-        !operators::is_ours(symbols::look(libc::RTLD_DEFAULT, c"malloc")) || real::is_partial();
+    let passed = !operators::is_ours(symbols::dlsym(libc::RTLD_DEFAULT, c"malloc"))
+        || next_allocator::is_partial();
     if passed {
         for next in [&REALLOCARRAY, &VALLOC, &FREE_SIZED, &FREE_ALIGNED_SIZED] {
             next.find();
         }
-        FREE.store(symbols::look(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
+        FREE.store(symbols::dlsym(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
     }
     MODE.store(if passed { PASSED } else { WHOLE }, Ordering::Release);
     errno.restore();
@@ -67,7 +68,7 @@ impl Next {
     }
 
     fn find(&self) {
-        self.address.store(symbols::next(self.name), Ordering::Relaxed);
+        self.address.store(symbols::dlsym_next(self.name), Ordering::Relaxed);
     }
 
     fn get(&self) -> Option<usize> {
@@ -91,7 +92,7 @@ unsafe fn free_first(block: *mut u8, caller: usize, stack: usize) {
         }
         address => {
             // SAFETY: the function of this name.
-            let free = unsafe { core::mem::transmute::<usize, real::Free>(address) };
+            let free = unsafe { core::mem::transmute::<usize, next_allocator::Free>(address) };
             // SAFETY: as the caller's.
             unsafe { free(block) }
         }
@@ -163,7 +164,7 @@ pub unsafe extern "C-unwind" fn memalign(
     stack: usize,
 ) -> *mut u8 {
     if passes()
-        && let Some(real) = real::memalign()
+        && let Some(real) = next_allocator::memalign()
     {
         // SAFETY: as the caller's.
         return unsafe { real(alignment, size) };
@@ -179,7 +180,7 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
     stack: usize,
 ) -> *mut u8 {
     if passes()
-        && let Some(real) = real::aligned_alloc()
+        && let Some(real) = next_allocator::aligned_alloc()
     {
         // SAFETY: as the caller's.
         return unsafe { real(alignment, size) };
@@ -196,7 +197,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(
     stack: usize,
 ) -> i32 {
     if passes()
-        && let Some(real) = real::posix_memalign()
+        && let Some(real) = next_allocator::posix_memalign()
     {
         // SAFETY: as the caller's.
         return unsafe { real(into, alignment, size) };
@@ -210,7 +211,7 @@ pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize)
         && let Some(next) = VALLOC.get()
     {
         // SAFETY: the function of this name, and the caller's words.
-        return unsafe { core::mem::transmute::<usize, real::Allocate>(next)(size) };
+        return unsafe { core::mem::transmute::<usize, next_allocator::Allocate>(next)(size) };
     }
     // SAFETY: as the caller's.
     unsafe { blocks::valloc(size, caller, stack) }
@@ -218,7 +219,7 @@ pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize)
 
 pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
     if passes()
-        && let Some(real) = real::pvalloc()
+        && let Some(real) = next_allocator::pvalloc()
     {
         // SAFETY: as the caller's.
         return unsafe { real(size) };
@@ -233,7 +234,7 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
     stack: usize,
 ) -> usize {
     if passes() && !block.is_null() {
-        let Some(real) = real::usable() else { return 0 };
+        let Some(real) = next_allocator::usable() else { return 0 };
         // SAFETY: as the caller's: it may be nobody's that knows this function, as without the tool.
         let bytes = unsafe { real(block) };
         // What a program's wrapper got from the tool has a tag.

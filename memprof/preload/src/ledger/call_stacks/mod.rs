@@ -14,10 +14,10 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::base::arch::Errno;
 use crate::base::component::Component;
 use crate::base::lock::SpinLock;
-use crate::base::losses::{self, Table};
+use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::{Guard, Local, local};
 use crate::ledger::heap;
-use crate::ledger::heap::{Current, State};
+use crate::ledger::heap::{PendingCounters, ThreadCounters};
 
 pub use seen::Seen;
 
@@ -77,7 +77,7 @@ pub fn configure(mean: u64) {
 /// When a thread keeps its next stack. Only the thread itself touches it.
 #[repr(C)]
 pub struct Samples {
-    /// State of the random numbers; 0 before the first.
+    /// ThreadCounters of the random numbers; 0 before the first.
     random: AtomicU64,
     /// Bytes from the end of the countdown to the sample; less than nothing where none was drawn.
     beyond: AtomicI64,
@@ -136,7 +136,7 @@ fn milliseconds() -> u64 {
 #[inline(never)]
 pub fn allocated(
     local: &Local,
-    state: &State,
+    state: &ThreadCounters,
     (block, size): (usize, usize),
     left: i64,
     owner: Component,
@@ -146,11 +146,11 @@ pub fn allocated(
     // Countdowns are short, so that what is beyond is looked at now and then.
     let arm = |distance: i64| {
         heap::count_down(state, distance);
-        samples.beyond.store((distance - Current::FAR).max(0), Ordering::Relaxed);
+        samples.beyond.store((distance - PendingCounters::FAR).max(0), Ordering::Relaxed);
     };
     let mean = MEAN.load(Ordering::Relaxed);
     if mean == UNDECIDED || mean == 0 || local.guard.get() > 0 {
-        arm(if mean == 0 { Current::FAR } else { LOOK_AGAIN });
+        arm(if mean == 0 { PendingCounters::FAR } else { LOOK_AGAIN });
         samples.beyond.store(NOT_DRAWN, Ordering::Relaxed);
         return false;
     }
@@ -178,7 +178,7 @@ pub fn allocated(
         let weight = random::weight(size, apart);
         let kept = SHARED.with(|table| table.insert(block, weight, &frames[..depth], owner));
         if !kept {
-            losses::add(Table::Sites);
+            overflow_counters::add(Table::Sites);
         }
         kept
     };

@@ -1,0 +1,155 @@
+//! Memory that a walk finds under another name than its owner's.
+
+use super::attribute::Share;
+use super::walk::Sampler;
+use crate::base::component::{self, Component, LIMIT};
+use crate::ledger::heap::{self, Ledger};
+use crate::ledger::ranges;
+
+/// Bytes of one component when a walk began, and until its end.
+#[derive(Copy, Clone, Debug, Default)]
+struct During {
+    owned: u64,
+    /// Of blocks in `free` then, which are no longer owned.
+    leaving: u64,
+    /// Allocated and mapped since.
+    came: u64,
+    /// Owned at the end.
+    after: u64,
+    /// Most that was ever owned.
+    peak: u64,
+}
+
+impl During {
+    /// Bytes found of the component beyond the most that it can have had at one moment: of blocks that were freed
+    /// behind the walk, and whose successors lay before it. `beside` is resident without being owned.
+    fn surplus(&self, found: u64, beside: u64) -> u64 {
+        let most = self.owned + self.came + self.leaving;
+        let most = most.min(self.peak.max(self.after));
+        let freed = (self.owned + self.came).saturating_sub(self.after);
+        found.saturating_sub(most.saturating_add(beside)).min(freed)
+    }
+}
+
+impl Sampler {
+    /// Blocks that moved, or were made, since the look at the tables began are in none of them. Memory of no owner and
+    /// of the allocator in the last sample stays theirs.
+    pub fn give_what_moved(&mut self) {
+        self.give_what_leaves();
+        let [nobody, slack] =
+            [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
+        let all = &mut self.walked.totals.components;
+        let before = [(nobody, self.last.nobodys), (slack, self.last.slack)];
+        let mut more =
+            before.map(|(index, then)| (index, all[index].resident.saturating_sub(then)));
+        heap::IN_FLIGHT.missed(&self.last.in_flight, &mut |owner, bytes| {
+            let mut left = bytes;
+            for (index, more) in &mut more {
+                let given = left.min(*more);
+                if let Ok([from, to]) = all.get_disjoint_mut([*index, owner]) {
+                    from.give(to, given);
+                    to.moved += given;
+                    (left, *more) = (left - given, *more - given);
+                }
+            }
+        });
+        let now = |index: usize| -> &Share { &self.walked.totals.components[index] };
+        (self.last.nobodys, self.last.slack) = (now(nobody).resident, now(slack).resident);
+    }
+
+    /// Gives blocks in `free` to their owners: their pages, as long as they are there, were found as slack.
+    fn give_what_leaves(&mut self) {
+        let all = &mut self.walked.totals.components;
+        let slack = usize::from(Component::SLACK.0);
+        let mut more = all[slack].resident.saturating_sub(self.last.slack);
+        for (index, bytes) in self.last.in_flight.leaving().iter().enumerate() {
+            let given = more.min(*bytes);
+            if let Ok([from, to]) = all.get_disjoint_mut([slack, index]) {
+                from.give(to, given);
+                to.moved += given;
+                more -= given;
+            }
+        }
+    }
+
+    /// Notes the owned bytes of all components, before a walk.
+    pub fn remember_ledger(&mut self) {
+        let (ledger, mapped) = (&mut self.record.ledger, &mut self.record.ranges);
+        heap::snapshot(ledger);
+        ranges::owned_all(mapped);
+        let now = ledger.iter().zip(mapped.iter());
+        for (began, (Ledger { owned, allocated_total, .. }, (_, mapped))) in
+            self.walked.began.iter_mut().zip(now)
+        {
+            *began = (*owned, *allocated_total + *mapped);
+        }
+    }
+
+    /// Gives the pages of blocks that were freed behind the walk to the allocator. After the ledger was read.
+    pub fn take_what_was_freed(&mut self) {
+        let slack = usize::from(Component::SLACK.0);
+        for index in 0..component::count().min(LIMIT) {
+            let (now, (_, mapped)) = (&self.record.ledger[index], self.record.ranges[index]);
+            let (owned, total) = self.walked.began[index];
+            let during = During {
+                owned,
+                leaving: self.last.in_flight.leaving()[index],
+                came: (now.allocated_total + mapped).saturating_sub(total),
+                after: now.owned,
+                peak: now.peak.max(self.record.rows[index].owned_peak),
+            };
+            let image = self.walked.owners.image(Component(index as u16));
+            let shares = &mut self.walked.totals.components;
+            if let Ok([from, to]) = shares.get_disjoint_mut([index, slack]) {
+                from.give(to, during.surplus(from.resident, image + from.error));
+            }
+        }
+    }
+
+    /// Takes the tool's bytes at the blocks as its own. It is in pages that blocks are in, where it counts as slack
+    /// until here.
+    pub fn take_tags(&mut self) {
+        self.record.tags = heap::tags(&self.record.ledger);
+        let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
+        if let Ok([slack, tool]) = self.walked.totals.components.get_disjoint_mut([slack, tool]) {
+            slack.give(tool, self.record.tags.min(slack.resident));
+        }
+        self.record.ledger[tool].owned += self.record.tags;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_owned_at_one_moment_are_no_surplus() {
+        let during = During { owned: 100, after: 100, peak: 500, ..During::default() };
+        assert_eq!(during.surplus(100, 0), 0);
+        assert_eq!(during.surplus(130, 30), 0);
+        let grown = During { came: 50, after: 150, ..during };
+        assert_eq!(grown.surplus(150, 0), 0);
+    }
+
+    #[test]
+    fn blocks_freed_behind_the_walk_are_surplus() {
+        // One was found and freed, and its successor was found as well.
+        let during = During { owned: 100, came: 40, after: 100, peak: 110, ..During::default() };
+        assert_eq!(during.surplus(140, 0), 30);
+        assert_eq!(during.surplus(145, 5), 30);
+    }
+
+    #[test]
+    fn bytes_that_no_freed_block_explains_are_no_surplus() {
+        let during = During { owned: 100, after: 100, peak: 100, ..During::default() };
+        assert_eq!(during.surplus(1000, 0), 0);
+        let freed = During { after: 90, ..during };
+        assert_eq!(freed.surplus(1000, 0), 10);
+    }
+
+    #[test]
+    fn block_in_free_counts_beside_owned_bytes() {
+        let during = During { owned: 5, leaving: 40, after: 5, peak: 45, ..During::default() };
+        assert_eq!(during.surplus(45, 0), 0);
+    }
+}

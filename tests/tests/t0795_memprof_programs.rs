@@ -1,0 +1,131 @@
+//! The memory profiler around programs that nobody here wrote, as a distribution brings them: LAMMPS and HPCC. In the full suite
+//! only, where it is a failure that one is not there.
+
+#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Recorded};
+use serde_json::Value;
+
+const TESTS: &[Test] = &[
+    ("lammps_closes_its_books_and_pprof_reads_its_stacks", lammps),
+    ("hpcc_adds_up_to_the_kernels_peak", hpcc),
+];
+
+/// Minutes on a machine that has other work.
+const LIMIT: Duration = Duration::from_secs(600);
+const RANKS: usize = 2;
+
+fn main() -> ExitCode {
+    if !suite::is_long() {
+        return suite::run(TESTS, Some("it is of the full suite".to_owned()));
+    }
+    suite::run_within(LIMIT, TESTS)
+}
+
+/// A Lennard-Jones liquid of 6,912 atoms.
+const LIQUID: &str = "units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 12 0 12 0 12
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+fix 1 all nve
+thermo 50
+run 100
+";
+
+fn lammps() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("in.lj"), LIQUID)?;
+    let job = run(folder.path(), "lmp", &["-in", "in.lj", "-log", "none"])?;
+    job.expect_said("Loop time of")?.expect_good_books()?;
+    check(&job, &["app.lib:liblammps.so.0", "mpi.core:libmpi.so.40"])?;
+    expect_pprof_reads(&job, folder.path())
+}
+
+/// The exported call stacks are read by the program they are for, which finds functions of LAMMPS in them.
+fn expect_pprof_reads(job: &Recorded, folder: &Path) -> Result<()> {
+    let file = folder.join("stacks.pb.gz");
+    let mut export = Command::new(Checkout::find()?.program("memprof")?);
+    export.args(["export", "--format", "pprof", "-o"]).arg(&file).arg(job.traces());
+    ensure!(export.output()?.status.success(), "{export:?} failed");
+    let mut pprof = Command::new("go");
+    pprof.args(["tool", "pprof", "-top", "-sample_index=peak_space"]).arg(&file);
+    // It keeps nothing of what it reads.
+    let output = pprof.env("HOME", folder).env("PPROF_TMPDIR", folder).output();
+    let output = output.context("there is no go: cargo xtask setup installs it")?;
+    let (said, wrong) = (text(&output.stdout), text(&output.stderr));
+    ensure!(output.status.success(), "{pprof:?}: {wrong}");
+    ensure!(said.contains("Type: peak_space") && said.contains("LAMMPS_NS::"), "{said}\n{wrong}");
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hpcc() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    // As HPL's input: one matrix of 600 rows, on a grid of one rank by two.
+    let lines = [
+        "HPCC", "small", "HPL.out", "8", "1", "600", "1", "80", "0", "1", "1", "2", "16.0", "1",
+        "2", "1", "4", "1", "2", "1", "1", "1", "0", "1", "0", "2", "64", "0", "0", "1", "8", "#",
+        "0", "1200", "0", "40",
+    ];
+    fs::write(folder.path().join("hpccinf.txt"), lines.join("\n") + "\n")?;
+    let job = run(folder.path(), "hpcc", &[])?;
+    let told = fs::read_to_string(folder.path().join("hpccoutf.txt"))?;
+    ensure!(told.contains("Success=1"), "{told}");
+    // In single samples on a busy machine up to 2 % had no owner, which the sums allow and good books do not.
+    check(&job, &["app.exe:hpcc", "mpi.core:libmpi.so.40"])
+}
+
+/// A program of the distribution, with the MPI of the distribution.
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Recorded> {
+    if std::env::var_os("QUO_TESTS_MPIRUN").is_some() {
+        bail!(Skipped("programs of the distribution have its own MPI".to_owned()));
+    }
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output()?;
+    ensure!(found.status.success(), "there is no {program}: cargo xtask setup installs it");
+    let folder = folder.to_str().context("a path that is no text")?;
+    let arguments: Vec<&str> = ["-C", folder, program].iter().chain(arguments).copied().collect();
+    Recorded::run(RANKS, Path::new("env"), &arguments)
+}
+
+/// The sums of all ranks are the kernel's, no component has more than it owns, these components hold something, and samples
+/// saw what the kernel did.
+fn check(job: &Recorded, components: &[&str]) -> Result<()> {
+    let mut report = Command::new(Checkout::find()?.program("memprof")?);
+    let output = report.arg("report").arg(job.traces()).arg("--json").output()?;
+    ensure!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    for name in components {
+        let all = report["components"].as_array().context("no components")?;
+        let found = all.iter().find(|one| one["name"] == **name);
+        let most = found.and_then(|one| one["resident_peak"]["max"].as_u64());
+        ensure!(most > Some(64 << 10), "{name} has {most:?} B");
+    }
+    let balance = &report["balance"];
+    let distance = balance["kernel_distance"].as_u64().context("no balance")?;
+    ensure!(distance < 256 << 10, "{distance} B off the kernel's own count");
+    ensure!(balance["excesses"].as_array().is_some_and(Vec::is_empty), "{balance}");
+    for rank in report["nodes"][0]["ranks"].as_array().context("no ranks")? {
+        let number = |value: &Value| value.as_u64().with_context(|| format!("no number: {value}"));
+        let (kernel, unseen) = (number(&rank["kernel_peak"])?, number(&rank["unseen"])?);
+        let (peak, duty) = (number(&rank["peak"]["bytes"])?, number(&rank["sampler"]["cpu_ns"])?);
+        println!("rank {}: {peak} B seen of {kernel} B, {duty} ns", rank["identity"]["rank"]);
+        ensure!(unseen == 0, "no sample saw {unseen} of {kernel} B\n{rank}");
+    }
+    Ok(())
+}

@@ -27,14 +27,16 @@
 //! - [`affinity`]: the binding stack, thread by thread;
 //! - [`node`]: the shared segment of a node: members, barriers, exchanges, memory;
 //! - [`group`]: who launched us: MPI, or local processes;
+//! - `metrics`: clocks, costs and timelines of phases, public in [`phase`];
+//! - `threading`: thread counts of libraries and rayon pools, public in [`phase`];
 //! - [`context`]: the handle;
 //! - [`phase`]: select, move data, push, run, pop, wake in one call;
 //! - [`explain`]: who is bound where, and why;
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
 //!
-//! floors: cpuset < sys < regions < environment < topology < plan < affinity < node < group < error < context <
-//!     phase < explain
+//! floors: cpuset < sys < regions < environment < topology < plan < affinity < node < group < error < metrics <
+//!     threading < context < phase < explain
 
 pub mod affinity;
 pub mod context;
@@ -43,11 +45,13 @@ pub mod environment;
 pub mod error;
 pub mod explain;
 pub mod group;
+mod metrics;
 pub mod node;
 pub mod phase;
 pub mod plan;
 mod regions;
 pub mod sys;
+mod threading;
 pub mod topology;
 
 pub use context::Context;

@@ -9,8 +9,9 @@ use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER};
 use crate::affinity::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::group::Patience;
-use crate::phase::trace::Trace;
-use crate::phase::{Clock, PhaseMetrics, ThreadControls};
+use crate::metrics::trace::Trace;
+use crate::metrics::{Clock, PhaseMetrics};
+use crate::threading::ThreadControls;
 
 /// The most phases of one rank that are kept for a trace; later ones are left out.
 const MOST_TRACED: usize = 100_000;

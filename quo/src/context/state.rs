@@ -15,8 +15,9 @@ use crate::affinity::{Backend, BindError, BindingStack, CALLER};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, GroupError, Patience};
+use crate::metrics::{Clock, PhaseMetrics};
 use crate::node::{ForkId, Node, NodeError};
-use crate::phase::{Clock, PhaseMetrics, ThreadControls};
+use crate::threading::ThreadControls;
 
 /// Time that short calls of other threads may keep an adaptation waiting before it takes them for
 /// calls that wait themselves.

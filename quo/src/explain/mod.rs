@@ -13,7 +13,8 @@ use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
 use crate::node::Push;
-use crate::phase::{ThreadLibrary, openmp};
+use crate::phase::openmp;
+use crate::threading::ThreadLibrary;
 use crate::topology::ObjectType;
 
 pub use place::describe_place;

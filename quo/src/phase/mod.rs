@@ -3,26 +3,20 @@
 //! - `plan`: the wishes of a phase and the part of each rank in it, pure;
 //! - `run`: its life: push, set threads, run, set back, pop, wake;
 //! - `remap`: data from n ranks to m workers and back, in memory the node shares;
-//! - `threads`, `pool`: thread numbers of OpenMP, BLAS and rayon;
-//! - `openmp`: pinned OpenMP threads, moved for a phase;
-//! - `clock`, `metrics`, [`trace`]: where the time went.
+//! - `openmp`: pinned OpenMP threads, moved for a phase.
+//!
+//! Clocks, metrics, [`trace`]s, thread controls and rayon pools are below contexts, in `metrics` and
+//! `threading`, and public here.
 
-mod clock;
-mod metrics;
 pub(crate) mod openmp;
 mod plan;
-#[cfg(feature = "rayon")]
-mod pool;
 mod remap;
 mod run;
-mod threads;
-pub mod trace;
 
-pub use clock::Clock;
-pub use metrics::PhaseMetrics;
-pub use plan::{Assignment, Cores, PhaseSpec, Threads, assignments};
+pub use crate::metrics::{Clock, PhaseMetrics, trace};
 #[cfg(feature = "rayon")]
-pub use pool::{PoolError, rayon_pool};
+pub use crate::threading::{PoolError, rayon_pool};
+pub use crate::threading::{Saved, Setting, ThreadControls, ThreadLibrary};
+pub use plan::{Assignment, Cores, PhaseSpec, Threads, assignments};
 pub use remap::{Plain, Remap};
 pub use run::{Entered, Outcome, Phase, PhasePlan, Worker};
-pub use threads::{Saved, Setting, ThreadControls, ThreadLibrary};

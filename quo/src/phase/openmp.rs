@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use super::threads::symbol;
 use crate::affinity::{Backend, ThreadId};
 use crate::cpuset::CpuSet;
+use crate::threading::symbol;
 
 const PROC_BIND: &str = "OMP_PROC_BIND";
 const PLACES: &str = "OMP_PLACES";

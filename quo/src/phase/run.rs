@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::metrics::PhaseMetrics;
 use super::openmp::Moved;
 use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
-use super::threads::{Saved, Setting, ThreadLibrary};
 use crate::affinity::Target;
 use crate::context::overlap::overlap;
 use crate::context::{Context, Machine, Operation, Request, Selection, State};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
+use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
 use crate::regions::Region;
+use crate::threading::{Saved, Setting, ThreadLibrary};
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
 #[derive(Debug)]

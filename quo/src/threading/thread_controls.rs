@@ -213,7 +213,7 @@ struct Control {
 }
 
 /// Looks up a symbol of the process.
-pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+pub(crate) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
     let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
     if symbol.is_none() {

@@ -7,8 +7,12 @@
 mod arbiter;
 mod journal;
 mod loads;
+mod requests;
+mod resource_manager;
 mod shared;
 mod starting;
+mod supply;
+mod world_status;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -20,14 +24,17 @@ use std::time::Duration;
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::error::Error;
-use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Losses, Order, Resize};
 use crate::progress::Progress;
 use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
+pub use requests::{Accepted, Requests};
+pub use resource_manager::{Moment, Next, ResourceManager};
 pub(crate) use shared::Shared;
 use starting::{Late, Starting, Word};
+pub use supply::Supply;
+pub use world_status::{HostStatus, SLURM_JOB_VARIABLE, UnitStatus, WorldStatus};
 
 /// Time that joiners may take to wake up.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);

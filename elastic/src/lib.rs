@@ -17,7 +17,7 @@
 //!
 //! floors: member < process_identity < trim < round < lobby < reach < room < back_end < sets < layout < place <
 //!     order < change < progress < plan < live < watch < data < error < agents < invitation < acceptor < starter <
-//!     guard < manager < coordinator < desk < world < reshape
+//!     guard < coordinator < manager < desk < world < reshape
 
 pub mod change;
 pub mod data;

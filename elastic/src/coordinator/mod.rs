@@ -7,10 +7,13 @@
 mod arbiter;
 mod journal;
 mod loads;
+mod requests;
+mod resource_manager;
 mod shared;
 mod starting;
+mod supply;
+mod world_status;
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,17 +23,18 @@ use std::time::Duration;
 
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, RequestId, Step};
-use crate::desk::Desk;
 use crate::error::Error;
-use crate::invitation::Invitation;
-use crate::manager::{Moment, Requests, ResourceManager, Supply};
 use crate::order::{Losses, Order, Resize};
 use crate::progress::Progress;
 use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
+pub use requests::{Accepted, Requests};
+pub use resource_manager::{Moment, Next, ResourceManager};
 pub(crate) use shared::Shared;
 use starting::{Late, Starting, Word};
+pub use supply::Supply;
+pub use world_status::{HostStatus, SLURM_JOB_VARIABLE, UnitStatus, WorldStatus};
 
 /// Time that joiners may take to wake up.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
@@ -78,8 +82,6 @@ impl std::fmt::Debug for Message {
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
-    /// The service at which ranks ask for process sets.
-    desk: Option<Desk>,
     thread: Option<JoinHandle<()>>,
     units: Units,
 }
@@ -161,17 +163,7 @@ impl Coordinator {
             .name("elastic".to_owned())
             .spawn(move || state.run(&receiver))
             .map_err(|error| error.to_string())?;
-        Ok(Self { shared, desk: None, thread: Some(thread), units })
-    }
-
-    /// Opens the desk for process sets: how others come there.
-    pub(crate) fn open_desk(
-        &mut self,
-        addresses: Option<Vec<IpAddr>>,
-    ) -> std::io::Result<Invitation> {
-        let (desk, directions) = Desk::open(Arc::clone(&self.shared), addresses)?;
-        self.desk = Some(desk);
-        Ok(directions)
+        Ok(Self { shared, thread: Some(thread), units })
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -239,7 +231,6 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        drop(self.desk.take());
         let _ = self.shared.sender.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -7,9 +7,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Arbiter, Message};
+use super::{Arbiter, Message, WorldStatus};
 use crate::change::Cause;
-use crate::manager::WorldStatus;
 use crate::progress::Reports;
 
 /// What the coordinator's thread shares with those who ask.

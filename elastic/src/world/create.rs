@@ -9,6 +9,7 @@ use super::site::{Head, Site};
 use super::{PATIENCE, Status, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::invitation::{Invitation, addresses};
@@ -58,12 +59,17 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let limits = options.limits(&back_end, base.size(), hosts);
     let most = limits.most;
     let mut coordinator = None;
+    // Declared later, so that it is closed first where the world is not made.
+    let mut desk = None;
     let mut directions = None;
     let own = Life::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
         match begin(head, options, limits, start, &back_end) {
-            Ok((started, way)) => (coordinator, directions) = (Some(started), way),
+            Ok((started, opened)) => {
+                coordinator = Some(started);
+                (desk, directions) = opened.unzip();
+            }
             Err(reason) => trouble = reason,
         }
     }
@@ -103,6 +109,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         unit: None,
         most,
         lobby: Some(site.lobby),
+        desk,
         coordinator,
         directions,
         agent: site.agent,
@@ -123,13 +130,14 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     })
 }
 
+/// Starts the coordinator and, where the world has process sets, opens the desk for them.
 fn begin(
     head: Head,
     options: WorldOptions,
     limits: Limits,
     start: usize,
     back_end: &BackEnd,
-) -> Result<(Coordinator, Option<Invitation>), String> {
+) -> Result<(Coordinator, Option<(Desk, Invitation)>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
@@ -143,16 +151,16 @@ fn begin(
     }
     let has_guards = options.abort_on_death;
     let (log, managers) = (options.log.as_deref(), options.managers);
-    let mut started = Coordinator::start(agents, job, recipe, employer, log, managers, has_guards)?;
-    let mut directions = None;
+    let started = Coordinator::start(agents, job, recipe, employer, log, managers, has_guards)?;
+    let mut opened = None;
     if options.process_sets {
         let is_far = nodes > 1 || can_start;
         let far = is_far.then(addresses).transpose().map_err(|error| error.to_string())?;
         // Nobody comes from afar to a host without an address.
         let far = far.filter(|addresses| nodes > 1 || !addresses.is_empty());
-        directions = Some(started.open_desk(far).map_err(|error| error.to_string())?);
+        opened = Some(Desk::open(started.shared(), far).map_err(|error| error.to_string())?);
     }
-    Ok((started, directions))
+    Ok((started, opened))
 }
 
 /// A process that was started for a growth: it is ready now, and told when the ranks have come, or that it is not
@@ -174,6 +182,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         unit: None,
         most: 0,
         lobby: None,
+        desk: None,
         coordinator: None,
         directions: None,
         agent: None,

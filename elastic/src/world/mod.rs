@@ -59,6 +59,7 @@ use crate::back_end::BackEnd;
 use crate::change::{Request, Wish};
 use crate::coordinator::Coordinator;
 use crate::data::Registry;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::lobby::Lobby;
@@ -111,6 +112,8 @@ pub struct World {
     unit: Option<Communicator>,
     /// None in a process that is not in the world yet or any more.
     lobby: Option<Arc<Lobby>>,
+    /// The service at which ranks ask for process sets, beside the coordinator. Closes before it.
+    desk: Option<Desk>,
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
     /// The way to the registry of process sets, if the world has them.
@@ -354,6 +357,7 @@ impl World {
             let look = || watch.look();
             let patience = patient(self.patience, &look);
             current.barrier(&patience).map_err(&failed)?;
+            drop(self.desk.take());
             if let Some(coordinator) = self.coordinator.take() {
                 // Ends the sleepers' sleep.
                 (is_free, self.losses) = coordinator.end();

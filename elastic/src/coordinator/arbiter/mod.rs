@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use crate::change::{
     Cause, CauseKind, ChangeError, Changes, Request, RequestId, Resize as Change, Step, Turn, View,
 };
-use crate::coordinator::journal::Journal;
+use crate::coordinator::{Journal, Supply};
 use crate::live::{Limits, Live};
-use crate::manager::Supply;
 use crate::member::{MemberId, NodeId, UnitId};
 use crate::order::{Losses, Resize};
 use crate::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};

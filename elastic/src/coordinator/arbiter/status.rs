@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Arbiter;
 use crate::change::Step;
-use crate::manager::{HostStatus, UnitStatus, WorldStatus};
+use crate::coordinator::{HostStatus, UnitStatus, WorldStatus};
 use crate::member::UnitId;
 
 impl Arbiter {

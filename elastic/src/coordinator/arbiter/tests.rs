@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::change::{Event, Happening, Wish};
-use crate::manager::UnitStatus;
+use crate::coordinator::UnitStatus;
 use crate::place::{Allowed, Fill};
 
 /// Six processes on three nodes, two of them ranks.

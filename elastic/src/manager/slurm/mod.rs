@@ -29,12 +29,10 @@ use std::time::Duration;
 
 use super::{Requests, ResourceManager, Supply};
 use crate::change::{Event, Happening, Step};
+pub use crate::coordinator::SLURM_JOB_VARIABLE as JOB_VARIABLE;
 pub use agent::agent;
 use jobs::Jobs;
 use watch::{Task, Watch};
-
-/// The variable by which Slurm tells a job its number.
-pub const JOB_VARIABLE: &str = "SLURM_JOB_ID";
 
 /// The most nodes that one growth can have.
 const MOST_NODES: u32 = 4096;

@@ -3,10 +3,8 @@
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use super::WorldStatus;
-use super::slurm::JOB_VARIABLE;
+use super::{SLURM_JOB_VARIABLE, Shared, WorldStatus};
 use crate::change::{Cause, Event, Request, RequestId, Step, Turn};
-use crate::coordinator::Shared;
 
 /// A manager's means to ask for resizes and to look at their state. Copies ask the same job; any thread may.
 #[derive(Clone, Debug)]
@@ -40,7 +38,7 @@ impl Requests {
 
     #[cfg(test)]
     fn of_nobody(processes: u32, start: usize) -> Self {
-        use crate::coordinator::{Arbiter, Job, Journal};
+        use super::{Arbiter, Job, Journal};
         use crate::place::{Allowed, Bounds};
         let job = Job {
             name: "test".to_owned(),
@@ -90,7 +88,8 @@ impl Requests {
     /// Status of the job now.
     #[must_use]
     pub fn status(&self) -> WorldStatus {
-        let slurm_job = std::env::var(JOB_VARIABLE).ok().and_then(|number| number.parse().ok());
+        let slurm_job =
+            std::env::var(SLURM_JOB_VARIABLE).ok().and_then(|number| number.parse().ok());
         WorldStatus { slurm_job, ..self.0.status() }
     }
 

@@ -1,0 +1,73 @@
+//! The state of a job as managers and their clients see it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{RequestId, Step};
+use crate::member::UnitId;
+use crate::place::SizeLimits;
+use crate::progress::LatestReport;
+
+/// The variable by which Slurm tells a job its number.
+pub const SLURM_JOB_VARIABLE: &str = "SLURM_JOB_ID";
+
+/// What somebody from outside may want to know of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorldStatus {
+    /// Its name.
+    pub job: String,
+    /// Number of resizes that were committed.
+    pub epoch: u64,
+    /// Number of ranks.
+    pub size: u64,
+    /// Number of ranks that there can be.
+    pub capacity: u64,
+    /// Number of requests that wait for their turn.
+    pub waiting: u64,
+    /// The resize under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<RequestId>,
+    /// Its step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
+    /// The number that the next event will have.
+    pub next_event: u64,
+    /// Microseconds since the job began.
+    pub up_us: u64,
+    /// The nodes, and which ranks are there.
+    pub hosts: Vec<HostStatus>,
+    /// The units of several ranks. A rank that is in none leaves alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<UnitStatus>,
+    /// The sizes that it can have, also with processes on hosts that are named or brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<SizeLimits>,
+    /// What the program [reported](crate::World::report) last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<LatestReport>,
+    /// The number of the Slurm job that rank 0 runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_job: Option<u32>,
+    /// Why the file of the event log has not all events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_trouble: Option<String>,
+}
+
+/// One node of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub host: String,
+    /// Number of ranks that can be there.
+    pub slots: u32,
+    /// Ranks that are there.
+    pub ranks: Vec<u64>,
+}
+
+/// Ranks that were started together and leave together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitStatus {
+    /// Its number, by which errors name it.
+    pub unit: UnitId,
+    /// Its ranks.
+    pub ranks: Vec<u64>,
+}

@@ -71,6 +71,9 @@ static LOCK: SpinLock = SpinLock::new();
 static CURRENT: AtomicU16 = AtomicU16::new(0);
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
+/// Visitor of the highest resident bytes of all components.
+type PeaksVisitor<'a> = &'a mut dyn FnMut(&[u64; COMPONENTS]);
+
 /// What sampling is told of phases, and what it knows of them.
 pub struct Sampling {
     /// There is a new phase: its index, that of the phase around it, and whether it is the profiler's own.
@@ -79,8 +82,7 @@ pub struct Sampling {
     pub edge: fn(index: u16, begins: bool),
     /// Calls `work` with the most each component had resident while a phase was open, if that is more than when it was
     /// last called, or `anyway`. `is_open` until its end has been told.
-    pub peaks:
-        fn(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; COMPONENTS])),
+    pub peaks: fn(index: u16, is_open: bool, anyway: bool, work: PeaksVisitor<'_>),
     /// Phases of which a sample has told what is not written yet: a bit for each.
     pub unwritten: fn() -> u64,
     /// The most the process had resident at a sample while a phase was open.

@@ -56,7 +56,7 @@ pub unsafe fn free(block: *mut u8) {
     let mark = local.mark.get();
     // Without a mark the thread has no counters, or blocks do not tell their size.
     if mark != 0
-        // SAFETY: with one, a live block of the C library or of our own arena.
+        // SAFETY: with a mark, a live block of the C library or of our own arena.
         && let Some(chunk) = unsafe { next_allocator::chunk_below(block, TOO_LARGE) }
     {
         let place = place_of_tag(block, chunk);

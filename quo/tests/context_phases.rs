@@ -273,14 +273,15 @@ fn push_beside_is_named() {
         let seen = one.explain().unwrap();
         assert_eq!(seen.ranks[1].reason, Reason::PushedElsewhere, "{seen}");
         assert_eq!(other.explain().unwrap().ranks[1].reason, Reason::Pushed);
-        assert_eq!(overlaps(&one), "");
+        // Other tests may push on this machine meanwhile, in jobs of their own.
+        let told = format!("have both pushed CPUs {last}, in different contexts");
+        assert!(!overlaps(&one).contains(&told), "{}", overlaps(&one));
         let metrics = phase.run(|_| ()).unwrap().metrics;
-        assert_eq!(metrics.overlap.contains(last), rank == 0, "{}", metrics.overlap);
+        assert!(metrics.overlap.contains(last) || rank == 1, "{}", metrics.overlap);
         if rank == 0 {
             one.push(&target).unwrap();
         }
         other.barrier().unwrap();
-        let told = format!("have both pushed CPUs {last}, in different contexts");
         for context in [&one, &other] {
             assert!(overlaps(context).contains(&told), "{}", overlaps(context));
         }
@@ -289,7 +290,7 @@ fn push_beside_is_named() {
             other.pop().unwrap();
         }
         other.barrier().unwrap();
-        assert_eq!(overlaps(&one), "");
+        assert!(!overlaps(&one).contains(&told), "{}", overlaps(&one));
         other.barrier().unwrap();
     })
     .succeed();

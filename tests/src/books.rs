@@ -48,7 +48,9 @@ impl Books {
         self.trace.summary.as_ref().with_context(|| format!("{}: no summary", self.name))
     }
 
-    fn class(&self, component: u16) -> Class {
+    /// Class of a component, by its number.
+    #[must_use]
+    pub fn class(&self, component: u16) -> Class {
         self.trace.component(usize::from(component)).map_or(Class::Unattributed, |row| row.class())
     }
 

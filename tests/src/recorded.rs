@@ -153,12 +153,13 @@ impl Recorded {
         Ok(Recorded { outcome, books, folder })
     }
 
-    /// There is one trace of each rank, and no other.
+    /// Checks that there is one trace of each rank, and drops those of processes around the ranks, such as a script.
     ///
     /// # Errors
     ///
     /// The traces found.
-    pub fn expect_ranks(self, ranks: usize) -> Result<Recorded> {
+    pub fn expect_ranks(mut self, ranks: usize) -> Result<Recorded> {
+        self.books.retain(|one| one.trace.identity.rank >= 0);
         let Recorded { outcome, books, .. } = &self;
         ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
         for (rank, one) in books.iter().enumerate() {

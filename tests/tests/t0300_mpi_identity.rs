@@ -105,6 +105,10 @@ impl Mpi {
         let Ok(output) = Command::new(mpicc).args(["-E", "-P"]).arg(&file).output() else {
             return Ok(None);
         };
+        // The way to a compiler that has gone.
+        if output.status.code() == Some(127) {
+            return Ok(None);
+        }
         let text = String::from_utf8_lossy(&output.stdout);
         let last = text.lines().rfind(|line| line.contains("MPI")).unwrap_or_default();
         let last = last.replace('"', "");

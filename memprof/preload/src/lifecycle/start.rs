@@ -84,7 +84,9 @@ const CHILD: u64 = 1 << 20;
 /// Held while a trace begins; `fork` takes it. Outside of all others.
 static OPENING: SpinLock = SpinLock::new();
 
+// The linker is told this name: nothing in an archive refers to the module otherwise, and it would be left out.
 #[cfg(not(test))]
+#[cfg_attr(feature = "archive", unsafe(export_name = "memprof_archive_load"))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOAD: extern "C" fn() = load;

@@ -33,7 +33,7 @@ pub struct Options {
     /// none, a type, or CPU lists by rank: `0-3;4-7`
     #[arg(long, value_name = "BINDING", default_value = "core")]
     binding: InitialBinding,
-    /// Policy by which workers are selected: promise or literal
+    /// Rule of selection: promise or literal
     #[arg(long, default_value = "promise", value_name = "RULE", hide_possible_values = true)]
     policy: Rule,
     /// Use only the fastest cores of a hybrid processor

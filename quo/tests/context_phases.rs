@@ -276,6 +276,8 @@ fn push_beside_is_named() {
         // Other tests may push on this machine meanwhile, in jobs of their own.
         let told = format!("have both pushed CPUs {last}, in different contexts");
         assert!(!overlaps(&one).contains(&told), "{}", overlaps(&one));
+        // A worker pushes at once, before the other rank has come to the phase.
+        other.barrier().unwrap();
         let metrics = phase.run(|_| ()).unwrap().metrics;
         assert!(metrics.overlap.contains(last) || rank == 1, "{}", metrics.overlap);
         if rank == 0 {

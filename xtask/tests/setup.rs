@@ -54,7 +54,8 @@ impl Machine {
             "mkfs.btrfs",
             "qemu-x86_64",
         ];
-        let tools = [&base[..], &test_beds].concat();
+        let programs = ["lmp", "hpcc", "go"];
+        let tools = [&base[..], &test_beds, &programs].concat();
         let present = tools.iter().filter(|tool| !absent.contains(tool));
         present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))
     }

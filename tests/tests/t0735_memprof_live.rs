@@ -294,8 +294,9 @@ fn recorded_process_has_the_components_of_its_trace() -> Result<()> {
     for part in seen["components"].as_array().context("no components")? {
         let name = part["name"].as_str().context("no name")?;
         let (class, object) = name.split_once(':').unwrap_or((name, ""));
-        // Who opened a plugin is known only to who was there.
-        if !matches!(class, "stack" | "tool") && !matches!(object, "" | "libfakempi_plugin.so") {
+        // Plugins come and go between the look and the samples, and who opened one is known only to who was there.
+        let is_fixed = !object.is_empty() && !object.contains("_plugin.so");
+        if !matches!(class, "stack" | "tool") && is_fixed {
             ensure!(known.iter().any(|one| one["name"] == name), "the trace has no {name}");
             objects += 1;
             of_mpi += usize::from(name.starts_with("mpi.core:"));

@@ -367,11 +367,11 @@ mod tests {
     fn sleeps_are_found_in_tests_only() {
         let sleep = format!("    {}(one_second);\n", SLEEPS[0]);
         assert!(found("quo/src/a.rs", &sleep).is_empty());
-        for name in ["tests/tests/t0100.rs", "bindings-c/tests/a.c", "quo/src/node/tests.rs"] {
+        for name in ["tests/tests/install.rs", "bindings-c/tests/a.c", "quo/src/node/tests.rs"] {
             assert_eq!(found(name, &sleep).len(), 1, "{name}");
         }
         let explained = format!("    {SLEEP_REASON} the kill is to land anywhere.\n{sleep}");
-        assert!(found("tests/tests/t0100.rs", &explained).is_empty());
+        assert!(found("tests/tests/install.rs", &explained).is_empty());
         let unit = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
         assert_eq!(found("quo/src/a.rs", &unit).len(), 1);
     }

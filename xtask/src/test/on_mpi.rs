@@ -53,8 +53,8 @@ const BUILDS: &[(&str, &[&str])] = &[
 /// Variable that tells a test program in another folder where the tested programs are.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
-/// Tells t0200 to run each program on two numbers of ranks and two machines, not on eleven in all:
-/// MPIs differ in the start and the meeting of ranks, not in the shapes of machines.
+/// Tells `c_functions` to run each program on two numbers of ranks and two machines, not on eleven in
+/// all: MPIs differ in the start and the meeting of ranks, not in the shapes of machines.
 const BRIEF: (&str, &str) = ("QUO_TESTS_BRIEF", "1");
 
 /// Tests that are about compilers, not about MPIs, by a part of their names: the C++ interface is a header over
@@ -69,11 +69,18 @@ const OF_COMPILERS: &[&str] = &[
     "queries::gxx",
 ];
 
-/// Names the steps of an MPI: the numbered suites; in the short form without those that are about all MPIs or none.
+/// Names the steps of an MPI: the end-to-end suites; in the short form without those that are about all MPIs or none.
 pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String> {
-    let numbered = known.iter().filter(|suite| suite.name.starts_with("quo-tests t0"));
+    let is_end_to_end = |suite: &&Suite| {
+        suite.name.strip_prefix("quo-tests ").is_some_and(|name| name != "library")
+    };
     let is_run = |suite: &&Suite| !(brief && gate.is_of_any_mpi(&suite.name));
-    numbered.filter(is_run).map(|suite| format!("{mpi}: {}", suite.name)).collect()
+    known
+        .iter()
+        .filter(is_end_to_end)
+        .filter(is_run)
+        .map(|suite| format!("{mpi}: {}", suite.name))
+        .collect()
 }
 
 /// One MPI, and how much of the suites it gets.

@@ -2,7 +2,7 @@
 //! file is written, each command is run, and its output is the one on the page.
 //!
 //! `QUO_TESTS_PREFIX` names an installation to use; else one is made. Blocks for Slurm are
-//! `t0660_guide_on_slurm`'s.
+//! `guide_on_slurm`'s.
 
 #![allow(clippy::print_stdout)] // It is the runner.
 

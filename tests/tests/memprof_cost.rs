@@ -71,7 +71,7 @@ fn expect_compiler() -> Result<()> {
     }
     let why = format!(
         "the budgets of instructions were measured with {MEASURED_WITH}, and {built_with} has built the profiler: \
-         build it with the former, or measure them anew in t0715"
+         build it with the former, or measure them anew in memprof_cost"
     );
     if suite::is_long() { bail!(why) } else { bail!(Skipped(why)) }
 }

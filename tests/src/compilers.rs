@@ -1,7 +1,7 @@
 //! The compiler wrappers and the launcher of the MPI that the build uses.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The C compiler wrapper: the one that `MPICC` names, else that of `MPI_HOME`, else `mpicc`.
 #[must_use]
@@ -44,6 +44,15 @@ fn sibling(mpicc: &OsStr, name: &str) -> OsString {
         false => name.to_owned(),
     };
     Path::new(mpicc).with_file_name(file).into_os_string()
+}
+
+/// The Python interpreter of `cargo xtask setup`, with mpi4py and NumPy: in the build folder that the test program lies
+/// in, or in one above it. None where it was not fetched.
+#[must_use]
+pub fn python_tools() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let mut found = program.ancestors().skip(1).map(|folder| folder.join("python/bin/python"));
+    found.find(|python| python.exists())
 }
 
 #[cfg(test)]

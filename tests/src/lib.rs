@@ -44,7 +44,7 @@ mod wait;
 
 pub use books::{APPLICATION, Books, MPI, Which};
 pub use checkout::Checkout;
-pub use compilers::{mpicc, mpicxx, mpifort, mpirun};
+pub use compilers::{mpicc, mpicxx, mpifort, mpirun, python_tools};
 pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};
 pub use example::coupled_fortran;
 pub use fortran::{

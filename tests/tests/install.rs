@@ -340,6 +340,8 @@ fn installing_again_changes_nothing() -> Result<()> {
         "share/bash-completion/completions/memprof",
         "share/man/man7/quo.7",
         concat!("share/modulefiles/quo/", env!("CARGO_PKG_VERSION")),
+        "lib/python/libquo/__init__.py",
+        "lib/python/libquo/py.typed",
         "share/quo/examples/widen.f90",
         "share/quo/fortran/SOURCES",
         "share/quo/fortran/fpm.toml",

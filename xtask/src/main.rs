@@ -1,7 +1,7 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | wheel | install | uninstall`.
 //!
 //! floors: run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
-//!     book < demo < fresh < install < uninstall < test
+//!     book < demo < wheel < fresh < install < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
@@ -22,6 +22,7 @@ mod setup;
 mod tally;
 mod test;
 mod uninstall;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -59,7 +60,9 @@ enum Command {
     Mpi(mpi::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
-    /// Build optimised and install the library for C, C++ and Fortran, quo-info, quo-elastic and memprof.
+    /// Make the Python package a file that pip installs.
+    Wheel(wheel::Options),
+    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info, quo-elastic and memprof.
     Install(install::Options),
     /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Machine(options) => machine::run(&options),
         Command::Mpi(options) => mpi::run(&options),
         Command::Hosts(options) => hosts::run(&options),
+        Command::Wheel(options) => wheel::run(&options),
         Command::Install(options) => install::run(&options),
         Command::Uninstall(options) => uninstall::run(&options),
     };

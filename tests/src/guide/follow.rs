@@ -13,7 +13,7 @@ use super::console::{Step, matches, steps};
 use super::needs::test_for;
 use super::{Block, Kind, Page, Run};
 use crate::checkout::Checkout;
-use crate::compilers::{mpicc, mpicxx, mpifort};
+use crate::compilers::{mpicc, mpicxx, mpifort, python_tools};
 use crate::installation::Installation;
 use crate::leftovers;
 use crate::running::{Outcome, Running};
@@ -96,6 +96,9 @@ impl Reader {
             // By its own path, since this folder comes first.
             let path = found(Path::new(&program)).unwrap_or_else(|| PathBuf::from("/nonexistent"));
             script(&commands.join(name), &format!("exec '{}' \"$@\"", path.display()))?;
+        }
+        if let Some(python) = python_tools() {
+            script(&commands.join("python3"), &format!("exec '{}' \"$@\"", python.display()))?;
         }
         let quoted = prefix.options.iter().map(|option| format!("'{}'", option.display()));
         let cargo = format!(

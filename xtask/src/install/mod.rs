@@ -159,6 +159,9 @@ fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Resul
         items.push(copy(interface, "include/quo/fortran", 0o644)?);
     }
     fortran_sources(&mut items, &values)?;
+    for module in files(&root.join("bindings-python/libquo"))? {
+        items.push(copy(&module, "lib/python/libquo", 0o644)?);
+    }
     memprof::everything(&mut items, built, memprof, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
         items.push(copy(&paper, "share/doc/quo", 0o644)?);

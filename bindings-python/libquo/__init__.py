@@ -1,0 +1,115 @@
+"""Python interface of quo, the node runtime for coupled MPI+X programs.
+
+Ranks that are not needed in a threaded phase sleep and give up their cores; a few widen their
+binding and run threads there::
+
+    from mpi4py import MPI
+    import libquo
+
+    with libquo.Context(MPI.COMM_WORLD) as context:
+        with context.phase(libquo.ObjectType.PACKAGE) as phase:
+            with phase.run() as worker:
+                if worker:
+                    solve(threads=worker.threads)
+
+Every function follows the rules of the C function it calls: which calls are collective is said at
+each. A call that fails raises a subclass of :class:`Error` with the library's own words. Calls
+release the interpreter's lock, so that other Python threads run while a rank sleeps.
+"""
+
+from .context import (
+    Context,
+    Cores,
+    Distribution,
+    NamedBarrier,
+    ObjectType,
+    Phase,
+    PhaseMetrics,
+    SharedMemory,
+    Threads,
+    Wait,
+    Worker,
+)
+from .elastic import (
+    ArrayKind,
+    Event,
+    EventKind,
+    RequestKind,
+    RequestState,
+    Status,
+    Storage,
+    Window,
+    World,
+)
+from .errors import (
+    BusyError,
+    DeadMemberError,
+    DetachedError,
+    DisagreeError,
+    Error,
+    HandleError,
+    InvalidArgumentError,
+    InvalidStateError,
+    LibraryNotFoundError,
+    MpiError,
+    NotFoundError,
+    NotSupportedError,
+    OutOfResourcesError,
+    PopError,
+    RefusedError,
+    ResizeAbortedError,
+    SystemCallError,
+    TimeoutExpiredError,
+    TopologyError,
+    WorkFailedError,
+)
+from . import memory
+from ._library import library_path, library_version
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArrayKind",
+    "BusyError",
+    "Context",
+    "Cores",
+    "DeadMemberError",
+    "DetachedError",
+    "DisagreeError",
+    "Distribution",
+    "Error",
+    "Event",
+    "EventKind",
+    "HandleError",
+    "InvalidArgumentError",
+    "InvalidStateError",
+    "LibraryNotFoundError",
+    "MpiError",
+    "NamedBarrier",
+    "NotFoundError",
+    "NotSupportedError",
+    "ObjectType",
+    "OutOfResourcesError",
+    "Phase",
+    "PhaseMetrics",
+    "PopError",
+    "RefusedError",
+    "RequestKind",
+    "RequestState",
+    "ResizeAbortedError",
+    "SharedMemory",
+    "Status",
+    "Storage",
+    "SystemCallError",
+    "Threads",
+    "TimeoutExpiredError",
+    "TopologyError",
+    "Wait",
+    "Window",
+    "Worker",
+    "WorkFailedError",
+    "World",
+    "library_path",
+    "library_version",
+    "memory",
+]

@@ -1,0 +1,638 @@
+"""The elastic world: a job has more or fewer ranks while it runs.
+
+The main loop of a program that can be resized::
+
+    from libquo import Status, World
+
+    with World(start=2, max_ranks=4) as world:
+        step = 0
+        if world.status is Status.NEW:
+            world.add_array("field", 1_000_000)
+        while world.is_running():
+            if world.enters():
+                with world.begin() as window:
+                    step = window.broadcast(step)
+                continue
+            if step == 100:
+                break
+            field = world.array("field")
+            field.local[:] += 1.0
+            step += 1
+
+Calls that are collective are made by all ranks of the world in the same order. A world is used by
+one thread at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import json
+import pickle
+import sys
+from ctypes import c_int, c_longlong, c_size_t, c_void_p
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+    cast,
+)
+
+from . import _library as library
+from .context import _Handle
+from .errors import Error, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    import numpy
+
+T = TypeVar("T")
+
+
+class Status(enum.IntEnum):
+    """Status of a process in the world."""
+
+    NEW = 0
+    JOINING = 1
+    STAYING = 2
+    LEAVING = 3
+    PARKED = 4
+    ENDED = 5
+
+
+class RequestKind(enum.IntEnum):
+    """Kind of a request."""
+
+    SIZE = 0
+    GROW = 1
+    SHRINK = 2
+    LEAVE = 3
+    MOVE = 4
+
+
+class RequestState(enum.IntEnum):
+    """State of a request."""
+
+    OPEN = 0
+    DONE = 1
+    FAILED = 2
+
+
+class EventKind(enum.IntEnum):
+    """Kind of an event. From ``REQUESTED`` on these are the steps of a request."""
+
+    STARTED = 0
+    NOTICE = 1
+    OVERDUE = 2
+    REQUESTED = 3
+    REFUSED = 4
+    ACCEPTED = 5
+    ANNOUNCED = 6
+    LAUNCHED = 7
+    READY = 8
+    PENDING = 9
+    CONFIRMED = 10
+    AGREED = 11
+    BEGUN = 12
+    MOVED = 13
+    FINALIZED = 14
+    ABORTED = 15
+
+
+class ArrayKind(enum.IntEnum):
+    """Distribution of an array over the ranks."""
+
+    BLOCK = 0
+    BLOCK_CYCLIC = 1
+    BLOCK_ROWS = 2
+    BLOCK_COLUMNS = 3
+    BLOCK_GRID = 4
+    CHECKERBOARD = 5
+    REPLICATED = 6
+
+
+class Storage(enum.IntEnum):
+    """Order in which a rank stores its part of a matrix."""
+
+    BY_ROWS = 0
+    BY_COLUMNS = 1
+
+
+class Event(NamedTuple):
+    """An event of the world. A number that the event does not have is -1."""
+
+    number: int
+    #: Seconds since the job began.
+    time: float
+    kind: EventKind
+    request: int
+    epoch: int
+    ranks: int
+    target: int
+    #: The cause in words; empty without one.
+    text: str
+    #: The whole event, as in the log.
+    fields: Dict[str, Any]
+
+
+class Counts(NamedTuple):
+    """Numbers of ranks in a resize."""
+
+    staying: int
+    leaving: int
+    joining: int
+
+
+class World(_Handle):
+    """The world of a job.
+
+    Collective over all processes that were launched, or started for a growth, together; after
+    MPI's start. To be ended by :meth:`end`, or at the end of a ``with`` block, before MPI's end.
+    """
+
+    _free = "QUO_world_end"
+
+    def __init__(
+        self,
+        *,
+        start: int = 0,
+        max_ranks: int = 0,
+        processes_per_spawn: int = 0,
+        allow_oversubscribe: bool = False,
+        control: bool = False,
+        messages: bool = False,
+        start_timeout: float = 0.0,
+        name: Optional[str] = None,
+        log: Optional[str] = None,
+        plan: Optional[str] = None,
+        min_size: int = 0,
+        max_size: int = 0,
+        step: int = 0,
+        sizes: Optional[Union[str, Sequence[int], Callable[[int], bool]]] = None,
+        hosts: Optional[str] = None,
+        command: Optional[Sequence[str]] = None,
+        info: Optional[Dict[str, str]] = None,
+        control_folder: Optional[str] = None,
+        abort_on_death: bool = False,
+        term_notice: float = 0.0,
+        notice_folder: Optional[str] = None,
+        fill: Optional[str] = None,
+    ) -> None:
+        """Makes the world.
+
+        ``start`` ranks begin and the other processes are parked (0: all that were launched); up to
+        ``max_ranks`` there can be, beyond the launched ones by starting processes, which needs
+        ``MPI_THREAD_MULTIPLE``. Both are the same on all processes; of the rest, what rank 0 says
+        counts. ``control`` makes the job listen for the command ``quo-elastic``. ``sizes`` are the
+        numbers of ranks that the program can have: a list, "power-of-two", "square", or a function
+        that returns true for a size that it can have. Times are in seconds. ``command`` is what is
+        started, by default this interpreter with this program's arguments.
+        """
+        super().__init__("world")
+        library.load()
+        options = library.WorldOptions(ctypes.sizeof(library.WorldOptions))
+        options.start = start
+        options.most = max_ranks
+        options.unit = processes_per_spawn
+        options.crowded = allow_oversubscribe
+        options.control = control
+        options.messages = messages
+        options.start_limit = start_timeout
+        options.name = library.encoded(name)
+        options.log = library.encoded(log)
+        options.plan = library.encoded(plan)
+        options.min = min_size
+        options.max = max_size
+        options.step = step
+        if callable(sizes):
+            # Kept for as long as the library may call it.
+            self._allows = library.SizeAllowed(lambda _data, size: int(bool(sizes(size))))
+            options.allows = self._allows
+        elif sizes is not None and not isinstance(sizes, str):
+            options.sizes = ",".join(str(int(size)) for size in sizes).encode()
+        else:
+            options.sizes = library.encoded(sizes)
+        options.hosts = library.encoded(hosts)
+        words = _program() if command is None else command
+        options.command = library.encoded("\n".join(words) or None)
+        lines = "\n".join(f"{key}={value}" for key, value in info.items()) if info else None
+        options.info = library.encoded(lines)
+        options.control_folder = library.encoded(control_folder)
+        options.abort_on_death = abort_on_death
+        options.term_notice = term_notice
+        options.notice_folder = library.encoded(notice_folder)
+        options.fill = library.encoded(fill)
+        library.call("QUO_world_create", self._value, options)
+
+    def end(self) -> None:
+        """Ends the world. Collective over the ranks; parked and ended processes make it, too."""
+        self.free()
+
+    def _long(self, function: str) -> int:
+        out = c_longlong()
+        library.call(function, self._handle, out)
+        return out.value
+
+    @property
+    def status(self) -> Status:
+        """What this process is to the world. Local."""
+        return Status(library.number("QUO_world_status", self._handle))
+
+    @property
+    def rank(self) -> Optional[int]:
+        """This process's rank; None for a process that is no rank. Local."""
+        from mpi4py import MPI
+
+        rank = library.number("QUO_world_rank", self._handle)
+        return None if rank == MPI.UNDEFINED else rank
+
+    @property
+    def size(self) -> int:
+        """The number of ranks; on a process that is none, as of the last resize it saw. Local."""
+        return library.number("QUO_world_size", self._handle)
+
+    @property
+    def capacity(self) -> int:
+        """The number of ranks that there can be. Local."""
+        return library.number("QUO_world_capacity", self._handle)
+
+    @property
+    def was_started(self) -> bool:
+        """True if this process was started for a growth, and ends when it leaves. Local."""
+        return bool(library.number("QUO_world_was_started", self._handle))
+
+    @property
+    def epoch(self) -> int:
+        """The number of resizes that have been committed. Local."""
+        return self._long("QUO_world_epoch")
+
+    @property
+    def node(self) -> int:
+        """The number of this process's node, from 0. Local."""
+        return library.number("QUO_world_node", self._handle)
+
+    @property
+    def back_end(self) -> str:
+        """What the MPI can do for this world, and how that was found, in a line. Local."""
+        return library.text("QUO_world_back_end", self._handle)
+
+    @property
+    def comm(self) -> "MPI.Intracomm":
+        """The communicator of the world until the next commit; not to be freed. Local."""
+        from mpi4py import MPI
+
+        comm = MPI.Comm.f2py(library.number("QUO_world_comm_f2c", self._handle))
+        return cast("MPI.Intracomm", comm)
+
+    # The main loop
+
+    def is_running(self) -> bool:
+        """Returns false when the job is over for this process. A parked process sleeps in it.
+
+        Local. The first call of each turn of the main loop.
+        """
+        status = self.status
+        if status is Status.PARKED:
+            return self.wait()
+        return status is not Status.ENDED
+
+    def enters(self) -> bool:
+        """Returns true if :meth:`begin` is next: all ranks have come to a resize, or this process
+        joins. Made by all ranks in the same places of the program.
+        """
+        return self.status is Status.JOINING or self.probe()
+
+    def probe(self) -> bool:
+        """Returns true if all ranks have come to a resize. Made by all ranks in the same places."""
+        return bool(library.number("QUO_world_probe", self._handle))
+
+    def wait(self) -> bool:
+        """Sleeps until this process is called in (true), or the job is over (false). Local."""
+        return bool(library.number("QUO_world_wait", self._handle))
+
+    def begin(self) -> "Window":
+        """Opens the window in which data move, in a ``with`` block.
+
+        The end of the block commits the resize, and moves the arrays unless that was done; an
+        exception in it aborts the resize on all, and goes on. Collective over all who stay, leave
+        or join.
+        """
+        return Window(self)
+
+    def report(
+        self,
+        iteration: int,
+        seconds: float,
+        *,
+        mpi_ratio: Optional[float] = None,
+        remaining: Optional[float] = None,
+    ) -> None:
+        """Reports the progress of the main loop for those who decide about the size of the job.
+
+        ``seconds`` is the time of an iteration, ``mpi_ratio`` the time in MPI divided by that of
+        computing. Local; what rank 0 reports counts.
+        """
+        progress = library.Progress(
+            ctypes.sizeof(library.Progress),
+            iteration,
+            seconds,
+            -1.0 if mpi_ratio is None else mpi_ratio,
+            -1.0 if remaining is None else remaining,
+        )
+        library.call("QUO_world_report_progress", self._handle, progress)
+
+    # Requests and events, on rank 0
+
+    def request(
+        self,
+        ranks: int = 0,
+        kind: RequestKind = RequestKind.SIZE,
+        *,
+        nodes: int = 0,
+        on: Sequence[str] = (),
+        leaving: Sequence[str] = (),
+        grace: float = 0.0,
+        origin: Optional[str] = None,
+    ) -> int:
+        """Asks for a resize, which comes at one of the next probes. Returns the request's number.
+
+        ``on`` are hosts to grow on or to move to, ``leaving`` hosts to leave. Local, on rank 0;
+        answered at once. Raises :class:`RefusedError` with the reason.
+        """
+        spec = library.RequestSpec(
+            ctypes.sizeof(library.RequestSpec),
+            int(kind),
+            ranks,
+            nodes,
+            library.encoded(",".join(on) or None),
+            library.encoded(",".join(leaving) or None),
+            grace,
+            library.encoded(origin),
+        )
+        request = c_longlong()
+        library.call("QUO_world_ask", self._handle, spec, request, None)
+        return request.value
+
+    def cancel(self, request: int) -> None:
+        """Takes back a request that waits for its turn. Local, on rank 0."""
+        library.call("QUO_world_cancel", self._handle, request)
+
+    def request_state(self, request: int) -> Tuple[RequestState, str]:
+        """Returns the state of a request, and the cause in words if it failed. Local, on rank 0."""
+        state = c_int()
+        cause = library.text("QUO_world_request_state", self._handle, request, state)
+        return RequestState(state.value), cause
+
+    def events(self) -> Iterator[Event]:
+        """Yields the events that have not been given yet, from the beginning of the job on.
+
+        Local, on rank 0; never waits.
+        """
+        while True:
+            raw = library.EventRecord(ctypes.sizeof(library.EventRecord))
+            if not library.number("QUO_world_next_event", self._handle, raw):
+                return
+            yield Event(
+                raw.number,
+                raw.time,
+                EventKind(raw.kind),
+                raw.request,
+                raw.epoch,
+                raw.ranks,
+                raw.target,
+                raw.text.decode("utf-8", "replace"),
+                json.loads(raw.json),
+            )
+
+    def job(self) -> Dict[str, Any]:
+        """Returns the job as it is now: size, capacity, hosts, limits, report. Local, on rank 0."""
+        report: Dict[str, Any] = json.loads(library.text("QUO_world_report", self._handle))
+        return report
+
+    # Arrays
+
+    def add_array(
+        self,
+        name: str,
+        shape: Union[int, Tuple[int, int]],
+        dtype: Any = float,
+        kind: Optional[ArrayKind] = None,
+        *,
+        storage: Storage = Storage.BY_ROWS,
+        block: Union[int, Tuple[int, int]] = (1, 1),
+        grid: Tuple[int, int] = (0, 0),
+    ) -> "Array":
+        """Adds an array of zeros, which moves with every resize.
+
+        ``shape`` is the length of a vector, or rows and columns of a matrix; ``kind`` is by default
+        a block of elements, or of rows, for each rank. Local; made alike by all ranks, outside of
+        resizes. Needs NumPy.
+        """
+        array = Array(self, name, dtype, storage)
+        spec = _array_spec(array.dtype.itemsize, shape, kind, storage, block, grid)
+        library.call("QUO_world_array_add", self._handle, array._name, spec)
+        return array
+
+    def array(
+        self, name: str, dtype: Any = float, storage: Storage = Storage.BY_ROWS
+    ) -> "Array":
+        """Returns an array that the world has, for example on a rank that joined. Local.
+
+        ``dtype`` and ``storage`` are those with which it was added.
+        """
+        array = Array(self, name, dtype, storage)
+        array._place()
+        return array
+
+
+def _program() -> List[str]:
+    """Returns the words that started this interpreter, under the name that has its packages.
+
+    The library would take the file that runs, which for a virtual environment is that of another.
+    A word of several lines, as a program given with ``-c``, is left to the library.
+    """
+    words = list(getattr(sys, "orig_argv", [sys.executable, *sys.argv]))
+    return [] if any("\n" in word for word in words) else [sys.executable, *words[1:]]
+
+
+def _array_spec(
+    element: int,
+    shape: Union[int, Tuple[int, int]],
+    kind: Optional[ArrayKind],
+    storage: Storage,
+    block: Union[int, Tuple[int, int]],
+    grid: Tuple[int, int],
+) -> library.ArraySpec:
+    is_vector = isinstance(shape, int)
+    rows, columns = (1, shape) if isinstance(shape, int) else shape
+    if kind is None:
+        kind = ArrayKind.BLOCK if is_vector else ArrayKind.BLOCK_ROWS
+    block_rows, block_columns = (1, block) if isinstance(block, int) else block
+    counts = (rows, columns, block_rows, block_columns, *grid)
+    if any(count < 0 for count in counts):
+        raise InvalidArgumentError(5, f"add_array: {counts} has a negative number")
+    spec = library.ArraySpec(ctypes.sizeof(library.ArraySpec), int(kind), int(storage), element)
+    spec.rows, spec.columns, spec.block_rows, spec.block_columns = counts[:4]
+    spec.grid_rows, spec.grid_columns = grid
+    return spec
+
+
+class Array:
+    """An array of the world. Made by :meth:`World.add_array` and :meth:`World.array`.
+
+    It stays valid over resizes; what :attr:`local` returns does not.
+    """
+
+    def __init__(self, world: World, name: str, dtype: Any, storage: Storage) -> None:
+        import numpy
+
+        self._world = world
+        self._name = library.encoded(name)
+        self.name = name
+        self.dtype: "numpy.dtype[Any]" = numpy.dtype(dtype)
+        self.storage = storage
+
+    def _place(self) -> Tuple[Optional[int], int, int]:
+        data, rows, columns = c_void_p(), c_size_t(), c_size_t()
+        handle = self._world._handle
+        library.call("QUO_world_array", handle, self._name, data, rows, columns)
+        return data.value, rows.value, columns.value
+
+    @property
+    def local(self) -> "numpy.ndarray[Any, Any]":
+        """This rank's part, without a copy: a vector, or a matrix where it has more than one row.
+
+        Asked for anew after each commit: a part from before is memory that the library has given
+        back, and must not be touched. Local.
+        """
+        import numpy
+
+        address, rows, columns = self._place()
+        count = rows * columns
+        if not count or not address:
+            return numpy.empty((rows, columns) if rows > 1 else (0,), self.dtype)
+        buffer = (ctypes.c_ubyte * (count * self.dtype.itemsize)).from_address(address)
+        flat = numpy.frombuffer(memoryview(buffer).cast("B"), self.dtype)
+        if rows == 1:
+            return flat
+        if self.storage is Storage.BY_COLUMNS:
+            return flat.reshape((columns, rows)).T
+        return flat.reshape((rows, columns))
+
+    def origin(self, offset: int) -> Tuple[int, int]:
+        """Returns row and column, in the whole array, of a place in this rank's part. Local."""
+        row, column = c_size_t(), c_size_t()
+        handle = self._world._handle
+        library.call("QUO_world_array_origin", handle, self._name, offset, row, column)
+        return row.value, column.value
+
+    def lay_out(
+        self,
+        shape: Union[int, Tuple[int, int]],
+        kind: Optional[ArrayKind] = None,
+        *,
+        block: Union[int, Tuple[int, int]] = (1, 1),
+        grid: Tuple[int, int] = (0, 0),
+    ) -> None:
+        """Sets the distribution from the next resize on: the same elements, in another way.
+
+        Local; made alike by all ranks that have the array.
+        """
+        spec = _array_spec(self.dtype.itemsize, shape, kind, self.storage, block, grid)
+        library.call("QUO_world_array_lay_out", self._world._handle, self._name, spec)
+
+    def remove(self) -> None:
+        """Forgets the array. Local; made alike by all, outside of resizes."""
+        library.call("QUO_world_array_remove", self._world._handle, self._name)
+
+
+class Window:
+    """A resize in progress. Made by :meth:`World.begin`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __enter__(self) -> "Window":
+        library.call("QUO_world_begin", self._world._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is None:
+            library.call("QUO_world_commit", self._world._handle)
+            return
+        reason = f"{type(error).__name__}: {error}".replace("\0", " ")
+        try:
+            library.call("QUO_world_abort", self._world._handle, reason.encode("utf-8", "replace"))
+        except Error as failure:
+            raise failure from error
+
+    def _comm(self, which: int) -> "MPI.Comm":
+        from mpi4py import MPI
+
+        handle = library.number("QUO_window_comm_f2c", self._world._handle, which)
+        return MPI.Comm.f2py(handle)
+
+    @property
+    def all_ranks(self) -> "MPI.Comm":
+        """The communicator of all who stay, leave or join: the old ranks first. Local."""
+        return self._comm(0)
+
+    @property
+    def old(self) -> "MPI.Comm":
+        """The world as it was; the null communicator on one who joins. Local."""
+        return self._comm(1)
+
+    @property
+    def new(self) -> "MPI.Comm":
+        """The world as it will be; the null communicator on one who leaves. Local."""
+        return self._comm(2)
+
+    def intercommunicator(self) -> "MPI.Comm":
+        """Makes an intercommunicator between the old ranks and those who join.
+
+        Collective over all; to be freed with its ``Free`` before the commit.
+        """
+        return self._comm(3)
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers of ranks that stay, leave and join. Local."""
+        stay, leave, join = c_int(), c_int(), c_int()
+        library.call("QUO_window_counts", self._world._handle, stay, leave, join)
+        return Counts(stay.value, leave.value, join.value)
+
+    def broadcast(self, value: T) -> T:
+        """Returns on all what rank 0 gives, such as the number of the step. Collective over all.
+
+        The value of rank 0 is pickled; what the others give does not count.
+        """
+        data = pickle.dumps(value)
+        length = c_longlong(len(data))
+        handle = self._world._handle
+        library.call("QUO_window_tell", handle, ctypes.byref(length), ctypes.sizeof(length))
+        # Rank 0 of the old ranks finds its own bytes again; the others have room for them.
+        buffer = ctypes.create_string_buffer(data[: length.value], max(length.value, 1))
+        library.call("QUO_window_tell", handle, buffer, length.value)
+        result: T = pickle.loads(buffer.raw[: length.value])
+        return result
+
+    def move(self) -> None:
+        """Moves all arrays now; the commit does it otherwise. Collective over all."""
+        library.call("QUO_window_move", self._world._handle)

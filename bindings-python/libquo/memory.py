@@ -1,0 +1,161 @@
+"""Memory per component at run time, and named regions, in programs under ``memprof run``.
+
+Without the profiler :func:`is_active` is false, regions do nothing, and queries return None, so
+that a program can keep its calls in production. No MPI is needed. Local to the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Dict, Iterator, NamedTuple, Optional
+
+
+class _Component(Structure):
+    """memprof_component_t."""
+
+    _fields_ = [
+        ("name", c_char * 96),
+        ("owned", c_uint64),
+        ("owned_peak", c_uint64),
+        ("resident", c_uint64),
+        ("resident_peak", c_uint64),
+        ("sample_time_ns", c_uint64),
+    ]
+
+
+class _Totals(Structure):
+    """memprof_totals_t."""
+
+    _fields_ = [
+        ("resident", c_uint64),
+        ("resident_peak", c_uint64),
+        ("unattributed", c_uint64),
+        ("owned", c_uint64),
+        ("sample_time_ns", c_uint64),
+    ]
+
+
+class _Hooks(Structure):
+    """memprof_hooks_t."""
+
+    _fields_ = [
+        ("version", c_uint32),
+        ("size", c_uint32),
+        ("region_begin", CFUNCTYPE(c_uint32, c_char_p, c_size_t, c_uint32)),
+        ("region_end", CFUNCTYPE(None, c_uint32)),
+        ("component_count", CFUNCTYPE(c_uint32)),
+        ("component", CFUNCTYPE(c_int, c_uint32, POINTER(_Component))),
+        ("totals", CFUNCTYPE(c_int, POINTER(_Totals))),
+        ("flush", CFUNCTYPE(c_int)),
+    ]
+
+
+#: The structures by their names in C, for the comparison with the header.
+STRUCTURES = {
+    "memprof_component_t": _Component,
+    "memprof_totals_t": _Totals,
+    "memprof_hooks_t": _Hooks,
+}
+
+
+class Component(NamedTuple):
+    """Memory of a component, in bytes. Residency is that of the last sample."""
+
+    owned: int
+    owned_peak: int
+    resident: int
+    resident_peak: int
+
+
+class Totals(NamedTuple):
+    """Memory of the process, in bytes. Residency is that of the last sample."""
+
+    resident: int
+    resident_peak: int
+    unattributed: int
+    owned: int
+
+
+_hooks: Optional[_Hooks] = None
+_is_looked_up = False
+
+
+def _profiler() -> Optional[_Hooks]:
+    global _hooks, _is_looked_up
+    if not _is_looked_up:
+        try:
+            function = ctypes.CDLL(None).memprof_hooks
+        except AttributeError:
+            pass
+        else:
+            function.argtypes = [c_uint32]
+            function.restype = c_void_p
+            address = function(1)
+            _hooks = _Hooks.from_address(address) if address else None
+        _is_looked_up = True
+    return _hooks
+
+
+def is_active() -> bool:
+    """Returns true if the process runs under the profiler."""
+    return _profiler() is not None
+
+
+@contextlib.contextmanager
+def region(name: str) -> Iterator[None]:
+    """Makes the ``with`` block a phase of its own in reports, with the peaks inside it.
+
+    Regions nest, and are those of the process, not of a thread. Names longer than 47 bytes are cut.
+    """
+    hooks = _profiler()
+    if hooks is None:
+        yield
+        return
+    text = name.encode("utf-8")
+    begun = hooks.region_begin(text, len(text), 0)
+    try:
+        yield
+    finally:
+        hooks.region_end(begun)
+
+
+def components() -> Dict[str, Component]:
+    """Returns what each component holds, by its name in reports; empty without the profiler."""
+    hooks = _profiler()
+    found: Dict[str, Component] = {}
+    if hooks is None:
+        return found
+    for index in range(hooks.component_count()):
+        raw = _Component()
+        if hooks.component(index, raw) == 0:
+            name = raw.name.decode("utf-8", "replace")
+            found[name] = Component(raw.owned, raw.owned_peak, raw.resident, raw.resident_peak)
+    return found
+
+
+def totals() -> Optional[Totals]:
+    """Returns what the process holds; None without the profiler or before its first sample."""
+    hooks = _profiler()
+    raw = _Totals()
+    if hooks is None or hooks.totals(raw) != 0:
+        return None
+    return Totals(raw.resident, raw.resident_peak, raw.unattributed, raw.owned)
+
+
+def flush() -> bool:
+    """Takes a sample now, which costs milliseconds. Returns false where nothing is recorded."""
+    hooks = _profiler()
+    return hooks is not None and hooks.flush() == 0

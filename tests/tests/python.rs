@@ -1,0 +1,166 @@
+//! The Python package does under a real launcher what it promises, with mpi4py; its numbers and structures are those of
+//! the C headers, and its wheel installs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Job, mpicc, python_tools};
+
+const PACKAGE: &str = "bindings-python";
+
+const TESTS: &[Test] = &[
+    ("queries_agree_with_each_other_and_the_kernel", queries),
+    ("pushed_bindings_are_popped_at_the_end_of_blocks", bindings),
+    ("exception_in_a_phase_fails_it_on_all_ranks", phases),
+    ("shared_memory_stays_while_a_view_is_in_use", shared),
+    ("world_with_arrays_grows_shrinks_and_aborts", worlds),
+    ("world_grows_by_starting_the_program_again", spawned),
+    ("regions_are_phases_of_the_profilers_report", memory),
+    ("numbers_and_structures_are_those_of_the_headers", abi),
+    ("wheel_is_built_installed_and_imported", wheel),
+    ("type_hints_are_complete_and_right", types),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// The interpreter that set-up has fetched, with mpi4py, NumPy and the tools for packages.
+fn interpreter() -> Result<PathBuf> {
+    let python = python_tools();
+    python
+        .ok_or_else(|| Skipped("cargo xtask setup has not fetched mpi4py and NumPy".into()).into())
+}
+
+/// Has a program find the package, libquo and this MPI, which mpi4py looks for as the loader does.
+fn surroundings() -> Result<[(&'static str, PathBuf); 4]> {
+    let checkout = Checkout::find()?;
+    let compiler = said(Command::new("sh").args(["-c", "command -v \"$0\""]).arg(mpicc()))?;
+    let mpi = Path::new(compiler.trim()).ancestors().nth(2).context("an mpicc without a folder")?;
+    Ok([
+        ("PYTHONPATH", checkout.root().join(PACKAGE)),
+        ("PYTHONDONTWRITEBYTECODE", "1".into()),
+        ("QUO_LIBRARY", checkout.library()?.folder().join("libquo.so.8")),
+        ("LD_LIBRARY_PATH", mpi.join("lib")),
+    ])
+}
+
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}\n{text}{errors}", output.status);
+    Ok(text)
+}
+
+fn job(ranks: usize, program: &str) -> Result<Job> {
+    let script = Checkout::find()?.root().join(PACKAGE).join("tests").join(program);
+    let job = Job::new(ranks, interpreter()?).arg(script);
+    Ok(surroundings()?.into_iter().fold(job, |job, (name, value)| job.env(name, value)))
+}
+
+/// Runs a program, of which every rank says that it passed.
+fn passes(ranks: usize, program: &str) -> Result<()> {
+    let outcome = job(ranks, program)?.run()?;
+    outcome.expect_success().with_context(|| format!("{ranks} ranks"))?;
+    let passed = outcome.stdout.matches("passed").count();
+    ensure!(passed == ranks, "{passed} of {ranks} ranks passed\n{}", outcome.report());
+    Ok(())
+}
+
+fn queries() -> Result<()> {
+    passes(1, "queries.py")?;
+    passes(2, "queries.py")?;
+    let machine = "pack:2 numa:2 core:2 pu:2";
+    job(3, "queries.py")?.topology(machine).run()?.expect_success().map(drop)
+}
+
+fn bindings() -> Result<()> {
+    passes(2, "bindings.py")
+}
+
+fn phases() -> Result<()> {
+    [1, 3].into_iter().try_for_each(|ranks| passes(ranks, "phases.py"))
+}
+
+fn shared() -> Result<()> {
+    [1, 2, 3].into_iter().try_for_each(|ranks| passes(ranks, "shared.py"))
+}
+
+fn worlds() -> Result<()> {
+    [1, 3].into_iter().try_for_each(|ranks| passes(ranks, "worlds.py"))
+}
+
+fn spawned() -> Result<()> {
+    let job = job(1, "spawned.py")?.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let outcome = job.run()?;
+    if let Some((_, reason)) = outcome.stdout.split_once("parked ranks only: ") {
+        return Err(Skipped(reason.lines().next().unwrap_or_default().to_owned()).into());
+    }
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.contains("2 resizes"), "{}", outcome.report());
+    Ok(())
+}
+
+fn memory() -> Result<()> {
+    passes(1, "memory.py")?;
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let mut run = Command::new(checkout.program("memprof")?);
+    run.args(["run", "-o"]).arg(folder.path().join("traces")).arg("--").arg(interpreter()?);
+    run.arg(checkout.root().join(PACKAGE).join("tests/memory.py")).arg("profiled");
+    let text = said(run.envs(surroundings()?))?;
+    ensure!(text.contains("passed"), "{text}");
+    let mut report = Command::new(checkout.program("memprof")?);
+    let report = said(report.arg("report").arg(folder.path().join("traces")))?;
+    ensure!(report.contains("python-work"), "{report}");
+    Ok(())
+}
+
+fn abi() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let mut compare = Command::new(interpreter()?);
+    compare.arg(checkout.root().join(PACKAGE).join("tests/abi.py"));
+    compare.args(["bindings-c", "memprof/api"].map(|of| checkout.root().join(of).join("include")));
+    let text = said(compare.envs(surroundings()?).env("MPICC", mpicc()))?;
+    ensure!(text.contains("passed"), "{text}");
+    Ok(())
+}
+
+fn wheel() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let mut build = Command::new(checkout.program("xtask")?);
+    build.current_dir(checkout.root()).args(["wheel", "--out"]).arg(folder.path());
+    let wheel = said(&mut build)?;
+    let wheel = wheel.lines().next_back().unwrap_or_default();
+    let site = folder.path().join("site");
+    let mut pip = Command::new(interpreter()?);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]);
+    said(pip.arg(&site).arg(wheel))?;
+    let mut import = Command::new(interpreter()?);
+    let program = "import libquo; print(libquo.__file__, libquo.library_version()[0])";
+    import.args(["-c", program]).current_dir(folder.path()).envs(surroundings()?);
+    let text = said(import.env("PYTHONPATH", &site))?;
+    ensure!(text.contains("/site/libquo/__init__.py 8"), "{text}");
+    // The error says where it looked and what to do.
+    let refused = import.env("QUO_LIBRARY", folder.path().join("absent.so")).output()?;
+    let error = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success(), "{error}");
+    ensure!(
+        error.contains("absent.so") && error.contains("Name the file in QUO_LIBRARY"),
+        "{error}"
+    );
+    Ok(())
+}
+
+fn types() -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = tempfile::tempdir()?;
+    let mut mypy = Command::new(interpreter()?);
+    mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
+    said(mypy.current_dir(checkout.root().join(PACKAGE))).map(drop)
+}

@@ -128,21 +128,21 @@ fn cxx(mut flags: Vec<String>) -> Vec<String> {
 
 fn pkg_config_serves_c() -> Result<()> {
     let installed = installed()?;
-    let link = with_run_path(&installed, installed.pkg_config("libquo", &["--libs"])?);
+    let link = installed.pkg_config("libquo", &["--libs"])?;
     let flags = installed.pkg_config("libquo", &["--cflags"])?;
     consume(Command::new(mpicc()), "c", &flags, &link)
 }
 
 fn pkg_config_serves_cxx() -> Result<()> {
     let installed = installed()?;
-    let link = with_run_path(&installed, installed.pkg_config("libquo", &["--libs"])?);
+    let link = installed.pkg_config("libquo", &["--libs"])?;
     let flags = cxx(installed.pkg_config("libquo", &["--cflags"])?);
     consume(Command::new(mpicxx()), "cpp", &flags, &link)
 }
 
 fn pkg_config_serves_fortran() -> Result<()> {
     let installed = installed_with_fortran()?;
-    let link = with_run_path(&installed, installed.pkg_config("libquo-fortran", &["--libs"])?);
+    let link = installed.pkg_config("libquo-fortran", &["--libs"])?;
     let flags = installed.pkg_config("libquo-fortran", &["--cflags"])?;
     consume(Command::new(mpifort()), "f90", &flags, &link)?;
     let variable = installed.pkg_config("libquo", &["--variable=fflags"])?;

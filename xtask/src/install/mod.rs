@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
         fortran: modules.as_ref(),
         mpi: &mpi,
     };
-    let items = everything(&parts, &built, &memprof, &work)?;
+    let items = everything(&parts, &built, &memprof, &work, &prefix)?;
     let report = place::install(&destination, &items, VERSION, options.overwrite)?;
 
     let folder = destination.display();
@@ -95,9 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
     println!("installed in {folder} ({} files)", items.len());
     if options.destdir.is_none() {
         println!("use it with: export PKG_CONFIG_PATH={folder}/lib/pkgconfig");
-        println!(
-            "             mpicc program.c $(pkg-config --cflags --libs libquo) -Wl,-rpath,{folder}/lib"
-        );
+        println!("             mpicc program.c $(pkg-config --cflags --libs libquo)");
         println!("         or: module load {folder}/share/modulefiles/quo/{VERSION}");
     }
     Ok(())
@@ -142,9 +140,15 @@ fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
 
 /// All items of an installation, in the order in which they appear: those by which others find it
 /// come last.
-fn everything(parts: &Parts, built: &Path, memprof: &Path, work: &Path) -> Result<Vec<Item>> {
+fn everything(
+    parts: &Parts,
+    built: &Path,
+    memprof: &Path,
+    work: &Path,
+    prefix: &Path,
+) -> Result<Vec<Item>> {
     let root = project::root();
-    let values = values(parts)?;
+    let values = values(parts, prefix)?;
     let mut items = Vec::new();
     libraries(&mut items, parts, work)?;
     for command in COMMANDS {
@@ -250,7 +254,7 @@ fn generated_by(items: &mut Vec<Item>, program: &Path, folder: &Path) -> Result<
     Ok(())
 }
 
-fn values(parts: &Parts) -> Result<Values> {
+fn values(parts: &Parts, prefix: &Path) -> Result<Values> {
     let mpi = parts.mpi;
     let hwloc = Command::new("pkg-config").args(["--variable=libdir", "hwloc"]).output()?;
     let mpicxx = project::find_program(&quo_tests::mpicxx().to_string_lossy()).unwrap_or_default();
@@ -269,7 +273,14 @@ fn values(parts: &Parts) -> Result<Values> {
         ("RUST_LIBRARIES", library::RUST_LIBRARIES.to_owned()),
         ("HWLOC_FOLDER", String::from_utf8_lossy(&hwloc.stdout).trim().to_owned()),
         ("GFORTRAN", compiler.to_owned()),
+        ("RUN_PATH", run_path(prefix).to_owned()),
     ]))
+}
+
+/// The linker's option in pkg-config files by which a program finds the library without a module. The loader looks into
+/// the system's own folders by itself.
+fn run_path(prefix: &Path) -> &'static str {
+    if prefix == Path::new("/usr") { "" } else { "-Wl,-rpath,${libdir}" }
 }
 
 /// The QUO interface that the header declares.
@@ -329,6 +340,12 @@ fn program(file: &Path, work: &Path, path: &str) -> Result<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn run_path_is_left_out_of_the_systems_own_prefix() {
+        assert_eq!(run_path(Path::new("/usr")), "");
+        assert_eq!(run_path(Path::new("/opt/quo")), "-Wl,-rpath,${libdir}");
+    }
 
     #[test]
     fn the_header_tells_the_interface() {

@@ -120,3 +120,18 @@ fn openmp_follows_the_phase_in_the_cxx_example() -> Result<()> {
     )?;
     greets(&program)
 }
+
+/// Those who cite and those who install have one version.
+#[test]
+fn citation_and_python_package_have_the_version() -> Result<()> {
+    let root = Checkout::find()?.root().to_path_buf();
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        ("CITATION.cff", format!("version: {version}")),
+        ("bindings-python/libquo/__init__.py", format!("__version__ = \"{version}\"")),
+    ] {
+        let text = fs::read_to_string(root.join(file))?;
+        anyhow::ensure!(text.lines().any(|found| found == line), "{file} has no line {line:?}");
+    }
+    Ok(())
+}

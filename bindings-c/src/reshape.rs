@@ -10,7 +10,7 @@ use elastic::layout::Storage;
 use elastic::points::{Configuration, Decision, Topology};
 use elastic::reshape::{Choice, ProcessorTopology, Reshape, Scheduler, Seat, SweetSpot};
 use quo_mpi::Comm as MPI_Comm;
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};

@@ -19,9 +19,9 @@ use elastic::member::MemberId;
 use elastic::place::{Allowed, AllowedSizes, Bounds, Fill, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{Acceptance, ProcessSets, Progress, Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -122,7 +122,7 @@ fn ensure(holds: bool, what: &str) -> Result<()> {
 
 fn barrier(world: &World) -> Result<()> {
     let current = world.communicator().ok_or("no rank")?;
-    Ok(current.barrier(&Patience::for_at_most(PATIENCE))?)
+    Ok(current.barrier(&WaitLimits::for_at_most(PATIENCE))?)
 }
 
 fn add_vector(world: &mut World) -> Result<()> {
@@ -143,7 +143,7 @@ fn own_sum(data: &elastic::data::Registry) -> Result<f64> {
 fn say_world(world: &World) -> Result<()> {
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = own_sum(world.data())?.to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(PATIENCE))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(PATIENCE))?;
     let (sums, _) = all.as_chunks::<8>();
     let sum: f64 = sums.iter().map(|sum| f64::from_ne_bytes(*sum)).sum();
     if world.rank() == 0 {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use elastic::change::{ChangeKind, Step};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{ProcessSets, Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -75,7 +75,7 @@ fn name(text: &str) -> Result<SetName> {
 
 fn barrier(world: &World) -> Result<()> {
     let current = world.communicator().ok_or("no rank")?;
-    Ok(current.barrier(&Patience::for_at_most(PATIENCE))?)
+    Ok(current.barrier(&WaitLimits::for_at_most(PATIENCE))?)
 }
 
 /// Returns the kind of a refusal.
@@ -246,7 +246,7 @@ fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool)
     ensure((info.version, info.epoch) == (epoch, epoch), "version and epoch")?;
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = sets.member()?.ok_or("no member")?.0.to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(PATIENCE))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(PATIENCE))?;
     let members: Vec<u8> = sets.members(&main)?.iter().flat_map(|id| id.0.to_ne_bytes()).collect();
     ensure(all == members, "the set has not the ranks of the world, in their order")?;
     // Before rank 0 changes the set again.

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use elastic::change::Event;
 use elastic::{Status, World, WorldOptions};
 use quo::Context;
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 /// One word of the list.
 struct Turn {
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             check(&world, context)?;
             if let Some(current) = world.communicator().filter(|_| keeps) {
-                kept.push(current.part(&(0..current.size()).collect::<Vec<_>>(), 1)?);
+                kept.push(current.subset(&(0..current.size()).collect::<Vec<_>>(), 1)?);
             }
             turn += 1;
             asked = None;
@@ -156,8 +156,8 @@ fn ask(
 /// All ranks have the turn of rank 0 afterwards.
 fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     let current = world.communicator().ok_or("no rank")?;
-    let patience = Patience::for_at_most(Duration::from_secs(30));
-    let told = current.broadcast((turn as u64).to_ne_bytes().to_vec(), 0, &patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(30));
+    let told = current.broadcast((turn as u64).to_ne_bytes().to_vec(), 0, &limits)?;
     Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
 }
 
@@ -196,8 +196,8 @@ fn change(
     window.tell(turn)?;
     let ends = window.leaves() && was_started;
     let mine = if ends { u64::from(std::process::id()) } else { 0 };
-    let patience = Patience::for_at_most(Duration::from_secs(30));
-    let all = window.everybody().lend()?.allgather(&mine.to_ne_bytes(), &patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(30));
+    let all = window.everybody().as_group()?.allgather(&mine.to_ne_bytes(), &limits)?;
     let ended =
         all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
     let ended: Vec<u64> = ended.filter(|&process| process != 0).collect();
@@ -234,7 +234,7 @@ fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
     context.barrier()?;
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = (group.rank() as u64).to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(Duration::from_secs(30)))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(Duration::from_secs(30)))?;
     let right = (0..world.size() as u64).flat_map(u64::to_ne_bytes).collect::<Vec<_>>();
     if all == right { Ok(()) } else { Err("ranks are missing".into()) }
 }

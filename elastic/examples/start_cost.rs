@@ -9,9 +9,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use elastic::{Status, World, WorldOptions};
-use quo::group::Patience;
+use quo::group::WaitLimits;
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 const USUAL: usize = 200;
 
@@ -88,8 +88,8 @@ fn iteration(world: &World) -> Result<f64, Box<dyn Error>> {
     let since = Instant::now();
     // Sleeps: stands for the computation, which leaves the cores to those that are started.
     std::thread::sleep(Duration::from_millis(1));
-    let patience = Patience::for_at_most(Duration::from_secs(60));
-    world.communicator().ok_or("no rank")?.barrier(&patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(60));
+    world.communicator().ok_or("no rank")?.barrier(&limits)?;
     Ok(since.elapsed().as_secs_f64() * 1e3)
 }
 

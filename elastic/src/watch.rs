@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use serde::{Deserialize, Serialize};
 
 use crate::lobby::Lobby;
@@ -91,8 +91,11 @@ impl Absence {
 }
 
 /// So long, and as long as `look` finds everybody.
-pub(crate) fn patient(limit: Duration, look: &dyn Fn() -> Result<(), GroupError>) -> Patience<'_> {
-    Patience { watch: look, ..Patience::for_at_most(limit) }
+pub(crate) fn patient(
+    limit: Duration,
+    look: &dyn Fn() -> Result<(), GroupError>,
+) -> WaitLimits<'_> {
+    WaitLimits { check_peers: look, ..WaitLimits::for_at_most(limit) }
 }
 
 #[cfg(test)]

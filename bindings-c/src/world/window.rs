@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use elastic::data::Moved;
 use quo_mpi::Comm;
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
 use super::{Open, events, misplaced, three, with};
 use crate::codes::Code;

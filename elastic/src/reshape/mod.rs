@@ -60,7 +60,7 @@ mod scheduler;
 
 use std::time::Duration;
 
-use quo::group::Patience;
+use quo::group::WaitLimits;
 
 pub use self::scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 
@@ -321,8 +321,8 @@ impl Reshape {
         };
         let Some(current) = self.world.communicator() else { return Ok(mine) };
         let bytes = serde_json::to_vec(&mine).map_err(unreadable).map_err(&failed)?;
-        let patience = Patience::for_at_most(PATIENCE);
-        let bytes = current.broadcast(bytes, 0, &patience).map_err(&failed)?;
+        let limits = WaitLimits::for_at_most(PATIENCE);
+        let bytes = current.broadcast(bytes, 0, &limits).map_err(&failed)?;
         serde_json::from_slice(&bytes).map_err(unreadable).map_err(&failed)
     }
 

@@ -13,8 +13,8 @@ mod slots;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience, allgather_bytes};
-use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
+use quo::group::{GroupError, WaitLimits, allgather_bytes};
+use quo_mpi::communicator::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
@@ -303,8 +303,8 @@ fn start_one(
             return Err(refused(&error));
         }
     };
-    let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
-    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &patience);
+    let limits = WaitLimits::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
+    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &limits);
     // What is ready knows rank 0, and sees that it has ended.
     free(bound);
     match ready {
@@ -331,42 +331,42 @@ fn failure(error: &dyn std::fmt::Display, host: Option<&str>) -> String {
 fn hear_ready(
     inter: &Intercommunicator,
     host: &Host,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<Life>, GroupError> {
     // Who waits to be told is not to wait for ever.
-    say_host(inter, host, patience)?;
-    let bytes = hear(inter, (READY, LIVES), patience)?;
+    say_host(inter, host, limits)?;
+    let bytes = hear(inter, (READY, LIVES), limits)?;
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
 fn say_host(
     inter: &Intercommunicator,
     host: &Host,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
     let host = serde_json::to_vec(host).unwrap_or_default();
-    say(inter, (HOST_LENGTH, HOST), &host, patience)
+    say(inter, (HOST_LENGTH, HOST), &host, limits)
 }
 
 /// Bytes of any length, behind a message with their length.
 fn hear(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<u8>, GroupError> {
-    let number = inter.receive(size_of::<u64>(), 0, length, patience)?;
+    let number = inter.receive(size_of::<u64>(), 0, length, limits)?;
     let number = number.try_into().map_or(0, u64::from_ne_bytes);
-    inter.receive(usize::try_from(number).unwrap_or(0), 0, bytes, patience)
+    inter.receive(usize::try_from(number).unwrap_or(0), 0, bytes, limits)
 }
 
 fn say(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
     what: &[u8],
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
-    inter.send(&(what.len() as u64).to_ne_bytes(), 0, length, patience)?;
-    inter.send(what, 0, bytes, patience)
+    inter.send(&(what.len() as u64).to_ne_bytes(), 0, length, limits)?;
+    inter.send(what, 0, bytes, limits)
 }
 
 impl Unit {
@@ -384,13 +384,13 @@ impl Unit {
     pub(crate) fn part(self, deadline: Option<Instant>) -> Result<(), GroupError> {
         let Self { inter, lives } = self;
         let watch = || all_live(&lives);
-        inter.disconnect_within(&Patience { deadline, watch: &watch })
+        inter.disconnect_within(&WaitLimits { deadline, check_peers: &watch })
     }
 
     /// Tells its first process.
-    fn tell(&self, welcome: &Welcome, patience: &Patience<'_>) -> Result<(), GroupError> {
+    fn tell(&self, welcome: &Welcome, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         let bytes = serde_json::to_vec(welcome).unwrap_or_default();
-        say(&self.inter, (LENGTH, WELCOME), &bytes, patience)
+        say(&self.inter, (LENGTH, WELCOME), &bytes, limits)
     }
 
     /// Tells it to join, and hears that it is there: it comes when it [hears](Self::decide) that all are.
@@ -401,17 +401,18 @@ impl Unit {
         // Some MPIs try for long to reach who has gone.
         self.look()?;
         let watch = || self.look();
-        let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
-        self.tell(&Welcome::Join(Box::new(invited)), &patience)?;
-        self.inter.receive(size_of::<u64>(), 0, COMING, &patience).map(drop)
+        let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
+        self.tell(&Welcome::Join(Box::new(invited)), &limits)?;
+        self.inter.receive(size_of::<u64>(), 0, COMING, &limits).map(drop)
     }
 
     /// Tells the unit if it comes.
     pub(crate) fn decide(&self, comes: bool) {
         if self.look().is_ok() {
             let watch = || self.look();
-            let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
-            let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &patience);
+            let limits =
+                WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
+            let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &limits);
         }
     }
 
@@ -419,7 +420,7 @@ impl Unit {
     pub(crate) fn send_away(self) {
         // A unit that is gone already needs no word.
         if self.look().is_ok() {
-            let _ = self.tell(&Welcome::Go, &Patience::for_at_most(Duration::from_millis(200)));
+            let _ = self.tell(&Welcome::Go, &WaitLimits::for_at_most(Duration::from_millis(200)));
         }
         // Not by a disconnect, in which each side waits for the other.
         let _ = self.inter.free();
@@ -434,12 +435,12 @@ impl Unit {
 pub(crate) fn wait_for_welcome(
     unit: &Communicator,
     parent: &mut Intercommunicator,
-    together: &Patience<'_>,
+    together: &WaitLimits<'_>,
 ) -> Result<Welcome, GroupError> {
     parting::be_seen_at_exit();
     // All of the unit are here.
     let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
-    let lives = allgather_bytes(&*unit.lend()?, &own, together)?;
+    let lives = allgather_bytes(&*unit.as_group()?, &own, together)?;
     let read = |life: &Vec<u8>| serde_json::from_slice::<Option<Life>>(life).ok().flatten();
     let mut lives: Vec<Life> = lives.iter().filter_map(read).collect();
     let is_first = unit.rank() == 0;
@@ -456,27 +457,27 @@ pub(crate) fn wait_for_welcome(
     }
     let watch = || all_live(&lives);
     // As long as it takes the ranks to come to their next probe.
-    let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::MAX) };
-    let said = if is_first { say(parent, (READY, LIVES), &ready, &patience) } else { Ok(()) };
+    let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(Duration::MAX) };
+    let said = if is_first { say(parent, (READY, LIVES), &ready, &limits) } else { Ok(()) };
     if is_handed_over {
-        let together = Patience { watch: &watch, ..*together };
+        let together = WaitLimits { check_peers: &watch, ..*together };
         if !process::come_over(unit, parent, said.is_ok(), &together)? {
             return Ok(Welcome::Go);
         }
     }
     let told =
-        if is_first { said.and_then(|()| be_told(parent, &patience)) } else { Ok(Welcome::Go) };
+        if is_first { said.and_then(|()| be_told(parent, &limits)) } else { Ok(Welcome::Go) };
     let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
-    let told = unit.broadcast(told, 0, &patience)?;
+    let told = unit.broadcast(told, 0, &limits)?;
     Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
 }
 
-fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcome, GroupError> {
-    let welcome = hear(parent, (LENGTH, WELCOME), patience)?;
+fn be_told(parent: &Intercommunicator, limits: &WaitLimits<'_>) -> Result<Welcome, GroupError> {
+    let welcome = hear(parent, (LENGTH, WELCOME), limits)?;
     let welcome = serde_json::from_slice(&welcome).unwrap_or(Welcome::Go);
     if matches!(welcome, Welcome::Join(_)) {
-        parent.send(&1_u64.to_ne_bytes(), 0, COMING, patience)?;
-        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, patience)?;
+        parent.send(&1_u64.to_ne_bytes(), 0, COMING, limits)?;
+        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, limits)?;
         if comes != 1_u64.to_ne_bytes() {
             return Ok(Welcome::Go);
         }

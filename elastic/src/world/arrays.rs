@@ -77,8 +77,8 @@ impl Window<'_> {
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        let group = self.everybody().group_within(&patience).map_err(DataError::from)?;
+        let limits = patient(self.world.patience, &look);
+        let group = self.everybody().group_within(&limits).map_err(DataError::from)?;
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use quo::group::{Group as _, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
+use quo::group::{Group as _, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, universe};
 
 use super::site::{Head, Site};
 use super::{PATIENCE, Status, World, WorldOptions};
@@ -41,12 +41,12 @@ fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
 
 fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
-    let patience = Patience::for_at_most(PATIENCE);
-    let site = Site::open(&base, &patience)?;
+    let limits = WaitLimits::for_at_most(PATIENCE);
+    let site = Site::open(&base, &limits)?;
     let hosts = options.hosts();
     let listed = hosts.iter().flatten().map(|(_, slots)| *slots as usize).sum();
-    let said = base.lend().map_err(&group)?;
-    let said = said.allgather(&Said::own(listed).to_bytes(), &patience).map_err(&group)?;
+    let said = base.as_group().map_err(&group)?;
+    let said = said.allgather(&Said::own(listed).to_bytes(), &limits).map_err(&group)?;
     let said: Vec<Said> = said.chunks_exact(32).map(Said::from_bytes).collect();
     let nodes = site.lobby.context().node_count();
     let universe = universe().map_err(&group)?;
@@ -76,26 +76,26 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let misconfigured = |reason| Error::Misconfigured { call: CALL, reason };
     let begun = if trouble.is_empty() { Ok((directions, guards)) } else { Err(trouble) };
     let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
-    let begun = base.broadcast(begun, 0, &patience).map_err(&group)?;
+    let begun = base.broadcast(begun, 0, &limits).map_err(&group)?;
     let begun: Result<(Option<Invitation>, Option<String>), String> =
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions;
     (directions, guards) = begun.map_err(misconfigured)?;
-    let tag = new_tag(&base, &patience)?;
+    let tag = new_tag(&base, &limits)?;
     let current = if me < start {
-        Some(base.part_within(&ranks, 0, &patience).map_err(&group)?)
+        Some(base.subset_within(&ranks, 0, &limits).map_err(&group)?)
     } else {
         None
     };
     if let Some(current) = &current {
-        current.mark(tag).map_err(&group)?;
+        current.set_tag(tag).map_err(&group)?;
     }
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.lobby.rings();
     site.lobby.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
-    base.barrier(&patience).map_err(&group)?;
+    base.barrier(&limits).map_err(&group)?;
     let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.lobby)], root));
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
     let guard = guard.transpose().map_err(failed)?;
@@ -170,7 +170,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     let universe = universe().map_err(&group)?;
     let back_end = back_end(universe.map(Room::Exactly))?;
     // Without those who started it, it is not needed.
-    let together = Patience::for_at_most(PATIENCE);
+    let together = WaitLimits::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
         _term: None,
@@ -222,12 +222,12 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
 }
 
 /// Makes the tag that contexts over the world are known by: the same everywhere, never zero.
-fn new_tag(base: &Communicator, patience: &Patience<'_>) -> Result<u64, Error> {
+fn new_tag(base: &Communicator, limits: &WaitLimits<'_>) -> Result<u64, Error> {
     let mut tag = [0; 8];
     if base.rank() == 0 {
         rustix::rand::getrandom(&mut tag[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Error::Node { call: CALL, reason: error.to_string() })?;
     }
-    let tag = base.broadcast(tag.to_vec(), 0, patience).map_err(Error::group(CALL))?;
+    let tag = base.broadcast(tag.to_vec(), 0, limits).map_err(Error::group(CALL))?;
     Ok(tag.try_into().map_or(1, u64::from_ne_bytes) | 1)
 }

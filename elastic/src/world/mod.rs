@@ -48,8 +48,8 @@ mod window;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
 pub use sets::{Acceptance, Accepted, ProcessSets};
@@ -217,7 +217,7 @@ impl World {
     /// [`Error::Misplaced`] while parked, [`Error::Context`].
     pub fn context(&self) -> Result<quo::Context, Error> {
         const CALL: &str = "context";
-        if let Some(waiting) = quo::Context::take_set_aside(self.tag) {
+        if let Some(waiting) = quo::Context::take_offered(self.tag) {
             return Ok(waiting);
         }
         let current = self.current.as_ref().ok_or(Error::Misplaced {
@@ -355,14 +355,14 @@ impl World {
         let mut is_free = true;
         if let Some(current) = self.current.take() {
             let look = || watch.look();
-            let patience = patient(self.patience, &look);
-            current.barrier(&patience).map_err(&failed)?;
+            let limits = patient(self.patience, &look);
+            current.barrier(&limits).map_err(&failed)?;
             drop(self.desk.take());
             if let Some(coordinator) = self.coordinator.take() {
                 // Ends the sleepers' sleep.
                 (is_free, self.losses) = coordinator.end();
             }
-            self.losses = broadcast(&current, &self.losses, &patience)?;
+            self.losses = broadcast(&current, &self.losses, &limits)?;
             current.free().map_err(&failed)?;
         }
         while self.status == Status::Parked {
@@ -373,8 +373,8 @@ impl World {
         if !self.losses.launched.is_empty() {
             let look = || absent.judge(Instant::now(), watch.look());
             // Nobody ends before all have heard. One that is missed as well is not the first to be named.
-            let patience = patient(LAST_BARRIER, &look);
-            let _ = last_barrier(&self.base, &self.losses.counted, &patience);
+            let limits = patient(LAST_BARRIER, &look);
+            let _ = last_barrier(&self.base, &self.losses.counted, &limits);
             let ranks = std::mem::take(&mut self.losses.launched);
             return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
         }
@@ -395,7 +395,7 @@ impl World {
 fn broadcast(
     current: &Communicator,
     losses: &Losses,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Losses, Error> {
     const CALL: &str = "end";
     let unreadable = |error: serde_json::Error| Error::Node {
@@ -403,7 +403,7 @@ fn broadcast(
         reason: format!("the list of processes that have ended: {error}"),
     };
     let bytes = serde_json::to_vec(losses).map_err(unreadable)?;
-    let bytes = current.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    let bytes = current.broadcast(bytes, 0, limits).map_err(Error::group(CALL))?;
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
@@ -411,7 +411,7 @@ fn broadcast(
 fn last_barrier(
     base: &Communicator,
     lost: &[usize],
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
     const TAG: u16 = 1;
     let all: Vec<usize> = (0..base.size()).filter(|process| !lost.contains(process)).collect();
@@ -420,7 +420,7 @@ fn last_barrier(
     while step < all.len() {
         let to = all[(own + step) % all.len()];
         let from = all[(own + all.len() - step) % all.len()];
-        base.exchange(Some((to, vec![0])), Some((from, 1)), TAG, patience)?;
+        base.exchange(Some((to, vec![0])), Some((from, 1)), TAG, limits)?;
         step *= 2;
     }
     Ok(())

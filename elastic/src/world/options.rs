@@ -352,7 +352,7 @@ fn own_command() -> Result<(String, Vec<String>), String> {
 
 #[cfg(test)]
 mod tests {
-    use quo_mpi::members::ThreadLevel;
+    use quo_mpi::communicator::ThreadLevel;
 
     use super::*;
     use crate::room::Room;

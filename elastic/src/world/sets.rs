@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use quo::group::Patience;
+use quo::group::WaitLimits;
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Window, World};
@@ -290,8 +290,8 @@ impl World {
             reason: error.to_string(),
         };
         let bytes = serde_json::to_vec(&word).map_err(unreadable)?;
-        let patience = Patience::for_at_most(self.patience);
-        let bytes = current.broadcast(bytes, 0, &patience).map_err(Error::group(CALL))?;
+        let limits = WaitLimits::for_at_most(self.patience);
+        let bytes = current.broadcast(bytes, 0, &limits).map_err(Error::group(CALL))?;
         let set = match serde_json::from_slice(&bytes).map_err(unreadable)? {
             Word::Is { new } => new,
             Word::IsGone => return Ok(Acceptance::Aborted),
@@ -324,9 +324,9 @@ impl World {
                 reason: "the world was already ended",
             })?;
             let late = [u8::from(Instant::now() >= deadline)];
-            let patience = Patience::for_at_most(self.patience);
+            let limits = WaitLimits::for_at_most(self.patience);
             let late =
-                current.broadcast(late.to_vec(), 0, &patience).map_err(Error::group("accept"))?;
+                current.broadcast(late.to_vec(), 0, &limits).map_err(Error::group("accept"))?;
             if late == [1] {
                 return Ok(Acceptance::Pending);
             }

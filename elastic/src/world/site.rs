@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quo::Context;
-use quo::group::Patience;
-use quo_mpi::members::Communicator;
+use quo::group::WaitLimits;
+use quo_mpi::communicator::Communicator;
 
 use super::PATIENCE;
 use crate::acceptor::Acceptor;
@@ -48,14 +48,14 @@ impl Drop for AgentThread {
 
 impl Site {
     /// Makes it over all live processes. Collective.
-    pub(super) fn open(base: &Communicator, patience: &Patience<'_>) -> Result<Self, Error> {
+    pub(super) fn open(base: &Communicator, limits: &WaitLimits<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
-        let all = Context::create(base.group_within(patience).map_err(&group)?);
+        let all = Context::create(base.group_within(limits).map_err(&group)?);
         let all = all.map_err(Error::context(CALL))?;
         let mut place =
             [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
         place.extend(host_name());
-        let gathered = all.group().allgather(&place, patience).map_err(&group)?;
+        let gathered = all.group().allgather(&place, limits).map_err(&group)?;
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize;
         let gathered = gathered.chunks_exact(16 + HOST_BYTES);
         let places: Vec<(usize, usize)> =
@@ -63,7 +63,7 @@ impl Site {
         let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
         let hosts = hosts(named, all.node_count());
         let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
-        let (links, agent) = meet(base, &lobby, patience)?;
+        let (links, agent) = meet(base, &lobby, limits)?;
         let head = (base.rank() == 0).then(|| Head {
             hosts,
             places: places.iter().map(|(node, _)| *node).collect(),
@@ -77,7 +77,7 @@ impl Site {
 fn meet(
     base: &Communicator,
     lobby: &Arc<Lobby>,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(Vec<Link>, Option<AgentThread>), Error> {
     let nodes = lobby.context().node_count();
     if nodes == 1 {
@@ -96,7 +96,7 @@ fn meet(
         listener = Some(listens);
     }
     let bytes = serde_json::to_vec(&invitation).map_err(|error| failed(0)(error.into()))?;
-    let bytes = base.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    let bytes = base.broadcast(bytes, 0, limits).map_err(Error::group(CALL))?;
     let invitation: Invitation =
         serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
     let node = lobby.context().node_index();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator};
 use serde::{Deserialize, Serialize};
 
 use super::contexts::{Vote, exchange, first_reason};
@@ -102,7 +102,7 @@ impl<'a> Window<'a> {
         let shrinks = resize.leavers().next().is_some();
         let watch = watch.clone().and(joiners.clone());
         let look = || watch.look();
-        let patience = patient(world.patience, &look);
+        let limits = patient(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
             Some(_) => resize.without_lost(&processes),
@@ -110,13 +110,13 @@ impl<'a> Window<'a> {
         };
         let everybody = if grows {
             let everybody = places(resize.everybody());
-            Some(all.part_within(&everybody, resize.tag(0), &patience).map_err(&failed)?)
+            Some(all.subset_within(&everybody, resize.tag(0), &limits).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
             let new = places(resize.new.clone());
-            Some(all.part_within(&new, resize.tag(1), &patience).map_err(&failed)?)
+            Some(all.subset_within(&new, resize.tag(1), &limits).map_err(&failed)?)
         } else {
             None
         };
@@ -136,7 +136,7 @@ impl<'a> Window<'a> {
             node: None,
         };
         if let Some(next) = window.next() {
-            next.mark(tag).map_err(&failed)?;
+            next.set_tag(tag).map_err(&failed)?;
         }
         if !window.resize.units.is_empty() {
             // Data move between processes that know on which node each is.
@@ -232,20 +232,21 @@ impl<'a> Window<'a> {
         let failed = Error::group(CALL);
         let watch = self.watch();
         let look = || watch.look();
-        let patience = &patient(self.world.patience, &look);
+        let limits = &patient(self.world.patience, &look);
         let Some(everybody) = &self.everybody else { return Ok(None) };
         let olds = self.resize.old.len();
         let inter = if self.joins() {
             let joiners: Vec<usize> = (olds..everybody.size()).collect();
             let part =
-                everybody.part_within(&joiners, self.resize.tag(2), patience).map_err(&failed)?;
-            let inter = part.meet_within(0, everybody, 0, self.resize.tag(3), patience);
+                everybody.subset_within(&joiners, self.resize.tag(2), limits).map_err(&failed)?;
+            let inter = part.create_intercomm_within(0, everybody, 0, self.resize.tag(3), limits);
             let inter = inter.map_err(&failed)?;
             part.free().map_err(&failed)?;
             inter
         } else {
             let old = self.world.current.as_ref().unwrap_or(everybody);
-            old.meet_within(0, everybody, olds, self.resize.tag(3), patience).map_err(&failed)?
+            old.create_intercomm_within(0, everybody, olds, self.resize.tag(3), limits)
+                .map_err(&failed)?
         };
         Ok(Some(inter))
     }
@@ -286,8 +287,8 @@ impl<'a> Window<'a> {
     pub fn tell_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        self.everybody().broadcast(bytes, 0, &patience).map_err(Error::group("tell"))
+        let limits = patient(self.world.patience, &look);
+        self.everybody().broadcast(bytes, 0, &limits).map_err(Error::group("tell"))
     }
 
     /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
@@ -320,7 +321,7 @@ impl<'a> Window<'a> {
         let failed = Error::group(CALL);
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
+        let limits = patient(self.world.patience, &look);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
@@ -331,7 +332,7 @@ impl<'a> Window<'a> {
         };
         let reason = mine.err().or(untold).or(busy);
         let vote = Vote { reason, contexts: self.identities(), unmoved };
-        let votes = exchange(self.everybody(), &vote, &patience)?;
+        let votes = exchange(self.everybody(), &vote, &limits)?;
         let is_doomed = self.doomed.is_some();
         let mut given_up =
             self.doomed.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
@@ -348,10 +349,10 @@ impl<'a> Window<'a> {
             coordinator.moved(self.bytes());
         }
         if given_up.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
-            given_up = self.meet_anew(&patience)?;
+            given_up = self.meet_anew(&limits)?;
         }
         if given_up.is_none() {
-            given_up = self.adapt_contexts(votes, leaving, &patience)?;
+            given_up = self.adapt_contexts(votes, leaving, &limits)?;
         }
         if given_up.is_some() {
             self.give_up_meeting()?;
@@ -376,8 +377,8 @@ impl<'a> Window<'a> {
         self.joiners.clear();
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        self.everybody().barrier(&patience).map_err(&failed)?;
+        let limits = patient(self.world.patience, &look);
+        self.everybody().barrier(&limits).map_err(&failed)?;
         match given_up {
             None => self.become_new(),
             Some((rank, reason)) => {
@@ -427,7 +428,7 @@ impl<'a> Window<'a> {
 
     /// All who will live meet over their communicator, before anything has changed. The first rank that could not,
     /// and why. Collective over everybody; nobody sleeps then.
-    fn meet_anew(&mut self, patience: &Patience<'_>) -> Result<Option<(usize, String)>, Error> {
+    fn meet_anew(&mut self, limits: &WaitLimits<'_>) -> Result<Option<(usize, String)>, Error> {
         let all = self.wide.as_ref().unwrap_or(&self.world.base);
         let mut reason = None;
         if !self.resize.gone.contains(&self.world.process) {
@@ -443,12 +444,12 @@ impl<'a> Window<'a> {
             let rest: Vec<usize> =
                 (0..all.size()).filter(|process| !gone.contains(process)).collect();
             let base = if rest.len() < all.size() {
-                let rest = all.part_within(&rest, self.resize.tag(4), patience);
+                let rest = all.subset_within(&rest, self.resize.tag(4), limits);
                 Some(rest.map_err(Error::group("commit"))?)
             } else {
                 None
             };
-            match Site::open(base.as_ref().unwrap_or(all), patience) {
+            match Site::open(base.as_ref().unwrap_or(all), limits) {
                 Ok(site) => {
                     let rings = site.lobby.rings();
                     site.lobby.sit(self.resize.seat_until_end(self.world.process));
@@ -461,7 +462,7 @@ impl<'a> Window<'a> {
         let number = |lobby: &Arc<Lobby>| lobby.context().node_index();
         let before = self.world.lobby.as_ref().map(number);
         let nodes = (before, self.after.as_ref().map(|after| number(&after.site.lobby)));
-        let all: Vec<Met> = exchange(self.everybody(), &Met { reason, nodes }, patience)?;
+        let all: Vec<Met> = exchange(self.everybody(), &Met { reason, nodes }, limits)?;
         let nodes: Vec<_> = all.iter().map(|met| met.nodes).collect();
         self.node = number_nodes(&nodes).get(self.everybody().rank()).copied();
         Ok(all.into_iter().enumerate().find_map(|(rank, met)| Some((rank, met.reason?))))

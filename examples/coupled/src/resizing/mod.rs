@@ -25,7 +25,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::CommunicatorCollectives;
 use quo::explain::Explanation;
 use quo::group::GroupError;
-use quo_mpi::members::Intercommunicator;
+use quo_mpi::communicator::Intercommunicator;
 
 use crate::clock;
 use crate::couple::Coupling;

@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         options = options.term_notice(Duration::from_secs(grace.parse()?));
     }
     if let Some(most) = most {
-        options = options.most(most.parse()?).crowded(true);
+        options = options.max_ranks(most.parse()?).allow_oversubscribe(true);
         if let Some(slurm) = Slurm::of_this_job() {
             options = options.manager(impatient(slurm));
         }
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut iteration)?;
+            window.broadcast(&mut iteration)?;
             window.commit(Ok(()))?;
             match world.status() {
                 Status::Parked => continue,

@@ -51,9 +51,9 @@ fn main() -> Result<(), Failed> {
     let options = WorldOptions::new()
         .name("test")
         .start(start)
-        .most(most)
-        .crowded(!folder.join("slots").exists())
-        .unit(1)
+        .max_ranks(most)
+        .allow_oversubscribe(!folder.join("slots").exists())
+        .processes_per_spawn(1)
         .start_limit(Duration::from_secs(seconds))
         .command(folder.join("joiner").to_string_lossy(), words.clone())
         .log(folder.join("events"))
@@ -142,7 +142,7 @@ fn change(world: &mut World, folder: &Path) -> Result<(), Failed> {
     }
     moving.finish()?;
     match window.commit(Ok(())) {
-        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+        Err(elastic::Error::Aborted { rank, reason, .. }) => {
             say(world, "stays", format_args!("because of rank {rank}: {reason}"));
         }
         ended => {

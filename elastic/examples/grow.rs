@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut done)?; // joiners learn the state of the old ranks
+            window.broadcast(&mut done)?; // joiners learn the state of the old ranks
             window.commit(Ok(()))?; // moves the vector
             done += 1;
             continue;

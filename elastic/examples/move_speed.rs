@@ -70,12 +70,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let mut window = world.begin()?;
-            window.tell(&mut change)?;
+            window.broadcast(&mut change)?;
             let moved = match way.as_str() {
                 "background" => in_background(&mut window, &mut background)?,
                 _ => window.move_data()?,
             };
-            let group = window.everybody().group()?;
+            let group = window.all_ranks().group()?;
             let (plain, in_use) = if way == "messages" {
                 (send_as_much(&moved, &group)?, f64::NAN)
             } else {

@@ -44,8 +44,10 @@ const NAME: usize = 64;
 fn main() -> Result<(), Failed> {
     let mut words = std::env::args().skip(1);
     let most = words.next().ok_or("how many ranks?")?.parse()?;
-    let mut options =
-        WorldOptions::new().most(most).crowded(false).start_limit(Duration::from_secs(30));
+    let mut options = WorldOptions::new()
+        .max_ranks(most)
+        .allow_oversubscribe(false)
+        .start_limit(Duration::from_secs(30));
     let mut steps = Vec::new();
     for word in words {
         match word.split(' ').collect::<Vec<_>>()[..] {
@@ -82,7 +84,7 @@ fn main() -> Result<(), Failed> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut step)?;
+            window.broadcast(&mut step)?;
             let (stay, leave, join) = window.counts();
             window.commit(Ok(()))?;
             if matches!(world.status(), Status::Parked | Status::Ended) {

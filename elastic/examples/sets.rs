@@ -23,7 +23,11 @@ fn main() -> Result<()> {
     let mut level = ThreadLevel::Single;
     let mut sizes = &[4, 2][..];
     if are_started {
-        options = options.most(5).unit(1).crowded(true).start_limit(Duration::from_secs(20));
+        options = options
+            .max_ranks(5)
+            .processes_per_spawn(1)
+            .allow_oversubscribe(true)
+            .start_limit(Duration::from_secs(20));
         (level, sizes) = (ThreadLevel::Multiple, &[4, 5, 3, 5, 4, 3]);
     }
     let mpi = Mpi::initialize_for(level)?;

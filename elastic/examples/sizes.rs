@@ -39,17 +39,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
     let mut options = WorldOptions::new().start(start);
-    options = options.crowded(number("ELASTIC_EXACT")?.is_none());
+    options = options.allow_oversubscribe(number("ELASTIC_EXACT")?.is_none());
     if let Some(most) = number("ELASTIC_MOST")? {
-        options = options.most(most).start_limit(Duration::from_secs(20));
+        options = options.max_ranks(most).start_limit(Duration::from_secs(20));
     }
     if let Some(unit) = number("ELASTIC_UNIT")? {
-        options = options.unit(unit);
+        options = options.processes_per_spawn(unit);
     }
     if let Ok(host) = std::env::var("ELASTIC_HOST") {
         options = options.info("host", host);
     }
-    options = options.starter(number("ELASTIC_STARTER")? != Some(0));
+    options = options.spawn_helper(number("ELASTIC_STARTER")? != Some(0));
     let mut world = World::create(options)?;
     if world.status() == Status::New && world.rank() == 0 {
         println!("with {}", world.back_end());
@@ -193,16 +193,16 @@ fn change(
 ) -> Result<Vec<u64>, Box<dyn Error>> {
     let was_started = world.was_started();
     let window = world.begin()?;
-    window.tell(turn)?;
+    window.broadcast(turn)?;
     let ends = window.leaves() && was_started;
     let mine = if ends { u64::from(std::process::id()) } else { 0 };
     let limits = WaitLimits::for_at_most(Duration::from_secs(30));
-    let all = window.everybody().as_group()?.allgather(&mine.to_ne_bytes(), &limits)?;
+    let all = window.all_ranks().as_group()?.allgather(&mine.to_ne_bytes(), &limits)?;
     let ended =
         all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
     let ended: Vec<u64> = ended.filter(|&process| process != 0).collect();
     let counts = window.counts();
-    let everybody = window.everybody();
+    let everybody = window.all_ranks();
     let refuses = turns[*turn].is_given_up && everybody.rank() + 1 == everybody.size();
     let vote = if refuses { Err("it does not fit".to_owned()) } else { Ok(()) };
     let committed = window.commit(vote);
@@ -216,7 +216,7 @@ fn change(
         );
     }
     match committed {
-        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+        Err(elastic::Error::Aborted { rank, reason, .. }) => {
             if world.rank() == 0 && world.communicator().is_some() {
                 println!("given up because of rank {rank}: {reason}");
             }

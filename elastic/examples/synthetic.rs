@@ -106,7 +106,7 @@ fn main() -> Result<()> {
         if world.status() == Status::Joining {
             world.confirm(&mut sets, PATIENCE)?;
             let window = world.begin()?;
-            window.tell(&mut state)?;
+            window.broadcast(&mut state)?;
             window.commit(Ok(()))?;
         }
         if state.iteration == parameters.iterations {
@@ -174,7 +174,7 @@ fn adapt(
     let start = Instant::now();
     let tell = |window: &elastic::Window<'_>| {
         let mut same = state;
-        window.tell(&mut same).map_err(|error| error.to_string())?;
+        window.broadcast(&mut same).map_err(|error| error.to_string())?;
         Ok(())
     };
     let accepted = if parameters.is_blocking {

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_longlong};
 use std::ptr;
 
 use elastic::Progress;
-use elastic::change::{Cause, CauseKind, Request, RequestId, Step, Wish};
+use elastic::change::{Cause, CauseKind, Request, RequestId, RequestKind, Step};
 use elastic::manager::Requests;
 
 use super::options::{hosts, optional};
@@ -109,11 +109,11 @@ fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
 fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
     let ranks = || number("ranks", given.ranks, 1);
     let wish = match given.kind {
-        0 => Wish::Size(ranks()?),
-        1 => Wish::Grow(ranks()?),
-        2 => Wish::Shrink(ranks()?),
-        3 => Wish::Leave,
-        4 => Wish::Move,
+        0 => RequestKind::Size(ranks()?),
+        1 => RequestKind::Grow(ranks()?),
+        2 => RequestKind::Shrink(ranks()?),
+        3 => RequestKind::Leave,
+        4 => RequestKind::Move,
         other => {
             return Err(Failure::invalid(format!("kind {other} is not a QUO_request_kind_t")));
         }

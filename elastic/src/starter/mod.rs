@@ -1,10 +1,10 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
+mod disconnect;
+mod env_marker;
 mod environment;
-mod hanging;
+mod hung_spawn;
 mod launch_hosts;
-mod mark;
-mod parting;
 mod process;
 mod program;
 mod refusal;
@@ -19,17 +19,17 @@ use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Cause, CauseKind};
-use crate::invitation::Invitation;
-use crate::order::Resize;
+use crate::endpoint::Endpoint;
+use crate::host_probe::HostProbe;
+use crate::liveness::Joiner;
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
-use crate::reach::Reach;
-use crate::watch::Joiner;
 pub(crate) use environment::wrapped;
-pub(crate) use hanging::{Ended, Hanging, outlive};
+pub(crate) use hung_spawn::{Ended, HungSpawn, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
 
-pub(crate) use mark::Mark;
-pub(crate) use process::Employer;
+pub(crate) use env_marker::EnvMarker;
+pub(crate) use process::SpawnHelper;
 use process::Starter;
 pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
@@ -51,16 +51,16 @@ const COMING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Command and options with which processes are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recipe {
+pub(crate) struct SpawnCommand {
     pub command: String,
     pub arguments: Vec<String>,
     pub info: Vec<(String, String)>,
     pub host_key: HostKey,
-    pub reach: Reach,
+    pub host_probe: HostProbe,
     /// Time that a unit may take to be ready, from its start.
     pub limit: Duration,
     /// Handling of a start from which MPI does not come back.
-    pub hanging: Hanging,
+    pub hung_spawn: HungSpawn,
     /// True if there may be more processes than places, so that one that hangs takes none
     /// away.
     pub crowded: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Recipe {
     pub slots: Option<Slots>,
 }
 
-impl Recipe {
+impl SpawnCommand {
     /// After so long without a unit that is ready, the launcher has not come back from a start.
     pub(crate) fn stuck_after(&self) -> Duration {
         self.limit.saturating_add(Duration::from_secs(2))
@@ -100,7 +100,7 @@ pub(crate) enum HostKey {
 }
 
 impl HostKey {
-    /// `add-host` only for [new nodes](crate::live::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    /// `add-host` only for [new nodes](crate::process_table::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
     pub(crate) fn of(mpi: &Identity) -> Self {
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(5..)) => Self::NameAndSlots,
@@ -146,7 +146,7 @@ enum Host {
     /// A [`Starter`], which hands it over to rank 0 when it is ready.
     Starter(Option<Life>),
     /// Rank 0, which needs a [`Starter`].
-    Employer(Invitation),
+    SpawnHelper(Endpoint),
 }
 
 /// Message to a unit that is ready.
@@ -162,7 +162,7 @@ pub(crate) enum Welcome {
 /// Facts that a unit needs to join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invited {
-    pub resize: Resize,
+    pub resize: ResizePlan,
     /// Which of the resize's units it is.
     pub unit: usize,
     /// The rank of its first process among all live ones.
@@ -174,7 +174,7 @@ pub(crate) struct Invited {
     /// Number of ranks that there can be.
     pub most: usize,
     /// The way to the registry of process sets, if the world has them.
-    pub directions: Option<Invitation>,
+    pub directions: Option<Endpoint>,
     /// The name of rank 0's process, where a process ends the job that has ended without a word.
     #[serde(default)]
     pub guards: Option<String>,
@@ -197,13 +197,13 @@ impl Ready {
 }
 
 /// Starts the units of a resize and waits until all are ready. All or nothing. Says with which unit it goes on. The
-/// number of the start is in the [`Mark`] of the started processes.
+/// number of the start is in the [`EnvMarker`] of the started processes.
 ///
 /// # Errors
 /// The reason why it could not be; processes started until then are gone or going.
 pub(crate) fn start(
-    recipe: &Recipe,
-    resize: &Resize,
+    spawn_command: &SpawnCommand,
+    resize: &ResizePlan,
     number: u64,
     (ready, started): (&Ready, &Started),
     starter: Option<&Starter>,
@@ -214,19 +214,19 @@ pub(crate) fn start(
         if !resize.brought && !resize.hosts[..at].contains(host) {
             goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
-            recipe.reach.look(host).map_err(unreachable)?;
-            recipe.launchers_name(host)?;
+            spawn_command.host_probe.look(host).map_err(unreachable)?;
+            spawn_command.launchers_name(host)?;
         }
     }
-    if let Some(slots) = recipe.slots {
+    if let Some(slots) = spawn_command.slots {
         goes_on(0);
         started.wait_for_slots(slots, resize)?;
     }
     for (unit, &processes) in resize.units.iter().enumerate() {
         goes_on(unit);
         let host = resize.hosts.get(unit).map(String::as_str);
-        let mark = Mark::new(number, unit);
-        match start_one(recipe, processes, host, resize.brought, &mark, starter) {
+        let marker = EnvMarker::new(number, unit);
+        match start_one(spawn_command, processes, host, resize.brought, &marker, starter) {
             Ok(unit) => {
                 started.add(&unit.lives);
                 ready.push(unit);
@@ -241,21 +241,21 @@ pub(crate) fn start(
 }
 
 fn start_one(
-    recipe: &Recipe,
+    spawn_command: &SpawnCommand,
     processes: usize,
     host: Option<&str>,
     is_new: bool,
-    mark: &Mark,
+    marker: &EnvMarker,
     starter: Option<&Starter>,
 ) -> Result<Unit, Failure> {
-    let mut info = recipe.info.clone();
-    mark.put(quo_mpi::running(), &mut info);
+    let mut info = spawn_command.info.clone();
+    marker.put(quo_mpi::running(), &mut info);
     if let Some(host) = host {
         info.retain(|(key, _)| key != "host");
         let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
-        let name = if is_new { host.to_owned() } else { recipe.launchers_name(host)? };
-        info.push((key.to_owned(), recipe.host_key.value(&name, processes)));
+        let name = if is_new { host.to_owned() } else { spawn_command.launchers_name(host)? };
+        info.push((key.to_owned(), spawn_command.host_key.value(&name, processes)));
     }
     let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
     let refused = |error: &dyn std::fmt::Display| {
@@ -267,11 +267,11 @@ fn start_one(
         matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
     };
     if !info.iter().any(is_elsewhere) {
-        program::look(&recipe.command).map_err(failed)?;
+        program::look(&spawn_command.command).map_err(failed)?;
     }
     let request = SpawnRequest {
-        command: recipe.command.clone(),
-        arguments: recipe.arguments.clone(),
+        command: spawn_command.command.clone(),
+        arguments: spawn_command.arguments.clone(),
         processes,
         info,
     };
@@ -279,19 +279,19 @@ fn start_one(
     let late = |error: String| {
         let detail = format!(
             "{processes} processes were started and not ready within {} s: {error}",
-            recipe.limit.as_secs()
+            spawn_command.limit.as_secs()
         );
         Failure::from(Cause::new(CauseKind::JoinerLost, detail))
     };
     if let Some(starter) = starter {
-        return starter.start(request, recipe.limit).map_err(|trouble| match trouble {
+        return starter.start(request, spawn_command.limit).map_err(|trouble| match trouble {
             process::Trouble::NotStarted(error) => refused(&error),
             process::Trouble::NotReady(error) => late(error),
             process::Trouble::Lost(error) => failed(error),
         });
     }
-    let bound = if recipe.is_bound { hanging::Bound::to(mark) } else { None };
-    let free = |bound: Option<hanging::Bound>| {
+    let bound = if spawn_command.is_bound { hung_spawn::Bound::to(marker) } else { None };
+    let free = |bound: Option<hung_spawn::Bound>| {
         if let Some(bound) = bound {
             bound.release();
         }
@@ -303,7 +303,7 @@ fn start_one(
             return Err(refused(&error));
         }
     };
-    let limits = WaitLimits::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
+    let limits = WaitLimits::for_at_most(spawn_command.limit.saturating_sub(begun.elapsed()));
     let ready = hear_ready(&inter, &Host::Rank(Life::own()), &limits);
     // What is ready knows rank 0, and sees that it has ended.
     free(bound);
@@ -437,7 +437,7 @@ pub(crate) fn wait_for_welcome(
     parent: &mut Intercommunicator,
     together: &WaitLimits<'_>,
 ) -> Result<Welcome, GroupError> {
-    parting::be_seen_at_exit();
+    disconnect::be_seen_at_exit();
     // All of the unit are here.
     let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
     let lives = allgather_bytes(&*unit.as_group()?, &own, together)?;
@@ -450,8 +450,8 @@ pub(crate) fn wait_for_welcome(
     let ready = serde_json::to_vec(&lives).unwrap_or_default();
     let is_handed_over = matches!(host, Host::Starter(_));
     match host {
-        Host::Employer(invitation) => {
-            return process::serve(parent, &invitation).map(|()| Welcome::Go);
+        Host::SpawnHelper(endpoint) => {
+            return process::serve(parent, &endpoint).map(|()| Welcome::Go);
         }
         Host::Rank(life) | Host::Starter(life) => lives.extend(life),
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{HANDED, Host, Unit, hear_ready, say_host};
 use crate::acceptor::Acceptor;
 use crate::agents::Link;
-use crate::invitation::{Invitation, addresses};
+use crate::endpoint::{Endpoint, addresses};
 use crate::process_identity::Life;
 
 /// Time that it may take to come, and to be told.
@@ -71,14 +71,14 @@ pub(super) enum Trouble {
 
 /// Has starters for rank 0, one at a time: another one when the last has ended or hangs in a start.
 #[derive(Debug)]
-pub(crate) struct Employer {
+pub(crate) struct SpawnHelper {
     command: String,
     arguments: Vec<String>,
     info: Vec<(String, String)>,
     current: Mutex<Option<Arc<Starter>>>,
 }
 
-impl Employer {
+impl SpawnHelper {
     /// Starters are the processes of this command.
     pub(crate) fn new(
         command: String,
@@ -153,13 +153,13 @@ impl Starter {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let mut known = addresses()?;
         known.push(Ipv4Addr::LOCALHOST.into());
-        let invitation = Invitation::to(known, listener.local_addr()?.port())?;
+        let endpoint = Endpoint::new(known, listener.local_addr()?.port())?;
         let (command, arguments) = (command.to_owned(), arguments.to_vec());
         let request = SpawnRequest { command, arguments, processes: 1, info: info.to_vec() };
         let inter = spawn(&request).map_err(Error::other)?;
         let limits = WaitLimits::for_at_most(COME_LIMIT);
-        say_host(&inter, &Host::Employer(invitation.clone()), &limits).map_err(Error::other)?;
-        let mut links = Acceptor::new(listener, invitation)?.links(1, COME_LIMIT)?;
+        say_host(&inter, &Host::SpawnHelper(endpoint.clone()), &limits).map_err(Error::other)?;
+        let mut links = Acceptor::new(listener, endpoint)?.links(1, COME_LIMIT)?;
         let link = links.pop().ok_or(ErrorKind::NotConnected)?;
         let peer = inter.merge(false).map_err(Error::other)?;
         Ok(Self {
@@ -281,14 +281,14 @@ fn give_way() {
 /// # Errors
 /// Rank 0 is not to be reached.
 pub(super) fn serve(
-    employer: &Intercommunicator,
-    invitation: &Invitation,
+    spawn_helper: &Intercommunicator,
+    endpoint: &Endpoint,
 ) -> Result<(), GroupError> {
     let failed = |error: Error| GroupError::Node { call: "serve", text: error.to_string() };
     give_way();
-    let link = invitation.follow(1).map_err(failed)?;
+    let link = endpoint.connect(1).map_err(failed)?;
     let mut answers = link.second();
-    let peer = employer.merge(true)?;
+    let peer = spawn_helper.merge(true)?;
     let (sender, orders) = channel();
     let (alive, ended) = channel();
     let listener = listen(link, sender, ended).map_err(failed)?;

@@ -122,7 +122,7 @@ impl Window<'_> {
             }
             taken.adapted = Some(adapted);
         }
-        let all = exchange(self.everybody(), &taken, limits)?;
+        let all = exchange(self.all_ranks(), &taken, limits)?;
         let failed =
             all.iter().enumerate().find_map(|(rank, taken)| Some((rank, taken.reason.clone()?)));
         if failed.is_none() {
@@ -164,7 +164,7 @@ impl Window<'_> {
     ) -> Result<Option<Context>, Error> {
         let next = self
             .next()
-            .ok_or(Error::Misplaced { call: CALL, reason: "a leaver takes no context over" })?;
+            .ok_or(Error::InvalidState { call: CALL, reason: "a leaver takes no context over" })?;
         let group = next.group_within(limits).map_err(Error::group(CALL))?;
         let failed = Error::context(CALL);
         match own {

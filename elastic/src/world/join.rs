@@ -6,10 +6,10 @@ use quo_mpi::communicator::{Communicator, Intercommunicator, Port};
 use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
-use crate::order::Resize;
+use crate::liveness::{Joiner, wait_limits};
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
 use crate::starter::{Invited, Unit};
-use crate::watch::{Joiner, patient};
 
 const CALL: &str = "begin";
 
@@ -24,7 +24,7 @@ pub(super) enum Joined {
 }
 
 /// Brings the units of a resize to the others, one after another. Collective over all live processes and the units.
-pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
+pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Error> {
     if resize.units.is_empty() {
         return Ok(Joined::Nobody);
     }
@@ -37,7 +37,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     };
     let watch = world.watch();
     let look = || watch.look();
-    let limits = patient(world.patience, &look);
+    let limits = wait_limits(world.patience, &look);
     // Those who are there come without the lost.
     let mut wide: Option<Communicator> = None;
     if world.invited.is_none() && !resize.lost.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     // They are in the words of no node yet.
     let watch = watch.and(joiners.clone());
     let look = || watch.look();
-    let limits = patient(world.patience, &look);
+    let limits = wait_limits(world.patience, &look);
     let invited = world.invited.take();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
@@ -94,7 +94,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
             before.free().map_err(&failed)?;
         }
     }
-    let wide = wide.ok_or(Error::Misplaced { call: CALL, reason: "no joiner has arrived" })?;
+    let wide = wide.ok_or(Error::InvalidState { call: CALL, reason: "no joiner has arrived" })?;
     Ok(Joined::All(wide, joiners))
 }
 
@@ -126,7 +126,7 @@ struct Called {
 }
 
 /// Rank 0 and all processes of the units, of which the first has this number among the live ones.
-fn joiners(resize: &Resize, units: &[Unit], first: usize) -> Vec<Joiner> {
+fn joiners(resize: &ResizePlan, units: &[Unit], first: usize) -> Vec<Joiner> {
     let own = Life::own().map(|life| Joiner { rank: 0, life });
     let mut joiners: Vec<Joiner> = own.into_iter().collect();
     let mut begin = first;
@@ -141,7 +141,7 @@ fn joiners(resize: &Resize, units: &[Unit], first: usize) -> Vec<Joiner> {
 }
 
 /// Rank 0 tells the units to come.
-fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
+fn call(world: &World, resize: &ResizePlan, join: Join) -> Result<Called, Error> {
     let failed = Error::group(CALL);
     let units = world.coordinator.as_ref().map(|coordinator| coordinator.take_units());
     let mut called = Called { units: units.unwrap_or_default(), ..Called::default() };

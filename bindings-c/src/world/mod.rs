@@ -39,7 +39,7 @@ use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{CommPlace, In, Out, QUO_world_t, int, text_for_c};
 use open::Open;
-pub(crate) use open::misplaced;
+pub(crate) use open::invalid_state;
 pub use options::QUO_world_options_t;
 
 static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" });

@@ -9,7 +9,7 @@ use elastic::change::{Cause, CauseKind, Request, RequestId, RequestKind, Step};
 use elastic::manager::Requests;
 
 use super::options::{hosts, optional};
-use super::{Open, misplaced, with};
+use super::{Open, invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
@@ -96,7 +96,7 @@ pub(super) fn number_of_step(step: Step) -> c_int {
 
 /// The way to ask, on rank 0.
 fn requests(open: &Open) -> Result<Requests, Failure> {
-    open.world()?.requests().ok_or_else(|| misplaced("requests go through rank 0"))
+    open.world()?.requests().ok_or_else(|| invalid_state("requests go through rank 0"))
 }
 
 /// A number of ranks or nodes.

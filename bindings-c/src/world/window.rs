@@ -7,7 +7,7 @@ use elastic::data::Moved;
 use quo_mpi::Comm;
 use quo_mpi::communicator::Communicator;
 
-use super::{Open, events, misplaced, three, with};
+use super::{Open, events, invalid_state, three, with};
 use crate::codes::Code;
 use crate::guard::{Failure, entry};
 use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
@@ -150,7 +150,7 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
             match window.commit(Err(reason)) {
                 Err(elastic::Error::Aborted { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
-                Ok(()) => Err(misplaced("a resize that was to be given up is done")),
+                Ok(()) => Err(invalid_state("a resize that was to be given up is done")),
             }
         });
         events::bring(w);

@@ -283,11 +283,11 @@ enum class Errc : int {
     detached = QUO_ERR_DETACHED,
     /** A defect of the library. */
     internal = QUO_ERR_INTERNAL,
-    /** The call does not fit what the world is doing. */
+    /** The world is in a state in which the call is not allowed. */
     invalid_state = QUO_ERR_STATE,
     /** A request to resize the world, or a change of process sets, was refused. */
     refused = QUO_ERR_REFUSED,
-    /** A resize of the world was given up by all. */
+    /** A resize of the world was aborted on all ranks. */
     aborted = QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank. */
     work_failed = QUO_ERR_WORK_FAILED

@@ -143,11 +143,11 @@ impl Code {
             Self::Busy => c"the object is in use by another thread or by objects made from it",
             Self::Detached => c"the caller has detached from its node",
             Self::Internal => c"a defect of the library, which was kept from spreading",
-            Self::InvalidState => c"the call does not fit what the world is doing",
+            Self::InvalidState => c"the world is in a state in which the call is not allowed",
             Self::Refused => {
                 c"a request to resize the world, or a change of process sets, was refused"
             }
-            Self::Aborted => c"a resize was given up; the world is what it was",
+            Self::Aborted => c"a resize was aborted on all ranks; the world is what it was",
             Self::WorkFailed => c"the work of a phase failed on a rank",
         }
     }

@@ -1,4 +1,4 @@
-//! The address to connect to, and the secret to say first.
+//! Endpoints of listeners: the addresses to connect to, and the secret to send first.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use crate::agents::Link;
 /// Time that it may take to reach an address.
 const REACH: Duration = Duration::from_secs(10);
 
-/// Endpoint by a listener to processes that are to come, sent through MPI.
+/// Addresses, port and secret of a listener, sent through MPI to the processes that connect to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Endpoint {
     addresses: Vec<IpAddr>,
@@ -20,11 +20,11 @@ pub(crate) struct Endpoint {
     token: Token,
 }
 
-/// The first line of who comes.
+/// First line that a process sends over its connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     token: Token,
-    /// Its number among those who were invited.
+    /// Number of the process among those that were sent the endpoint.
     pub from: u64,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Token {
 }
 
 impl Endpoint {
-    /// To one who listens at this port of these addresses.
+    /// Endpoint of a listener at a port of these addresses, with a new secret.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -60,12 +60,12 @@ impl Endpoint {
         Ok(Self { addresses, port, token: Token(token) })
     }
 
-    /// Makes the first line of the invited process with this number.
+    /// Makes the first line of the process with this number.
     pub(crate) fn hello(&self, from: u64) -> Hello {
         Hello { token: self.token.clone(), from }
     }
 
-    /// Returns true if somebody was told the word.
+    /// Returns true if the secret of a hello is that of the endpoint.
     pub(crate) fn matches(&self, hello: &Hello) -> bool {
         hello.token == self.token
     }
@@ -76,12 +76,12 @@ impl Endpoint {
         self.addresses.first().map(|&address| SocketAddr::new(address, self.port))
     }
 
-    /// Goes there by the first address that leads there, and says who comes.
+    /// Connects to the first address that accepts, and sends the hello of this process.
     ///
     /// # Errors
     /// The fault of the last address.
     pub(crate) fn connect(&self, from: u64) -> Result<Link> {
-        let mut last = Error::new(ErrorKind::AddrNotAvailable, "there is no address to go to");
+        let mut last = Error::new(ErrorKind::AddrNotAvailable, "the endpoint has no address");
         for &address in &self.addresses {
             let address = SocketAddr::new(address, self.port);
             match TcpStream::connect_timeout(&address, REACH) {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_follows_an_invitation_is_known_and_others_are_not() {
+    fn hello_with_the_secret_matches_and_others_do_not() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let here = vec![Ipv4Addr::LOCALHOST.into()];

@@ -51,7 +51,7 @@ impl Seat {
     }
 }
 
-/// Why a process could not go on waiting in the mailbox.
+/// Errors of a process that uses the mailbox of its node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MailboxError {
     /// A process of the node has ended without a word.

@@ -40,10 +40,10 @@ pub struct WorldOptions {
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
     pub(super) abort_on_death: bool,
     pub(super) takes_term: bool,
-    most: Option<usize>,
-    unit: Option<usize>,
-    crowded: bool,
-    without_starter: bool,
+    max_ranks: Option<usize>,
+    processes_per_spawn: Option<usize>,
+    allow_oversubscribe: bool,
+    without_spawn_helper: bool,
     limit: Option<Duration>,
     command: Option<(String, Vec<String>)>,
     info: Vec<(String, String)>,
@@ -116,27 +116,27 @@ impl WorldOptions {
     /// ([`World::back_end`](crate::World::back_end)).
     #[must_use]
     pub fn max_ranks(self, ranks: usize) -> Self {
-        Self { most: Some(ranks), ..self }
+        Self { max_ranks: Some(ranks), ..self }
     }
 
     /// Starts at most so many processes together: they leave together, too. Without it, all of one growth.
     #[must_use]
     pub fn processes_per_spawn(self, processes: usize) -> Self {
-        Self { unit: Some(processes), ..self }
+        Self { processes_per_spawn: Some(processes), ..self }
     }
 
     /// Lets more processes be started than the launcher has slots for.
     #[must_use]
-    pub fn allow_oversubscribe(self, crowded: bool) -> Self {
-        Self { crowded, ..self }
+    pub fn allow_oversubscribe(self, allow: bool) -> Self {
+        Self { allow_oversubscribe: allow, ..self }
     }
 
     /// Has processes started by another one, which is no rank, where rank 0 would stand still meanwhile
     /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
     /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
     #[must_use]
-    pub fn spawn_helper(self, starter: bool) -> Self {
-        Self { without_starter: !starter, ..self }
+    pub fn spawn_helper(self, helper: bool) -> Self {
+        Self { without_spawn_helper: !helper, ..self }
     }
 
     /// Ends the job when a rank has ended without [`World::end`](crate::World::end): killed, or crashed, or by an `exit`
@@ -188,7 +188,7 @@ impl WorldOptions {
     /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
     /// those on named hosts go to each in turn, and the launcher chooses for others.
     ///
-    /// No host gets more than its slots, unless the world may be [crowded](Self::allow_oversubscribe). For
+    /// No host gets more than its slots, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. For
     /// [`Fill::LeastLoaded`] rank 0 asks a node every few seconds for its load; it counts in the mean of a minute.
     #[must_use]
     pub fn fill(self, fill: Fill) -> Self {
@@ -255,20 +255,22 @@ impl WorldOptions {
         launched: usize,
         hosts: Vec<(String, u32)>,
     ) -> Limits {
-        let unit = self.unit.unwrap_or(usize::MAX);
+        let unit = self.processes_per_spawn.unwrap_or(usize::MAX);
         let room = Some(launched);
         let as_launched =
             Limits { most: launched, room, room_named: room, unit, ..Limits::default() };
-        let Some(wanted) = self.most.filter(|&most| most > launched) else { return as_launched };
+        let Some(wanted) = self.max_ranks.filter(|&most| most > launched) else {
+            return as_launched;
+        };
         if let Err(reason) = &back_end.spawned {
             return Limits { reason: format!(": {reason}"), ..as_launched };
         }
-        let slots = if self.crowded { Vec::new() } else { hosts };
+        let slots = if self.allow_oversubscribe { Vec::new() } else { hosts };
         let new_nodes = NewNodes::of(quo_mpi::running());
         let as_wanted =
             Limits { most: wanted, named: wanted, room: None, room_named: None, ..as_launched };
         let all = Limits { new_nodes, slots, ..as_wanted };
-        let Some(room) = back_end.slots.filter(|_| !self.crowded) else { return all };
+        let Some(room) = back_end.slots.filter(|_| !self.allow_oversubscribe) else { return all };
         let reason = match back_end.has_more_slots {
             _ if room >= wanted => String::new(),
             true => format!(
@@ -293,7 +295,7 @@ impl WorldOptions {
     ) -> Option<SpawnHelper> {
         // Over a bridge. Not with Intel MPI, where who ends waits until those whom it knows call MPI: a starter sleeps.
         let is_mpich = matches!(quo_mpi::running().family(), quo_mpi::Family::Mpich);
-        if self.without_starter || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
+        if self.without_spawn_helper || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
             return None;
         }
         // Not what the program has said: what that is, is found out when it is needed.
@@ -308,7 +310,7 @@ impl WorldOptions {
         back_end: &BackEnd,
         launched: usize,
     ) -> Result<SpawnCommand, String> {
-        if self.most.is_none() {
+        if self.max_ranks.is_none() {
             return Ok(SpawnCommand::default());
         }
         let (command, arguments) = match &self.command {
@@ -322,13 +324,13 @@ impl WorldOptions {
         if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {
             // quo binds; and a launcher that binds refuses where cores are shared.
             info.push(("bind_to".to_owned(), "none".to_owned()));
-            if self.crowded {
+            if self.allow_oversubscribe {
                 info.push(("map_by".to_owned(), "slot:oversubscribe".to_owned()));
             }
         }
         let host_key = HostKey::of(quo_mpi::running());
         let (limit, host_probe) = (self.limit.unwrap_or(START_LIMIT), self.host_probe.clone());
-        let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.crowded);
+        let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.allow_oversubscribe);
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
         // Others do not fail, or collect processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);

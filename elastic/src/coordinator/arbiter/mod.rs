@@ -96,7 +96,7 @@ impl Arbiter {
             nodes: Nodes::new(),
             members,
             running,
-            live,
+            processes,
             names: Names::default(),
             began,
             journal,
@@ -269,7 +269,7 @@ impl Arbiter {
 
     fn announce(&mut self, id: RequestId) -> Result<ResizePlan, Cause> {
         let mut request =
-            self.changes.request_of(id).ok_or_else(|| other("it is not known"))?.clone();
+            self.changes.request_of(id).ok_or_else(|| other("the request is not known"))?.clone();
         let brought = self.brought.take().filter(|(other, _)| *other == id);
         let is_brought = brought.is_some();
         if let Some((_, nodes)) = brought {
@@ -283,7 +283,7 @@ impl Arbiter {
         // All deltas or none: the copy is thrown away otherwise.
         let mut registry = self.registry.clone();
         let mut deltas = Vec::new();
-        let mut change = SetChange { bound: vec![registry.application()], ..Change::default() };
+        let mut change = SetChange { bound: vec![registry.application()], ..SetChange::default() };
         if !joining.is_empty() {
             let name = registry
                 .define_delta(DeltaKind::Add, joining.iter().copied().collect())

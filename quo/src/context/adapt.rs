@@ -27,7 +27,7 @@ pub struct AdaptOptions {
 }
 
 impl AdaptOptions {
-    /// Nothing may be pushed; waits as long as the creation of the context did.
+    /// Default options: no binding may be pushed, and the wait is as long as that of the context's creation.
     pub fn new() -> Self {
         Self::default()
     }
@@ -227,10 +227,10 @@ impl<'a> Changing<'a> {
             return Err(Error::NotSupported { call, reason: reason.to_owned() });
         }
         if phases > 0 {
-            return refuse("a phase is open on this rank: it has to be left first");
+            return refuse("a phase is open on this rank: leave the phase first");
         }
         if depth > 0 && !unwind {
-            return refuse("a binding is pushed on this rank: it has to be popped first");
+            return refuse("a binding is pushed on this rank: pop the binding first");
         }
         if !self.shared.is_idle() {
             return refuse("another thread of this rank waits for others in the context");

@@ -1,9 +1,10 @@
 //! The protocol in which ranks come together: for a new context, and for one whose ranks change.
 //!
-//! Three exchanges over the group, whatever its size: who is where (and do all want the same), has every node leader
-//! made its segment, has everyone attached to it. Settings of the machine that differ take one more, in which the ranks
-//! tell each other the values for the error. After each, all ranks reach the same verdict, so no rank waits for one
-//! that gave up. A rank's old state is not touched: the caller puts the new state in its place.
+//! Three gathers over the group, whatever its size: [`gather_records`] (who is where, and do all want the same),
+//! [`make_segment`] (has every node leader made its segment), [`attach`] (has everyone attached to it). Settings of the
+//! machine that differ take one more, in which the ranks tell each other the values for the error. After each, all
+//! ranks reach the same verdict, so no rank waits for one that gave up. A rank's old state is not touched: the caller
+//! puts the new state in its place.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +14,11 @@ use std::time::{Duration, Instant};
 use super::agreement::{agree, verdict};
 use super::allowed;
 use super::confinement::{self, Basis, Bounds, Machine};
+use super::exchange::{HEADER_BYTES, MASK_BYTES, TEXT_BYTES};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
-use super::peer_identity;
-use super::record::{self, MachineSettings, Nodes, PeerProcess, Place, Record, Role};
+use super::peer_identity::{self, PeerProcess, Place};
+use super::record::{self, MachineSettings, Nodes, Record, Role};
 use super::state::State;
 use super::{Launcher, Peer};
 use crate::affinity::{Backend, BindingStack};
@@ -28,12 +30,6 @@ use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
 
 /// Interval at which a waiting rank checks that the others of its node live.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// Bytes an exchange between ranks of a node carries besides a CPU set.
-pub(super) const EXCHANGE_HEADER: usize = 64;
-/// Bytes that say whether a CPU set follows or the reason why there is none.
-pub(super) const MASK_HEADER: usize = 8;
-/// Bytes of an exchange that carries the text of an error.
-pub(super) const EXCHANGE_BYTES: usize = 256;
 
 /// A number that nothing else of this process has or had.
 pub(super) fn next_number() -> u64 {
@@ -77,91 +73,22 @@ pub(super) fn handshake(
     group.check()?;
     let Participant { role, settings, limit, watch, prepare, backend, claimed, scope } =
         participant;
-    let prepared = Prepared::new(&*group, role, settings);
-    // A rank that could not even prepare takes part, so that the others hear of it.
     let deadline = Instant::now().checked_add(limit);
     let limits = WaitLimits { deadline, check_peers: watch };
-    let records = group.allgather(&prepared.record.encode(), &limits)?;
-    let records = Record::decode_all(&records)?;
-    record::check(&records)?;
-    if record::machines_differ(&records) {
-        // All ranks have the same records and get here together.
-        let own = MachineSettings::new(&prepared.machine).encode();
-        let settings = group.allgather(&own, &limits)?;
-        return Err(record::machine_disagreement(&records, &settings));
-    }
-    let version = prepared.version;
-    let call = record::call(&records);
-    let fresh = records.iter().any(|record| record.role.adapts());
-    let identity = record::identity(&records);
-
-    let nodes = Nodes::of(&records);
-    let (node_index, node_rank) = nodes.locate(group.rank());
-    let members = nodes.members[node_index].clone();
-    let watch = Watch::new(call, &members, &records, group.rank());
+    let (gathered, settings) = gather_records(&*group, role, settings, &limits)?;
+    let watch = Watch::new(&gathered, group.rank());
     let limits = WaitLimits { deadline, check_peers: &|| watch.look() };
-    let name = SegmentName::from_secret(records[members[0]].token);
+    let made = make_segment(&*group, &gathered, role, settings, &limits)?;
+    let own = Own { prepare, backend, claimed: &claimed };
+    let (attached, settings) = attach(&*group, &gathered, made, own, &limits)?;
+    let machine = agree_on_machine(&*group, &gathered, &attached, &settings, scope, &limits)?;
 
-    let directory = prepared.settings.as_ref().ok().map(|settings| settings.directory.clone());
-    let made = prepared.settings.and_then(|mut settings| {
-        record::adopt(&records, role, &mut settings);
-        let leads = node_rank == 0;
-        let segment =
-            if leads { Some(make_segment(&name, &settings, members.len())?) } else { None };
-        Ok((settings, segment))
-    });
-    let (settings, segment) = match agree(&*group, call, made, &limits) {
-        Ok(made) => made,
-        Err(error) => {
-            // The leader may have died with the segment made: its name is known to all.
-            if let Some(directory) = directory {
-                Node::unlink(&name, &directory);
-            }
-            return Err(error);
-        }
-    };
-
-    let differ = record::confinements_differ(&records, &nodes);
-    let joined = prepare().and_then(|()| {
-        Joined::new(&name, &settings, node_rank, differ, backend, &claimed, version)
-    });
-    let verdict = verdict(&*group, call, joined.as_ref().err(), &limits);
-    let joined = match (verdict, joined) {
-        (Ok(()), joined) => joined,
-        (Err(error), Ok(joined)) => {
-            // Others may have got through: to them this rank is dead, not gone in order.
-            joined.node.abandon();
-            Err(error)
-        }
-        (Err(error), Err(_)) => Err(error),
-    };
-    // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
-    // be killed right here.
-    match segment {
-        Some(made) => drop(made),
-        None => Node::unlink(&name, &settings.directory),
-    }
-    let Joined { node, snapshot, divided, mask, backend } = joined?;
-    let basis = Basis { edition: 0, version, requests: node.requests(), apart: differ };
-    let simulated = snapshot.whole.is_simulated().then(|| snapshot.whole.allowed().clone());
-    let bounds = Bounds { scope, limit: None, simulated };
-    let machine = if divided {
-        let snapshot = (&snapshot, settings.no_smt, basis);
-        let own = (members.len(), &mask, &bounds);
-        confinement::divide(&*group, call, &node, snapshot, own, &limits)?
-    } else if bounds.scope.is_some() {
-        let (whole, no_smt) = (&snapshot.whole, settings.no_smt);
-        let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
-        let machine = Machine::divided(whole, no_smt, parts, all, basis, &bounds);
-        agree(&*group, call, machine, &limits)?
-    } else {
-        Machine::common(&snapshot, settings.no_smt, basis)
-    };
-
+    let Gathered { records, members, node_rank, .. } = &gathered;
+    let Attached { node, backend, .. } = attached;
     let initial: Vec<CpuSet> = (0..members.len())
         .map(|member| node.mask_of(member).ok().flatten().unwrap_or_default())
         .collect();
-    let unbound = machine.allowed.is_subset(&initial[node_rank]);
+    let unbound = machine.allowed.is_subset(&initial[*node_rank]);
     let claimed = (0..members.len())
         .map(|member| node.claim_of(member).ok().flatten().unwrap_or_default())
         .fold(CpuSet::new(), |all, claim| all.union(&claim));
@@ -179,8 +106,8 @@ pub(super) fn handshake(
         .collect();
     let waiters = match settings.wait {
         Wait::Mpi => {
-            let part = group.split(u32::try_from(node_index).ok(), node_rank);
-            agree(&*group, call, part.map_err(Error::from), &limits)?
+            let part = group.split(u32::try_from(gathered.node_index).ok(), *node_rank);
+            agree(&*group, gathered.call, part.map_err(Error::from), &limits)?
         }
         Wait::Futex | Wait::Pthread => None,
     };
@@ -189,19 +116,174 @@ pub(super) fn handshake(
         rank: group.rank(),
         size: group.size(),
         node: Arc::new(node),
-        members,
-        node_index,
-        node_count: nodes.members.len(),
+        members: members.clone(),
+        node_index: gathered.node_index,
+        node_count: gathered.nodes.members.len(),
         waiters,
         peers,
         machine: RwLock::new(Arc::new(machine)),
         claimed,
         unbound,
-        adapted: fresh,
+        adapted: gathered.adapts,
         retired: false,
         group,
     };
-    Ok(Established { state, settings, identity, backend })
+    Ok(Established { state, settings, identity: gathered.identity, backend })
+}
+
+/// The records of all ranks, and the conclusions that each rank draws from them.
+struct Gathered {
+    records: Vec<Record>,
+    /// The call that errors name.
+    call: &'static str,
+    /// True if a rank adapts a context that it has already.
+    adapts: bool,
+    identity: u64,
+    nodes: Nodes,
+    node_index: usize,
+    node_rank: usize,
+    /// The ranks of this node, by node rank.
+    members: Vec<usize>,
+    /// Name of the segment of this node.
+    name: SegmentName,
+    confinements_differ: bool,
+    /// The [`allowed::version`] before any rank looked at the machine.
+    version: u64,
+}
+
+/// First gather: who is where, and do all ranks want the same. Also returns this rank's own settings. Collective.
+fn gather_records(
+    group: &dyn Group,
+    role: Role,
+    settings: Result<Settings, Error>,
+    limits: &WaitLimits<'_>,
+) -> Result<(Gathered, Result<Settings, Error>), Error> {
+    // A rank that could not even prepare takes part, so that the others hear of it.
+    let Prepared { record, machine, version, settings } = Prepared::new(group, role, settings);
+    let records = Record::decode_all(&group.allgather(&record.encode(), limits)?)?;
+    record::check(&records)?;
+    if record::machines_differ(&records) {
+        // All ranks have the same records and get here together.
+        let own = MachineSettings::new(&machine).encode();
+        let settings = group.allgather(&own, limits)?;
+        return Err(record::machine_disagreement(&records, &settings));
+    }
+    let nodes = Nodes::of(&records);
+    let (node_index, node_rank) = nodes.locate(group.rank());
+    let members = nodes.members[node_index].clone();
+    let gathered = Gathered {
+        call: record::call(&records),
+        adapts: records.iter().any(|record| record.role.adapts()),
+        identity: record::identity(&records),
+        node_index,
+        node_rank,
+        name: SegmentName::from_secret(records[members[0]].token),
+        confinements_differ: record::confinements_differ(&records, &nodes),
+        members,
+        version,
+        nodes,
+        records,
+    };
+    Ok((gathered, settings))
+}
+
+/// The settings of the context, and the segment of the node in its leader.
+struct Made {
+    settings: Settings,
+    segment: Option<CreatedSegment>,
+}
+
+/// Second gather: has every node leader made its segment. Collective.
+fn make_segment(
+    group: &dyn Group,
+    gathered: &Gathered,
+    role: Role,
+    settings: Result<Settings, Error>,
+    limits: &WaitLimits<'_>,
+) -> Result<Made, Error> {
+    let Gathered { records, name, members, .. } = gathered;
+    let directory = settings.as_ref().ok().map(|settings| settings.directory.clone());
+    let made = settings.and_then(|mut settings| {
+        record::adopt(records, role, &mut settings);
+        let leads = gathered.node_rank == 0;
+        let segment = leads.then(|| create_segment(name, &settings, members.len())).transpose()?;
+        Ok(Made { settings, segment })
+    });
+    agree(group, gathered.call, made, limits).inspect_err(|_| {
+        // The leader may have died with the segment made: its name is known to all.
+        if let Some(directory) = &directory {
+            Node::unlink(name, directory);
+        }
+    })
+}
+
+/// What this rank brings to the third gather.
+struct Own<'a> {
+    prepare: &'a mut dyn FnMut() -> Result<(), Error>,
+    backend: Option<Arc<dyn Backend>>,
+    claimed: &'a CpuSet,
+}
+
+/// Third gather: has everyone attached to the segment of its node. Also returns the settings. Collective.
+fn attach(
+    group: &dyn Group,
+    gathered: &Gathered,
+    made: Made,
+    own: Own<'_>,
+    limits: &WaitLimits<'_>,
+) -> Result<(Attached, Settings), Error> {
+    let Made { settings, segment } = made;
+    let Own { prepare, backend, claimed } = own;
+    let attached = prepare().and_then(|()| Attached::new(gathered, &settings, backend, claimed));
+    let verdict = verdict(group, gathered.call, attached.as_ref().err(), limits);
+    let attached = match (verdict, attached) {
+        (Ok(()), attached) => attached,
+        (Err(error), Ok(attached)) => {
+            // Others may have got through: to them this rank is dead, not gone in order.
+            attached.node.abandon();
+            Err(error)
+        }
+        (Err(error), Err(_)) => Err(error),
+    };
+    // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
+    // be killed right here.
+    match segment {
+        Some(made) => drop(made),
+        None => Node::unlink(&gathered.name, &settings.directory),
+    }
+    Ok((attached?, settings))
+}
+
+/// Makes the machine that the ranks of the node use together. Collective.
+fn agree_on_machine(
+    group: &dyn Group,
+    gathered: &Gathered,
+    attached: &Attached,
+    settings: &Settings,
+    scope: Option<CpuSet>,
+    limits: &WaitLimits<'_>,
+) -> Result<Machine, Error> {
+    let Attached { node, snapshot, divided, mask, .. } = attached;
+    let (call, no_smt) = (gathered.call, settings.no_smt);
+    let basis = Basis {
+        edition: 0,
+        version: gathered.version,
+        requests: node.requests(),
+        apart: gathered.confinements_differ,
+    };
+    let whole = &snapshot.whole;
+    let simulated = whole.is_simulated().then(|| whole.allowed().clone());
+    let bounds = Bounds { scope, limit: None, simulated };
+    if *divided {
+        let own = (gathered.members.len(), mask, &bounds);
+        confinement::divide(group, call, node, (snapshot, no_smt, basis), own, limits)
+    } else if bounds.scope.is_some() {
+        let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
+        let machine = Machine::divided(whole, no_smt, parts, all, basis, &bounds);
+        agree(group, call, machine, limits)
+    } else {
+        Ok(Machine::common(snapshot, no_smt, basis))
+    }
 }
 
 /// One rank's contribution to the first exchange.
@@ -253,7 +335,7 @@ impl Prepared {
 }
 
 /// State of a rank that is attached to its node's segment.
-struct Joined {
+struct Attached {
     node: Node,
     snapshot: Snapshot,
     /// True if the ranks have published the CPUs that they may use, and the mask follows.
@@ -262,28 +344,26 @@ struct Joined {
     backend: Arc<dyn Backend>,
 }
 
-impl Joined {
+impl Attached {
     fn new(
-        name: &SegmentName,
+        gathered: &Gathered,
         settings: &Settings,
-        node_rank: usize,
-        confinements_differ: bool,
         backend: Option<Arc<dyn Backend>>,
         claimed: &CpuSet,
-        version: u64,
     ) -> Result<Self, Error> {
-        let node = Node::attach(name, &settings.directory, node_rank)?;
-        let snapshot = Snapshot::from_bytes(node.payload(), version)?;
+        let Gathered { name, node_rank, version, .. } = gathered;
+        let node = Node::attach(name, &settings.directory, *node_rank)?;
+        let snapshot = Snapshot::from_bytes(node.payload(), *version)?;
         let backend = match backend {
             Some(backend) => backend,
-            None => machine::backend(&snapshot.whole, node_rank)?,
+            None => machine::backend(&snapshot.whole, *node_rank)?,
         };
         let mask = BindingStack::new(Arc::clone(&backend)).current()?;
         node.publish_claim(&claimed.union(&mask).intersection(snapshot.whole.machine_cpuset()))?;
         // All ranks have the same setting: the machine is simulated for all or for none.
-        let divided = confinements_differ && !snapshot.whole.is_simulated();
+        let divided = gathered.confinements_differ && !snapshot.whole.is_simulated();
         if divided {
-            node.publish_mask(&allowed::allowed(&snapshot.whole, version)?)?;
+            node.publish_mask(&allowed::allowed(&snapshot.whole, *version)?)?;
         } else {
             node.publish_mask(&mask)?;
         }
@@ -291,7 +371,7 @@ impl Joined {
     }
 }
 
-fn make_segment(
+fn create_segment(
     name: &SegmentName,
     settings: &Settings,
     members: usize,
@@ -304,11 +384,11 @@ fn make_segment(
     }
     let snapshot = Snapshot::discover()?;
     let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
-    let exchange_bytes = EXCHANGE_HEADER + MASK_HEADER + cpus.div_ceil(64) * size_of::<u64>();
+    let exchange_bytes = HEADER_BYTES + MASK_BYTES + cpus.div_ceil(64) * size_of::<u64>();
     let options = NodeOptions {
         members,
         capacity: members,
-        exchange_bytes: exchange_bytes.max(EXCHANGE_BYTES).next_multiple_of(64),
+        exchange_bytes: exchange_bytes.max(TEXT_BYTES).next_multiple_of(64),
         payload: &snapshot.bytes,
         wait: match settings.wait {
             Wait::Pthread => WaitKind::Pthread,
@@ -328,7 +408,8 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(call: &'static str, members: &[usize], records: &'a [Record], own: usize) -> Self {
+    fn new(gathered: &'a Gathered, own: usize) -> Self {
+        let Gathered { call, members, records, .. } = gathered;
         Self {
             call,
             own: records[own].process,

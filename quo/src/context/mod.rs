@@ -24,6 +24,7 @@ mod collective;
 mod confinement;
 mod create;
 mod devices;
+mod exchange;
 mod handshake;
 pub mod launcher;
 mod limit;
@@ -44,9 +45,10 @@ use std::sync::Arc;
 
 pub use adapt::{AdaptOptions, Leaving};
 pub use bind::BindGuard;
+pub(crate) use collective::Selection;
 pub use collective::{NamedBarrier, Request};
-pub(crate) use collective::{Operation, Selection};
 pub(crate) use confinement::Machine;
+pub(crate) use exchange::Operation;
 pub use launcher::Launcher;
 pub use limit::limit_cpus;
 pub use options::{CreateOptions, Wait};
@@ -59,7 +61,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::plan::Policy;
 use crate::topology::Topology;
-use record::PeerProcess;
+use peer_identity::PeerProcess;
 use state::Shared;
 
 /// A set of ranks, the nodes they share, the machine under them and the bindings they push.

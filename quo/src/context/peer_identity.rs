@@ -6,11 +6,35 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-use super::record::{PeerProcess, Place};
+use serde::{Deserialize, Serialize};
+
 use crate::affinity::kernel::proc_counts_as_we_do;
 use crate::cpuset::CpuSet;
 use crate::node::{ForkId, pid_namespace};
 use crate::topology::Topology;
+
+/// The place of a rank's shared memory: ranks of equal places can reach each other, by whatever
+/// name the host is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The kernel's boot identifier.
+    pub boot: [u8; 16],
+    /// Device and inode of the directory of the segments.
+    pub device: u64,
+    pub inode: u64,
+    /// Apart by request of the group.
+    pub hint: u64,
+}
+
+/// A process, as other processes of the node may look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PeerProcess {
+    pub id: i32,
+    /// The process-number namespace in which `id` means something.
+    pub namespace: u64,
+    /// Start time in clock ticks since boot: tells a process from a later one of the same number.
+    pub started: u64,
+}
 
 /// Finds the place of shared memory made in `directory`: ranks of equal places can reach each
 /// other.

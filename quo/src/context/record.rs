@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launcher::Launcher;
 use super::options::{Settings, Wait};
-use super::peer_identity::digest;
+use super::peer_identity::{PeerProcess, Place, digest};
 use crate::environment;
 use crate::error::{Error, with_causes};
 use crate::plan::Policy;
@@ -97,29 +97,6 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
         None if theirs.trace => Some(PathBuf::new()),
         trace => trace.filter(|_| theirs.trace),
     };
-}
-
-/// The place of a rank's shared memory: ranks of equal places can reach each other, by whatever
-/// name the host is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The kernel's boot identifier.
-    pub boot: [u8; 16],
-    /// Device and inode of the directory of the segments.
-    pub device: u64,
-    pub inode: u64,
-    /// Apart by request of the group.
-    pub hint: u64,
-}
-
-/// A process, as other processes of the node may look for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PeerProcess {
-    pub id: i32,
-    /// The process-number namespace in which `id` means something.
-    pub namespace: u64,
-    /// Start time in clock ticks since boot: tells a process from a later one of the same number.
-    pub started: u64,
 }
 
 impl Record {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use quo::group::{Group as _, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, universe};
 
+use super::lifecycle::Lifecycle;
 use super::site::{Head, Site};
-use super::{PATIENCE, Status, World, WorldOptions};
+use super::{PATIENCE, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
 use crate::endpoint::{Endpoint, addresses};
@@ -15,7 +16,6 @@ use crate::guard::Guard;
 use crate::mailbox::Seat;
 use crate::manager::Term;
 use crate::member::MemberId;
-use crate::order::Losses;
 use crate::process_identity::Life;
 use crate::process_table::Limits;
 use crate::room::{Room, Said};
@@ -56,8 +56,8 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let me = base.rank();
     let (hosts, mut trouble) =
         hosts.map_or_else(|error| (Vec::new(), error), |hosts| (hosts, String::new()));
-    let limits = options.limits(&back_end, base.size(), hosts);
-    let most = limits.most;
+    let growth = options.limits(&back_end, base.size(), hosts);
+    let most = growth.most;
     let mut coordinator = None;
     // Declared later, so that it is closed first where the world is not made.
     let mut set_service = None;
@@ -65,7 +65,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let own = Life::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
-        match begin(head, options, limits, start, &back_end) {
+        match begin(head, options, growth, start, &back_end) {
             Ok((started, opened)) => {
                 coordinator = Some(started);
                 (set_service, directions) = opened.unzip();
@@ -90,7 +90,6 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     if let Some(current) = &current {
         current.set_tag(tag).map_err(&group)?;
     }
-    let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.mailbox.rings();
     site.mailbox.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
@@ -99,6 +98,11 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.mailbox)], root));
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
     let guard = guard.transpose().map_err(failed)?;
+    let mailbox = site.mailbox;
+    let lifecycle = match current {
+        Some(current) => Lifecycle::Rank { current, mailbox, pending: None, is_new: true },
+        None => Lifecycle::Parked { mailbox },
+    };
     Ok(World {
         _term: None,
         guard,
@@ -108,21 +112,16 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         base,
         unit: None,
         most,
-        mailbox: Some(site.mailbox),
         set_service,
         coordinator,
         directions,
         agent: site.agent,
         back_end,
-        status,
+        lifecycle,
         epoch: 0,
         ranks,
-        current,
         round: 0,
         rings,
-        losses: Losses::default(),
-        pending: None,
-        invited: None,
         tag,
         contexts: Vec::new(),
         data: crate::data::Registry::new(seat),
@@ -130,7 +129,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     })
 }
 
-/// Starts the coordinator and, where the world has process sets, opens the desk for them.
+/// Starts the coordinator and, where the world has process sets, opens the service for them.
 fn begin(
     head: Head,
     options: WorldOptions,
@@ -183,21 +182,16 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         base: unit,
         unit: None,
         most: 0,
-        mailbox: None,
         set_service: None,
         coordinator: None,
         directions: None,
         agent: None,
         back_end,
-        status: Status::Ended,
+        lifecycle: Lifecycle::ended(None),
         epoch: 0,
         ranks: Vec::new(),
-        current: None,
         round: 0,
         rings: 0,
-        losses: Losses::default(),
-        pending: None,
-        invited: None,
         tag: 0,
         contexts: Vec::new(),
         data: crate::data::Registry::new(None),
@@ -215,9 +209,8 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
             world.epoch = resize.epoch;
             world.most = *most;
             world.ranks.clone_from(&resize.old);
-            world.pending = Some(resize.clone());
-            world.status = Status::Joining;
-            world.invited = Some((parent, invited));
+            let pending = Some(resize.clone());
+            world.lifecycle = Lifecycle::Started { invited: Some((parent, invited)), pending };
         }
     }
     Ok(world)

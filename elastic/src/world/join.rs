@@ -29,8 +29,8 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
         return Ok(Joined::Nobody);
     }
     let failed = Error::group(CALL);
-    let join = match (&world.invited, &world.back_end.spawned) {
-        (Some((_, invited)), _) if invited.port.is_some() => Join::Port,
+    let join = match (world.lifecycle.invited(), &world.back_end.spawned) {
+        (Some(invited), _) if invited.port.is_some() => Join::Port,
         (Some(_), _) => Join::Bridge,
         (None, Ok(join)) => *join,
         (None, Err(_)) => Join::Bridge,
@@ -40,7 +40,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     let limits = wait_limits(world.patience, &look);
     // Those who are there come without the lost.
     let mut wide: Option<Communicator> = None;
-    if world.invited.is_none() && !resize.lost.is_empty() {
+    if world.lifecycle.invited().is_none() && !resize.lost.is_empty() {
         let all: Vec<usize> = (0..world.base.size()).collect();
         let living: Vec<usize> =
             all.into_iter().filter(|process| !resize.lost.contains(process)).collect();
@@ -50,7 +50,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     if world.coordinator.is_some() {
         called = call(world, resize, join)?;
     }
-    let mut joiners = world.invited.as_ref().map(|(_, invited)| invited.joiners.clone());
+    let mut joiners = world.lifecycle.invited().map(|invited| invited.joiners.clone());
     if joiners.is_none() {
         // The others learn from rank 0 whether anybody comes.
         let told = match called.missing.take() {
@@ -72,7 +72,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     let watch = watch.and(joiners.clone());
     let look = || watch.look();
     let limits = wait_limits(world.patience, &look);
-    let invited = world.invited.take();
+    let invited = world.lifecycle.take_invited();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
     let mut units = called.units.into_iter();
@@ -164,7 +164,7 @@ fn call(world: &World, resize: &ResizePlan, join: Join) -> Result<Called, Error>
             joiners: called.joiners.clone(),
         };
         if let Err(error) = started.call(invited) {
-            called.missing = Some(format!("processes that were started have gone: {error}"));
+            called.missing = Some(format!("the processes of start {unit} have ended: {error}"));
             break;
         }
         first += resize.units[unit];

@@ -39,6 +39,7 @@ mod contexts;
 mod create;
 mod guarded;
 mod join;
+mod lifecycle;
 mod options;
 mod sets;
 mod site;
@@ -49,11 +50,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quo::group::{GroupError, WaitLimits};
-use quo_mpi::communicator::{Communicator, Intercommunicator};
+use quo_mpi::communicator::Communicator;
 
 pub use options::WorldOptions;
 pub use sets::{Acceptance, Accepted, ProcessSets};
 pub use window::Window;
+
+use lifecycle::Lifecycle;
 
 use crate::back_end::BackEnd;
 use crate::change::{Request, RequestKind};
@@ -65,11 +68,10 @@ use crate::liveness::{Absence, LivenessCheck, wait_limits};
 use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
 use crate::member::MemberId;
-use crate::order::{Losses, Order, ResizePlan};
+use crate::order::{Losses, Order};
 use crate::progress::Progress;
 use crate::round::Probe;
 use crate::set_service::SetService;
-use crate::starter::Invited;
 
 /// Time that the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,7 +95,7 @@ pub enum Status {
     Ended,
 }
 
-/// The ranks there are now, and this process's place among them or beside them.
+/// Handle of a process on the elastic world: the ranks of now, and the place of this process among or beside them.
 ///
 /// Used by one thread per process. Calls marked *collective* are made by all ranks of the world in the same order.
 #[derive(Debug)]
@@ -110,8 +112,6 @@ pub struct World {
     birth: MemberId,
     /// Of a process that was started later: those that were started with it.
     unit: Option<Communicator>,
-    /// None in a process that is not in the world yet or any more.
-    mailbox: Option<Arc<NodeMailbox>>,
     /// The service at which ranks ask for process sets, beside the coordinator. Closes before it.
     set_service: Option<SetService>,
     /// In the process that never leaves.
@@ -123,20 +123,13 @@ pub struct World {
     back_end: BackEnd,
     /// Number of ranks that there can be.
     most: usize,
-    status: Status,
+    lifecycle: Lifecycle,
     epoch: u64,
     /// The ranks of the world as ranks of `base`.
     ranks: Vec<usize>,
-    /// None while parked.
-    current: Option<Communicator>,
     round: u64,
     /// The bell has been heard so often.
     rings: u32,
-    /// At the end, those that the job has gone on without.
-    losses: Losses,
-    pending: Option<ResizePlan>,
-    /// Way of a started process to the others.
-    invited: Option<(Intercommunicator, Box<Invited>)>,
     /// By which contexts over the world are known.
     tag: u64,
     /// Contexts of a process that left, to take them up again when it comes back.
@@ -161,14 +154,14 @@ impl World {
     /// Status of this process in the world. Local.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status
+        self.lifecycle.status()
     }
 
     /// Returns true if this process was started for a growth, and so ends when it leaves; launched ones are parked.
     /// Local.
     #[must_use]
     pub fn was_started(&self) -> bool {
-        self.unit.is_some() || self.invited.is_some()
+        self.unit.is_some() || matches!(self.lifecycle, Lifecycle::Started { .. })
     }
 
     /// Number of resizes that have been committed. Local.
@@ -180,13 +173,13 @@ impl World {
     /// This process's rank; 0 while parked. Local.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.current.as_ref().map_or(0, Communicator::rank)
+        self.communicator().map_or(0, Communicator::rank)
     }
 
     /// Number of ranks, also for one who is parked: as of the last resize it saw. Local.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.current.as_ref().map_or(self.ranks.len(), Communicator::size)
+        self.communicator().map_or(self.ranks.len(), Communicator::size)
     }
 
     /// Number of ranks that there can be. Local.
@@ -204,7 +197,7 @@ impl World {
     /// The communicator of the world, until the next resize; none while parked. Local.
     #[must_use]
     pub fn communicator(&self) -> Option<&Communicator> {
-        self.current.as_ref()
+        self.lifecycle.current()
     }
 
     /// A context over the ranks of the world, which goes along with every resize. Collective over the world the
@@ -220,7 +213,7 @@ impl World {
         if let Some(waiting) = quo::Context::take_offered(self.tag) {
             return Ok(waiting);
         }
-        let current = self.current.as_ref().ok_or(Error::InvalidState {
+        let current = self.communicator().ok_or(Error::InvalidState {
             call: CALL,
             reason: "a parked process is in no context: it joins first",
         })?;
@@ -256,7 +249,7 @@ impl World {
         self.coordinator.as_ref().map(Coordinator::requests)
     }
 
-    /// Says which iteration the program begins, for plans that count them. Only rank 0's value counts. Local; two
+    /// Reports the iteration that the program begins, for plans that count them. Only rank 0's value counts. Local; two
     /// stores and a load when nobody waits for the iteration.
     #[inline]
     pub fn report_iteration(&self, number: u64) {
@@ -265,7 +258,7 @@ impl World {
         }
     }
 
-    /// Reports how the main loop goes, for those who decide about the size of the job: the answer to a status call has it
+    /// Reports the progress of the main loop, for those who decide about the size of the job: the answer to a status call has it
     /// ([`LatestReport`](crate::manager::LatestReport)), with the time that the last resize took, which the library
     /// measures. Also counts as [`report_iteration`](Self::report_iteration). Only what rank 0 reports counts. Local; no
     /// system call when nobody waits for the iteration.
@@ -280,7 +273,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places
+    /// Returns true if all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places
     /// of the program; no rank waits for another one's progress in it. With nothing pending it is a store, a fence
     /// and a load.
     ///
@@ -291,9 +284,7 @@ impl World {
     #[inline]
     pub fn probe(&mut self) -> Result<bool, Error> {
         const CALL: &str = "probe";
-        let Some(mailbox) =
-            self.mailbox.as_ref().filter(|_| self.current.is_some() && self.pending.is_none())
-        else {
+        let Lifecycle::Rank { mailbox, pending: None, .. } = &self.lifecycle else {
             let reason = "only a rank that is in no resize probes: call wait or begin";
             return Err(Error::InvalidState { call: CALL, reason });
         };
@@ -308,7 +299,9 @@ impl World {
     fn enter(&mut self) -> Result<(), Error> {
         match self.read_order("probe")? {
             Order::Resize(resize) => {
-                self.pending = Some(resize);
+                if let Lifecycle::Rank { pending, .. } = &mut self.lifecycle {
+                    *pending = Some(resize);
+                }
                 Ok(())
             }
             Order::End(_) => {
@@ -319,12 +312,12 @@ impl World {
 
     fn mailbox(&self, call: &'static str) -> Result<&Arc<NodeMailbox>, Error> {
         let reason = "this process is not in the world";
-        self.mailbox.as_ref().ok_or(Error::InvalidState { call, reason })
+        self.lifecycle.mailbox().ok_or(Error::InvalidState { call, reason })
     }
 
     /// Over the processes of this node.
     pub(crate) fn watch(&self) -> LivenessCheck {
-        LivenessCheck::over(self.mailbox.iter().cloned())
+        LivenessCheck::over(self.lifecycle.mailbox().cloned())
     }
 
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
@@ -353,29 +346,37 @@ impl World {
         let failed = Error::group(CALL);
         let watch = self.watch();
         let mut is_free = true;
-        if let Some(current) = self.current.take() {
+        if let Lifecycle::Rank { .. } = &self.lifecycle
+            && let Lifecycle::Rank { current, mailbox, .. } = self.lifecycle.take()
+        {
+            let mut losses = Losses::default();
             let look = || watch.look();
             let limits = wait_limits(self.patience, &look);
             current.barrier(&limits).map_err(&failed)?;
             drop(self.set_service.take());
             if let Some(coordinator) = self.coordinator.take() {
                 // Ends the sleepers' sleep.
-                (is_free, self.losses) = coordinator.end();
+                (is_free, losses) = coordinator.end();
             }
-            self.losses = broadcast(&current, &self.losses, &limits)?;
+            losses = broadcast(&current, &losses, &limits)?;
             current.free().map_err(&failed)?;
+            self.lifecycle = Lifecycle::Ended { mailbox: Some(mailbox), losses };
         }
-        while self.status == Status::Parked {
+        while self.status() == Status::Parked {
             self.wait()?;
         }
+        let losses = match self.lifecycle.take() {
+            Lifecycle::Ended { losses, .. } => losses,
+            _ => Losses::default(),
+        };
         drop(self.agent.take());
         let absent = Absence::default();
-        if !self.losses.launched.is_empty() {
+        if !losses.launched.is_empty() {
             let look = || absent.judge(Instant::now(), watch.look());
             // Nobody ends before all have heard. One that is missed as well is not the first to be named.
             let limits = wait_limits(LAST_BARRIER, &look);
-            let _ = last_barrier(&self.base, &self.losses.counted, &limits);
-            let ranks = std::mem::take(&mut self.losses.launched);
+            let _ = last_barrier(&self.base, &losses.counted, &limits);
+            let ranks = losses.launched;
             return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
         }
         let look = || absent.judge(Instant::now(), watch.look_for_all());

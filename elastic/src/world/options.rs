@@ -53,13 +53,14 @@ pub struct WorldOptions {
 }
 
 impl WorldOptions {
-    /// All launched processes are ranks at first.
+    /// Default options: all launched processes are ranks, and no process is started.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// So many ranks at first, the others parked; at least one, at most all that were launched.
+    /// Sets the number of ranks at first, at least one and at most all that were launched; the other processes are parked. All
+    /// launched processes are ranks unless set.
     #[must_use]
     pub fn start(self, ranks: usize) -> Self {
         Self { start: Some(ranks), ..self }
@@ -184,7 +185,7 @@ impl WorldOptions {
         self
     }
 
-    /// In which order joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
+    /// Sets the order in which joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
     /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
     /// those on named hosts go to each in turn, and the launcher chooses for others.
     ///
@@ -195,7 +196,7 @@ impl WorldOptions {
         Self { fill: Some(fill), ..self }
     }
 
-    /// How long a named host may take to answer before something is started there: its name has to have an address,
+    /// Sets the time that a named host may take to answer before something is started there: its name has to have an address,
     /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
     /// none, and nobody looks: for networks that drop such a connection without a word.
     #[must_use]

@@ -85,13 +85,12 @@ impl ProcessSets {
             let reason = "WorldOptions::process_sets was not asked for on rank 0";
             return Err(Error::InvalidState { call: CALL, reason });
         };
-        let way =
-            match &world.coordinator {
-                Some(coordinator) => Way::Here(coordinator.shared()),
-                None => Way::There(directions.follow(world.birth.0).map_err(|error| {
-                    Error::Agent { call: CALL, node: 0, reason: error.to_string() }
-                })?),
-            };
+        let way = match &world.coordinator {
+            Some(coordinator) => Way::Here(coordinator.shared()),
+            None => Way::There(directions.connect(world.birth.0).map_err(|error| {
+                Error::Agent { call: CALL, node: 0, reason: error.to_string() }
+            })?),
+        };
         Ok(Self { way })
     }
 
@@ -103,7 +102,9 @@ impl ProcessSets {
             Way::There(link) => {
                 link.send(&ask).map_err(|error| broken(error.to_string()))?;
                 let reply = link.receive().map_err(|error| broken(error.to_string()))?;
-                reply.ok_or_else(|| broken("it has gone".to_owned()))?
+                reply.ok_or_else(|| {
+                    broken("rank 0 closed the connection before the answer".to_owned())
+                })?
             }
         };
         match reply {
@@ -271,8 +272,7 @@ impl World {
     ) -> Result<Acceptance, Error> {
         const CALL: &str = "accept";
         let current = self
-            .current
-            .as_ref()
+            .communicator()
             .ok_or(Error::InvalidState { call: CALL, reason: "a process that joins confirms" })?;
         let mut word = Word::IsGone;
         if current.rank() == 0 {
@@ -319,7 +319,7 @@ impl World {
                 return Ok(acceptance);
             }
             // One clock for all, so that all stop waiting at the same acceptance.
-            let current = self.current.as_ref().ok_or(Error::InvalidState {
+            let current = self.communicator().ok_or(Error::InvalidState {
                 call: "accept",
                 reason: "the world was already ended",
             })?;
@@ -382,7 +382,7 @@ impl World {
         let window = self.begin()?;
         let moved = move_data(&window);
         match window.commit(moved) {
-            Ok(()) if self.current.is_none() => Ok(Accepted::Left),
+            Ok(()) if self.communicator().is_none() => Ok(Accepted::Left),
             Ok(()) => Ok(Accepted::Switched { set }),
             Err(Error::Aborted { .. }) => Ok(Accepted::Aborted),
             Err(error) => Err(error),
@@ -397,7 +397,7 @@ impl World {
     #[doc(alias = "MPI_Session_confirm_res_change")]
     pub fn confirm(&self, sets: &mut ProcessSets, wait: Duration) -> Result<SetName, Error> {
         const CALL: &str = "confirm";
-        if self.status != Status::Joining {
+        if self.status() != Status::Joining {
             let reason = "only a process that joins confirms";
             return Err(Error::InvalidState { call: CALL, reason });
         }

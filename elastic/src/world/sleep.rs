@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Status, World};
+use super::World;
+use super::lifecycle::Lifecycle;
 use crate::error::Error;
 use crate::mailbox::{MailboxError, NodeMailbox, Seat};
 use crate::order::{Order, Part, ResizePlan};
@@ -24,28 +25,26 @@ impl World {
     /// # Errors
     /// [`Error::InvalidState`] for a rank, [`Error::Dead`] when a process of the node has ended.
     pub fn wait(&mut self) -> Result<bool, Error> {
-        if self.status == Status::Ended {
-            return Ok(false);
-        }
-        if self.current.is_some() {
-            let reason = "only a parked process waits: call probe";
-            return Err(Error::InvalidState { call: CALL, reason });
-        }
-        let mailbox = Arc::clone(self.mailbox(CALL)?);
+        let mailbox = match &self.lifecycle {
+            Lifecycle::Ended { .. } => return Ok(false),
+            Lifecycle::Rank { .. } => {
+                let reason = "only a parked process waits: call probe";
+                return Err(Error::InvalidState { call: CALL, reason });
+            }
+            _ => Arc::clone(self.mailbox(CALL)?),
+        };
         let mut ready: Option<ResizePlan> = None;
         self.rings = sleep(&mailbox, self.rings).map_err(Error::node(CALL))?;
         loop {
             match self.read_order(CALL)? {
                 Order::End(losses) => {
-                    self.losses = losses;
-                    self.status = Status::Ended;
+                    self.lifecycle = Lifecycle::Ended { mailbox: Some(mailbox), losses };
                     return Ok(false);
                 }
                 // Rung for again: the ranks have come.
                 Order::Resize(resize) if ready.as_ref() == Some(&resize) => {
                     (self.epoch, self.ranks) = (resize.epoch, resize.old.clone());
-                    self.pending = Some(resize);
-                    self.status = Status::Joining;
+                    self.lifecycle = Lifecycle::Called { mailbox, pending: Some(resize) };
                     return Ok(true);
                 }
                 Order::Resize(resize) if resize.part_of(self.process) == Part::Joins => {

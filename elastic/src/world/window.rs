@@ -6,10 +6,11 @@ use quo::group::{GroupError, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator};
 use serde::{Deserialize, Serialize};
 
+use super::World;
 use super::contexts::{Vote, exchange, first_reason};
 use super::join::{self, Joined};
+use super::lifecycle::Lifecycle;
 use super::site::{Site, number_nodes};
-use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
@@ -62,8 +63,11 @@ struct After {
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
         let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
-        let lost =
-            Lost { resize: world.pending.clone(), before: world.mailbox.clone(), after: None };
+        let lost = Lost {
+            resize: world.lifecycle.pending().cloned(),
+            before: world.lifecycle.mailbox().cloned(),
+            after: None,
+        };
         Self::enter(world).inspect_err(|error| {
             if let Some(coordinator) = coordinator {
                 lost.tell_of(error, &coordinator);
@@ -73,7 +77,7 @@ impl<'a> Window<'a> {
 
     fn enter(world: &'a mut World) -> Result<Self, Error> {
         const CALL: &str = "begin";
-        let mut resize = world.pending.take().ok_or(Error::InvalidState {
+        let mut resize = world.lifecycle.take_pending().ok_or(Error::InvalidState {
             call: CALL,
             reason: "no resize is pending: probe or wait first",
         })?;
@@ -81,7 +85,7 @@ impl<'a> Window<'a> {
         let watch = world.watch();
         let look = || watch.look();
         // All are here before communicators are made.
-        if let Some(old) = &world.current {
+        if let Some(old) = world.lifecycle.current() {
             old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
@@ -152,14 +156,14 @@ impl<'a> Window<'a> {
     /// Over those of this node who are in the window, also those who were started for it once they have come.
     pub(super) fn watch(&self) -> LivenessCheck {
         let after = self.after.as_ref().map(|after| &after.site.mailbox);
-        LivenessCheck::over(self.world.mailbox.iter().chain(after).cloned())
+        LivenessCheck::over(self.world.lifecycle.mailbox().into_iter().chain(after).cloned())
             .and(self.joiners.clone())
     }
 
     /// The number of the node of this process, the same for all of everybody there. Local.
     #[must_use]
     pub fn node(&self) -> usize {
-        let mailbox = self.world.mailbox.as_ref();
+        let mailbox = self.world.lifecycle.mailbox();
         self.node.or_else(|| Some(mailbox?.context().node_index())).unwrap_or(0)
     }
 
@@ -169,10 +173,10 @@ impl<'a> Window<'a> {
         self.world
     }
 
-    /// All who stay, leave or join: the old ranks first, in their order.
+    /// Communicator of all that stay, leave or join: the old ranks first, in their order.
     #[must_use]
     pub fn all_ranks(&self) -> &Communicator {
-        match (&self.everybody, &self.world.current) {
+        match (&self.everybody, self.world.lifecycle.current()) {
             (Some(all), _) | (None, Some(all)) => all,
             // A joiner is only there when somebody joins.
             (None, None) => self.wide.as_ref().unwrap_or(&self.world.base),
@@ -182,7 +186,7 @@ impl<'a> Window<'a> {
     /// The world as it was; none in a joiner.
     #[must_use]
     pub fn old(&self) -> Option<&Communicator> {
-        self.world.current.as_ref()
+        self.world.lifecycle.current()
     }
 
     /// The world as it will be; none in a leaver.
@@ -230,7 +234,7 @@ impl<'a> Window<'a> {
     /// # Errors
     /// [`Error::Group`].
     pub fn intercommunicator(&self) -> Result<Option<Intercommunicator>, Error> {
-        const CALL: &str = "between";
+        const CALL: &str = "intercommunicator";
         let failed = Error::group(CALL);
         let watch = self.watch();
         let look = || watch.look();
@@ -246,14 +250,14 @@ impl<'a> Window<'a> {
             part.free().map_err(&failed)?;
             inter
         } else {
-            let old = self.world.current.as_ref().unwrap_or(everybody);
+            let old = self.old().unwrap_or(everybody);
             old.create_intercomm_within(0, everybody, olds, self.resize.tag(3), limits)
                 .map_err(&failed)?
         };
         Ok(Some(inter))
     }
 
-    /// Gives everybody the value that rank 0 has, such as the number of the step. Collective over everybody.
+    /// Broadcasts the value of rank 0, such as the number of the step, to all ranks of the window. Collective over them.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -261,7 +265,7 @@ impl<'a> Window<'a> {
         &self,
         value: &mut T,
     ) -> Result<(), Error> {
-        const CALL: &str = "tell";
+        const CALL: &str = "broadcast";
         let unsuitable = |action: &str, error: serde_json::Error| GroupError::Unsuitable {
             call: CALL,
             reason: format!("cannot {action}: {error}").into(),
@@ -282,7 +286,7 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// As [`tell`](Self::tell), byte by byte: the bytes of rank 0. Collective over everybody.
+    /// As [`broadcast`](Self::broadcast), for bytes: returns those of rank 0. Collective over all ranks of the window.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -290,7 +294,7 @@ impl<'a> Window<'a> {
         let watch = self.watch();
         let look = || watch.look();
         let limits = wait_limits(self.world.patience, &look);
-        self.all_ranks().broadcast(bytes, 0, &limits).map_err(Error::group("tell"))
+        self.all_ranks().broadcast(bytes, 0, &limits).map_err(Error::group("broadcast"))
     }
 
     /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
@@ -311,7 +315,7 @@ impl<'a> Window<'a> {
         self.decide(mine).inspect_err(|error| {
             if let Some(coordinator) = &self.world.coordinator {
                 let after = self.after.as_ref().map(|after| Arc::clone(&after.site.mailbox));
-                let before = self.world.mailbox.clone();
+                let before = self.world.lifecycle.mailbox().cloned();
                 let lost = Lost { resize: Some(self.resize.clone()), before, after };
                 lost.tell_of(error, &coordinator.shared());
             }
@@ -371,7 +375,7 @@ impl<'a> Window<'a> {
             let moved = self.after.as_mut().and_then(|after| after.site.head.take());
             coordinator.ended(outcome, moved.map(Box::new))?;
         }
-        if let Some(mailbox) = &self.world.mailbox {
+        if let Some(mailbox) = self.world.lifecycle.mailbox() {
             mailbox.reset_round();
         }
         self.world.round = 0;
@@ -402,26 +406,36 @@ impl<'a> Window<'a> {
         } else {
             everybody
         };
-        if let Some(old) = world.current.take() {
-            old.free().map_err(&failed)?;
+        let before = world.lifecycle.take();
+        let had_started = matches!(before, Lifecycle::Started { .. });
+        let met = self.after.as_ref().map(|after| &after.site.mailbox);
+        let own = before.mailbox().cloned();
+        let mailbox = own.as_ref().or(met).cloned();
+        match before {
+            Lifecycle::Rank { current, mailbox, .. } => {
+                drop(mailbox);
+                current.free().map_err(&failed)?;
+            }
+            before => drop(before),
+        }
+        if let Some(own) = own {
+            own.sit(self.resize.seat(world.process));
         }
         let is_gone = self.resize.gone.contains(&world.process);
-        world.status = match self.part {
-            Part::Leaves if is_gone => Status::Ended,
-            Part::Leaves => Status::Parked,
-            _ => Status::Staying,
+        world.lifecycle = match (next, mailbox) {
+            (Some(current), Some(mailbox)) => {
+                Lifecycle::Rank { current, mailbox, pending: None, is_new: false }
+            }
+            (_, Some(mailbox)) if !is_gone => Lifecycle::Parked { mailbox },
+            (_, mailbox) => Lifecycle::ended(mailbox),
         };
-        if let Some(mailbox) = &world.mailbox {
-            mailbox.sit(self.resize.seat(world.process));
-        }
-        world.current = next;
         let new = self.resize.new.iter();
         world.ranks = new.filter_map(|&process| self.resize.renumber(process)).collect();
         world.epoch += 1;
         if self.resize.changes_processes() {
-            self.go_over()?;
+            self.go_over(had_started)?;
         }
-        if let (Status::Parked, Some(mailbox)) = (self.world.status, &self.world.mailbox) {
+        if let Lifecycle::Parked { mailbox } = &self.world.lifecycle {
             mailbox.sit(Seat::Asleep);
         }
         self.world.settle_data(true);
@@ -462,7 +476,7 @@ impl<'a> Window<'a> {
             }
         }
         let number = |mailbox: &Arc<NodeMailbox>| mailbox.context().node_index();
-        let before = self.world.mailbox.as_ref().map(number);
+        let before = self.world.lifecycle.mailbox().map(number);
         let nodes = (before, self.after.as_ref().map(|after| number(&after.site.mailbox)));
         let all: Vec<Met> = exchange(self.all_ranks(), &Met { reason, nodes }, limits)?;
         let nodes: Vec<_> = all.iter().map(|met| met.nodes).collect();
@@ -480,7 +494,7 @@ impl<'a> Window<'a> {
     }
 
     /// The world stands on other processes from now on.
-    fn go_over(&mut self) -> Result<(), Error> {
+    fn go_over(&mut self, had_started: bool) -> Result<(), Error> {
         let failed = Error::group("commit");
         let world = &mut *self.world;
         let wide = self.wide.take();
@@ -491,10 +505,10 @@ impl<'a> Window<'a> {
                 all.free().map_err(&failed)?;
             }
             world.guard = None;
-            (world.mailbox, world.agent) = (None, None);
+            world.lifecycle = Lifecycle::ended(None);
+            world.agent = None;
             return Ok(());
         };
-        let joined = self.part == Part::Joins && world.mailbox.is_none();
         let next = match (after.base, wide) {
             (Some(base), Some(wide)) => {
                 wide.free().map_err(&failed)?;
@@ -504,7 +518,7 @@ impl<'a> Window<'a> {
         };
         if let Some(next) = next {
             let before = std::mem::replace(&mut world.base, next);
-            if joined {
+            if had_started {
                 world.unit = Some(before);
             } else {
                 before.free().map_err(&failed)?;
@@ -514,7 +528,7 @@ impl<'a> Window<'a> {
         world.rings = after.rings;
         // Its link has been hung up.
         world.agent = after.site.agent;
-        world.mailbox = Some(after.site.mailbox);
+        world.lifecycle.set_mailbox(after.site.mailbox);
         world.guard_own();
         Ok(())
     }
@@ -526,11 +540,13 @@ impl<'a> Window<'a> {
             communicator.free().map_err(&failed)?;
         }
         if self.part == Part::Joins {
-            let sleeps = self.world.mailbox.is_some();
-            self.world.status = if sleeps { Status::Parked } else { Status::Ended };
-            if let Some(mailbox) = &self.world.mailbox {
-                mailbox.sit(Seat::Asleep);
-            }
+            self.world.lifecycle = match self.world.lifecycle.mailbox().cloned() {
+                Some(mailbox) => {
+                    mailbox.sit(Seat::Asleep);
+                    Lifecycle::Parked { mailbox }
+                }
+                None => Lifecycle::ended(None),
+            };
         }
         self.world.settle_data(false);
         Ok(())

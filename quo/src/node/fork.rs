@@ -5,8 +5,9 @@
 //! one. It must not act as the member. A page that the kernel wipes in a forked child tells the two
 //! apart for the price of one load; where the kernel cannot do that, the process id does.
 
-use std::sync::OnceLock;
+use std::os::linux::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use rustix::mm;
 
@@ -62,6 +63,22 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     }
     // SAFETY: the page is zeroed, aligned, never unmapped, and only ever used through this atomic.
     Some(unsafe { &*page.cast::<AtomicU32>() })
+}
+
+/// The process-number namespace of this process, which it keeps; its forked child may have another.
+pub(crate) fn pid_namespace() -> u64 {
+    static KNOWN: Mutex<Option<(ForkId, u64)>> = Mutex::new(None);
+    let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
+    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
+    match *known {
+        Some((of, namespace)) if of == ForkId::current() => namespace,
+        _ => {
+            let seen = look();
+            *known = seen.map(|namespace| (ForkId::current(), namespace));
+            seen.unwrap_or(0)
+        }
+    }
 }
 
 #[cfg(test)]

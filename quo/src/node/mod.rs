@@ -49,7 +49,6 @@ mod tests;
 mod wait;
 
 use std::collections::BTreeMap;
-use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -69,6 +68,7 @@ pub use channel::Channel;
 pub use error::NodeError;
 pub use exchange::Exchange;
 pub use fork::ForkId;
+pub(crate) use fork::pid_namespace;
 pub(crate) use limit::LimitedSegment;
 pub use memory::{MemoryView, SharedMemory};
 pub use name::SegmentName;
@@ -133,7 +133,7 @@ pub struct MemberProcess {
     pub namespace: u64,
 }
 
-/// One process's membership of a node.
+/// Membership of a process in a node.
 ///
 /// Can be used from any thread. Collective calls of one process on the same barrier take turns, so
 /// make them from one thread at a time, in the same order on every member. Dropping it leaves the
@@ -586,20 +586,4 @@ fn processors() -> usize {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
         online.ok().and_then(|list| list.trim().parse().ok()).map_or(1, |cpus: CpuSet| cpus.len())
     })
-}
-
-/// The process-number namespace of this process, which it keeps; its forked child may have another.
-pub(crate) fn pid_namespace() -> u64 {
-    static KNOWN: Mutex<Option<(ForkId, u64)>> = Mutex::new(None);
-    let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
-    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
-    let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
-    match *known {
-        Some((of, namespace)) if of == ForkId::current() => namespace,
-        _ => {
-            let seen = look();
-            *known = seen.map(|namespace| (ForkId::current(), namespace));
-            seen.unwrap_or(0)
-        }
-    }
 }

@@ -122,7 +122,7 @@ fn natural(name: &str, value: c_int) -> Result<u32, Failure> {
     u32::try_from(value)
         .ok()
         .filter(|&value| value > 0)
-        .ok_or_else(|| Failure::invalid(format!("{name} is {value}: it is at least 1")))
+        .ok_or_else(|| Failure::invalid(format!("{name} is {value}; give at least 1")))
 }
 
 fn topology(given: In<QUO_reshape_topology_t>) -> Result<ProcessorTopology, Failure> {
@@ -134,7 +134,7 @@ fn topology(given: In<QUO_reshape_topology_t>) -> Result<ProcessorTopology, Fail
             let grid = Configuration::grid(natural("dims", rows)?, natural("dims", columns)?);
             grid.map_err(Error::from)?
         }
-        other => return Err(Failure::invalid(format!("ndims is {other}: it is 1 or 2"))),
+        other => return Err(Failure::invalid(format!("ndims is {other}; give 1 or 2"))),
     };
     let kind = match given.kind {
         0 => Topology::Arbitrary { increment: natural("increment", given.increment)? },
@@ -241,8 +241,9 @@ pub extern "C" fn QUO_reshape_contact(
     entry("QUO_reshape_contact", || {
         with(|reshape| {
             let place = out_decision.place("out_decision")?;
-            let iteration = u64::try_from(iteration)
-                .map_err(|_| Failure::invalid(format!("iteration is {iteration}")))?;
+            let iteration = u64::try_from(iteration).map_err(|_| {
+                Failure::invalid(format!("iteration is {iteration}; give 0 or more"))
+            })?;
             place.set(of_decision(reshape.contact(seconds, iteration)?));
             Ok(())
         })

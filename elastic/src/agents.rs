@@ -75,7 +75,10 @@ pub(crate) fn serve(mailbox: &NodeMailbox, call: &Call) -> Answer {
         Call::Raise(running) => {
             // One that is dead would be waited for by all who enter.
             if let Some(&dead) = mailbox.missed().first() {
-                return Answer::Failed(format!("rank {} has ended", mailbox.name_of(dead)));
+                return Answer::Failed(format!(
+                    "rank {} ended without ending the world",
+                    mailbox.name_of(dead)
+                ));
             }
             return Answer::Floor(mailbox.raise(running));
         }
@@ -301,7 +304,9 @@ impl Agents {
         for (node, link) in (1..).zip(&mut self.others) {
             match link.receive() {
                 Ok(Some(answer)) => answers.push(answer),
-                Ok(None) => return failed(node, "it has gone".to_owned()),
+                Ok(None) => {
+                    return failed(node, "the connection was closed before the answer".to_owned());
+                }
                 Err(error) => return failed(node, error.to_string()),
             }
         }

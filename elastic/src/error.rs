@@ -33,8 +33,8 @@ pub enum Error {
         /// The event.
         reason: String,
     },
-    /// A process of this node has ended without a word.
-    #[error("{call}: rank {rank} has ended without a word")]
+    /// A process of this node has ended without [`World::end`](crate::World::end).
+    #[error("{call}: rank {rank} ended without ending the world")]
     Dead {
         /// The call.
         call: &'static str,
@@ -95,7 +95,7 @@ pub enum Error {
         reason: String,
     },
     /// All ranks gave up a resize; the world is unchanged.
-    #[error("{call}: given up because of rank {rank}: {reason}")]
+    #[error("{call}: the resize was aborted because of rank {rank}: {reason}")]
     Aborted {
         /// The call.
         call: &'static str,

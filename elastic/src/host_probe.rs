@@ -65,7 +65,7 @@ fn resolve(host: &str, limit: Duration) -> Result<Vec<SocketAddr>, String> {
 
 /// Checks that anybody is there: also one who refuses the connection.
 fn answers(host: &str, addresses: &[SocketAddr], deadline: Instant) -> Result<(), String> {
-    let mut reason = "it has no address".to_owned();
+    let mut reason = "the name has no address".to_owned();
     for address in addresses {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));

@@ -141,7 +141,7 @@ pub extern "C" fn QUO_world_carry(
 pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) -> c_int {
     entry("QUO_carry_give", || {
         let rank = usize::try_from(new_rank)
-            .map_err(|_| Failure::invalid(format!("new_rank is {new_rank}: it is no rank")))?;
+            .map_err(|_| Failure::invalid(format!("new_rank is {new_rank}, which is no rank")))?;
         let bytes = data.read("data", length)?;
         GIVEN.with_borrow_mut(|given| {
             let given = given.as_mut();

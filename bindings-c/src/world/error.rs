@@ -48,9 +48,10 @@ impl From<Error> for Failure {
             Error::InvalidState { reason, .. } => Self::new(Code::InvalidState, reason),
             Error::Misconfigured { reason, .. } => Self::invalid(reason),
             Error::Refused { reason, .. } => Self::new(Code::Refused, reason),
-            Error::Aborted { rank, reason, .. } => {
-                Self::new(Code::Aborted, format!("given up because of rank {rank}: {reason}"))
-            }
+            Error::Aborted { rank, reason, .. } => Self::new(
+                Code::Aborted,
+                format!("the resize was aborted because of rank {rank}: {reason}"),
+            ),
             Error::Sets { kind, reason, .. } => Self::new(of_sets(kind), reason),
             Error::Points(source) => Self::invalid(source.to_string()),
             Error::Progress(source) => Self::invalid(source.to_string()),

@@ -311,7 +311,7 @@ pub extern "C" fn QUO_world_report_iteration(w: *mut QUO_world_t, number: c_long
     entry("QUO_world_report_iteration", || {
         with(w, |open| {
             let counted = u64::try_from(number)
-                .map_err(|_| Failure::invalid(format!("{number} is no number of an iteration")))?;
+                .map_err(|_| Failure::invalid(format!("iteration is {number}; give 0 or more")))?;
             open.world()?.report_iteration(counted);
             Ok(())
         })

@@ -154,7 +154,7 @@ fn count(name: &str, value: c_int) -> Result<Option<usize>, Failure> {
     match usize::try_from(value) {
         Ok(0) => Ok(None),
         Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Failure::invalid(format!("{name} is {value}: it is no number of ranks"))),
+        Err(_) => Err(Failure::invalid(format!("{name} is {value}, which is no number of ranks"))),
     }
 }
 

@@ -360,7 +360,8 @@ pub extern "C" fn QUO_pset_lookup(
             let length = out_length.place("out_length")?;
             let found = open.sets()?.lookup(&set, &key, limit(wait)?)?;
             let found = found.ok_or_else(|| {
-                let text = format!("nothing came under {key:?} at {set} within {wait} seconds");
+                let text =
+                    format!("timed out after {wait} seconds: set {set} has no value under {key:?}");
                 Failure::new(Code::Timeout, text)
             })?;
             data.set(bytes_for_c(&found.value)?);

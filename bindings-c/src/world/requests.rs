@@ -101,9 +101,10 @@ fn requests(open: &Open) -> Result<Requests, Failure> {
 
 /// A number of ranks or nodes.
 fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
-    u32::try_from(value).ok().filter(|&value| value >= least).ok_or_else(|| {
-        Failure::invalid(format!("{name} is {value}: it has to be at least {least}"))
-    })
+    u32::try_from(value)
+        .ok()
+        .filter(|&value| value >= least)
+        .ok_or_else(|| Failure::invalid(format!("{name} is {value}; give at least {least}")))
 }
 
 fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
@@ -153,7 +154,7 @@ fn ask(
 fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
     let number = given.iteration;
     let iteration = u64::try_from(number)
-        .map_err(|_| Failure::invalid(format!("iteration is {number}: it is negative")))?;
+        .map_err(|_| Failure::invalid(format!("iteration is {number}; give 0 or more")))?;
     let known = |value: f64| (value != -1.0).then_some(value);
     Ok(Progress {
         iteration,
@@ -189,7 +190,7 @@ pub extern "C" fn QUO_world_request(
         with(w, |open| {
             let wanted = usize::try_from(size).ok().filter(|&wanted| wanted > 0);
             let wanted = wanted.ok_or_else(|| {
-                Failure::invalid(format!("size is {size}: it is no number of ranks"))
+                Failure::invalid(format!("size is {size}, which is no number of ranks"))
             })?;
             let number = open.world()?.request(wanted)?;
             if let Some(place) = out_request.optional() {

@@ -73,7 +73,7 @@ pub(super) struct Change {
     end: Option<(Step, Option<Cause>)>,
 }
 
-/// When a request is dealt with.
+/// Time at which a request is dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It may be announced.
@@ -136,7 +136,7 @@ impl Changes {
         self.next_deadline().is_some_and(|deadline| now >= deadline)
     }
 
-    /// When [`overdue`](Changes::overdue) has something to note.
+    /// Time at which [`overdue`](Changes::overdue) has something to note.
     pub fn next_deadline(&self) -> Option<Duration> {
         let change = self.changes.get(&self.under_way?).filter(|change| !change.overdue)?;
         change.deadline.map(Duration::from_micros)
@@ -337,7 +337,7 @@ impl Changes {
         Ok(())
     }
 
-    /// When the resize that is under way has to be done.
+    /// Time by which the resize under way has to be done.
     pub fn deadline(&self, id: RequestId) -> Option<Duration> {
         self.changes.get(&id)?.deadline.map(Duration::from_micros)
     }

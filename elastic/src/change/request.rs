@@ -57,7 +57,7 @@ pub struct Request {
     /// Hosts to grow on; empty: whoever decides on places chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// So many nodes that the job does not have yet are brought by its resource manager, to grow on them; 0 for none.
+    /// Number of new nodes that the resource manager brings, to grow on them; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nodes: u32,
     /// Hosts to leave; empty: the highest ranks leave.

@@ -452,7 +452,7 @@ impl State {
         if !may_be_tried_again || self.shared.arbiter().is_overdue() {
             return self.has_failed(cause);
         }
-        let detail = format!("{}; it is tried once more", cause.detail);
+        let detail = format!("{}; the start is tried once more", cause.detail);
         self.shared.arbiter().note(Cause::new(cause.kind, detail));
         let begun =
             self.starting.begin(resize, &self.spawn_command, self.shared.sender.clone(), true);

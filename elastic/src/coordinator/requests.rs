@@ -13,7 +13,7 @@ pub struct Requests(Arc<Shared>);
 /// The answer yes to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its number.
+    /// Number of the request.
     pub request: RequestId,
     /// The one that has to end before its turn comes.
     pub after: Option<RequestId>,

@@ -16,10 +16,10 @@ pub struct Moment {
     pub since_start: Duration,
 }
 
-/// When a manager wants to be called again.
+/// Next call that a manager asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// When the program has come to this iteration.
+    /// Iteration of the program at which the manager is called.
     pub iteration: Option<u64>,
     /// This long after the job began.
     pub time: Option<Duration>,

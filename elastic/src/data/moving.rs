@@ -43,7 +43,7 @@ pub struct Moved {
     pub all_shared: u64,
     /// Bytes that stayed where they were, on all processes.
     pub all_kept: u64,
-    /// From the beginning to when all had agreed that it is done.
+    /// Seconds from the beginning of the move to the agreement of all that it is done.
     pub seconds: f64,
 }
 

@@ -54,8 +54,8 @@ impl Seat {
 /// Errors of a process that uses the mailbox of its node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MailboxError {
-    /// A process of the node has ended without a word.
-    #[error("rank {0} has ended")]
+    /// A process of the node has ended without [`World::end`](crate::World::end).
+    #[error("rank {0} ended without ending the world")]
     Dead(usize),
     /// Timed out before the deadline.
     #[error("timed out waiting for the coordinator")]

@@ -12,7 +12,7 @@ use crate::change::{Request, RequestKind};
 pub struct PlanError {
     /// Counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, counted from 1.
     pub column: usize,
     /// The fault there.
     pub cause: String,

@@ -116,7 +116,7 @@ enum Stop {
     Watch(GroupError),
 }
 
-/// One process's place in a group of local processes.
+/// Place of a process in a group of local processes.
 #[derive(Debug)]
 pub struct LocalGroup {
     node: Node,

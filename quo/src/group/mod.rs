@@ -92,9 +92,9 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
 
 /// Limits of a wait for the others: a deadline, and a check that may end it.
 pub struct WaitLimits<'a> {
-    /// When to give up.
+    /// Time at which the wait ends with [`GroupError::Late`]; none: it has no limit.
     pub deadline: Option<Instant>,
-    /// Asked from time to time while waiting; an error ends the wait.
+    /// Check that is called from time to time during the wait; its error ends the wait.
     pub check_peers: &'a dyn Fn() -> Result<(), GroupError>,
 }
 

@@ -42,7 +42,7 @@ pub struct DistributeRequest<'a> {
 /// The selected ranks, and the object of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Distribution {
-    /// By node rank: the index of the object the rank was selected for, if it was.
+    /// Index of the object that each node rank was selected for; none for a rank that was not selected.
     pub object_of: Vec<Option<usize>>,
 }
 

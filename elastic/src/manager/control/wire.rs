@@ -37,7 +37,7 @@ pub const LONGEST_LINE: usize = 64 * 1024;
 /// The longest reason of a request, in bytes.
 pub const LONGEST_REASON: usize = 1000;
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Call {
@@ -78,7 +78,7 @@ pub struct Many {
     /// Hosts to grow on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// So many new nodes of the resource manager to grow on.
+    /// Number of new nodes of the resource manager to grow on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// Hosts to take ranks from.
@@ -115,7 +115,7 @@ pub struct Hosts {
     pub why: Option<String>,
 }
 
-/// What a job says.
+/// Message of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {

@@ -69,7 +69,7 @@ pub struct Options {
     pub linger: Duration,
     /// Interval at which a job that holds nodes checks that the world's own job still runs: 10 seconds. Whole seconds.
     pub watch: Duration,
-    /// With less time than this before the end of the job, growth on new nodes is refused: two minutes.
+    /// Least time before the end of the job for a growth onto new nodes; it is refused later. Two minutes unless set.
     pub least: Duration,
     /// More options for `sbatch`, such as `--constraint=fast`.
     pub submit: Vec<String>,
@@ -97,7 +97,7 @@ impl Slurm {
         Some(Self::of(number, Options::default()))
     }
 
-    /// With other options.
+    /// Returns the manager with other options.
     #[must_use]
     pub fn with(self, options: Options) -> Self {
         Self::of(self.jobs.main, options)

@@ -215,7 +215,7 @@ impl Communicator {
         Self::adopt(Comm(part))
     }
 
-    /// Knows another group from now on: `leader` of this one and `other` of that one, its rank in `peer`, are both
+    /// Creates an intercommunicator to another group: `leader` of this one and `other` of that one, its rank in `peer`, are both
     /// in `peer`, which only leaders look at. Collective over both groups.
     ///
     /// # Errors
@@ -424,7 +424,7 @@ impl Intercommunicator {
         Ok(usize::try_from(size).unwrap_or(0))
     }
 
-    /// One communicator of both groups; the ranks of the side that says `high` come last. Collective over both.
+    /// Merges both groups into one communicator; the ranks of the side that says `high` come last. Collective over both.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].

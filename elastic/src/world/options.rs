@@ -174,7 +174,7 @@ impl WorldOptions {
     }
 
     /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
-    /// are refused, unless it may be [crowded](Self::allow_oversubscribe). Of hosts that nobody said this of, the launcher knows.
+    /// are refused, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. Of hosts that nobody said this of, the launcher knows.
     /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
     ///
     /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
